@@ -17,15 +17,7 @@ from kafkakit.core.plan import Move, PlacementStats, Plan
 from kafkakit.core.quantities import counted
 from kafkakit.placement.bytes.tightening import Watch
 from kafkakit.placement.choices import PlaceBy
-from kafkakit.topicmappr.api import (
-    Decision,
-    DrainRequest,
-    PlannedChange,
-    TopicScope,
-    assemble,
-    decide_drain,
-    scope_of,
-)
+from kafkakit.topicmappr.api import Decision, DrainRequest, PlannedChange, TopicScope, assemble, decide_drain, scope_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,12 +1,6 @@
 """Which values of settings may be stored: never a secret."""
 
-from kafkakit.rules.secrets import (
-    HIDDEN,
-    holds_secret_in_address,
-    is_secret_key,
-    literal_jaas_options,
-    looks_secret,
-)
+from kafkakit.rules.secrets import HIDDEN, holds_secret_in_address, is_secret_key, literal_jaas_options, looks_secret
 
 
 def storable(key: str, value: str | None, *, is_known: bool) -> str | None:

@@ -7,15 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from kafkakit.cli.command_classes import cli_context
-from kafkakit.lint.commands.options import (
-    Acceptance,
-    Fixing,
-    LintInputs,
-    LintOutput,
-    RuleChoice,
-    RuleDocs,
-    run_options,
-)
+from kafkakit.lint.commands.options import Acceptance, Fixing, LintInputs, LintOutput, RuleChoice, RuleDocs, run_options
 
 if TYPE_CHECKING:
     from kafkakit.lint.decide.pieces import Pieces

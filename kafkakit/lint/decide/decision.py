@@ -15,12 +15,7 @@ from kafkakit.lint.decide.pieces import FileProblem, Pieces
 from kafkakit.lint.decide.problems import check_problems
 from kafkakit.lint.decide.result import LintResult
 from kafkakit.lint.decide.selection import fits
-from kafkakit.lint.decide.suppressions import (
-    Suppression,
-    apply_suppressions,
-    parse_suppression,
-    resource_suppressions,
-)
+from kafkakit.lint.decide.suppressions import Suppression, apply_suppressions, parse_suppression, resource_suppressions
 from kafkakit.rules.engine import Checked, check_estate, in_file_order, merged_brokers
 from kafkakit.rules.rule import Limits, LintRule, Subject
 from kafkakit.rules.subjects import Estate, node_name

@@ -54,7 +54,6 @@ def default_connect_str(agent: LintAgent, limits: Limits) -> Violations:
           - kafka_connect_str: [kafka-1:9092, kafka-2:9092]
             monitor_unlisted_consumer_groups: true
     """
-    del limits
     if agent.kind != KIND:
         return
     declared = agent.settings.get(CONNECT)
@@ -90,7 +89,6 @@ def no_groups_selected(agent: LintAgent, limits: Limits) -> Violations:
           - kafka_connect_str: [kafka-1:9092, kafka-2:9092]
             monitor_unlisted_consumer_groups: true
     """
-    del limits
     if agent.kind == KIND and not _lists_groups(agent) and not any(_is_true(agent, key) for key in SELECTORS[2:]):
         yield Violation(
             message=f"none of {', '.join(SELECTORS)} is set: nothing is collected",
@@ -124,7 +122,6 @@ def ignored_group_list(agent: LintAgent, limits: Limits) -> Violations:
                 orders:
                   - 0
     """
-    del limits
     if agent.kind != KIND or not _is_true(agent, "monitor_unlisted_consumer_groups"):
         return
     lists = [key for key in SELECTORS[:2] if key in agent.settings]
@@ -166,7 +163,6 @@ def partition_limit(agent: LintAgent, limits: Limits) -> Violations:
               billing: {orders: []}
               search: {orders: []}
     """
-    del limits
     if agent.kind != KIND:
         return
     own = agent.settings.get("max_partition_contexts")
@@ -208,7 +204,6 @@ def dead_group_reference(agent: LintAgent, limits: Limits) -> Violations:
             consumer_groups:
               billing: {orders: []}
     """
-    del limits
     if agent.kind != KIND or not agent.groups:
         return
     cluster = known(agent.cluster, "the agent's cluster")
@@ -305,7 +300,6 @@ def agent_literal_secret(agent: LintAgent, limits: Limits) -> Violations:
             monitor_unlisted_consumer_groups: true
             sasl_plain_password: ENC[kafka_password]
     """
-    del limits
     for key, declared in agent.settings.items():
         if is_secret_key(key) and holds_literal_secret(key, declared.text):
             yield Violation(

@@ -97,7 +97,6 @@ def log_dirs_in_tmp(broker: LintBroker, cluster: LintCluster, limits: Limits) ->
     Good:
         brokers: [{id: 1, config: {log.dirs: "/var/lib/kafka/a,/var/lib/kafka/b"}}]
     """
-    del cluster, limits
     if not broker.is_broker:
         return
     paths = log_dir_paths(broker)
@@ -130,7 +129,6 @@ def recovery_threads(cluster: LintCluster, limits: Limits) -> Violations:
         brokers: [{id: 1, config: {num.recovery.threads.per.data.dir: "4", log.dirs: /data/kafka}}]
         topics: [{name: orders, partitions: 3000, replication_factor: 1}]
     """
-    del limits
     key = "num.recovery.threads.per.data.dir"
     slow = [b for b in cluster.data_brokers if b.config.given().number(key) == 1]
     if not slow:
@@ -164,7 +162,6 @@ def io_threads_vs_disks(broker: LintBroker, cluster: LintCluster, limits: Limits
     Good:
         brokers: [{id: 1, config: {num.io.threads: "8", log.dirs: "/d1,/d2,/d3"}}]
     """
-    del cluster, limits
     if not broker.is_broker:
         return
     threads = broker.config.given().number("num.io.threads")
@@ -194,7 +191,6 @@ def leftover_throttle(cluster: LintCluster, limits: Limits) -> Violations:
         brokers: [{id: 1, dynamic: {follower.replication.throttled.rate: "10000000"}}]
         observed: {moves_running: true}
     """
-    del limits
     if known(cluster.moves_running, "whether partitions move"):
         return
     hint = "remove it with `kafkakit reassign cleanup`"
@@ -238,7 +234,6 @@ def page_cache_window(broker: LintBroker, cluster: LintCluster, limits: Limits) 
     Good:
         brokers: [{id: 1, host: {memory_bytes: 64000000000, heap_bytes: 6000000000, write_bytes_s: 200000000.0}}]
     """
-    del cluster, limits
     if not broker.is_broker:
         return
     memory = known(broker.host.memory_bytes, "memory of brokers")
@@ -268,7 +263,6 @@ def unbounded_connections(broker: LintBroker, cluster: LintCluster, limits: Limi
         labels: [multi_tenant]
         brokers: [{id: 1, config: {max.connection.creation.rate: "100"}}]
     """
-    del limits
     if "multi_tenant" not in cluster.labels or not broker.is_broker:
         return
     config = broker.config.given()
@@ -301,7 +295,6 @@ def fetch_session_cache(cluster: LintCluster, limits: Limits) -> Violations:
         brokers: [{id: 1, config: {max.incremental.fetch.session.cache.slots: "1000"}}]
         observed: {groups: [{name: billing, topics: [orders], members: 400}]}
     """
-    del limits
     key = "max.incremental.fetch.session.cache.slots"
     groups = known(cluster.groups, "consumer groups")
     consumers = sum(known(g.members, "members of groups") for g in groups)

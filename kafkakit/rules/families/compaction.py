@@ -47,7 +47,6 @@ def dead_retention_on_compact(topic: LintTopic, cluster: LintCluster, limits: Li
         topics:
           - {name: customers, config: {cleanup.policy: "compact,delete", retention.ms: "86400000"}}
     """
-    del cluster, limits
     if "cleanup.policy" not in topic.config.overrides and not topic.config.broker.is_known:
         return
     settings = settings_of(topic)
@@ -83,7 +82,6 @@ def stale_values_in_active_segment(topic: LintTopic, cluster: LintCluster, limit
         topics:
           - {name: customers, config: {cleanup.policy: compact, max.compaction.lag.ms: "86400000"}}
     """
-    del cluster
     settings = settings_of(topic)
     if not settings.compacts or topic.is_internal:
         return
@@ -120,7 +118,6 @@ def compaction_lag_shrinks_segments(topic: LintTopic, cluster: LintCluster, limi
           - name: customers
             config: {cleanup.policy: compact, max.compaction.lag.ms: "86400000", segment.ms: "86400000"}
     """
-    del cluster, limits
     settings = settings_of(topic)
     if settings.compacts and settings.roll_ms < settings.segment_ms:
         yield Violation(
@@ -147,7 +144,6 @@ def tombstones_too_short(topic: LintTopic, cluster: LintCluster, limits: Limits)
         topics:
           - {name: customers, config: {cleanup.policy: compact, delete.retention.ms: "86400000"}}
     """
-    del limits
     if not settings_of(topic).compacts:
         return
     kept = topic.config.number("delete.retention.ms")
@@ -183,7 +179,6 @@ def dirty_ratio_extreme(topic: LintTopic, cluster: LintCluster, limits: Limits) 
         topics:
           - {name: customers, config: {cleanup.policy: compact, min.cleanable.dirty.ratio: "0.5"}}
     """
-    del cluster, limits
     if not settings_of(topic).compacts:
         return
     key = "min.cleanable.dirty.ratio"
@@ -208,7 +203,6 @@ def cleaner_disabled(broker: LintBroker, cluster: LintCluster, limits: Limits) -
     Good:
         brokers: [{id: 1, config: {log.cleaner.enable: "true", log.cleaner.threads: "1"}}]
     """
-    del cluster, limits
     if not broker.is_broker:
         return
     config = broker.config.given()
@@ -247,7 +241,6 @@ def dedupe_buffer_capacity(topic: LintTopic, cluster: LintCluster, limits: Limit
         topics:
           - {name: customers, config: {cleanup.policy: compact}, observed: {dirty_unique_keys: 5000000}}
     """
-    del cluster, limits
     if not settings_of(topic).compacts:
         return
     keys = known(topic.facts.dirty_unique_keys, "a segment audit")
@@ -284,7 +277,6 @@ def changelog_with_delete(topic: LintTopic, cluster: LintCluster, limits: Limits
         topics:
           - {name: totals, labels: [changelog], config: {cleanup.policy: compact}}
     """
-    del cluster, limits
     if STATE_LABELS.isdisjoint(topic.labels) or "windowed" in topic.labels or not settings_of(topic).deletes:
         return
     if not topic.config.is_sure("cleanup.policy"):
@@ -313,7 +305,6 @@ def internal_topic_policy(topic: LintTopic, cluster: LintCluster, limits: Limits
         topics:
           - {name: __consumer_offsets, config: {cleanup.policy: compact}}
     """
-    del limits
     if topic.name not in COMPACTED_INTERNAL_TOPICS or topic.policies == ("compact",):
         return
     declared = topic.config.value("cleanup.policy")
@@ -343,7 +334,6 @@ def compact_with_unkeyed_data(topic: LintTopic, cluster: LintCluster, limits: Li
         topics:
           - {name: customers, config: {cleanup.policy: compact}, observed: {keyless_records: 0}}
     """
-    del cluster, limits
     if not settings_of(topic).compacts:
         return
     number = known(topic.facts.keyless_records, "a segment audit")
@@ -376,7 +366,6 @@ def cleaner_throttle_too_low(broker: LintBroker, cluster: LintCluster, limits: L
             config: {cleanup.policy: compact}
             observed: {partitions: [{partition: 0, replicas: [1], bytes_s: 600000}]}
     """
-    del limits
     key = "log.cleaner.io.max.bytes.per.second"
     if not broker.is_broker or broker.config.given().declared(key) is None:
         return

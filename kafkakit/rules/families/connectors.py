@@ -58,7 +58,6 @@ def shared_capture_name(estate: Estate, limits: Limits) -> Violations:
         {"name": "crm", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
           "database.hostname": "db-1", "topic.prefix": "crm", "slot.name": "crm", "publication.name": "crm"}}
     """
-    del limits
     seen: dict[tuple[str, ...], LintConnector] = {}
     for connector in estate.connectors:
         if not is_debezium(connector):
@@ -94,7 +93,6 @@ def default_capture_name(connector: LintConnector, limits: Limits) -> Violations
         {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
           "slot.name": "shop", "publication.name": "shop"}}
     """
-    del limits
     if not is_postgres(connector):
         return
     for key, default in (("slot.name", DEFAULT_SLOT), ("publication.name", DEFAULT_PUBLICATION)):
@@ -119,7 +117,6 @@ def slot_dropped_on_stop(connector: LintConnector, limits: Limits) -> Violations
         {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
           "slot.drop.on.stop": "false"}}
     """
-    del limits
     key = "slot.drop.on.stop"
     if is_postgres(connector) and is_prod(connector) and word(connector, key) == "true":
         yield Violation(
@@ -148,7 +145,6 @@ def snapshot_always(connector: LintConnector, limits: Limits) -> Violations:
         {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
           "snapshot.mode": "initial"}}
     """
-    del limits
     if is_debezium(connector) and is_prod(connector) and word(connector, "snapshot.mode") == "always":
         yield Violation(
             message="each restart copies every table again, and rows deleted meanwhile stay in the topics",
@@ -175,7 +171,6 @@ def no_heartbeat(connector: LintConnector, limits: Limits) -> Violations:
         {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
           "heartbeat.interval.ms": "10000"}}
     """
-    del limits
     key = "heartbeat.interval.ms"
     if is_postgres(connector) and number(connector, key) in (None, 0):
         yield Violation(
@@ -204,7 +199,6 @@ def heartbeat_without_query(connector: LintConnector, limits: Limits) -> Violati
           "heartbeat.interval.ms": "10000",
           "heartbeat.action.query": "UPDATE public.heartbeat SET at = now()"}}
     """
-    del limits
     if is_postgres(connector) and number(connector, "heartbeat.interval.ms") and not _query(connector):
         yield Violation(
             message="heartbeats change no table, so the slot stands still on a busy server",
@@ -233,7 +227,6 @@ def heartbeat_table_not_captured(connector: LintConnector, limits: Limits) -> Vi
           "publication.autocreate.mode": "filtered", "table.include.list": "public.orders,public.heartbeat",
           "heartbeat.interval.ms": "10000", "heartbeat.action.query": "UPDATE public.heartbeat SET at = now()"}}
     """
-    del limits
     query = _query(connector)
     if not is_postgres(connector) or not query or not number(connector, "heartbeat.interval.ms"):
         return
@@ -273,7 +266,6 @@ def publication_of_all_tables(connector: LintConnector, limits: Limits) -> Viola
         {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
           "publication.autocreate.mode": "disabled"}}
     """
-    del limits
     key = "publication.autocreate.mode"
     mode = word(connector, key, "all_tables")
     if is_postgres(connector) and mode not in ("disabled", "filtered"):
@@ -305,7 +297,6 @@ def slot_position_lost(connector: LintConnector, limits: Limits) -> Violations:
         {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
           "lsn.flush.mode": "connector_and_driver", "offset.mismatch.strategy": "trust_offset"}}
     """
-    del limits
     key = "lsn.flush.mode"
     mode = word(connector, key)
     if not is_postgres(connector):
@@ -345,7 +336,6 @@ def weak_placeholder(connector: LintConnector, limits: Limits) -> Violations:
         --- shop.json
         {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector"}}
     """
-    del limits
     key = "unavailable.value.placeholder"
     placeholder = connector.text(key)
     if is_debezium(connector) and placeholder is not None and len(placeholder.strip()) < SHORTEST_PLACEHOLDER:
@@ -373,7 +363,6 @@ def no_signal_table(connector: LintConnector, limits: Limits) -> Violations:
         {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
           "signal.data.collection": "public.debezium_signal"}}
     """
-    del limits
     channels = to_items(connector.text("signal.enabled.channels") or "source")
     if is_debezium(connector) and not connector.text("signal.data.collection") and set(channels) <= {"source"}:
         yield Violation(

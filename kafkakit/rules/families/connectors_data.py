@@ -60,7 +60,6 @@ def deletes_never_compacted(connector: LintConnector, limits: Limits) -> Violati
         {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
           "topic.prefix": "shop", "tombstones.on.delete": "true", "topic.creation.default.cleanup.policy": "compact"}}
     """
-    del limits
     key = "tombstones.on.delete"
     if not is_debezium(connector) or word(connector, key) != "false":
         return
@@ -96,7 +95,6 @@ def unreadable_decimals(estate: Estate, limits: Limits) -> Violations:
           "value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "false",
           "decimal.handling.mode": "string"}}
     """
-    del limits
     key = "decimal.handling.mode"
     missing: InputMissing | None = None
     for connector in filter(is_debezium, estate.connectors):
@@ -139,7 +137,6 @@ def silently_dropped_records(connector: LintConnector, limits: Limits) -> Violat
         {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
           "errors.tolerance": "none"}}
     """
-    del limits
     if connector.is_worker:
         return
     kept = is_sink(connector) and bool(connector.text("errors.deadletterqueue.topic.name"))
@@ -181,7 +178,6 @@ def exactly_once_not_possible(estate: Estate, limits: Limits) -> Violations:
         offset.storage.topic=connect-offsets
         exactly.once.source.support=enabled
     """
-    del limits
     missing: InputMissing | None = None
     for connector in estate.connectors:
         if connector.is_worker or word(connector, "exactly.once.support") != "required":
@@ -225,7 +221,6 @@ def connector_literal_secret(connector: LintConnector, limits: Limits) -> Violat
         {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
           "database.password": "${file:/run/secrets/shop.properties:password}"}}
     """
-    del limits
     for key, declared in connector.config.items():
         is_secret = is_secret_key(key) and holds_literal_secret(key, declared.text)
         if is_secret or holds_secret_in_address(declared.text):
@@ -258,7 +253,6 @@ def weak_connector_acks(connector: LintConnector, limits: Limits) -> Violations:
         {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
           "producer.override.acks": "all"}}
     """
-    del limits
     key = "producer.acks" if connector.is_worker else "producer.override.acks"
     acks = word(connector, key, "all")
     if acks not in ("all", "-1"):
@@ -288,7 +282,6 @@ def uncompressed_connector(estate: Estate, limits: Limits) -> Violations:
         {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
           "producer.override.compression.type": "lz4"}}
     """
-    del limits
     key = "producer.override.compression.type"
     missing: InputMissing | None = None
     for connector in estate.connectors:
@@ -361,7 +354,6 @@ def table_topic_expires(connector: LintConnector, limits: Limits) -> Violations:
         {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
           "topic.prefix": "shop", "topic.creation.default.cleanup.policy": "compact"}}
     """
-    del limits
     if not is_debezium(connector):
         return
     key = f"{CREATED}cleanup.policy"

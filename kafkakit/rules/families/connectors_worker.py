@@ -78,7 +78,6 @@ def worker_storage_not_compacted(connector: LintConnector, limits: Limits) -> Vi
         group.id=connect
         offset.storage.topic=connect-offsets
     """
-    del limits
     if not connector.is_worker:
         return
     topics = {t.name: t for t in connector.cluster.topics} if connector.cluster is not None else {}
@@ -132,7 +131,6 @@ def worker_storage_shared(estate: Estate, limits: Limits) -> Violations:
         group.id=connect-b
         offset.storage.topic=connect-b-offsets
     """
-    del limits
     seen: list[tuple[str, str, LintConnector]] = []
     for worker in estate.connectors:
         if not worker.is_worker:

@@ -47,7 +47,6 @@ def baseline_drift(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Vi
             observed: {current: {retention.ms: "604800000"}}
         observed: {live: true}
     """
-    del limits
     if not topic.is_declared:
         return  # KKX006
     if not cluster.is_live:
@@ -119,7 +118,6 @@ def unmanaged_or_missing_topic(cluster: LintCluster, limits: Limits) -> Violatio
         topics: [{name: orders, observed: {partitions: [{partition: 0, replicas: [1]}]}}]
         observed: {live: true}
     """
-    del limits
     if not cluster.is_live:
         raise InputMissing(LIVE)
     declared = any(t.is_declared for t in cluster.topics)

@@ -64,7 +64,6 @@ def peer_outlier(cluster: LintCluster, limits: Limits) -> Violations:
         brokers: [{id: 1}]
         observed: {peers: {log.retention.ms: ["604800000", "604800000", "604800000"]}}
     """
-    del limits
     peers = known(cluster.peers, "clusters of the same label")
     config = cluster.reference_broker().given()
     topic = TopicConfig({}, config)
@@ -103,7 +102,6 @@ def intra_cluster_heterogeneity(cluster: LintCluster, limits: Limits) -> Violati
           - {id: 1, config: {message.max.bytes: "2097152"}}
           - {id: 2, config: {message.max.bytes: "2097152"}}
     """
-    del limits
     brokers = cluster.data_brokers
     seen = [b for b in brokers if b.config.is_known]
     if len(seen) < 2:
@@ -159,7 +157,6 @@ def mirror_pair_divergence(estate: Estate, limits: Limits) -> Violations:
         brokers: [{id: 1}]
         topics: [{name: orders, config: {cleanup.policy: compact}}]
     """
-    del limits
     by_name = {c.name: c for c in estate.clusters}
     for mirror in estate.clusters:
         own = {x.removeprefix(MAY_DIFFER) for x in mirror.labels if x.startswith(MAY_DIFFER)}
@@ -196,7 +193,6 @@ def version_skew(estate: Estate, limits: Limits) -> Violations:
         version: "4.4"
         brokers: [{id: 1}]
     """
-    del limits
     ranks = {c.name: MINORS.index(c.table.version) for c in estate.clusters if c.is_version_known}
     newest = max(ranks.values(), default=0)
     for cluster in estate.clusters:

@@ -2,18 +2,7 @@
 
 from kafkakit.core.quantities import counted
 from kafkakit.rules.replication import LOSS_TOLERANT, alive_brokers, left_without_a_rack, replicas_of, set_replication
-from kafkakit.rules.rule import (
-    CORE,
-    ERROR,
-    WARNING,
-    Edit,
-    Fix,
-    Limits,
-    Needs,
-    Violation,
-    Violations,
-    topic_rule,
-)
+from kafkakit.rules.rule import CORE, ERROR, WARNING, Edit, Fix, Limits, Needs, Violation, Violations, topic_rule
 from kafkakit.rules.subjects import LintCluster, LintTopic
 
 MIN_ISR = "min.insync.replicas"
@@ -34,7 +23,6 @@ def min_isr_above_rf(topic: LintTopic, cluster: LintCluster, limits: Limits) -> 
         topics:
           - {name: orders, partitions: 6, replication_factor: 3, config: {min.insync.replicas: "2"}}
     """
-    del cluster, limits
     replicas = replicas_of(topic)
     minimum = topic.config.sure_number(MIN_ISR)
     if minimum is not None and minimum > replicas:
@@ -63,7 +51,6 @@ def min_isr_equals_rf(topic: LintTopic, cluster: LintCluster, limits: Limits) ->
         topics:
           - {name: orders, partitions: 6, replication_factor: 3, config: {min.insync.replicas: "2"}}
     """
-    del cluster, limits
     replicas = replicas_of(topic)
     if replicas > 1 and topic.config.sure_number(MIN_ISR) == replicas:
         yield Violation(
@@ -92,7 +79,6 @@ def min_isr_one(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Viola
           - {name: orders, partitions: 6, replication_factor: 3, config: {min.insync.replicas: "2"}}
           - {name: clicks, replication_factor: 3, labels: [loss_tolerant], config: {min.insync.replicas: "1"}}
     """
-    del cluster, limits
     if LOSS_TOLERANT in topic.labels:
         return
     replicas = replicas_of(topic)
@@ -183,7 +169,6 @@ def rf_above_brokers(topic: LintTopic, cluster: LintCluster, limits: Limits) -> 
         topics:
           - {name: orders, partitions: 6, replication_factor: 3}
     """
-    del limits
     replicas = replicas_of(topic)
     if replicas > 1 and replicas > (alive := alive_brokers(cluster)):
         yield Violation(
@@ -241,7 +226,6 @@ def zone_loss_blocks_writes(topic: LintTopic, cluster: LintCluster, limits: Limi
         topics:
           - {name: orders, partitions: 6, replication_factor: 3, config: {min.insync.replicas: "2"}}
     """
-    del limits
     racks = cluster.rack_number
     if racks < 2:
         return

@@ -3,11 +3,7 @@
 from kafkakit.core.quantities import counted
 from kafkakit.rules.config_defs import minor_key
 from kafkakit.rules.effective import UNLIMITED, InputMissing, Source, to_int
-from kafkakit.rules.replication import (
-    LOSS_TOLERANT,
-    has_eligible_leader_replicas,
-    set_values,
-)
+from kafkakit.rules.replication import LOSS_TOLERANT, has_eligible_leader_replicas, set_values
 from kafkakit.rules.rule import (
     CORE,
     ERROR,
@@ -54,7 +50,6 @@ def unclean_leader_election(cluster: LintCluster, limits: Limits) -> Violations:
         topics:
           - {name: clicks, labels: [loss_tolerant], config: {unclean.leader.election.enable: "true"}}
     """
-    del limits
     for holder, key, declared in set_values(cluster, UNCLEAN, (UNCLEAN,)):
         tolerant = LOSS_TOLERANT in (holder.labels if isinstance(holder, LintTopic) else cluster.labels)
         if declared.text.strip().lower() == "true" and not tolerant:
@@ -87,7 +82,6 @@ def unclean_override_conflict(topic: LintTopic, cluster: LintCluster, limits: Li
         topics:
           - {name: orders, config: {unclean.leader.election.enable: "false"}}
     """
-    del cluster, limits
     override = topic.config.overrides.get(UNCLEAN)
     if override is None or LOSS_TOLERANT in topic.labels:
         return
@@ -168,7 +162,6 @@ def broker_level_min_isr_with_elr(broker: LintBroker, cluster: LintCluster, limi
         brokers: [{id: 1, config: {node.id: "1"}}]
         observed: {features: {eligible.leader.replicas.version: 1}}
     """
-    del limits
     own = broker.config.dynamic.get(MIN_ISR)
     if own is None or not has_eligible_leader_replicas(cluster):
         return
@@ -201,7 +194,6 @@ def min_isr_differs_between_brokers(cluster: LintCluster, limits: Limits) -> Vio
           - {id: 1, config: {min.insync.replicas: "2"}}
           - {id: 2, config: {min.insync.replicas: "2"}}
     """
-    del limits
     known_brokers = [b for b in cluster.data_brokers if b.config.is_known]
     values: dict[int, list[LintBroker]] = {}
     for broker in known_brokers:
@@ -237,7 +229,6 @@ def tight_isr_lag(broker: LintBroker, cluster: LintCluster, limits: Limits) -> V
     Good:
         brokers: [{id: 1, config: {replica.lag.time.max.ms: "10000"}}]
     """
-    del cluster, limits
     if not broker.is_broker:
         return
     key = "replica.lag.time.max.ms"
@@ -265,7 +256,6 @@ def controlled_shutdown_off(broker: LintBroker, cluster: LintCluster, limits: Li
     Good:
         brokers: [{id: 1, config: {controlled.shutdown.enable: "true"}}]
     """
-    del cluster, limits
     key = "controlled.shutdown.enable"
     if broker.is_broker and not broker.config.given().is_true(key):
         yield Violation(
@@ -293,7 +283,6 @@ def forced_fsync(cluster: LintCluster, limits: Limits) -> Violations:
         topics:
           - {name: orders, config: {retention.ms: "86400000"}}
     """
-    del limits
     for topic_key, broker_keys in FLUSH_KEYS:
         for holder, key, declared in set_values(cluster, topic_key, broker_keys):
             value = to_int(declared.text)
@@ -325,7 +314,6 @@ def auto_create_topics(broker: LintBroker, cluster: LintCluster, limits: Limits)
     Good:
         brokers: [{id: 1, config: {auto.create.topics.enable: "false"}}]
     """
-    del limits
     key = "auto.create.topics.enable"
     if cluster.is_prod and broker.is_broker and broker.config.given().is_true(key):
         unset = "" if broker.config.declared(key) else " (Kafka's default)"

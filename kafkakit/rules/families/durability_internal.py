@@ -51,7 +51,6 @@ def internal_topic_rf(cluster: LintCluster, limits: Limits) -> Violations:
         config: {offsets.topic.replication.factor: "3"}
         brokers: [{id: 1}, {id: 2}, {id: 3}]
     """
-    del limits
     seen: set[object] = set()
     for broker in cluster.data_brokers:
         for key in RF_KEYS:
@@ -99,7 +98,6 @@ def internal_topic_min_isr(broker: LintBroker, cluster: LintCluster, limits: Lim
     Good:
         brokers: [{id: 1, config: {transaction.state.log.min.isr: "2", transaction.state.log.replication.factor: "3"}}]
     """
-    del cluster, limits
     if not broker.is_broker:
         return
     config = broker.config.given()

@@ -44,7 +44,6 @@ def even_controllers(cluster: LintCluster, limits: Limits) -> Violations:
     Good:
         config: {controller.quorum.voters: "1@a:9093,2@b:9093,3@c:9093"}
     """
-    del limits
     number = cluster.derive(_controllers)
     if number and number % 2 == 0:
         yield Violation(
@@ -68,7 +67,6 @@ def single_controller(cluster: LintCluster, limits: Limits) -> Violations:
     Good:
         config: {controller.quorum.voters: "1@a:9093,2@b:9093,3@c:9093"}
     """
-    del limits
     if cluster.is_prod and cluster.derive(_controllers) == 1:
         yield Violation(
             message="there is one controller: while it is away nothing of the cluster's metadata changes",
@@ -116,7 +114,6 @@ def combined_mode(broker: LintBroker, cluster: LintCluster, limits: Limits) -> V
     Good:
         brokers: [{id: 1, config: {process.roles: "broker"}}]
     """
-    del limits
     if cluster.is_prod and {"broker", "controller"} <= set(_roles(broker)):
         yield Violation(
             message="the node is broker and controller at once: neither can be restarted or sized without the other",
@@ -151,7 +148,6 @@ def voter_mismatch(broker: LintBroker, cluster: LintCluster, limits: Limits) -> 
               controller.listener.names: CONTROLLER
               listener.security.protocol.map: "CONTROLLER:SSL"
     """
-    del cluster, limits
     config = broker.config
     if config.declared("process.roles") is None:
         return
@@ -274,7 +270,6 @@ def zookeeper_leftovers(broker: LintBroker, cluster: LintCluster, limits: Limits
         version: "4.0"
         brokers: [{id: 1, config: {process.roles: broker}}]
     """
-    del limits
     runs_without = minor_key(cluster.table.version) >= (4, 0)
     if not runs_without and (cluster.target is None or minor_key(cluster.target.version) < (4, 0)):
         return
@@ -304,7 +299,6 @@ def metadata_version_behind(cluster: LintCluster, limits: Limits) -> Violations:
         observed: {metadata_behind_days: 0}
         broker_count: 3
     """
-    del limits
     days = known(cluster.metadata_behind_days, "the live cluster's features")
     if days > UNFINISHED_UPGRADE_DAYS:
         yield Violation(
@@ -327,7 +321,6 @@ def metadata_dir_shared(broker: LintBroker, cluster: LintCluster, limits: Limits
     Good:
         brokers: [{id: 1, config: {process.roles: broker, log.dirs: "/d1,/d2", metadata.log.dir: /meta}}]
     """
-    del cluster, limits
     config = broker.config.given()
     dirs = config.items("log.dirs")
     if broker.is_broker and len(dirs) > 1 and not config.text("metadata.log.dir") and config.items("process.roles"):

@@ -43,7 +43,6 @@ def broker_recompression(topic: LintTopic, cluster: LintCluster, limits: Limits)
         topics:
           - {name: clicks, config: {compression.type: producer}, observed: {codec: lz4}}
     """
-    del cluster, limits
     wanted = topic.config.sure_text(COMPRESSION)
     if wanted in ("producer", ""):
         return
@@ -73,7 +72,6 @@ def compression_level_hot(topic: LintTopic, cluster: LintCluster, limits: Limits
         topics:
           - {name: clicks, config: {compression.type: zstd, compression.zstd.level: "3"}}
     """
-    del cluster, limits
     codec = topic.config.sure_text(COMPRESSION)
     if codec == "zstd":
         key, hot, usual = "compression.zstd.level", HOT_ZSTD_LEVEL, "3"
@@ -113,7 +111,6 @@ def uncompressed_volume(topic: LintTopic, cluster: LintCluster, limits: Limits) 
               codec: lz4
               partitions: [{partition: 0, replicas: [1], bytes_s: 5000000.0}]
     """
-    del cluster, limits
     if known(topic.facts.codec, "the codec of producers") != "none":
         return
     known(topic.rates_bytes_s(), "append rates")
@@ -147,7 +144,6 @@ def decompression_budget(topic: LintTopic, cluster: LintCluster, limits: Limits)
             config: {max.message.bytes: "1048588"}
             observed: {compression_ratio: 40.0}
     """
-    del cluster
     batch = topic.config.sure_number("max.message.bytes")
     if batch is None:
         return
@@ -186,7 +182,6 @@ def rdkafka_undecodable_batch(topic: LintTopic, cluster: LintCluster, limits: Li
             observed:
               batches: [{partition: 3, offset: 71, compressed_bytes: 1000000, decompressed_bytes: 54000000}]
     """
-    del cluster
     batches = known(topic.facts.batches, "a segment audit")
     limit = limits.receive_message_bytes
     unread = [
@@ -225,7 +220,6 @@ def timestamp_skew(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Vi
         topics:
           - {name: clicks, observed: {timestamp_skew_s: 12.0}}
     """
-    del cluster
     skew = abs(known(topic.facts.timestamp_skew_s, "a segment audit"))
     if skew > limits.timestamp_skew_s:
         yield Violation(

@@ -132,7 +132,6 @@ def size_retention_granularity(topic: LintTopic, cluster: LintCluster, limits: L
         topics:
           - {name: orders, config: {retention.bytes: "5368709120", segment.bytes: "1073741824"}}
     """
-    del cluster
     settings = settings_of(topic)
     kept, segment = settings.retention_bytes, settings.segment_bytes
     if not settings.deletes or kept <= 0 or segment <= kept * limits.overshoot_ratio:
@@ -165,7 +164,6 @@ def unbounded_topic(topic: LintTopic, cluster: LintCluster, limits: Limits) -> V
         topics:
           - {name: orders, config: {retention.ms: "-1", retention.bytes: "107374182400"}}
     """
-    del limits
     settings = settings_of(topic)
     if topic.config.is_true("remote.storage.enable") or topic.name.endswith(STREAMS_REPARTITION):
         return
@@ -200,7 +198,6 @@ def empty_cleanup_policy(topic: LintTopic, cluster: LintCluster, limits: Limits)
         topics:
           - {name: orders, config: {cleanup.policy: delete}}
     """
-    del limits
     if topic.policies or topic.config.value("cleanup.policy").source is Source.DEFAULT:
         return
     documented = minor_key(cluster.table.version) >= (4, 2)
@@ -229,7 +226,6 @@ def retention_below_check_interval(topic: LintTopic, cluster: LintCluster, limit
         topics:
           - {name: orders, config: {retention.ms: "300000"}}
     """
-    del cluster, limits
     settings = settings_of(topic)
     if settings.deletes and 0 < settings.retention_ms < settings.check_interval_ms:
         topic.config.sure_number("retention.ms")
@@ -258,7 +254,6 @@ def zero_retention_left_behind(topic: LintTopic, cluster: LintCluster, limits: L
         topics:
           - {name: orders, config: {retention.ms: "3600000"}, observed: {age_s: 86400}}
     """
-    del cluster, limits
     settings = settings_of(topic)
     if not settings.deletes or not 0 <= settings.retention_ms <= PURGE_RETENTION_MS:
         return
@@ -289,7 +284,6 @@ def slow_delete(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Viola
         topics:
           - {name: orders, config: {file.delete.delay.ms: "60000"}}
     """
-    del cluster, limits
     settings = settings_of(topic)
     delay = settings.delete_delay_ms
     beyond = settings.deletes and 0 < settings.retention_ms < delay

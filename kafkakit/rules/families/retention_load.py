@@ -49,7 +49,6 @@ def coarse_retention_check(broker: LintBroker, cluster: LintCluster, limits: Lim
         topics:
           - {name: orders, config: {retention.ms: "7200000"}}
     """
-    del limits
     if not broker.is_broker:
         return
     interval = broker.config.given().number(CHECK_KEY)
@@ -99,7 +98,6 @@ def future_timestamps_pin_segments(cluster: LintCluster, limits: Limits) -> Viol
         topics:
           - {name: orders, partitions: 6}
     """
-    del limits
     found = [(t, s, v) for t, s, v in _with_own_times(cluster, AFTER_KEY) if v > max(HOUR_MS, 0.1 * s.retention_ms)]
     told = "a record may be dated {} ahead, and its segment is not deleted before that time has passed"
     yield from _violations(cluster, found, AFTER_KEY, told, str(HOUR_MS))
@@ -124,7 +122,6 @@ def past_timestamps_expire_early(cluster: LintCluster, limits: Limits) -> Violat
         topics:
           - {name: orders, partitions: 6}
     """
-    del limits
     found = [(t, s, v) for t, s, v in _with_own_times(cluster, BEFORE_KEY) if v > s.retention_ms]
     told = "a record may be dated {} back, further than the retention, and is then deleted at the next check"
     shortest = min((s.retention_ms for _, s, _ in found), default=0)
@@ -200,7 +197,6 @@ def retention_vs_lag(topic: LintTopic, cluster: LintCluster, limits: Limits) -> 
           - {name: orders, config: {retention.ms: "86400000"}}
         observed: {groups: [{name: billing, topics: [orders], time_lag_s: {orders: 60}}]}
     """
-    del limits
     groups = known(cluster.groups, "consumer groups")
     settings = settings_of(topic)
     readers = cluster.derive(_readers).get(topic.name, ()) if groups else ()
@@ -261,7 +257,6 @@ def disk_forecast(broker: LintBroker, cluster: LintCluster, limits: Limits) -> V
             config: {retention.ms: "86400000"}
             observed: {partitions: [{partition: 0, replicas: [1], bytes_s: 1000000}]}
     """
-    del limits
     if not broker.is_broker or broker.id is None:
         return
     total = sum(known(d.total_bytes, "sizes of log dirs") for d in known(broker.log_dirs or None, "sizes of log dirs"))

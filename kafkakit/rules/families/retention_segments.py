@@ -61,7 +61,6 @@ def jitter_too_large(topic: LintTopic, cluster: LintCluster, limits: Limits) -> 
         topics:
           - {name: orders, config: {segment.ms: "3600000", segment.jitter.ms: "360000"}}
     """
-    del cluster, limits
     settings = settings_of(topic)
     jitter, roll = settings.jitter_ms, settings.roll_ms
     if jitter * 2 <= roll:
@@ -100,7 +99,6 @@ def synchronised_rolls(broker: LintBroker, cluster: LintCluster, limits: Limits)
         topics:
           - {name: orders, partitions: 2000, replication_factor: 1}
     """
-    del limits
     if not broker.is_broker:
         return
     together = cluster.derive(_rolling_together)
@@ -155,7 +153,6 @@ def segment_smaller_than_batch(topic: LintTopic, cluster: LintCluster, limits: L
         topics:
           - {name: orders, config: {segment.bytes: "104857600", max.message.bytes: "10485760"}}
     """
-    del cluster, limits
     overrides = topic.config.overrides
     if not ("segment.bytes" in overrides or "max.message.bytes" in overrides or topic.config.broker.is_known):
         return
@@ -191,7 +188,6 @@ def time_index_rolls_first(topic: LintTopic, cluster: LintCluster, limits: Limit
           - name: orders
             config: {segment.bytes: "1073741824", index.interval.bytes: "4096", segment.index.bytes: "10485760"}
     """
-    del cluster, limits
     settings = settings_of(topic)
     needed = time_index_bytes(settings.segment_bytes, settings.index_interval_bytes)
     if needed <= settings.index_bytes or settings.index_bytes < 2 * TIME_ENTRY_BYTES:
@@ -223,7 +219,6 @@ def degenerate_index(topic: LintTopic, cluster: LintCluster, limits: Limits) -> 
         topics:
           - {name: orders, config: {segment.index.bytes: "10485760"}}
     """
-    del cluster, limits
     size = settings_of(topic).index_bytes
     if size < 2 * TIME_ENTRY_BYTES:
         yield Violation(
@@ -250,7 +245,6 @@ def segment_churn(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Vio
         topics:
           - {name: orders, config: {segment.ms: "3600000", retention.ms: "86400000"}}
     """
-    del cluster, limits
     settings = settings_of(topic)
     measured = max((p.segments for p in topic.partition_facts or () if p.segments is not None), default=0)
     rates = topic.rates_bytes_s()
@@ -328,7 +322,6 @@ def index_preallocation(broker: LintBroker, cluster: LintCluster, limits: Limits
         topics:
           - {name: orders, observed: {partitions: [{partition: 0, replicas: [1]}]}}
     """
-    del limits
     if not broker.is_broker:
         return
     total = sum(known(d.total_bytes, "sizes of log dirs") for d in known(broker.log_dirs or None, "sizes of log dirs"))
@@ -370,7 +363,6 @@ def preallocate_on(cluster: LintCluster, limits: Limits) -> Violations:
         topics:
           - {name: orders, partitions: 6, config: {preallocate: "false"}}
     """
-    del limits
     for holder, key, declared in set_values(cluster, "preallocate", ("log.preallocate",)):
         if declared.text.strip().lower() != "true":
             continue

@@ -60,7 +60,6 @@ def illegal_topic_name(topic: LintTopic, cluster: LintCluster, limits: Limits) -
         topics:
           - {name: orders.v1}
     """
-    del cluster, limits
     problem = name_problem(topic.name)
     if problem is not None:
         yield Violation(message=f"the name {topic.name!r:.80} {problem}: brokers refuse the topic", refused=True)
@@ -95,7 +94,6 @@ def colliding_topic_names(cluster: LintCluster, limits: Limits) -> Violations:
           - {name: orders.v1}
           - {name: orders.v2}
     """
-    del limits
     for first, second in _collisions(cluster.topics):
         yield Violation(
             message=f"topics {first.name} and {second.name} share one name in metrics: brokers refuse the second one",

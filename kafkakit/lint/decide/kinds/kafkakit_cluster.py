@@ -3,13 +3,7 @@
 from dataclasses import dataclass
 
 from kafkakit.lint.decide.documents.tree import Document, Mapping, Node, Sequence
-from kafkakit.lint.decide.kinds.kafkakit_facts import (
-    cluster_facts,
-    host_facts,
-    log_dirs,
-    partition_facts,
-    topic_facts,
-)
+from kafkakit.lint.decide.kinds.kafkakit_facts import cluster_facts, host_facts, log_dirs, partition_facts, topic_facts
 from kafkakit.lint.decide.kinds.kind import Kind, joined
 from kafkakit.lint.decide.kinds.values import Reader, dirs_of, node_id_of, roles_of
 from kafkakit.lint.decide.pieces import BrokerPiece, ClusterPiece, Pieces, TopicPiece
