@@ -21,8 +21,9 @@ documents of the kind `kafkakit` (see `docs/lint.md`), and the tests lint them.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from enum import StrEnum
+from typing import TypedDict, Unpack
 
 from kafkakit.core.findings import Place, Severity
 from kafkakit.rules.subjects import LintBroker, LintConnector, LintTopic
@@ -74,7 +75,7 @@ class Edit:
     is_safe: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Violation:
     """What a rule holds against its subject.
 
@@ -87,6 +88,7 @@ class Violation:
 
     message: str
     key: str | None = None
+    _: KW_ONLY
     place: Place | None = None
     observed: str | None = None
     expected: str | None = None
@@ -100,6 +102,19 @@ class Violation:
 
 
 Violations = Iterator[Violation]
+
+
+class _Others(TypedDict, total=False):
+    observed: str
+    severity: Severity | None
+    subject: str
+    about: LintTopic | LintBroker | LintConnector | None
+    where: str
+
+
+def set_to(key: str, value: str, message: str, **others: Unpack[_Others]) -> Violation:
+    """A violation that goes away when `key` is set to `value`: what is expected, and the edit that makes it so."""
+    return Violation(message, key, expected=value, edits=(Edit(key, value),), **others)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,9 +65,7 @@ def default_connect_str(agent: LintAgent, limits: Limits) -> Violations:
         where = f"connects to {local[0]}" + ("" if declared is not None else f", the default without {CONNECT}")
         yield Violation(message=f"the agent {where}: right only on a broker's own machine", key=CONNECT)
     elif len(endpoints) == 1:
-        yield Violation(
-            message=f"{endpoints[0]} is the only endpoint: nothing is collected while that broker is away", key=CONNECT
-        )
+        yield Violation(f"{endpoints[0]} is the only endpoint: nothing is collected while that broker is away", CONNECT)
 
 
 @agent_rule("KKA952", ERROR, CORE)
@@ -129,9 +127,7 @@ def ignored_group_list(agent: LintAgent, limits: Limits) -> Violations:
         lists.insert(0, "consumer_groups")
     for key in lists:
         yield Violation(
-            message=f"{key} is ignored: monitor_unlisted_consumer_groups is true",
-            key=key,
-            edits=(Edit(key, is_safe=True),),
+            f"{key} is ignored: monitor_unlisted_consumer_groups is true", key, edits=(Edit(key, is_safe=True),)
         )
 
 

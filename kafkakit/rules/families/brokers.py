@@ -18,6 +18,7 @@ from kafkakit.rules.rule import (
     Violations,
     broker_rule,
     cluster_rule,
+    set_to,
 )
 from kafkakit.rules.subjects import LintBroker, LintCluster, known
 
@@ -140,12 +141,11 @@ def recovery_threads(cluster: LintCluster, limits: Limits) -> Violations:
         dirs = max(len(log_dir_paths(broker)), 1)
         if number <= PARTITIONS_A_DIR * dirs:
             continue
-        yield Violation(
-            message=f"one thread a log dir recovers {number / dirs:,.0f} partitions after an unclean stop",
-            key=key,
-            expected="4",
+        yield set_to(
+            key,
+            "4",
+            f"one thread a log dir recovers {number / dirs:,.0f} partitions after an unclean stop",
             about=broker,
-            edits=(Edit(key, "4"),),
         )
 
 
@@ -211,13 +211,7 @@ def leftover_throttle(cluster: LintCluster, limits: Limits) -> Violations:
             override = topic.config.overrides.get(key)
             if override is None or not override.text.strip():
                 continue
-            yield Violation(
-                message=f"{key} is set, and no partition moves",
-                key=key,
-                about=topic,
-                hint=hint,
-                edits=(Edit(key),),
-            )
+            yield Violation(f"{key} is set, and no partition moves", key, about=topic, hint=hint, edits=(Edit(key),))
 
 
 @broker_rule("KKB511", NOTE, STRICT, Needs.METRICS, Needs.HOST)
@@ -268,12 +262,11 @@ def unbounded_connections(broker: LintBroker, cluster: LintCluster, limits: Limi
     config = broker.config.given()
     if all(config.number(key) == NO_LIMIT for key in CONNECTION_LIMITS):
         key = CONNECTION_LIMITS[-1]
-        yield Violation(
-            message="many tenants share the cluster, and neither the number of connections nor the rate of new ones "
+        yield set_to(
+            key,
+            "100",
+            "many tenants share the cluster, and neither the number of connections nor the rate of new ones "
             "has a limit",
-            key=key,
-            expected="100",
-            edits=(Edit(key, "100"),),
         )
 
 

@@ -20,6 +20,7 @@ from kafkakit.rules.rule import (
     Violation,
     Violations,
     broker_rule,
+    set_to,
     topic_rule,
 )
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic, known
@@ -186,7 +187,7 @@ def dirty_ratio_extreme(topic: LintTopic, cluster: LintCluster, limits: Limits) 
     lowest, highest = DIRTY_RATIOS
     if ratio is not None and not lowest <= ratio <= highest:
         effect = "the cleaner rewrites the log all the time" if ratio < lowest else f"{ratio:.0%} of it may be obsolete"
-        yield Violation(message=f"{key} is {ratio:g}: {effect}", key=key, expected="0.5", edits=(Edit(key, "0.5"),))
+        yield set_to(key, "0.5", f"{key} is {ratio:g}: {effect}")
 
 
 @broker_rule("KKC307", ERROR, CORE, fix=Fix.UNSAFE)
@@ -208,19 +209,9 @@ def cleaner_disabled(broker: LintBroker, cluster: LintCluster, limits: Limits) -
     config = broker.config.given()
     told = ": __consumer_offsets and all compacted topics grow without limit"
     if config.text("log.cleaner.enable") and not config.is_true("log.cleaner.enable"):
-        yield Violation(
-            message=f"the log cleaner is off{told}",
-            key="log.cleaner.enable",
-            expected="true",
-            edits=(Edit("log.cleaner.enable", "true"),),
-        )
+        yield set_to("log.cleaner.enable", "true", f"the log cleaner is off{told}")
     if config.number("log.cleaner.threads") == 0:
-        yield Violation(
-            message=f"the log cleaner has no thread{told}",
-            key="log.cleaner.threads",
-            expected="1",
-            edits=(Edit("log.cleaner.threads", "1"),),
-        )
+        yield set_to("log.cleaner.threads", "1", f"the log cleaner has no thread{told}")
 
 
 @topic_rule("KKC309", NOTE, STRICT, Needs.FILE, Needs.SEGMENTS, fix=Fix.NONE)
@@ -281,11 +272,10 @@ def changelog_with_delete(topic: LintTopic, cluster: LintCluster, limits: Limits
         return
     if not topic.config.is_sure("cleanup.policy"):
         topic.config.broker.given()
-    yield Violation(
-        message="a topic of state deletes by age: the value of a key that is not written again is lost",
-        key="cleanup.policy",
-        expected="compact",
-        edits=(Edit("cleanup.policy", "compact"),),
+    yield set_to(
+        "cleanup.policy",
+        "compact",
+        "a topic of state deletes by age: the value of a key that is not written again is lost",
     )
 
 
@@ -310,11 +300,10 @@ def internal_topic_policy(topic: LintTopic, cluster: LintCluster, limits: Limits
     declared = topic.config.value("cleanup.policy")
     if declared.source is not Source.TOPIC:
         known(cluster.is_live or None, "the live cluster's topics")  # brokers set the policy when they create it
-    yield Violation(
-        message=f"cleanup.policy is {declared.text or 'empty'}: offsets or transactions are lost or grow for ever",
-        key="cleanup.policy",
-        expected="compact",
-        edits=(Edit("cleanup.policy", "compact"),),
+    yield set_to(
+        "cleanup.policy",
+        "compact",
+        f"cleanup.policy is {declared.text or 'empty'}: offsets or transactions are lost or grow for ever",
     )
 
 

@@ -27,6 +27,7 @@ from kafkakit.rules.rule import (
     Violations,
     connector_rule,
     estate_rule,
+    set_to,
 )
 from kafkakit.rules.subjects import Estate, LintConnector
 
@@ -68,12 +69,7 @@ def shared_capture_name(estate: Estate, limits: Limits) -> Violations:
                 continue
             if key == "topic.prefix" and not same_cluster(first, connector):
                 continue
-            yield Violation(
-                message=f"{key} is {name}, as that of connector {first.name}",
-                key=key,
-                observed=name,
-                about=connector,
-            )
+            yield Violation(f"{key} is {name}, as that of connector {first.name}", key, observed=name, about=connector)
 
 
 @connector_rule("KKE002", WARNING, CORE)
@@ -119,12 +115,7 @@ def slot_dropped_on_stop(connector: LintConnector, limits: Limits) -> Violations
     """
     key = "slot.drop.on.stop"
     if is_postgres(connector) and is_prod(connector) and word(connector, key) == "true":
-        yield Violation(
-            message="changes that happen while the connector is stopped are lost",
-            key=key,
-            expected="false",
-            edits=(Edit(key, "false"),),
-        )
+        yield set_to(key, "false", "changes that happen while the connector is stopped are lost")
 
 
 @connector_rule("KKE004", ERROR, CORE)
@@ -174,9 +165,7 @@ def no_heartbeat(connector: LintConnector, limits: Limits) -> Violations:
     key = "heartbeat.interval.ms"
     if is_postgres(connector) and number(connector, key) in (None, 0):
         yield Violation(
-            message="without heartbeats the server keeps its log while the captured tables are quiet",
-            key=key,
-            expected="10000",
+            "without heartbeats the server keeps its log while the captured tables are quiet", key, expected="10000"
         )
 
 
@@ -302,12 +291,7 @@ def slot_position_lost(connector: LintConnector, limits: Limits) -> Violations:
     if not is_postgres(connector):
         return
     if mode == "manual":
-        yield Violation(
-            message="nothing confirms the slot's position, so the server keeps its log without end",
-            key=key,
-            expected="connector",
-            edits=(Edit(key, "connector"),),
-        )
+        yield set_to(key, "connector", "nothing confirms the slot's position, so the server keeps its log without end")
     elif mode == "connector_and_driver" and word(connector, "offset.mismatch.strategy", "no_validation") == (
         "no_validation"
     ):
@@ -340,9 +324,7 @@ def weak_placeholder(connector: LintConnector, limits: Limits) -> Violations:
     placeholder = connector.text(key)
     if is_debezium(connector) and placeholder is not None and len(placeholder.strip()) < SHORTEST_PLACEHOLDER:
         yield Violation(
-            message=f"the placeholder {placeholder!r} may also be the value of a row",
-            key=key,
-            expected=DEFAULT_PLACEHOLDER,
+            f"the placeholder {placeholder!r} may also be the value of a row", key, expected=DEFAULT_PLACEHOLDER
         )
 
 
@@ -366,8 +348,7 @@ def no_signal_table(connector: LintConnector, limits: Limits) -> Violations:
     channels = to_items(connector.text("signal.enabled.channels") or "source")
     if is_debezium(connector) and not connector.text("signal.data.collection") and set(channels) <= {"source"}:
         yield Violation(
-            message="no table or channel of signals is set, so a single table cannot be read again",
-            key="signal.data.collection",
+            "no table or channel of signals is set, so a single table cannot be read again", "signal.data.collection"
         )
 
 

@@ -19,7 +19,6 @@ from kafkakit.rules.rule import (
     NOTE,
     STRICT,
     WARNING,
-    Edit,
     Fix,
     Limits,
     Needs,
@@ -27,6 +26,7 @@ from kafkakit.rules.rule import (
     Violations,
     connector_rule,
     estate_rule,
+    set_to,
 )
 from kafkakit.rules.secrets import (
     HIDDEN,
@@ -68,11 +68,8 @@ def deletes_never_compacted(connector: LintConnector, limits: Limits) -> Violati
     if created is None and not compacted and not any(True for _ in topics_of(connector)):
         raise InputMissing("topics of the connector")
     if compacted or "compact" in to_items(created or ""):
-        yield Violation(
-            message="deleted keys stay in the compacted topics" + (f" {shown(compacted)}" if compacted else ""),
-            key=key,
-            expected="true",
-            edits=(Edit(key, "true"),),
+        yield set_to(
+            key, "true", "deleted keys stay in the compacted topics" + (f" {shown(compacted)}" if compacted else "")
         )
 
 
@@ -141,9 +138,7 @@ def silently_dropped_records(connector: LintConnector, limits: Limits) -> Violat
         return
     kept = is_sink(connector) and bool(connector.text("errors.deadletterqueue.topic.name"))
     if word(connector, "errors.tolerance") == "all" and not kept:
-        yield Violation(
-            message="records that fail are dropped without an error", key="errors.tolerance", expected="none"
-        )
+        yield Violation("records that fail are dropped without an error", "errors.tolerance", expected="none")
     for key in FAILURE_MODES if is_debezium(connector) else ():
         if word(connector, key) in DROPPING:
             yield Violation(message=f"changes that fail are dropped ({word(connector, key)})", key=key, expected="fail")
@@ -256,12 +251,11 @@ def weak_connector_acks(connector: LintConnector, limits: Limits) -> Violations:
     key = "producer.acks" if connector.is_worker else "producer.override.acks"
     acks = word(connector, key, "all")
     if acks not in ("all", "-1"):
-        yield Violation(
-            message=f"{'nothing' if acks == '0' else 'the leader alone'} acknowledges records, and the source is not "
+        yield set_to(
+            key,
+            "all",
+            f"{'nothing' if acks == '0' else 'the leader alone'} acknowledges records, and the source is not "
             "read again",
-            key=key,
-            expected="all",
-            edits=(Edit(key, "all"),),
         )
 
 
@@ -293,12 +287,7 @@ def uncompressed_connector(estate: Estate, limits: Limits) -> Violations:
             missing = why
             continue
         if codec.strip().lower() == "none":
-            yield Violation(
-                message="change events are written uncompressed",
-                key=key,
-                expected="lz4 or zstd",
-                about=connector,
-            )
+            yield Violation("change events are written uncompressed", key, expected="lz4 or zstd", about=connector)
     if missing is not None:
         raise missing
 
@@ -328,11 +317,10 @@ def table_topic_replication(connector: LintConnector, limits: Limits) -> Violati
             continue
         replicas = number(connector, key)
         if replicas is not None and 0 < replicas < limits.target_replication_factor:
-            yield Violation(
-                message=f"topics are created with {replicas} of {limits.target_replication_factor} replicas",
-                key=key,
-                expected=str(limits.target_replication_factor),
-                edits=(Edit(key, str(limits.target_replication_factor)),),
+            yield set_to(
+                key,
+                str(limits.target_replication_factor),
+                f"topics are created with {replicas} of {limits.target_replication_factor} replicas",
             )
 
 
@@ -376,9 +364,4 @@ def table_topic_expires(connector: LintConnector, limits: Limits) -> Violations:
 
 
 def _not_once(connector: LintConnector, key: str, why: str, expected: str | None) -> Violation:
-    return Violation(
-        message=f"exactly-once delivery is required, but {why}",
-        key=key,
-        expected=expected,
-        about=connector,
-    )
+    return Violation(f"exactly-once delivery is required, but {why}", key, expected=expected, about=connector)

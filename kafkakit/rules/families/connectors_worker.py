@@ -6,7 +6,6 @@ from kafkakit.rules.effective import InputMissing
 from kafkakit.rules.rule import (
     CORE,
     ERROR,
-    Edit,
     Fix,
     Limits,
     Needs,
@@ -14,6 +13,7 @@ from kafkakit.rules.rule import (
     Violations,
     connector_rule,
     estate_rule,
+    set_to,
 )
 from kafkakit.rules.subjects import Estate, LintConnector
 
@@ -48,11 +48,10 @@ def worker_storage_replication(connector: LintConnector, limits: Limits) -> Viol
         key = f"{store}.storage.replication.factor"
         replicas = number(connector, key)
         if replicas is not None and 0 < replicas < limits.target_replication_factor:
-            yield Violation(
-                message=f"the topic of {_name(store)} is kept on {counted(replicas, 'broker')}",
-                key=key,
-                expected=str(limits.target_replication_factor),
-                edits=(Edit(key, str(limits.target_replication_factor)),),
+            yield set_to(
+                key,
+                str(limits.target_replication_factor),
+                f"the topic of {_name(store)} is kept on {counted(replicas, 'broker')}",
             )
 
 
@@ -145,11 +144,7 @@ def worker_storage_shared(estate: Estate, limits: Limits) -> Violations:
             seen.append((key, topic, worker))
             also = f"that of group {other.text('group.id')}" if other is not None else f"that of {_name(twice or '')}"
             if other is not None or twice is not None:
-                yield Violation(
-                    message=f"the topic of {_name(store)}, {topic}, is also {also}",
-                    key=key,
-                    about=worker,
-                )
+                yield Violation(f"the topic of {_name(store)}, {topic}, is also {also}", key, about=worker)
 
 
 def _is_other_group(one: LintConnector, other: LintConnector) -> bool:

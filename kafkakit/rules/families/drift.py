@@ -123,19 +123,10 @@ def unmanaged_or_missing_topic(cluster: LintCluster, limits: Limits) -> Violatio
     declared = any(t.is_declared for t in cluster.topics)
     for topic in cluster.topics:
         if topic.is_declared and topic.partition_facts is None:
-            yield Violation(
-                message="the topic is declared, but not in the cluster",
-                about=topic,
-                subject="missing",
-            )
+            yield Violation("the topic is declared, but not in the cluster", about=topic, subject="missing")
     unmanaged = [t for t in cluster.topics if not t.is_declared and not t.is_internal] if declared else []
     for topic in unmanaged:
-        yield Violation(
-            message="the topic is in the cluster, but in no file",
-            about=topic,
-            severity=NOTE,
-            subject="unmanaged",
-        )
+        yield Violation("the topic is in the cluster, but in no file", about=topic, severity=NOTE, subject="unmanaged")
 
 
 def _key_drift(topic: LintTopic, live: Mapping[str, str]) -> Iterator[Violation]:

@@ -12,7 +12,6 @@ from kafkakit.rules.rule import (
     ERROR,
     STRICT,
     WARNING,
-    Edit,
     Fix,
     Limits,
     Needs,
@@ -20,6 +19,7 @@ from kafkakit.rules.rule import (
     Violations,
     cluster_rule,
     estate_rule,
+    set_to,
 )
 from kafkakit.rules.subjects import Estate, LintCluster, known
 
@@ -232,15 +232,13 @@ def _pair_divergence(source: LintCluster, mirror: LintCluster, allowed: frozense
                 raise InputMissing("broker configuration")
             ours, theirs = topic.config.value(key), copy.config.value(key)
             if ours.text != theirs.text:
-                yield Violation(
-                    message=f"{key} is {theirs.text or 'not set'} on the mirror and {ours.text or 'not set'} on "
-                    f"{source.name}",
-                    key=key,
+                yield set_to(
+                    key,
+                    ours.text,
+                    f"{key} is {theirs.text or 'not set'} on the mirror and {ours.text or 'not set'} on {source.name}",
                     observed=theirs.text,
-                    expected=ours.text,
                     where=mirror.within(copy.where),
                     about=copy,
-                    edits=(Edit(key, ours.text),),
                 )
     first, second = TopicConfig({}, source.reference_broker()), TopicConfig({}, mirror.reference_broker())
     if not (first.broker.is_known and second.broker.is_known):

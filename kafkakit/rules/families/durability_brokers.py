@@ -17,6 +17,7 @@ from kafkakit.rules.rule import (
     Violations,
     broker_rule,
     cluster_rule,
+    set_to,
     topic_rule,
 )
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic
@@ -53,11 +54,10 @@ def unclean_leader_election(cluster: LintCluster, limits: Limits) -> Violations:
     for holder, key, declared in set_values(cluster, UNCLEAN, (UNCLEAN,)):
         tolerant = LOSS_TOLERANT in (holder.labels if isinstance(holder, LintTopic) else cluster.labels)
         if declared.text.strip().lower() == "true" and not tolerant:
-            yield Violation(
-                message="a replica that is out of sync may become leader: acknowledged records are then discarded",
-                key=key,
-                expected="false",
-                edits=(Edit(key, "false"),),
+            yield set_to(
+                key,
+                "false",
+                "a replica that is out of sync may become leader: acknowledged records are then discarded",
                 about=holder,
             )
     if not cluster.reference_broker().is_known:
@@ -131,13 +131,12 @@ def default_rf_one(cluster: LintCluster, limits: Limits) -> Violations:
         seen.add(value.place)
         wanted = str(min(limits.target_replication_factor, cluster.broker_number))
         unset = " (Kafka's default)" if value.source is Source.DEFAULT else ""
-        yield Violation(
-            message=f"{DEFAULT_RF} is 1{unset} on {counted(cluster.broker_number, 'broker')}: "
+        yield set_to(
+            DEFAULT_RF,
+            wanted,
+            f"{DEFAULT_RF} is 1{unset} on {counted(cluster.broker_number, 'broker')}: "
             "topics that name no replication factor get one replica",
-            key=DEFAULT_RF,
             observed=value.text,
-            expected=wanted,
-            edits=(Edit(DEFAULT_RF, wanted),),
             about=node,
         )
 
@@ -203,12 +202,8 @@ def min_isr_differs_between_brokers(cluster: LintCluster, limits: Limits) -> Vio
         best = max(values)
         told = ", ".join(f"{value} on {counted(len(of), 'broker')}" for value, of in sorted(values.items()))
         for broker in (b for value, of in sorted(values.items()) for b in of if value != best):
-            yield Violation(
-                message=f"{MIN_ISR} is {told}: which writes are accepted depends on who leads",
-                key=MIN_ISR,
-                expected=str(best),
-                edits=(Edit(MIN_ISR, str(best)),),
-                about=broker,
+            yield set_to(
+                MIN_ISR, str(best), f"{MIN_ISR} is {told}: which writes are accepted depends on who leads", about=broker
             )
     if not known_brokers:
         raise InputMissing("broker configuration")
@@ -234,11 +229,10 @@ def tight_isr_lag(broker: LintBroker, cluster: LintCluster, limits: Limits) -> V
     key = "replica.lag.time.max.ms"
     lag = broker.config.given().number(key)
     if lag is not None and lag < SHORT_ISR_LAG_MS:
-        yield Violation(
-            message=f"a replica that is {lag / 1000:g} s behind leaves the ISR: short pauses make it shrink and expand",
-            key=key,
-            expected="30000",
-            edits=(Edit(key, "30000"),),
+        yield set_to(
+            key,
+            "30000",
+            f"a replica that is {lag / 1000:g} s behind leaves the ISR: short pauses make it shrink and expand",
         )
 
 
@@ -258,12 +252,10 @@ def controlled_shutdown_off(broker: LintBroker, cluster: LintCluster, limits: Li
     """
     key = "controlled.shutdown.enable"
     if broker.is_broker and not broker.config.given().is_true(key):
-        yield Violation(
-            message="the broker does not hand over its partitions when it stops: "
-            "they have no leader until its session ends",
-            key=key,
-            expected="true",
-            edits=(Edit(key, "true"),),
+        yield set_to(
+            key,
+            "true",
+            "the broker does not hand over its partitions when it stops: they have no leader until its session ends",
         )
 
 
@@ -317,9 +309,4 @@ def auto_create_topics(broker: LintBroker, cluster: LintCluster, limits: Limits)
     key = "auto.create.topics.enable"
     if cluster.is_prod and broker.is_broker and broker.config.given().is_true(key):
         unset = "" if broker.config.declared(key) else " (Kafka's default)"
-        yield Violation(
-            message=f"any name that a client mistypes becomes a topic{unset}",
-            key=key,
-            expected="false",
-            edits=(Edit(key, "false"),),
-        )
+        yield set_to(key, "false", f"any name that a client mistypes becomes a topic{unset}")

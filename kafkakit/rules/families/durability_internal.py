@@ -8,7 +8,6 @@ from kafkakit.rules.rule import (
     CORE,
     ERROR,
     STRICT,
-    Edit,
     Fix,
     Limits,
     Needs,
@@ -16,6 +15,7 @@ from kafkakit.rules.rule import (
     Violations,
     broker_rule,
     cluster_rule,
+    set_to,
 )
 from kafkakit.rules.subjects import LintBroker, LintCluster
 
@@ -61,13 +61,12 @@ def internal_topic_rf(cluster: LintCluster, limits: Limits) -> Violations:
             seen.add((key, value.place or broker.id))
             wanted = min(3, cluster.broker_number)
             if number < wanted:
-                yield Violation(
-                    message=f"{key} is {number} on {counted(cluster.broker_number, 'broker')}: "
+                yield set_to(
+                    key,
+                    str(wanted),
+                    f"{key} is {number} on {counted(cluster.broker_number, 'broker')}: "
                     "the loss of one broker stops groups or transactions",
-                    key=key,
                     observed=value.text,
-                    expected=str(wanted),
-                    edits=(Edit(key, str(wanted)),),
                     about=broker,
                 )
     for topic in cluster.topics:
@@ -110,10 +109,9 @@ def internal_topic_min_isr(broker: LintBroker, cluster: LintCluster, limits: Lim
         # One replica with a minimum of one is what a single broker has; KKD114 is about it where there are more.
         if minimum is None or replicas is None or minimum < replicas or replicas == 1 == minimum:
             continue
-        yield Violation(
-            message=f"{isr_key} is {minimum} of {counted(replicas, 'replica')}: the restart of one broker stops it",
-            key=isr_key,
+        yield set_to(
+            isr_key,
+            str(max(replicas - 1, 1)),
+            f"{isr_key} is {minimum} of {counted(replicas, 'replica')}: the restart of one broker stops it",
             observed=str(minimum),
-            expected=str(max(replicas - 1, 1)),
-            edits=(Edit(isr_key, str(max(replicas - 1, 1))),),
         )

@@ -18,6 +18,7 @@ from kafkakit.rules.rule import (
     Violations,
     broker_rule,
     cluster_rule,
+    set_to,
 )
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic, known
 
@@ -296,12 +297,7 @@ def unlimited_group(broker: LintBroker, cluster: LintCluster, limits: Limits) ->
     """
     key = "group.max.size"
     if "multi_tenant" in cluster.labels and broker.is_broker and broker.config.given().number(key) == NO_LIMIT:
-        yield Violation(
-            message="many tenants share the cluster, and a group may have any number of members",
-            key=key,
-            expected="1000",
-            edits=(Edit(key, "1000"),),
-        )
+        yield set_to(key, "1000", "many tenants share the cluster, and a group may have any number of members")
 
 
 @broker_rule("KKG710", NOTE, STRICT, fix=Fix.UNSAFE)
@@ -320,12 +316,7 @@ def no_rebalance_delay(broker: LintBroker, cluster: LintCluster, limits: Limits)
     """
     key = "group.initial.rebalance.delay.ms"
     if cluster.is_prod and broker.is_broker and broker.config.given().number(key) == 0:
-        yield Violation(
-            message="a new group rebalances once for each member that joins",
-            key=key,
-            expected="3000",
-            edits=(Edit(key, "3000"),),
-        )
+        yield set_to(key, "3000", "a new group rebalances once for each member that joins")
 
 
 def _retention_ms(topic: LintTopic) -> int | None:

@@ -159,9 +159,7 @@ def voter_mismatch(broker: LintBroker, cluster: LintCluster, limits: Limits) -> 
 def _voter_faults(config: BrokerConfig, roles: frozenset[str], node_id: int | None) -> Iterator[Violation]:
     voters = {item.partition("@")[0] for item in config.items(VOTERS)}
     if not voters and not config.items(BOOTSTRAP):
-        yield Violation(
-            message=f"neither {VOTERS} nor {BOOTSTRAP} is set: the node does not start", key=VOTERS, refused=True
-        )
+        yield Violation(f"neither {VOTERS} nor {BOOTSTRAP} is set: the node does not start", VOTERS, refused=True)
     if not voters or node_id is None:
         return
     is_voter = str(node_id) in voters
@@ -187,9 +185,7 @@ def _listener_faults(config: BrokerConfig, roles: frozenset[str]) -> Iterator[Vi
     names = {found.name.upper() for found in listeners_of(config)}
     if not of_controllers:
         yield Violation(
-            message=f"{CONTROLLER_LISTENERS} is not set: the node does not start",
-            key=CONTROLLER_LISTENERS,
-            refused=True,
+            f"{CONTROLLER_LISTENERS} is not set: the node does not start", CONTROLLER_LISTENERS, refused=True
         )
     elif "controller" in roles and not of_controllers <= names:
         yield Violation(

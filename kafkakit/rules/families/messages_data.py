@@ -10,12 +10,12 @@ from kafkakit.rules.rule import (
     NOTE,
     STRICT,
     WARNING,
-    Edit,
     Fix,
     Limits,
     Needs,
     Violation,
     Violations,
+    set_to,
     topic_rule,
 )
 from kafkakit.rules.subjects import LintCluster, LintTopic, known
@@ -48,11 +48,8 @@ def broker_recompression(topic: LintTopic, cluster: LintCluster, limits: Limits)
         return
     codec = known(topic.facts.codec, "the codec of producers")
     if codec != wanted.replace("uncompressed", "none"):
-        yield Violation(
-            message=f"producers send {codec} batches, which brokers decompress and write as {wanted}",
-            key=COMPRESSION,
-            expected="producer",
-            edits=(Edit(COMPRESSION, "producer"),),
+        yield set_to(
+            COMPRESSION, "producer", f"producers send {codec} batches, which brokers decompress and write as {wanted}"
         )
 
 
@@ -81,11 +78,10 @@ def compression_level_hot(topic: LintTopic, cluster: LintCluster, limits: Limits
         return
     level = topic.config.sure_number(key)
     if level is not None and level > hot:
-        yield Violation(
-            message=f"brokers compress with {codec} at level {level}, several times the processor time of the default",
-            key=key,
-            expected=usual,
-            edits=(Edit(key, usual),),
+        yield set_to(
+            key,
+            usual,
+            f"brokers compress with {codec} at level {level}, several times the processor time of the default",
         )
 
 

@@ -58,9 +58,7 @@ def single_partition_hot_topic(topic: LintTopic, cluster: LintCluster, limits: L
         return
     rate = known(topic.rates_bytes_s(), "append rates")[1]
     if rate > HOT_BYTES_S:
-        yield Violation(
-            message=f"the only partition takes {format_rate(rate)}: one broker and one consumer bear it all"
-        )
+        yield Violation(f"the only partition takes {format_rate(rate)}: one broker and one consumer bear it all")
 
 
 @topic_rule("KKP602", NOTE, CORE, Needs.FILE, Needs.LIVE)

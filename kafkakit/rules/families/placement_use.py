@@ -10,7 +10,6 @@ from kafkakit.rules.rule import (
     NOTE,
     STRICT,
     WARNING,
-    Edit,
     Fix,
     Limits,
     Needs,
@@ -18,6 +17,7 @@ from kafkakit.rules.rule import (
     Violations,
     broker_rule,
     cluster_rule,
+    set_to,
     topic_rule,
 )
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic, known
@@ -127,12 +127,11 @@ def replica_selector_unset(broker: LintBroker, cluster: LintCluster, limits: Lim
     key = "replica.selector.class"
     if not broker.is_broker or cluster.rack_number < 2 or broker.config.given().text(key):
         return
-    yield Violation(
-        message=f"consumers read from leaders only, so of {cluster.rack_number} racks' traffic about "
+    yield set_to(
+        key,
+        RACK_SELECTOR,
+        f"consumers read from leaders only, so of {cluster.rack_number} racks' traffic about "
         f"{1 - 1 / cluster.rack_number:.0%} crosses racks",
-        key=key,
-        expected=RACK_SELECTOR,
-        edits=(Edit(key, RACK_SELECTOR),),
     )
 
 

@@ -20,6 +20,7 @@ from kafkakit.rules.rule import (
     Needs,
     Violation,
     Violations,
+    set_to,
     topic_rule,
 )
 from kafkakit.rules.segment_growth import exceeded_budget
@@ -291,11 +292,10 @@ def slow_delete(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Viola
         topic.config.sure_number("file.delete.delay.ms")
         longer = "the retention" if beyond else "an hour"
         wanted = str(min(settings.retention_ms, 60_000) if settings.deletes and settings.retention_ms > 0 else 60_000)
-        yield Violation(
-            message=f"files of deleted segments stay for {format_span(delay / 1000)}, longer than {longer}",
-            key="file.delete.delay.ms",
-            expected=wanted,
-            edits=(Edit("file.delete.delay.ms", wanted),),
+        yield set_to(
+            "file.delete.delay.ms",
+            wanted,
+            f"files of deleted segments stay for {format_span(delay / 1000)}, longer than {longer}",
         )
 
 

@@ -20,6 +20,7 @@ from kafkakit.rules.rule import (
     Violations,
     broker_rule,
     cluster_rule,
+    set_to,
     topic_rule,
 )
 from kafkakit.rules.subjects import GroupFacts, LintBroker, LintCluster, LintTopic, PartitionFacts, known
@@ -147,25 +148,17 @@ def _violations(
         if topic.config.value(key).source is not Source.TOPIC:
             inheriting.append(topic)
             continue
-        yield Violation(
-            message=told.format(_any_time(value)),
-            key=key,
-            expected=wanted,
-            edits=(Edit(key, wanted),),
-            about=topic,
-        )
+        yield set_to(key, wanted, told.format(_any_time(value)), about=topic)
     if inheriting:
         broker_key = f"log.{key}"
         holder = next((b for b in cluster.data_brokers if b.config.is_known), None)
         declared = inheriting[0].config.value(key)
         by_default = ", by default" if declared.source is Source.DEFAULT else ""
-        yield Violation(
-            message=told.format(_any_time(to_int(declared.text) or 0))
-            + f" ({counted(len(inheriting), 'topic')}{by_default})",
-            key=broker_key,
+        yield set_to(
+            broker_key,
+            wanted,
+            told.format(_any_time(to_int(declared.text) or 0)) + f" ({counted(len(inheriting), 'topic')}{by_default})",
             observed=declared.text,
-            expected=wanted,
-            edits=(Edit(broker_key, wanted),),
             about=holder,
         )
 

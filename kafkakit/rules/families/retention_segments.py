@@ -35,6 +35,7 @@ from kafkakit.rules.rule import (
     Violations,
     broker_rule,
     cluster_rule,
+    set_to,
     topic_rule,
 )
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic, known
@@ -67,14 +68,13 @@ def jitter_too_large(topic: LintTopic, cluster: LintCluster, limits: Limits) -> 
         return
     topic.config.sure_number("segment.ms")
     all_of_it = jitter >= roll
-    yield Violation(
-        message=f"the jitter of up to {format_span(jitter / 1000)} takes {'all' if all_of_it else 'more than half'} of "
+    yield set_to(
+        "segment.jitter.ms",
+        str(roll // 10),
+        f"the jitter of up to {format_span(jitter / 1000)} takes {'all' if all_of_it else 'more than half'} of "
         f"the {format_span(roll / 1000)} after which segments roll"
         + (": some roll at their second append" if all_of_it else ""),
-        key="segment.jitter.ms",
-        expected=str(roll // 10),
         severity=Severity.ERROR if all_of_it else None,
-        edits=(Edit("segment.jitter.ms", str(roll // 10)),),
     )
 
 
@@ -105,13 +105,12 @@ def synchronised_rolls(broker: LintBroker, cluster: LintCluster, limits: Limits)
     rolls = together.get(broker.id if has_partitions(cluster) else None, {})
     for roll, number in rolls.items():
         if number > TOGETHER:
-            yield Violation(
-                message=f"{round(number):,} partitions of the broker roll their segments together every "
+            yield set_to(
+                "log.roll.jitter.ms",
+                str(roll // 10),
+                f"{round(number):,} partitions of the broker roll their segments together every "
                 f"{format_span(roll / 1000)}, without jitter",
-                key="log.roll.jitter.ms",
-                expected=str(roll // 10),
                 subject=str(roll),
-                edits=(Edit("log.roll.jitter.ms", str(roll // 10)),),
             )
             return
 
@@ -221,11 +220,10 @@ def degenerate_index(topic: LintTopic, cluster: LintCluster, limits: Limits) -> 
     """
     size = settings_of(topic).index_bytes
     if size < 2 * TIME_ENTRY_BYTES:
-        yield Violation(
-            message=f"an index of {size} bytes is always full: every append rolls the segment",
-            key="segment.index.bytes",
-            expected=str(DEFAULT_INDEX_BYTES),
-            edits=(Edit("segment.index.bytes", str(DEFAULT_INDEX_BYTES)),),
+        yield set_to(
+            "segment.index.bytes",
+            str(DEFAULT_INDEX_BYTES),
+            f"an index of {size} bytes is always full: every append rolls the segment",
         )
 
 
@@ -369,10 +367,4 @@ def preallocate_on(cluster: LintCluster, limits: Limits) -> Violations:
         reserved = ""
         if isinstance(holder, LintTopic) and holder.partitions is not None:
             reserved = f", {format_bytes(holder.partitions * settings_of(holder).segment_bytes)} a copy of the topic"
-        yield Violation(
-            message=f"every segment reserves its full size up front{reserved}",
-            key=key,
-            expected="false",
-            edits=(Edit(key, "false"),),
-            about=holder,
-        )
+        yield set_to(key, "false", f"every segment reserves its full size up front{reserved}", about=holder)

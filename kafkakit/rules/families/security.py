@@ -6,7 +6,7 @@ from kafkakit.core.findings import shown
 from kafkakit.rules.config_defs import ValueType
 from kafkakit.rules.effective import BrokerConfig, Declared, to_items
 from kafkakit.rules.listeners import Listener, inter_broker_protocol, listener_items, listeners_of
-from kafkakit.rules.rule import CORE, ERROR, STRICT, WARNING, Edit, Fix, Limits, Violation, Violations, broker_rule
+from kafkakit.rules.rule import CORE, ERROR, STRICT, WARNING, Fix, Limits, Violation, Violations, broker_rule, set_to
 from kafkakit.rules.secrets import HIDDEN, holds_literal_secret, is_secret_key, literal_jaas_options
 from kafkakit.rules.subjects import LintBroker, LintCluster
 
@@ -173,12 +173,7 @@ def allow_everyone(broker: LintBroker, cluster: LintCluster, limits: Limits) -> 
     key = "allow.everyone.if.no.acl.found"
     declared = broker.config.declared(key)
     if declared is not None and declared.text.strip().lower() == "true":
-        yield Violation(
-            message="resources without an ACL are open to every client",
-            key=key,
-            expected="false",
-            edits=(Edit(key, "false"),),
-        )
+        yield set_to(key, "false", "resources without an ACL are open to every client")
 
 
 @broker_rule("KKS807", WARNING, STRICT, fix=Fix.UNSAFE)
@@ -197,13 +192,7 @@ def no_hostname_verification(broker: LintBroker, cluster: LintCluster, limits: L
     """
     for key, declared in _forms_of(broker.config, "ssl.endpoint.identification.algorithm"):
         if not declared.text.strip():
-            yield Violation(
-                message="the name in a certificate is not compared with the host's",
-                key=key,
-                observed="",
-                expected="https",
-                edits=(Edit(key, "https"),),
-            )
+            yield set_to(key, "https", "the name in a certificate is not compared with the host's", observed="")
 
 
 @broker_rule("KKS808", ERROR, CORE)
@@ -305,12 +294,7 @@ def legacy_tls(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Viol
         legacy = [item for item in items if item in LEGACY_TLS]
         if legacy:
             kept = ",".join(item for item in items if item not in LEGACY_TLS) or "TLSv1.2,TLSv1.3"
-            yield Violation(
-                message=f"{', '.join(legacy)} {'is' if len(legacy) == 1 else 'are'} enabled",
-                key=key,
-                expected=kept,
-                edits=(Edit(key, kept),),
-            )
+            yield set_to(key, kept, f"{', '.join(legacy)} {'is' if len(legacy) == 1 else 'are'} enabled")
 
 
 def _forms_of(config: BrokerConfig, key: str) -> Iterator[tuple[str, Declared]]:
