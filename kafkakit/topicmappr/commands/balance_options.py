@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafkakit.cli.option_groups import RECORDED, recorded_as, recorded_words
+from kafkakit.cli.option_groups import RECORDED, option, recorded_as, recorded_words
 from kafkakit.core.broker_list import parse_broker_list
 from kafkakit.core.percent import parse_percent
 from kafkakit.core.quantities import parse_size
@@ -62,15 +62,15 @@ class BalanceGoal:
     """What loads should look like in the end; nothing given: kafka-kit's thresholds."""
 
     band: Band = field(default="", metadata=RECORDED)
-    free_range: Annotated[
-        str, typer.Option(metavar="SIZE", help="Largest difference in free space between two brokers (369GiB).")
-    ] = field(default="", metadata=RECORDED)
-    count_band: Annotated[
-        str,
-        typer.Option(
-            metavar="PERCENT", help="Bring every broker's count of replicas within this percentage of an equal share."
-        ),
-    ] = field(default="", metadata=RECORDED)
+    free_range: str = option(
+        "", metavar="SIZE", help="Largest difference in free space between two brokers (369GiB).", recorded=True
+    )
+    count_band: str = option(
+        "",
+        metavar="PERCENT",
+        help="Bring every broker's count of replicas within this percentage of an equal share.",
+        recorded=True,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,18 +86,19 @@ class BandGoal(BalanceGoal):
 class BalanceBudget:
     """What a balance may cost, and in what its cost is counted."""
 
-    max_moved_bytes: Annotated[
-        str,
-        typer.Option(
-            metavar="SIZE", help="Copy no more than this; without a goal, reach the smallest range it allows."
-        ),
-    ] = field(default="", metadata=RECORDED)
-    max_moves: Annotated[
-        int | None,
-        typer.Option(
-            min=0, metavar="N", help="Copy no more replicas; without a goal, reach the smallest range it allows."
-        ),
-    ] = field(default=None, metadata=recorded_as(word_of))
+    max_moved_bytes: str = option(
+        "",
+        metavar="SIZE",
+        help="Copy no more than this; without a goal, reach the smallest range it allows.",
+        recorded=True,
+    )
+    max_moves: int | None = option(
+        None,
+        min=0,
+        metavar="N",
+        help="Copy no more replicas; without a goal, reach the smallest range it allows.",
+        recorded=word_of,
+    )
     minimize: MinimizeBy = field(default=Minimize.BYTES, metadata=RECORDED)
 
 
@@ -105,58 +106,56 @@ class BalanceBudget:
 class Tolerances:
     """kafka-kit's options for when no goal is given."""
 
-    tolerance: Annotated[
-        float,
-        typer.Option(
-            metavar="FRACTION", help="How far sources and destinations may end from the mean; 0: chosen by the search."
-        ),
-    ] = field(default=0.0, metadata=RECORDED)
-    partition_limit: Annotated[
-        int,
-        typer.Option(min=1, metavar="N", help="Accepted for kafka-kit's scripts; every partition is considered."),
-    ] = 30
+    tolerance: float = option(
+        0.0,
+        metavar="FRACTION",
+        help="How far sources and destinations may end from the mean; 0: chosen by the search.",
+        recorded=True,
+    )
+    partition_limit: int = option(
+        30, min=1, metavar="N", help="Accepted for kafka-kit's scripts; every partition is considered."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
     """kafka-kit's choice of the brokers that give."""
 
-    storage_threshold: Annotated[
-        float | None,
-        typer.Option(
-            metavar="FRACTION",
-            help="Offload brokers this far below the harmonic mean of free space: 0.20 when no goal is given, 0 all.",
-        ),
-    ] = field(default=None, metadata=recorded_as(word_of))
-    storage_threshold_gb: Annotated[
-        float | None,
-        typer.Option(
-            metavar="GIB", help="Offload brokers with less free space than this; overrides --storage-threshold."
-        ),
-    ] = field(default=None, metadata=recorded_as(word_of))
+    storage_threshold: float | None = option(
+        None,
+        metavar="FRACTION",
+        help="Offload brokers this far below the harmonic mean of free space: 0.20 when no goal is given, 0 all.",
+        recorded=word_of,
+    )
+    storage_threshold_gb: float | None = option(
+        None,
+        metavar="GIB",
+        help="Offload brokers with less free space than this; overrides --storage-threshold.",
+        recorded=word_of,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovingRules:
     """Which replicas may move, and where to."""
 
-    partition_size_threshold: Annotated[
-        int | None,
-        typer.Option(
-            min=0, metavar="MIB", help="Do not move partitions smaller than this: 512 when no goal is given, else 0."
-        ),
-    ] = field(default=None, metadata=recorded_as(word_of))
+    partition_size_threshold: int | None = option(
+        None,
+        min=0,
+        metavar="MIB",
+        help="Do not move partitions smaller than this: 512 when no goal is given, else 0.",
+        recorded=word_of,
+    )
     locality_scoped: LocalityScoped = field(default=False, metadata=RECORDED)
     min_rack_ids: MinRackIds = field(default=0, metadata=RECORDED)
     spread: Spread = field(default=False, metadata=RECORDED)
-    max_rack_violations: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            metavar="N",
-            help="Repair replica sets until no more than this break the rack rule; if not given, they may stay.",
-        ),
-    ] = field(default=None, metadata=recorded_as(word_of))
+    max_rack_violations: int | None = option(
+        None,
+        min=0,
+        metavar="N",
+        help="Repair replica sets until no more than this break the rack rule; if not given, they may stay.",
+        recorded=word_of,
+    )
     max_disk_use: MaxDiskUse = field(default="90%", metadata=RECORDED)
     head_room: HeadRoom = field(default="0", metadata=recorded_as(head_room_word))
 
@@ -165,13 +164,12 @@ class MovingRules:
 class DirBalance:
     """What happens inside brokers."""
 
-    balance_dirs: Annotated[
-        str,
-        typer.Option(
-            metavar="PERCENT",
-            help="Also balance the log dirs of each broker to within this percentage of their shares (10%).",
-        ),
-    ] = field(default="", metadata=RECORDED)
+    balance_dirs: str = option(
+        "",
+        metavar="PERCENT",
+        help="Also balance the log dirs of each broker to within this percentage of their shares (10%).",
+        recorded=True,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafkakit.cli.completion import complete_topic_names
-from kafkakit.cli.option_groups import RECORDED, recorded_as, recorded_words
+from kafkakit.cli.option_groups import RECORDED, option, recorded_as, recorded_words
 from kafkakit.core.broker_list import parse_broker_list
 from kafkakit.core.findings import FailOn
 from kafkakit.core.percent import parse_percent
@@ -42,27 +42,24 @@ FailFrom = Annotated[FailOn, typer.Option("--fail-on", help="Exit 1 for findings
 class CheckOptions:
     """The rules that a cluster is held against."""
 
-    topics: Annotated[
-        str,
-        typer.Option(
-            help="Topics to check: comma separated names or regular expressions; all when not given.",
-            autocompletion=complete_topic_names,
-        ),
-    ] = ""
+    topics: str = option(
+        "",
+        help="Topics to check: comma separated names or regular expressions; all when not given.",
+        autocompletion=complete_topic_names,
+    )
     topics_exclude: TopicsExclude = ""
-    brokers: Annotated[
-        str,
-        typer.Option(help="Brokers that should carry the replicas, as for rebuild; all live ones when not given."),
-    ] = ""
+    brokers: str = option(
+        "", help="Brokers that should carry the replicas, as for rebuild; all live ones when not given."
+    )
     min_rack_ids: MinRackIds = 0
-    replication: Annotated[int, typer.Option(help="Replicas that every partition must have; 0: not checked.")] = 0
-    band: Annotated[
-        str, typer.Option(metavar="PERCENT", help="How far a broker or log dir may be from its share of used space.")
-    ] = "10%"
-    leader_band: Annotated[
-        str, typer.Option(metavar="PERCENT", help="How far a broker may be from an even share of preferred leaders.")
-    ] = "10%"
-    max_disk_use: Annotated[str, typer.Option(metavar="PERCENT", help="How full a disk may be.")] = "85%"
+    replication: int = option(0, help="Replicas that every partition must have; 0: not checked.")
+    band: str = option(
+        "10%", metavar="PERCENT", help="How far a broker or log dir may be from its share of used space."
+    )
+    leader_band: str = option(
+        "10%", metavar="PERCENT", help="How far a broker may be from an even share of preferred leaders."
+    )
+    max_disk_use: str = option("85%", metavar="PERCENT", help="How full a disk may be.")
     fail_on: FailFrom = FailOn.WARNING
 
     def request(self, program: str, snapshot: Path | None) -> "CheckRequest":
@@ -88,17 +85,13 @@ class CheckOptions:
 class AuditOptions:
     """What a map is judged by."""
 
-    brokers: Annotated[
-        str, typer.Option(help="Brokers to balance, as for rebuild; those that hold the topics if not given.")
-    ] = ""
-    topics: Annotated[
-        str, typer.Option(help="Topics that another plan might move instead; the topics of the map if not given.")
-    ] = ""
+    brokers: str = option("", help="Brokers to balance, as for rebuild; those that hold the topics if not given.")
+    topics: str = option("", help="Topics that another plan might move instead; the topics of the map if not given.")
     min_rack_ids: MinRackIds = 0
     spread: Spread = False
     max_disk_use: MaxDiskUse = "90%"
-    band: Annotated[str, typer.Option(metavar="PERCENT", help="The band of used space to compare with.")] = ""
-    free_range: Annotated[str, typer.Option(metavar="SIZE", help="The range of free bytes to compare with.")] = ""
+    band: str = option("", metavar="PERCENT", help="The band of used space to compare with.")
+    free_range: str = option("", metavar="SIZE", help="The range of free bytes to compare with.")
     fail_on: FailFrom = FailOn.ERROR
 
     @property
@@ -122,9 +115,7 @@ class FrontierScope:
     """What may move; recorded for the rebalance that the frontier names."""
 
     brokers: Brokers = field(default="-1", metadata=RECORDED)
-    topics: Annotated[str, typer.Option(help="Topics that may move: comma separated names or patterns.")] = field(
-        default=".*", metadata=RECORDED
-    )
+    topics: str = option(".*", help="Topics that may move: comma separated names or patterns.", recorded=True)
     topics_exclude: TopicsExclude = field(default="", metadata=RECORDED)
 
 
@@ -132,16 +123,11 @@ class FrontierScope:
 class FrontierGoals:
     """What is worked out."""
 
-    metric: Annotated[
-        Metric | None, typer.Option(help="What is tightened: the band of used space, or the range of free bytes.")
-    ] = None
-    bands: Annotated[
-        str, typer.Option(metavar="5%,3%,...", help="Bands to compute; eight from 20% to 1% if not given.")
-    ] = ""
-    free_ranges: Annotated[
-        str,
-        typer.Option(metavar="SIZE,...", help="Ranges to compute; eight fractions of the present range if not given."),
-    ] = ""
+    metric: Metric | None = option(None, help="What is tightened: the band of used space, or the range of free bytes.")
+    bands: str = option("", metavar="5%,3%,...", help="Bands to compute; eight from 20% to 1% if not given.")
+    free_ranges: str = option(
+        "", metavar="SIZE,...", help="Ranges to compute; eight fractions of the present range if not given."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafkakit.cli.completion import complete_topic_names
-from kafkakit.cli.option_groups import RECORDED, recorded_as
+from kafkakit.cli.option_groups import RECORDED, option, recorded_as
 from kafkakit.core.broker_list import BrokerList, parse_broker_list
 from kafkakit.core.quantities import parse_size
 from kafkakit.core.topic_selection import parse_patterns
@@ -39,9 +39,9 @@ class DrainOptions:
     brokers: Annotated[str, typer.Option(help="Ids of the brokers to empty, comma separated; they may be dead.")] = (
         field(metadata=RECORDED)
     )
-    to: Annotated[
-        str, typer.Option(help="Ids of the brokers that may take the replicas; all other live ones if not given.")
-    ] = field(default="", metadata=RECORDED)
+    to: str = option(
+        "", help="Ids of the brokers that may take the replicas; all other live ones if not given.", recorded=True
+    )
 
     @property
     def leaving(self) -> BrokerList:
@@ -84,9 +84,9 @@ class ReplicationOptions:
 class LeaderOptions:
     """Which brokers may lead."""
 
-    brokers: Annotated[
-        str, typer.Option(help="Ids of the brokers that may lead, comma separated; all live ones if not given.")
-    ] = field(default="", metadata=RECORDED)
+    brokers: str = option(
+        "", help="Ids of the brokers that may lead, comma separated; all live ones if not given.", recorded=True
+    )
     leader_evac_brokers: EvacuatedBrokers = field(default="", metadata=RECORDED)
 
     @property
@@ -105,10 +105,13 @@ class LeaderLimits:
     """What one run leaves alone, and how many leaderships it passes on."""
 
     pin: Pin = field(default=None, metadata=recorded_as(pin_word))
-    max_moves: Annotated[
-        int | None,
-        typer.Option(min=0, metavar="N", help="Change no more partitions in one run; the same command continues."),
-    ] = field(default=None, metadata=recorded_as(word_of))
+    max_moves: int | None = option(
+        None,
+        min=0,
+        metavar="N",
+        help="Change no more partitions in one run; the same command continues.",
+        recorded=word_of,
+    )
 
     @property
     def pinned(self) -> tuple[str, ...]:
@@ -125,16 +128,17 @@ class LeaderLimits:
 class DirOptions:
     """On which brokers log dirs are levelled, and how far."""
 
-    brokers: Annotated[
-        str,
-        typer.Option(help="Ids of the brokers, comma separated; -1: brokers in use, -2: all brokers of the cluster."),
-    ] = field(default="-1", metadata=RECORDED)
-    band: Annotated[
-        str,
-        typer.Option(
-            metavar="PERCENT", help="Bring every log dir within this percentage of its share of its broker's use."
-        ),
-    ] = field(default="10%", metadata=RECORDED)
+    brokers: str = option(
+        "-1",
+        help="Ids of the brokers, comma separated; -1: brokers in use, -2: all brokers of the cluster.",
+        recorded=True,
+    )
+    band: str = option(
+        "10%",
+        metavar="PERCENT",
+        help="Bring every log dir within this percentage of its share of its broker's use.",
+        recorded=True,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,25 +155,19 @@ class NewTopicOptions:
     """A new topic, and where it may go."""
 
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the new topic; it must not exist.")]
-    partitions: Annotated[int | None, typer.Option(help="How many partitions.")] = None
-    replication: Annotated[int | None, typer.Option(help="How many replicas each partition has.")] = None
-    brokers: Annotated[
-        str,
-        typer.Option(help="Broker ids, comma separated; all live brokers if not given (-1: those in use, -2: all)."),
-    ] = ""
-    topics_like: Annotated[
-        str,
-        typer.Option(
-            help="Take partitions, replication and size, where not given, from these topics (names or patterns).",
-            autocompletion=complete_topic_names,
-        ),
-    ] = ""
-    partition_bytes: Annotated[
-        str,
-        typer.Option(
-            metavar="SIZE", help="Expected size of a partition (5GiB): balance brokers by bytes, not by counts."
-        ),
-    ] = ""
+    partitions: int | None = option(None, help="How many partitions.")
+    replication: int | None = option(None, help="How many replicas each partition has.")
+    brokers: str = option(
+        "", help="Broker ids, comma separated; all live brokers if not given (-1: those in use, -2: all)."
+    )
+    topics_like: str = option(
+        "",
+        help="Take partitions, replication and size, where not given, from these topics (names or patterns).",
+        autocompletion=complete_topic_names,
+    )
+    partition_bytes: str = option(
+        "", metavar="SIZE", help="Expected size of a partition (5GiB): balance brokers by bytes, not by counts."
+    )
     min_rack_ids: MinRackIds = 0
 
     @property
