@@ -4,23 +4,9 @@ from kafkakit.core.findings import Severity
 from kafkakit.core.quantities import counted, format_bytes, format_rate
 from kafkakit.rules.effective import InputMissing
 from kafkakit.rules.placement_facts import declared_replicas, has_partitions, replicas_by_broker, with_brokers
-from kafkakit.rules.rule import (
-    CORE,
-    ERROR,
-    NOTE,
-    STRICT,
-    WARNING,
-    Edit,
-    Fix,
-    Limits,
-    Needs,
-    Violation,
-    Violations,
-    broker_rule,
-    cluster_rule,
-    set_to,
-)
+from kafkakit.rules.rule import CORE, ERROR, NOTE, STRICT, WARNING, Fix, Limits, Needs, broker_rule, cluster_rule
 from kafkakit.rules.subjects import LintBroker, LintCluster, known
+from kafkakit.rules.violation import Edit, Violation, Violations, set_to
 
 PARTITIONS_A_DIR = 2_000
 CACHE_WINDOW_S = 30.0

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from kafkakit.core.findings import shown
 from kafkakit.rules.effective import InputMissing
 from kafkakit.rules.handles import descriptors, maps
-from kafkakit.rules.rule import CORE, ERROR, WARNING, Limits, Needs, Violation, Violations, broker_rule
+from kafkakit.rules.rule import CORE, ERROR, WARNING, Limits, Needs, broker_rule
 from kafkakit.rules.segment_growth import UNCOUNTED, changed_topics, segments_after, segments_before
 from kafkakit.rules.subjects import HostFacts, LintBroker, LintCluster, known
+from kafkakit.rules.violation import Violation, Violations
 
 FULL_SHARE = 0.8
 LEAST_OPEN_FILES = 100_000

@@ -15,21 +15,9 @@ from kafkakit.rules.connect_facts import (
     word,
 )
 from kafkakit.rules.effective import InputMissing, to_items
-from kafkakit.rules.rule import (
-    CORE,
-    ERROR,
-    STRICT,
-    WARNING,
-    Edit,
-    Fix,
-    Limits,
-    Violation,
-    Violations,
-    connector_rule,
-    estate_rule,
-    set_to,
-)
+from kafkakit.rules.rule import CORE, ERROR, STRICT, WARNING, Fix, Limits, connector_rule, estate_rule
 from kafkakit.rules.subjects import Estate, LintConnector
+from kafkakit.rules.violation import Edit, Violation, Violations, set_to
 
 SHORTEST_PLACEHOLDER = 8
 _WRITTEN_TABLE = re.compile(r"""\b(?:INTO|UPDATE)\s+(?:ONLY\s+)?([\w."$]+)""", re.IGNORECASE)

@@ -13,21 +13,7 @@ from kafkakit.rules.connect_facts import (
     workers_of,
 )
 from kafkakit.rules.effective import InputMissing, to_items
-from kafkakit.rules.rule import (
-    CORE,
-    ERROR,
-    NOTE,
-    STRICT,
-    WARNING,
-    Fix,
-    Limits,
-    Needs,
-    Violation,
-    Violations,
-    connector_rule,
-    estate_rule,
-    set_to,
-)
+from kafkakit.rules.rule import CORE, ERROR, NOTE, STRICT, WARNING, Fix, Limits, Needs, connector_rule, estate_rule
 from kafkakit.rules.secrets import (
     HIDDEN,
     holds_literal_secret,
@@ -36,6 +22,7 @@ from kafkakit.rules.secrets import (
     literal_jaas_options,
 )
 from kafkakit.rules.subjects import Estate, LintConnector
+from kafkakit.rules.violation import Violation, Violations, set_to
 
 DROPPING = ("skip", "warn", "ignore")
 FAILURE_MODES = ("event.processing.failure.handling.mode", "event.converting.failure.handling.mode")

@@ -3,19 +3,9 @@
 from kafkakit.core.quantities import counted
 from kafkakit.rules.connect_facts import number, same_cluster
 from kafkakit.rules.effective import InputMissing
-from kafkakit.rules.rule import (
-    CORE,
-    ERROR,
-    Fix,
-    Limits,
-    Needs,
-    Violation,
-    Violations,
-    connector_rule,
-    estate_rule,
-    set_to,
-)
+from kafkakit.rules.rule import CORE, ERROR, Fix, Limits, Needs, connector_rule, estate_rule
 from kafkakit.rules.subjects import Estate, LintConnector
+from kafkakit.rules.violation import Violation, Violations, set_to
 
 STORES = ("config", "offset", "status")
 

@@ -6,19 +6,9 @@ from kafkakit.core.durations import format_span
 from kafkakit.core.quantities import counted
 from kafkakit.rules.drift_kinds import DriftKind, kind_of_drift, kind_of_partitions
 from kafkakit.rules.effective import InputMissing
-from kafkakit.rules.rule import (
-    CORE,
-    NOTE,
-    STRICT,
-    WARNING,
-    Limits,
-    Needs,
-    Violation,
-    Violations,
-    cluster_rule,
-    topic_rule,
-)
+from kafkakit.rules.rule import CORE, NOTE, STRICT, WARNING, Limits, Needs, cluster_rule, topic_rule
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic
+from kafkakit.rules.violation import Violation, Violations
 
 DAY_S = 86_400.0
 LIVE = "the live cluster"

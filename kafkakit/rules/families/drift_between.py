@@ -7,21 +7,9 @@ from kafkakit.core.findings import shown
 from kafkakit.core.quantities import counted
 from kafkakit.rules.config_defs import MINORS, minor_or_none
 from kafkakit.rules.effective import InputMissing, Source, TopicConfig
-from kafkakit.rules.rule import (
-    CORE,
-    ERROR,
-    STRICT,
-    WARNING,
-    Fix,
-    Limits,
-    Needs,
-    Violation,
-    Violations,
-    cluster_rule,
-    estate_rule,
-    set_to,
-)
+from kafkakit.rules.rule import CORE, ERROR, STRICT, WARNING, Fix, Limits, Needs, cluster_rule, estate_rule
 from kafkakit.rules.subjects import Estate, LintCluster, known
+from kafkakit.rules.violation import Violation, Violations, set_to
 
 SHARE_OF_PEERS = 0.95
 LEAST_PEERS = 3

@@ -3,9 +3,10 @@
 from kafkakit.core.findings import Severity
 from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.rules.effective import InputMissing
-from kafkakit.rules.rule import CORE, ERROR, WARNING, Limits, Needs, Violation, Violations, broker_rule, cluster_rule
+from kafkakit.rules.rule import CORE, ERROR, WARNING, Limits, Needs, broker_rule, cluster_rule
 from kafkakit.rules.subjects import LintBroker, LintCluster, known
 from kafkakit.rules.trend import LEAST_DAYS, days_until
+from kafkakit.rules.violation import Violation, Violations
 
 DEVIATIONS = 3.0
 FULL = 0.85

@@ -2,8 +2,9 @@
 
 from kafkakit.core.quantities import counted
 from kafkakit.rules.replication import LOSS_TOLERANT, alive_brokers, left_without_a_rack, replicas_of, set_replication
-from kafkakit.rules.rule import CORE, ERROR, WARNING, Fix, Limits, Needs, Violation, Violations, set_to, topic_rule
+from kafkakit.rules.rule import CORE, ERROR, WARNING, Fix, Limits, Needs, topic_rule
 from kafkakit.rules.subjects import LintCluster, LintTopic
+from kafkakit.rules.violation import Violation, Violations, set_to
 
 MIN_ISR = "min.insync.replicas"
 

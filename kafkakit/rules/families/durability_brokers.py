@@ -4,23 +4,9 @@ from kafkakit.core.quantities import counted
 from kafkakit.rules.config_defs import minor_key
 from kafkakit.rules.effective import UNLIMITED, InputMissing, Source, to_int
 from kafkakit.rules.replication import LOSS_TOLERANT, has_eligible_leader_replicas, set_values
-from kafkakit.rules.rule import (
-    CORE,
-    ERROR,
-    STRICT,
-    WARNING,
-    Edit,
-    Fix,
-    Limits,
-    Needs,
-    Violation,
-    Violations,
-    broker_rule,
-    cluster_rule,
-    set_to,
-    topic_rule,
-)
+from kafkakit.rules.rule import CORE, ERROR, STRICT, WARNING, Fix, Limits, Needs, broker_rule, cluster_rule, topic_rule
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic
+from kafkakit.rules.violation import Edit, Violation, Violations, set_to
 
 MIN_ISR = "min.insync.replicas"
 UNCLEAN = "unclean.leader.election.enable"

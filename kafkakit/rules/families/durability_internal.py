@@ -4,20 +4,9 @@ from kafkakit.core.quantities import counted
 from kafkakit.rules.config_defs import minor_key
 from kafkakit.rules.effective import to_int
 from kafkakit.rules.replication import INTERNAL_TOPICS, replicas_of, set_replication
-from kafkakit.rules.rule import (
-    CORE,
-    ERROR,
-    STRICT,
-    Fix,
-    Limits,
-    Needs,
-    Violation,
-    Violations,
-    broker_rule,
-    cluster_rule,
-    set_to,
-)
+from kafkakit.rules.rule import CORE, ERROR, STRICT, Fix, Limits, Needs, broker_rule, cluster_rule
 from kafkakit.rules.subjects import LintBroker, LintCluster
+from kafkakit.rules.violation import Violation, Violations, set_to
 
 RF_KEYS = (
     "offsets.topic.replication.factor",

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from kafkakit.core.findings import shown
 from kafkakit.core.quantities import agreeing, counted
 from kafkakit.rules.replication import set_replication
-from kafkakit.rules.rule import CORE, ERROR, STRICT, Limits, Needs, Violation, Violations, topic_rule
+from kafkakit.rules.rule import CORE, ERROR, STRICT, Limits, Needs, topic_rule
 from kafkakit.rules.subjects import LintCluster, LintTopic, PartitionFacts, known
+from kafkakit.rules.violation import Violation, Violations
 
 NO_LEADER = -1
 

@@ -1,21 +1,9 @@
 """M: rules of message size and of the kind of timestamps."""
 
 from kafkakit.core.quantities import format_bytes
-from kafkakit.rules.rule import (
-    CORE,
-    ERROR,
-    NOTE,
-    STRICT,
-    WARNING,
-    Edit,
-    Fix,
-    Limits,
-    Needs,
-    Violation,
-    Violations,
-    topic_rule,
-)
+from kafkakit.rules.rule import CORE, ERROR, NOTE, STRICT, WARNING, Fix, Limits, Needs, topic_rule
 from kafkakit.rules.subjects import LintCluster, LintTopic, known
+from kafkakit.rules.violation import Edit, Violation, Violations
 
 KEY = "max.message.bytes"
 FETCH_FACTOR = 4

@@ -4,21 +4,9 @@ from kafkakit.core.durations import format_span
 from kafkakit.core.findings import shown
 from kafkakit.core.quantities import counted, format_bytes, format_rate
 from kafkakit.rules.rdkafka import is_decodable, largest_output
-from kafkakit.rules.rule import (
-    CORE,
-    ERROR,
-    NOTE,
-    STRICT,
-    WARNING,
-    Fix,
-    Limits,
-    Needs,
-    Violation,
-    Violations,
-    set_to,
-    topic_rule,
-)
+from kafkakit.rules.rule import CORE, ERROR, NOTE, STRICT, WARNING, Fix, Limits, Needs, topic_rule
 from kafkakit.rules.subjects import LintCluster, LintTopic, known
+from kafkakit.rules.violation import Violation, Violations, set_to
 
 COMPRESSION = "compression.type"
 HOT_BYTES_S = 1e6

@@ -13,21 +13,10 @@ from kafkakit.rules.placement_facts import (
     shares_rack,
     with_brokers,
 )
-from kafkakit.rules.rule import (
-    CORE,
-    ERROR,
-    NOTE,
-    STRICT,
-    WARNING,
-    Limits,
-    Needs,
-    Violation,
-    Violations,
-    cluster_rule,
-    topic_rule,
-)
+from kafkakit.rules.rule import CORE, ERROR, NOTE, STRICT, WARNING, Limits, Needs, cluster_rule, topic_rule
 from kafkakit.rules.subjects import LintCluster, LintTopic, known
 from kafkakit.rules.trend import median
+from kafkakit.rules.violation import Violation, Violations
 
 HOT_BYTES_S = 1e6
 HOT_FACTOR = 4.0

@@ -13,14 +13,12 @@ from kafkakit.rules.rule import (
     Fix,
     Limits,
     Needs,
-    Violation,
-    Violations,
     broker_rule,
     cluster_rule,
-    set_to,
     topic_rule,
 )
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic, known
+from kafkakit.rules.violation import Violation, Violations, set_to
 
 IDLE_S = 30 * 86_400.0
 RACK_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"

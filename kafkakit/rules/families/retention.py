@@ -8,23 +8,10 @@ from kafkakit.core.quantities import format_bytes
 from kafkakit.rules.config_defs import minor_key
 from kafkakit.rules.effective import Source
 from kafkakit.rules.retention import SMALLEST_SEGMENT_BYTES, SegmentSettings, better_segment_ms, settings_of
-from kafkakit.rules.rule import (
-    CORE,
-    ERROR,
-    NOTE,
-    STRICT,
-    WARNING,
-    Edit,
-    Fix,
-    Limits,
-    Needs,
-    Violation,
-    Violations,
-    set_to,
-    topic_rule,
-)
+from kafkakit.rules.rule import CORE, ERROR, NOTE, STRICT, WARNING, Fix, Limits, Needs, topic_rule
 from kafkakit.rules.segment_growth import exceeded_budget
 from kafkakit.rules.subjects import LintCluster, LintTopic, known
+from kafkakit.rules.violation import Edit, Violation, Violations, set_to
 
 ERROR_OVERSHOOT = 4.0
 PURGE_RETENTION_MS = 1_000

@@ -7,23 +7,9 @@ from kafkakit.core.findings import Severity
 from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.rules.effective import UNLIMITED, InputMissing, Source, to_int
 from kafkakit.rules.retention import HOUR_MS, SegmentSettings, settings_of
-from kafkakit.rules.rule import (
-    CORE,
-    NOTE,
-    STRICT,
-    WARNING,
-    Edit,
-    Fix,
-    Limits,
-    Needs,
-    Violation,
-    Violations,
-    broker_rule,
-    cluster_rule,
-    set_to,
-    topic_rule,
-)
+from kafkakit.rules.rule import CORE, NOTE, STRICT, WARNING, Fix, Limits, Needs, broker_rule, cluster_rule, topic_rule
 from kafkakit.rules.subjects import GroupFacts, LintBroker, LintCluster, LintTopic, PartitionFacts, known
+from kafkakit.rules.violation import Edit, Violation, Violations, set_to
 
 CHECK_KEY = "log.retention.check.interval.ms"
 CHECK_SHARE = 0.25

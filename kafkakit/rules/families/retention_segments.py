@@ -27,18 +27,15 @@ from kafkakit.rules.rule import (
     NOTE,
     STRICT,
     WARNING,
-    Edit,
     Fix,
     Limits,
     Needs,
-    Violation,
-    Violations,
     broker_rule,
     cluster_rule,
-    set_to,
     topic_rule,
 )
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic, known
+from kafkakit.rules.violation import Edit, Violation, Violations, set_to
 
 TOGETHER = 1_000
 INDEX_SHARE = 0.1

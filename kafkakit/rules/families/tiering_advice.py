@@ -2,8 +2,9 @@
 
 from kafkakit.core.durations import format_span
 from kafkakit.rules.retention import SHORTEST_SENSIBLE_ROLL_MS, settings_of
-from kafkakit.rules.rule import NOTE, STRICT, WARNING, Edit, Fix, Limits, Needs, Violation, Violations, topic_rule
+from kafkakit.rules.rule import NOTE, STRICT, WARNING, Fix, Limits, Needs, topic_rule
 from kafkakit.rules.subjects import LintCluster, LintTopic, known
+from kafkakit.rules.violation import Edit, Violation, Violations
 
 FOLLOWS_RETENTION = -2
 POINTLESS_SHARE = 0.9

@@ -6,8 +6,9 @@ from typing import NamedTuple
 from kafkakit.rules.config_defs import minor_key
 from kafkakit.rules.declared import DYNAMIC
 from kafkakit.rules.effective import BrokerConfig
-from kafkakit.rules.rule import CORE, ERROR, STRICT, Limits, Needs, Violation, Violations, config_rule, topic_rule
+from kafkakit.rules.rule import CORE, ERROR, STRICT, Limits, Needs, config_rule, topic_rule
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic, known
+from kafkakit.rules.violation import Violation, Violations
 
 ENABLE = "remote.storage.enable"
 SYSTEM = "remote.log.storage.system.enable"

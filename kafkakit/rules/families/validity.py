@@ -6,22 +6,10 @@ from kafkakit.rules.config_defs import Scope
 from kafkakit.rules.declared import SetValue
 from kafkakit.rules.effective import Declared, TopicConfig
 from kafkakit.rules.judging import judged
-from kafkakit.rules.rule import (
-    CORE,
-    ERROR,
-    NOTE,
-    STRICT,
-    WARNING,
-    Edit,
-    Fix,
-    Limits,
-    Violation,
-    Violations,
-    config_rule,
-    topic_rule,
-)
+from kafkakit.rules.rule import CORE, ERROR, NOTE, STRICT, WARNING, Fix, Limits, config_rule, topic_rule
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic
 from kafkakit.rules.values import accepted, duplicates, parsed
+from kafkakit.rules.violation import Edit, Violation, Violations
 
 
 @config_rule("KKV001", ERROR, CORE, fix=Fix.UNSAFE)

@@ -2,20 +2,9 @@
 
 from collections.abc import Iterator
 
-from kafkakit.rules.rule import (
-    CORE,
-    ERROR,
-    NOTE,
-    STRICT,
-    Fix,
-    Limits,
-    Violation,
-    Violations,
-    cluster_rule,
-    file_rule,
-    topic_rule,
-)
+from kafkakit.rules.rule import CORE, ERROR, NOTE, STRICT, Fix, Limits, cluster_rule, file_rule, topic_rule
 from kafkakit.rules.subjects import LintCluster, LintTopic
+from kafkakit.rules.violation import Violation, Violations
 
 _LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 _LONGEST = 249
