@@ -19,10 +19,10 @@ from kafkakit.sandbox.decide.demo import (
     PARTITIONS,
     DemoOutcome,
     DemoRequest,
+    Tally,
     loaded_partitions,
     traffic_replicas,
 )
-from kafkakit.sandbox.decide.tally import Tally
 from kafkakit.sandbox.demo_traffic import Traffic, make_topic
 from kafkakit.sandbox.folders import Store
 

@@ -8,7 +8,7 @@ from kafkakit.core.records import Record
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.data import DataPlane
-from kafkakit.sandbox.decide.tally import Tally, tally
+from kafkakit.sandbox.decide.demo import Tally, tally
 
 TOPIC = "demo-traffic"
 _VALUE_BYTES = 200

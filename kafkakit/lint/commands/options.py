@@ -13,7 +13,7 @@ from kafkakit.cli.option_groups import option
 from kafkakit.cli.output import OutputFormat, format_result
 from kafkakit.core.errors import UsageError
 from kafkakit.core.findings import FailOn
-from kafkakit.lint.decide.run_options import RunOptions
+from kafkakit.lint.decide.decision import RunOptions
 from kafkakit.lint.decide.selection import RuleSet
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kafkakit.lint.decide.comment_edits import without_selector
+from kafkakit.lint.decide.comment_values import without_selector
 from kafkakit.lint.decide.documents.tree import Document, Entry, Mapping, Node, Scalar
-from kafkakit.lint.decide.kinds.secrets import LITERAL, without_secret
+from kafkakit.lint.decide.kinds.values import LITERAL, without_secret
 from kafkakit.rules.engine import Checked
 from kafkakit.rules.secrets import looks_secret
 from kafkakit.rules.violation import Edit

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kafkakit.core.model import ClusterSnapshot
     from kafkakit.topicmappr.act.observation import Observed
     from kafkakit.topicmappr.act.places import ClusterSource, PlanDestination
-    from kafkakit.topicmappr.decide.planned_change import PlannedChange
+    from kafkakit.topicmappr.decide.assembly import PlannedChange
 
 
 def observed(ctx: typer.Context, snapshot: "Path | None") -> "ClusterSnapshot":

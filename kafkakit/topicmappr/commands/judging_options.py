@@ -32,7 +32,7 @@ from kafkakit.topicmappr.decide.frontier.request import Metric
 
 if TYPE_CHECKING:
     from kafkakit.topicmappr.decide.audit.request import AuditRequest
-    from kafkakit.topicmappr.decide.check.request import CheckRequest
+    from kafkakit.topicmappr.decide.check.catalogue import CheckRequest
     from kafkakit.topicmappr.decide.frontier.request import FrontierRequest
 
 FailFrom = Annotated[FailOn, typer.Option("--fail-on", help="Exit 1 for findings of this severity or worse.")]
@@ -64,7 +64,7 @@ class CheckOptions:
 
     def request(self, program: str, snapshot: Path | None) -> "CheckRequest":
         """Read the options; `program` and `snapshot` go into the commands that hints name."""
-        from kafkakit.topicmappr.decide.check.request import CheckRequest
+        from kafkakit.topicmappr.decide.check.catalogue import CheckRequest
 
         return CheckRequest(
             topics=parse_patterns(self.topics),

@@ -29,7 +29,7 @@ from kafkakit.topicmappr.commands.options import (
 from kafkakit.topicmappr.decide.budget import Budget
 
 if TYPE_CHECKING:
-    from kafkakit.topicmappr.decide.place.request import PlaceRequest
+    from kafkakit.topicmappr.decide.place import PlaceRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +173,7 @@ class NewTopicOptions:
     @property
     def request(self) -> "PlaceRequest":
         """What is asked for; `UsageError` for options that cannot be read."""
-        from kafkakit.topicmappr.decide.place.request import PlaceRequest
+        from kafkakit.topicmappr.decide.place import PlaceRequest
 
         return PlaceRequest(
             topic=self.topic,

@@ -25,7 +25,7 @@ def explain(ctx: typer.Context, plan: PlanArgument, partition: PartitionArgument
     from kafkakit.cli.session import finish
     from kafkakit.core.plan_rules import read_plan
     from kafkakit.topicmappr.decide.explain.decision import explain as explain_partition
-    from kafkakit.topicmappr.decide.explain.request import find_partition
+    from kafkakit.topicmappr.decide.explain.decision import find_partition
     from kafkakit.topicmappr.show.explain import explain_report
     from kafkakit.wiring import read_input
 

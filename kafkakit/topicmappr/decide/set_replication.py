@@ -14,7 +14,8 @@ from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.openings.broker_pool import pool_of
 from kafkakit.placement.openings.fill import alike
-from kafkakit.placement.stranded import set_stranded_apart
+from kafkakit.placement.problem import set_stranded_apart
+from kafkakit.topicmappr.decide.assembly import PlannedChange
 from kafkakit.topicmappr.decide.budget import (
     NO_BUDGET,
     Budget,
@@ -26,11 +27,9 @@ from kafkakit.topicmappr.decide.budget import (
     refuse_unsized,
     serve,
 )
-from kafkakit.topicmappr.decide.pins import pinned_indices
-from kafkakit.topicmappr.decide.planned_change import PlannedChange
 from kafkakit.topicmappr.decide.rebuild.decision import Rebuild, decide_rebuild
 from kafkakit.topicmappr.decide.rebuild.request import MAX_REPLICATION, RebuildRequest
-from kafkakit.topicmappr.decide.scope import scope_of
+from kafkakit.topicmappr.decide.scope import pinned_indices, scope_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

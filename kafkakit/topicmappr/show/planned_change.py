@@ -1,21 +1,24 @@
-"""The report of a plain request: what changes, what each broker carries before and after, what it costs."""
+"""The reports of plain requests and of `rebalance-dirs`: what changes, before and after, what it costs."""
 
 from collections.abc import Iterator
 
 from kafkakit.core.lists_in_words import some
-from kafkakit.core.plan import Move
-from kafkakit.core.quantities import format_bytes
-from kafkakit.report.blocks import INDENT, attributes, capped, section, text_of
+from kafkakit.core.plan import DirMove, Move
+from kafkakit.core.quantities import counted, format_bytes
+from kafkakit.report.blocks import INDENT, attributes, capped, gap_text, section, text_of
 from kafkakit.report.report import Report
+from kafkakit.topicmappr.decide.assembly import PlannedChange
 from kafkakit.topicmappr.decide.budget import left_data
 from kafkakit.topicmappr.decide.map_files import SavedPlan
-from kafkakit.topicmappr.decide.planned_change import PlannedChange
+from kafkakit.topicmappr.show.log_dirs import DIR_MOVE_COLUMNS, dir_move_rows, dirs_data, dirs_section
 from kafkakit.topicmappr.show.plan_blocks import (
+    NOT_SAVED,
     SHOWN_CHANGES,
     broker_table,
     certificate_data,
     change_line,
     moves_data,
+    outcome,
     plan_section,
     refusal,
     refusal_line,
@@ -83,3 +86,38 @@ def title_data(change: PlannedChange) -> dict[str, object]:
         "cluster_id": change.plan.cluster_id,
         **attributes(change, "title topics topics_excluded"),
     }
+
+
+DIRS_COMMAND = "topicmappr rebalance-dirs"
+
+
+def rebalance_dirs_report(change: PlannedChange, saved: SavedPlan | None) -> Report:
+    """The report; `saved` is None when warnings forbade to write the plan."""
+    plan, c = change.plan, change.plan.certificate
+    moves = capped(plan.dir_moves, _dir_move_line, SHOWN_CHANGES) or ["none"]
+    cost = (
+        f"{counted(len(plan.dir_moves), 'copy', 'copies')} to move inside brokers ({format_bytes(c.objective)}); "
+        f"lower bound {format_bytes(c.lower_bound)}, gap {gap_text(c.gap)} ({c.status})"
+    )
+    head = text_of([*title_lines(change), *section("Changes:", moves), *dirs_section(plan)])
+    text = head + warn_section(plan.warnings) + text_of(outcome(plan, cost, saved or NOT_SAVED))
+    if saved is None:
+        return refused(DIRS_COMMAND, text, refusal(plan, (), 0))
+    return Report(
+        command=DIRS_COMMAND,
+        data={
+            **title_data(change),
+            **dirs_data(plan),
+            "certificate": certificate_data(plan.certificate),
+            **remarks_data(plan),
+        },
+        text=text,
+        columns=DIR_MOVE_COLUMNS,
+        rows=dir_move_rows(plan),
+        code=saved.code,
+    )
+
+
+def _dir_move_line(m: DirMove) -> str:
+    size = "" if m.size_bytes is None else f" ({format_bytes(m.size_bytes)})"
+    return f"{m.topic} p{m.partition} on {m.broker}: {m.source_dir} -> {m.target_dir}{size}"

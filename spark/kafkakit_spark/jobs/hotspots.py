@@ -4,10 +4,11 @@ Traffic comes from `traffic_hourly`; where that was not collected, from the rate
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -15,6 +16,7 @@ from kafkakit.core.audit_findings import AuditFinding
 from kafkakit.rules.audits.hotspots import (
     BROKER_BYTES,
     HOT_SHARE,
+    NORMAL_MAD,
     PARTITION_BYTES,
     PARTITION_MESSAGES,
     Peers,
@@ -23,7 +25,49 @@ from kafkakit.rules.audits.hotspots import (
 )
 from kafkakit_spark.findings import findings_of
 from kafkakit_spark.job import JobInput, JobOutput
-from kafkakit_spark.outliers import outliers
+
+Numbers = NDArray[np.float64]
+Ids = NDArray[np.int64]
+
+
+class Outliers(NamedTuple):
+    """For each value: whether it is far above its peers, and their median."""
+
+    is_hot: NDArray[np.bool_]
+    median: Numbers
+
+
+def outliers(cells: Ids, values: Numbers, peers: Peers) -> Outliers:
+    """Compare each value with those of the same cell (a group of peers in an hour).
+
+    Args:
+        cells: the cell of each value, numbered from 0.
+        values: NaN where unknown; these are not compared and are no peers.
+        peers: what is far above.
+
+    Sorts twice.
+    """
+    known = ~np.isnan(values)
+    counts = np.bincount(cells[known], minlength=int(cells.max(initial=-1)) + 1)
+    median = _medians(cells, values, counts)[cells]
+    mad = _medians(cells, np.abs(values - median), counts)[cells]
+    above = np.maximum(peers.factor * median, median + peers.deviations * NORMAL_MAD * mad)
+    with np.errstate(invalid="ignore"):
+        is_hot = known & (values > above) & (values >= peers.floor) & (counts[cells] >= peers.least)
+    return Outliers(is_hot, median)
+
+
+def _medians(cells: Ids, values: Numbers, counts: Ids) -> Numbers:
+    """The median of each cell; NaN where it has no value."""
+    known = ~np.isnan(values)
+    ordered = values[known][np.lexsort((values[known], cells[known]))]
+    if ordered.size == 0:
+        return np.full(len(counts), np.nan)
+    first = np.cumsum(counts) - counts
+    low, high = (np.minimum(first + offset, ordered.size - 1) for offset in ((counts - 1).clip(0) // 2, counts // 2))
+    found: Numbers = np.where(counts > 0, (ordered[low] + ordered[high]) / 2, np.nan)
+    return found
+
 
 PEERS: Mapping[str, tuple[Peers, Peers]] = {
     "topic": (PARTITION_BYTES, PARTITION_MESSAGES),

@@ -5,8 +5,7 @@ from collections.abc import Callable
 from kafkakit.core.findings import Place
 from kafkakit.lint.decide.documents.tree import Document, Mapping, Node, Scalar, Sequence
 from kafkakit.lint.decide.kinds.kind import Kind, joined
-from kafkakit.lint.decide.kinds.secrets import without_secret
-from kafkakit.lint.decide.kinds.values import Reader
+from kafkakit.lint.decide.kinds.values import Reader, without_secret
 from kafkakit.lint.decide.pieces import Pieces
 from kafkakit.rules.effective import Declared, Source, to_int
 from kafkakit.rules.subjects import LintAgent

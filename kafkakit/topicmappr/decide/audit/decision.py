@@ -13,10 +13,9 @@ from kafkakit.placement.bytes.balance_goal import PPM
 from kafkakit.placement.bytes.layout import Disks, bytes_now, counts_now, held_by
 from kafkakit.placement.bytes.tightening import Watch
 from kafkakit.placement.group_rule import GroupRule, racks_to_spread
-from kafkakit.topicmappr.decide.audit.case import AuditCase, case_of
+from kafkakit.topicmappr.decide.audit.case import AuditCase, case_of, disk_issues
 from kafkakit.topicmappr.decide.audit.catalogue import BY_NAME, Issue, findings_of
 from kafkakit.topicmappr.decide.audit.cost import AuditInputs, Yardstick, compare, measure
-from kafkakit.topicmappr.decide.audit.disks import disk_issues
 from kafkakit.topicmappr.decide.audit.lists import list_issues, map_issues
 from kafkakit.topicmappr.decide.audit.reading import MapReading
 from kafkakit.topicmappr.decide.audit.request import AuditRequest

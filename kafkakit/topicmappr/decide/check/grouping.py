@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from kafkakit.core.findings import Finding, shown
 from kafkakit.core.model import Broker, ClusterSnapshot
 from kafkakit.core.quantities import agreeing, counted
-from kafkakit.topicmappr.decide.check.catalogue import Hints, finding
-from kafkakit.topicmappr.decide.check.request import CheckRequest
+from kafkakit.topicmappr.decide.check.catalogue import CheckRequest, Hints, finding
 from kafkakit.topicmappr.decide.check.table import Table
 
 if TYPE_CHECKING:

@@ -10,18 +10,14 @@ from kafkakit.core.plan import StorageFacts
 from kafkakit.core.quantities import counted
 from kafkakit.placement.bytes.tightening import Unwatched, Watch
 from kafkakit.placement.choices import PlaceBy
+from kafkakit.placement.openings.broker_pool import replace_replicas
 from kafkakit.placement.openings.fill import Alike, fill_openings, group_openings
-from kafkakit.placement.openings.new_lists import replace_replicas
-from kafkakit.placement.problem import PlannedPartition
-from kafkakit.placement.stranded import stranded_warning
-from kafkakit.topicmappr.decide.assembly import Decision, assemble
+from kafkakit.placement.problem import PlannedPartition, stranded_warning
+from kafkakit.topicmappr.decide.assembly import Decision, PlannedChange, assemble
 from kafkakit.topicmappr.decide.budget import Served, budget_argument, budget_notes, pinned_note
 from kafkakit.topicmappr.decide.dirs.joining import with_destinations
 from kafkakit.topicmappr.decide.drain.by_bytes import fill_by_bytes
-from kafkakit.topicmappr.decide.drain.order import serve_drain
-from kafkakit.topicmappr.decide.drain.problem import DrainProblem, drain_problem
-from kafkakit.topicmappr.decide.drain.request import DrainRequest
-from kafkakit.topicmappr.decide.planned_change import PlannedChange
+from kafkakit.topicmappr.decide.drain.problem import DrainProblem, DrainRequest, drain_problem, serve_drain
 
 
 def decide_drain(

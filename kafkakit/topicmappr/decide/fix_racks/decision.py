@@ -7,11 +7,10 @@ from kafkakit.core.certificate import Certificate, PlacementRules, Proof, ProofK
 from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.quantities import counted
+from kafkakit.placement.openings.broker_pool import replace_replicas
 from kafkakit.placement.openings.fill import fill_openings
-from kafkakit.placement.openings.new_lists import replace_replicas
-from kafkakit.placement.problem import Minimize
-from kafkakit.placement.stranded import stranded_warning
-from kafkakit.topicmappr.decide.assembly import Decision, assemble
+from kafkakit.placement.problem import Minimize, stranded_warning
+from kafkakit.topicmappr.decide.assembly import Decision, PlannedChange, assemble
 from kafkakit.topicmappr.decide.budget import (
     PartitionChange,
     Served,
@@ -22,9 +21,7 @@ from kafkakit.topicmappr.decide.budget import (
     serve,
 )
 from kafkakit.topicmappr.decide.dirs.joining import with_destinations
-from kafkakit.topicmappr.decide.fix_racks.problem import RackProblem, rack_problem
-from kafkakit.topicmappr.decide.fix_racks.request import FixRacksRequest
-from kafkakit.topicmappr.decide.planned_change import PlannedChange
+from kafkakit.topicmappr.decide.fix_racks.problem import FixRacksRequest, RackProblem, rack_problem
 
 
 def decide_fix_racks(snapshot: ClusterSnapshot, request: FixRacksRequest) -> PlannedChange:

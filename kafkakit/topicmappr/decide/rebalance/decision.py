@@ -14,19 +14,17 @@ from kafkakit.placement.bytes.balance_goal import BalanceProblem, BandGoal
 from kafkakit.placement.bytes.impossible import more_brokers, why_not
 from kafkakit.placement.bytes.layout import Layout
 from kafkakit.placement.bytes.lp_relaxation import DemandGroups
-from kafkakit.placement.bytes.moves_bound import moves_bound
-from kafkakit.placement.bytes.proof import argument_of, cancels, proof_of
+from kafkakit.placement.bytes.proof import argument_of, cancels, moves_bound, proof_of
 from kafkakit.placement.bytes.tightening import Unwatched, Watch
 from kafkakit.placement.log_dirs_balance.rules import DirRules
 from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.decide.assembly import Decision, assemble
 from kafkakit.topicmappr.decide.dirs.joining import with_dirs
 from kafkakit.topicmappr.decide.rebalance.free_range import free_change, with_range
-from kafkakit.topicmappr.decide.rebalance.goal import Aim, reach_aim
+from kafkakit.topicmappr.decide.rebalance.goal import Aim, Sources, reach_aim
 from kafkakit.topicmappr.decide.rebalance.inputs import BalanceInputs, balance_inputs
 from kafkakit.topicmappr.decide.rebalance.request import RebalanceRequest
 from kafkakit.topicmappr.decide.rebalance.soft_goals import FreeChoices
-from kafkakit.topicmappr.decide.rebalance.sources import Sources
 from kafkakit.topicmappr.decide.rebalance.tries import Notebook, Tried
 from kafkakit.topicmappr.decide.scope import Scope
 from kafkakit.topicmappr.decide.size_source import Sizes
