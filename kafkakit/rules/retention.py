@@ -99,11 +99,6 @@ class SegmentSettings:
             limits.append(self.retention_bytes + self.segment_bytes + rate * self.check_interval_ms / 1000)
         return min(limits, default=None)
 
-    def disk_extra_bytes(self, rate: float) -> float:
-        """What comes on top: deleted files not yet unlinked, and the indexes of closed segments."""
-        closed = 20 / (self.index_interval_bytes + 1)
-        return rate * self.delete_delay_ms / 1000 + closed * (self.disk_limit_bytes(rate) or 0.0)
-
     def segment_limit(self, rate: float | None = None, batch_bytes: int = 1) -> int | None:
         """N: how many segments a partition has at most, the active one included; None without a limit.
 
@@ -121,11 +116,6 @@ class SegmentSettings:
         if not limits:
             return None
         return min(limits) if rate else max(limits)
-
-    def deleting_limit(self, rate: float | None = None) -> int:
-        """How many deleted segments wait for their files to be unlinked at most: ceil(D / T)."""
-        span = self.shortest_span_ms(rate)
-        return -int(-self.delete_delay_ms // span) if span > 0 else 0
 
 
 def index_capacity_bytes(index_bytes: int, interval_bytes: int, batch_bytes: int = 1) -> int:
