@@ -13,16 +13,7 @@ from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.data import DataPlane
 from kafkakit.ports.reporter import Reporter
-from kafkakit.sandbox.decide.demo import (
-    DEAD,
-    NEW,
-    PARTITIONS,
-    DemoOutcome,
-    DemoRequest,
-    Tally,
-    loaded_partitions,
-    traffic_replicas,
-)
+from kafkakit.sandbox.decide import demo as values
 from kafkakit.sandbox.demo_traffic import Traffic, make_topic
 from kafkakit.sandbox.folders import Store
 
@@ -61,17 +52,17 @@ def refuse_existing(store: Store) -> None:
         )
 
 
-def run_demo(request: DemoRequest, tools: DemoTools) -> DemoOutcome:
+def run_demo(request: values.DemoRequest, tools: DemoTools) -> values.DemoOutcome:
     """Start six brokers, kill one under load, replace it, count the records; the cluster is removed at the end."""
     began = tools.clock.monotonic()
     with tempfile.TemporaryDirectory(prefix="kafkakit-demo-") as folder, _removed_at_the_end(request, tools):
         traffic, before, after = _lose_and_replace(request, tools, folder)
-    return DemoOutcome(
+    return values.DemoOutcome(
         traffic=traffic, loaded_before=before, loaded_after=after, seconds=tools.clock.monotonic() - began
     )
 
 
-def _lose_and_replace(request: DemoRequest, tools: DemoTools, folder: str) -> tuple[Tally, int, int]:
+def _lose_and_replace(request: values.DemoRequest, tools: DemoTools, folder: str) -> tuple[values.Tally, int, int]:
     """Every step but the last; returns the traffic's records, and the loaded records before and after."""
     tools.title("1. A cluster of six brokers in three racks")
     tools.run(request.up(brokers=6))
@@ -81,9 +72,9 @@ def _lose_and_replace(request: DemoRequest, tools: DemoTools, folder: str) -> tu
     tools.title("3. A producer keeps writing (acks=all) and a consumer keeps reading")
     with _traffic(tools) as traffic:
         _print_progress(tools, traffic)
-        tools.title(f"4. Broker {DEAD} dies")
-        tools.run(["sandbox", "kill", str(DEAD), "--name", request.name])
-        tools.title(f"5. An empty broker {NEW} takes its place in rack a")
+        tools.title(f"4. Broker {values.DEAD} dies")
+        tools.run(["sandbox", "kill", str(values.DEAD), "--name", request.name])
+        tools.title(f"5. An empty broker {values.NEW} takes its place in rack a")
         tools.run(request.up(brokers=7))
         _print_progress(tools, traffic)
         plan_file = f"{folder}/plan.json"
@@ -98,7 +89,7 @@ def _lose_and_replace(request: DemoRequest, tools: DemoTools, folder: str) -> tu
 
 
 @contextmanager
-def _removed_at_the_end(request: DemoRequest, tools: DemoTools) -> Iterator[None]:
+def _removed_at_the_end(request: values.DemoRequest, tools: DemoTools) -> Iterator[None]:
     try:
         yield
     finally:
@@ -110,15 +101,15 @@ def _loaded_records(tools: DemoTools) -> int:
     """How many records the loaded topics hold."""
     admin, data = tools.connect()
     with closing(admin):
-        return sum(len(offsets) for offsets in data.offsets(loaded_partitions(), _OFFSETS_LIMIT_S).values())
+        return sum(len(offsets) for offsets in data.offsets(values.loaded_partitions(), _OFFSETS_LIMIT_S).values())
 
 
 @contextmanager
 def _traffic(tools: DemoTools) -> Iterator[Traffic]:
     admin, data = tools.connect()
     with closing(admin):
-        make_topic(admin, traffic_replicas())
-    traffic = Traffic(data, tools.clock, PARTITIONS)
+        make_topic(admin, values.traffic_replicas())
+    traffic = Traffic(data, tools.clock, values.PARTITIONS)
     traffic.start()
     tools.clock.sleep(_WARM_UP_S)
     try:

@@ -12,6 +12,7 @@ from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.records import Record
 from kafkakit.fleet.act.commit_reads import CommitHistory
 from kafkakit.fleet.act.snapshot_writer import SnapshotWriter
+from kafkakit.fleet.decide import snapshot_columns as columns
 from kafkakit.fleet.decide.config_columns import (
     broker_config_columns,
     declared_columns,
@@ -21,19 +22,6 @@ from kafkakit.fleet.decide.config_columns import (
 )
 from kafkakit.fleet.decide.fleet_file import FleetCluster
 from kafkakit.fleet.decide.record_columns import record_columns
-from kafkakit.fleet.decide.snapshot_columns import (
-    Spans,
-    broker_columns,
-    cluster_columns,
-    disk_columns,
-    group_columns,
-    group_offset_columns,
-    log_dir_columns,
-    partition_columns,
-    replica_columns,
-    topic_columns,
-    unknown_parts,
-)
 from kafkakit.lint.api import TopicPiece
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
@@ -48,7 +36,7 @@ STALLED_S = 60.0
 
 def write_records(
     topics: Collection[str],
-    spans: Spans,
+    spans: columns.Spans,
     positions: Mapping[str, int],
     since_ms: int,
     log: LogReader,
@@ -152,22 +140,22 @@ def collect_cluster(source: CollectSource, request: CollectRequest, writer: Snap
         answers = clients.admin.log_dirs(alive)
         _check_all_visible(clients.admin, snapshot, {key.topic for a in answers.values() for key in a.replicas})
         writer.check()
-        spans: Spans = clients.log.spans([TopicPartition(t, p.partition) for t, p in snapshot.partitions()])
+        spans: columns.Spans = clients.log.spans([TopicPartition(t, p.partition) for t, p in snapshot.partitions()])
         spans_ms = epoch_ms(clock.now())
         since_ms = spans_ms - round(request.since_s * 1000)
-        writer.add("clusters", cluster_columns(snapshot, source.entry))
-        writer.add("brokers", broker_columns(snapshot, source.entry))
+        writer.add("clusters", columns.cluster_columns(snapshot, source.entry))
+        writer.add("brokers", columns.broker_columns(snapshot, source.entry))
         writer.add("broker_configs", broker_config_columns(clients.admin.broker_configs(alive, defaults=True)))
-        writer.add("topics", topic_columns(snapshot, declared_facts(declared)))
+        writer.add("topics", columns.topic_columns(snapshot, declared_facts(declared)))
         writer.add("topic_configs", topic_config_columns(snapshot))
         writer.add("declared", declared_columns(declared))
-        writer.add("partitions", partition_columns(snapshot, answers, spans))
-        writer.add("replicas", replica_columns(answers))
-        writer.add("log_dirs", log_dir_columns(answers))
-        writer.add("disk_daily", disk_columns(answers, request.snapshot_date))
+        writer.add("partitions", columns.partition_columns(snapshot, answers, spans))
+        writer.add("replicas", columns.replica_columns(answers))
+        writer.add("log_dirs", columns.log_dir_columns(answers))
+        writer.add("disk_daily", columns.disk_columns(answers, request.snapshot_date))
         if request.groups:
             _write_groups(clients.groups, spans, writer)
-        notes = unknown_parts(snapshot, answers, spans)
+        notes = columns.unknown_parts(snapshot, answers, spans)
         positions: dict[str, int] = {}
         before = writer.before() if request.commits or request.records else None
         known = before.positions if before else {}
@@ -191,12 +179,12 @@ def _check_all_visible(admin: ClusterAdmin, snapshot: ClusterSnapshot, on_disk: 
         admin.partition_states(hidden)
 
 
-def _write_groups(groups: GroupAdmin, spans: Spans, writer: SnapshotWriter) -> None:
+def _write_groups(groups: GroupAdmin, spans: columns.Spans, writer: SnapshotWriter) -> None:
     listed = groups.groups()
-    writer.add("groups", group_columns(listed, groups.describe([g.group for g in listed])))
+    writer.add("groups", columns.group_columns(listed, groups.describe([g.group for g in listed])))
     commits = {}
     for group in listed:
         writer.check()
         # An open transaction must not hide the older commit.
         commits[group.group] = groups.committed(group.group, stable=False)
-    writer.add("group_offsets", group_offset_columns(commits, spans))
+    writer.add("group_offsets", columns.group_offset_columns(commits, spans))

@@ -3,17 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from kafkakit.rules.connect_facts import (
-    DEFAULT_PLACEHOLDER,
-    DEFAULT_PUBLICATION,
-    DEFAULT_SLOT,
-    is_debezium,
-    is_postgres,
-    is_prod,
-    number,
-    same_cluster,
-    word,
-)
+from kafkakit.rules import connect_facts as facts
 from kafkakit.rules.effective import InputMissing, to_items
 from kafkakit.rules.rule import CORE, ERROR, STRICT, WARNING, Fix, Limits, connector_rule, estate_rule
 from kafkakit.rules.subjects import Estate, LintConnector
@@ -49,13 +39,13 @@ def shared_capture_name(estate: Estate, limits: Limits) -> Violations:
     """
     seen: dict[tuple[str, ...], LintConnector] = {}
     for connector in estate.connectors:
-        if not is_debezium(connector):
+        if not facts.is_debezium(connector):
             continue
         for key, name, identity in _capture_names(connector):
             first = seen.setdefault((key, *identity), connector)
             if first is connector or first.name == connector.name:
                 continue
-            if key == "topic.prefix" and not same_cluster(first, connector):
+            if key == "topic.prefix" and not facts.same_cluster(first, connector):
                 continue
             yield Violation(f"{key} is {name}, as that of connector {first.name}", key, observed=name, about=connector)
 
@@ -77,9 +67,9 @@ def default_capture_name(connector: LintConnector, limits: Limits) -> Violations
         {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
           "slot.name": "shop", "publication.name": "shop"}}
     """
-    if not is_postgres(connector):
+    if not facts.is_postgres(connector):
         return
-    for key, default in (("slot.name", DEFAULT_SLOT), ("publication.name", DEFAULT_PUBLICATION)):
+    for key, default in (("slot.name", facts.DEFAULT_SLOT), ("publication.name", facts.DEFAULT_PUBLICATION)):
         if (connector.text(key) or default) == default:
             yield Violation(message=f"{key} is {default}, the default of every connector", key=key)
 
@@ -102,7 +92,7 @@ def slot_dropped_on_stop(connector: LintConnector, limits: Limits) -> Violations
           "slot.drop.on.stop": "false"}}
     """
     key = "slot.drop.on.stop"
-    if is_postgres(connector) and is_prod(connector) and word(connector, key) == "true":
+    if facts.is_postgres(connector) and facts.is_prod(connector) and facts.word(connector, key) == "true":
         yield set_to(key, "false", "changes that happen while the connector is stopped are lost")
 
 
@@ -124,7 +114,7 @@ def snapshot_always(connector: LintConnector, limits: Limits) -> Violations:
         {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
           "snapshot.mode": "initial"}}
     """
-    if is_debezium(connector) and is_prod(connector) and word(connector, "snapshot.mode") == "always":
+    if facts.is_debezium(connector) and facts.is_prod(connector) and facts.word(connector, "snapshot.mode") == "always":
         yield Violation(
             message="each restart copies every table again, and rows deleted meanwhile stay in the topics",
             key="snapshot.mode",
@@ -151,7 +141,7 @@ def no_heartbeat(connector: LintConnector, limits: Limits) -> Violations:
           "heartbeat.interval.ms": "10000"}}
     """
     key = "heartbeat.interval.ms"
-    if is_postgres(connector) and number(connector, key) in (None, 0):
+    if facts.is_postgres(connector) and facts.number(connector, key) in (None, 0):
         yield Violation(
             "without heartbeats the server keeps its log while the captured tables are quiet", key, expected="10000"
         )
@@ -176,7 +166,7 @@ def heartbeat_without_query(connector: LintConnector, limits: Limits) -> Violati
           "heartbeat.interval.ms": "10000",
           "heartbeat.action.query": "UPDATE public.heartbeat SET at = now()"}}
     """
-    if is_postgres(connector) and number(connector, "heartbeat.interval.ms") and not _query(connector):
+    if facts.is_postgres(connector) and facts.number(connector, "heartbeat.interval.ms") and not _query(connector):
         yield Violation(
             message="heartbeats change no table, so the slot stands still on a busy server",
             key="heartbeat.interval.ms",
@@ -205,9 +195,9 @@ def heartbeat_table_not_captured(connector: LintConnector, limits: Limits) -> Vi
           "heartbeat.interval.ms": "10000", "heartbeat.action.query": "UPDATE public.heartbeat SET at = now()"}}
     """
     query = _query(connector)
-    if not is_postgres(connector) or not query or not number(connector, "heartbeat.interval.ms"):
+    if not facts.is_postgres(connector) or not query or not facts.number(connector, "heartbeat.interval.ms"):
         return
-    mode = word(connector, "publication.autocreate.mode", "all_tables")
+    mode = facts.word(connector, "publication.autocreate.mode", "all_tables")
     if mode == "all_tables":
         return
     if mode != "filtered":
@@ -244,8 +234,8 @@ def publication_of_all_tables(connector: LintConnector, limits: Limits) -> Viola
           "publication.autocreate.mode": "disabled"}}
     """
     key = "publication.autocreate.mode"
-    mode = word(connector, key, "all_tables")
-    if is_postgres(connector) and mode not in ("disabled", "filtered"):
+    mode = facts.word(connector, key, "all_tables")
+    if facts.is_postgres(connector) and mode not in ("disabled", "filtered"):
         yield Violation(
             message=f"mode {mode}: the publication holds every table of the database, also those without a key"
             if mode == "all_tables"
@@ -275,12 +265,12 @@ def slot_position_lost(connector: LintConnector, limits: Limits) -> Violations:
           "lsn.flush.mode": "connector_and_driver", "offset.mismatch.strategy": "trust_offset"}}
     """
     key = "lsn.flush.mode"
-    mode = word(connector, key)
-    if not is_postgres(connector):
+    mode = facts.word(connector, key)
+    if not facts.is_postgres(connector):
         return
     if mode == "manual":
         yield set_to(key, "connector", "nothing confirms the slot's position, so the server keeps its log without end")
-    elif mode == "connector_and_driver" and word(connector, "offset.mismatch.strategy", "no_validation") == (
+    elif mode == "connector_and_driver" and facts.word(connector, "offset.mismatch.strategy", "no_validation") == (
         "no_validation"
     ):
         yield Violation(
@@ -310,9 +300,9 @@ def weak_placeholder(connector: LintConnector, limits: Limits) -> Violations:
     """
     key = "unavailable.value.placeholder"
     placeholder = connector.text(key)
-    if is_debezium(connector) and placeholder is not None and len(placeholder.strip()) < SHORTEST_PLACEHOLDER:
+    if facts.is_debezium(connector) and placeholder is not None and len(placeholder.strip()) < SHORTEST_PLACEHOLDER:
         yield Violation(
-            f"the placeholder {placeholder!r} may also be the value of a row", key, expected=DEFAULT_PLACEHOLDER
+            f"the placeholder {placeholder!r} may also be the value of a row", key, expected=facts.DEFAULT_PLACEHOLDER
         )
 
 
@@ -334,7 +324,7 @@ def no_signal_table(connector: LintConnector, limits: Limits) -> Violations:
           "signal.data.collection": "public.debezium_signal"}}
     """
     channels = to_items(connector.text("signal.enabled.channels") or "source")
-    if is_debezium(connector) and not connector.text("signal.data.collection") and set(channels) <= {"source"}:
+    if facts.is_debezium(connector) and not connector.text("signal.data.collection") and set(channels) <= {"source"}:
         yield Violation(
             "no table or channel of signals is set, so a single table cannot be read again", "signal.data.collection"
         )
@@ -345,15 +335,15 @@ def _capture_names(connector: LintConnector) -> Iterator[tuple[str, str, tuple[s
     prefix = connector.text("topic.prefix")
     if prefix:
         yield "topic.prefix", prefix, (prefix,)
-    if not is_postgres(connector):
+    if not facts.is_postgres(connector):
         return
     host = connector.text("database.hostname")
     if host is None:
         return
     server = (host.lower(), connector.text("database.port") or "5432")
-    slot = connector.text("slot.name") or DEFAULT_SLOT
+    slot = connector.text("slot.name") or facts.DEFAULT_SLOT
     yield "slot.name", slot, (*server, slot)
-    publication = connector.text("publication.name") or DEFAULT_PUBLICATION
+    publication = connector.text("publication.name") or facts.DEFAULT_PUBLICATION
     yield "publication.name", publication, (*server, connector.text("database.dbname") or "", publication)
 
 

@@ -11,23 +11,7 @@ from kafkakit.core.percent import parse_percent
 from kafkakit.core.quantities import parse_size
 from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.act.places import PlanDestination
-from kafkakit.topicmappr.commands.options import (
-    AllTopicsOptions,
-    Brokers,
-    HeadRoom,
-    LocalityScoped,
-    MaxDiskUse,
-    MinimizeBy,
-    MinRackIds,
-    OptimizeLeadership,
-    Pin,
-    Spread,
-    TopicOptions,
-    head_room_word,
-    patterns_of,
-    pin_word,
-    word_of,
-)
+from kafkakit.topicmappr.commands import options as shared
 
 if TYPE_CHECKING:
     from kafkakit.topicmappr.decide.rebalance.request import RebalanceRequest
@@ -45,7 +29,7 @@ Band = Annotated[
 class TargetBrokers:
     """The brokers that a balance is over."""
 
-    brokers: Brokers = field(metadata=RECORDED)
+    brokers: shared.Brokers = field(metadata=RECORDED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,9 +81,9 @@ class BalanceBudget:
         min=0,
         metavar="N",
         help="Copy no more replicas; without a goal, reach the smallest range it allows.",
-        recorded=word_of,
+        recorded=shared.word_of,
     )
-    minimize: MinimizeBy = field(default=Minimize.BYTES, metadata=RECORDED)
+    minimize: shared.MinimizeBy = field(default=Minimize.BYTES, metadata=RECORDED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,13 +109,13 @@ class Thresholds:
         None,
         metavar="FRACTION",
         help="Offload brokers this far below the harmonic mean of free space: 0.20 when no goal is given, 0 all.",
-        recorded=word_of,
+        recorded=shared.word_of,
     )
     storage_threshold_gb: float | None = option(
         None,
         metavar="GIB",
         help="Offload brokers with less free space than this; overrides --storage-threshold.",
-        recorded=word_of,
+        recorded=shared.word_of,
     )
 
 
@@ -144,20 +128,20 @@ class MovingRules:
         min=0,
         metavar="MIB",
         help="Do not move partitions smaller than this: 512 when no goal is given, else 0.",
-        recorded=word_of,
+        recorded=shared.word_of,
     )
-    locality_scoped: LocalityScoped = field(default=False, metadata=RECORDED)
-    min_rack_ids: MinRackIds = field(default=0, metadata=RECORDED)
-    spread: Spread = field(default=False, metadata=RECORDED)
+    locality_scoped: shared.LocalityScoped = field(default=False, metadata=RECORDED)
+    min_rack_ids: shared.MinRackIds = field(default=0, metadata=RECORDED)
+    spread: shared.Spread = field(default=False, metadata=RECORDED)
     max_rack_violations: int | None = option(
         None,
         min=0,
         metavar="N",
         help="Repair replica sets until no more than this break the rack rule; if not given, they may stay.",
-        recorded=word_of,
+        recorded=shared.word_of,
     )
-    max_disk_use: MaxDiskUse = field(default="90%", metadata=RECORDED)
-    head_room: HeadRoom = field(default="0", metadata=recorded_as(head_room_word))
+    max_disk_use: shared.MaxDiskUse = field(default="90%", metadata=RECORDED)
+    head_room: shared.HeadRoom = field(default="0", metadata=recorded_as(shared.head_room_word))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,8 +160,8 @@ class DirBalance:
 class Pins:
     """What stays, and whether leaders are evened out."""
 
-    pin: Pin = field(default=None, metadata=recorded_as(pin_word))
-    optimize_leadership: OptimizeLeadership = field(default=False, metadata=RECORDED)
+    pin: shared.Pin = field(default=None, metadata=recorded_as(shared.pin_word))
+    optimize_leadership: shared.OptimizeLeadership = field(default=False, metadata=RECORDED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +169,7 @@ class BalanceOptions:
     """The groups of a balance."""
 
     brokers: TargetBrokers
-    topics: TopicOptions
+    topics: shared.TopicOptions
     goal: BalanceGoal
     budget: BalanceBudget
     thresholds: Thresholds
@@ -227,7 +211,7 @@ class BalanceOptions:
             max_disk_use=parse_percent(rules.max_disk_use, "--max-disk-use"),
             head_room_bytes=parse_size(rules.head_room, "--head-room"),
             balance_dirs=parse_percent(self.dirs.balance_dirs, "--balance-dirs") if self.dirs.balance_dirs else None,
-            pinned=patterns_of(self.pins.pin),
+            pinned=shared.patterns_of(self.pins.pin),
             optimize_leadership=self.pins.optimize_leadership,
             words=recorded_words(command, self.brokers, self.topics, goal, budget, *kafka_kit, *rest),
         )
@@ -245,7 +229,7 @@ class AddOptions(ScaleOptions):
     """The same for brokers that may hold replicas already: a band is the only goal."""
 
     brokers: AddedBrokers
-    topics: AllTopicsOptions
+    topics: shared.AllTopicsOptions
     goal: BandGoal
     tolerances: Tolerances = field(default=Tolerances(), init=False)
     dirs: DirBalance = field(default=DirBalance(), init=False)

@@ -14,20 +14,7 @@ from kafkakit.core.percent import parse_percent
 from kafkakit.core.quantities import parse_size
 from kafkakit.core.shell_words import quote
 from kafkakit.core.topic_selection import parse_patterns
-from kafkakit.topicmappr.commands.options import (
-    Brokers,
-    HeadRoom,
-    LocalityScoped,
-    MaxDiskUse,
-    MinRackIds,
-    Pin,
-    Spread,
-    TopicsExclude,
-    brokers_given,
-    head_room_word,
-    patterns_of,
-    pin_word,
-)
+from kafkakit.topicmappr.commands import options as shared
 from kafkakit.topicmappr.decide.frontier.request import Metric
 
 if TYPE_CHECKING:
@@ -47,11 +34,11 @@ class CheckOptions:
         help="Topics to check: comma separated names or regular expressions; all when not given.",
         autocompletion=complete_topic_names,
     )
-    topics_exclude: TopicsExclude = ""
+    topics_exclude: shared.TopicsExclude = ""
     brokers: str = option(
         "", help="Brokers that should carry the replicas, as for rebuild; all live ones when not given."
     )
-    min_rack_ids: MinRackIds = 0
+    min_rack_ids: shared.MinRackIds = 0
     replication: int = option(0, help="Replicas that every partition must have; 0: not checked.")
     band: str = option(
         "10%", metavar="PERCENT", help="How far a broker or log dir may be from its share of used space."
@@ -69,7 +56,7 @@ class CheckOptions:
         return CheckRequest(
             topics=parse_patterns(self.topics),
             topics_exclude=parse_patterns(self.topics_exclude),
-            brokers=brokers_given(self.brokers),
+            brokers=shared.brokers_given(self.brokers),
             replication=self.replication,
             min_rack_ids=self.min_rack_ids,
             band=parse_percent(self.band, "--band"),
@@ -87,9 +74,9 @@ class AuditOptions:
 
     brokers: str = option("", help="Brokers to balance, as for rebuild; those that hold the topics if not given.")
     topics: str = option("", help="Topics that another plan might move instead; the topics of the map if not given.")
-    min_rack_ids: MinRackIds = 0
-    spread: Spread = False
-    max_disk_use: MaxDiskUse = "90%"
+    min_rack_ids: shared.MinRackIds = 0
+    spread: shared.Spread = False
+    max_disk_use: shared.MaxDiskUse = "90%"
     band: str = option("", metavar="PERCENT", help="The band of used space to compare with.")
     free_range: str = option("", metavar="SIZE", help="The range of free bytes to compare with.")
     fail_on: FailFrom = FailOn.ERROR
@@ -100,7 +87,7 @@ class AuditOptions:
         from kafkakit.topicmappr.decide.audit.request import AuditRequest
 
         return AuditRequest(
-            brokers=brokers_given(self.brokers),
+            brokers=shared.brokers_given(self.brokers),
             topics=parse_patterns(self.topics),
             min_rack_ids=self.min_rack_ids,
             spread=self.spread,
@@ -114,9 +101,9 @@ class AuditOptions:
 class FrontierScope:
     """What may move; recorded for the rebalance that the frontier names."""
 
-    brokers: Brokers = field(default="-1", metadata=RECORDED)
+    brokers: shared.Brokers = field(default="-1", metadata=RECORDED)
     topics: str = option(".*", help="Topics that may move: comma separated names or patterns.", recorded=True)
-    topics_exclude: TopicsExclude = field(default="", metadata=RECORDED)
+    topics_exclude: shared.TopicsExclude = field(default="", metadata=RECORDED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,12 +121,12 @@ class FrontierGoals:
 class FrontierRules:
     """The rules that every plan of the frontier keeps."""
 
-    min_rack_ids: MinRackIds = field(default=0, metadata=RECORDED)
-    pin: Pin = field(default=None, metadata=recorded_as(pin_word))
-    max_disk_use: MaxDiskUse = field(default="90%", metadata=RECORDED)
-    head_room: HeadRoom = field(default="0", metadata=recorded_as(head_room_word))
-    locality_scoped: LocalityScoped = field(default=False, metadata=RECORDED)
-    spread: Spread = field(default=False, metadata=RECORDED)
+    min_rack_ids: shared.MinRackIds = field(default=0, metadata=RECORDED)
+    pin: shared.Pin = field(default=None, metadata=recorded_as(shared.pin_word))
+    max_disk_use: shared.MaxDiskUse = field(default="90%", metadata=RECORDED)
+    head_room: shared.HeadRoom = field(default="0", metadata=recorded_as(shared.head_room_word))
+    locality_scoped: shared.LocalityScoped = field(default=False, metadata=RECORDED)
+    spread: shared.Spread = field(default=False, metadata=RECORDED)
 
 
 def frontier_request(scope: FrontierScope, goals: FrontierGoals, rules: FrontierRules) -> "FrontierRequest":
@@ -153,7 +140,7 @@ def frontier_request(scope: FrontierScope, goals: FrontierGoals, rules: Frontier
     )
     from kafkakit.topicmappr.decide.rebalance.request import RebalanceRequest
 
-    pinned, chosen = patterns_of(rules.pin), metric_of(goals.metric, goals.bands, goals.free_ranges)
+    pinned, chosen = shared.patterns_of(rules.pin), metric_of(goals.metric, goals.bands, goals.free_ranges)
     base = RebalanceRequest(
         brokers=parse_broker_list(scope.brokers),
         topics=parse_patterns(scope.topics),

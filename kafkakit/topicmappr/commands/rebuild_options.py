@@ -10,16 +10,7 @@ from kafkakit.core.topic_selection import parse_patterns
 from kafkakit.placement.choices import OptimizeFor, PlaceBy
 from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.act.places import PlanDestination
-from kafkakit.topicmappr.commands.options import (
-    Brokers,
-    EvacuatedBrokers,
-    MinimizeBy,
-    MinRackIds,
-    OptimizeLeadership,
-    Placement,
-    Topics,
-    TopicsExclude,
-)
+from kafkakit.topicmappr.commands import options as shared
 
 if TYPE_CHECKING:
     from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
@@ -29,9 +20,9 @@ if TYPE_CHECKING:
 class RebuildOptions:
     """What is rebuilt, and how."""
 
-    brokers: Brokers = field(metadata=RECORDED)
-    topics: Topics = field(default="", metadata=RECORDED)
-    topics_exclude: TopicsExclude = field(default="", metadata=RECORDED)
+    brokers: shared.Brokers = field(metadata=RECORDED)
+    topics: shared.Topics = field(default="", metadata=RECORDED)
+    topics_exclude: shared.TopicsExclude = field(default="", metadata=RECORDED)
     map_string: str = option("", help="Partition map as JSON, used instead of --topics.", recorded=True)
     replication: int = option(0, help="Set every replication factor to this; 0 leaves it.", recorded=True)
     force_rebuild: bool = option(
@@ -40,10 +31,10 @@ class RebuildOptions:
     sub_affinity: bool = option(
         False, "--sub-affinity", help="Replace each outgoing broker by one specific new broker.", recorded=True
     )
-    min_rack_ids: MinRackIds = field(default=0, metadata=RECORDED)
-    minimize: MinimizeBy = field(default=Minimize.MOVES, metadata=RECORDED)
-    optimize_leadership: OptimizeLeadership = field(default=False, metadata=RECORDED)
-    leader_evac_brokers: EvacuatedBrokers = field(default="", metadata=RECORDED)
+    min_rack_ids: shared.MinRackIds = field(default=0, metadata=RECORDED)
+    minimize: shared.MinimizeBy = field(default=Minimize.MOVES, metadata=RECORDED)
+    optimize_leadership: shared.OptimizeLeadership = field(default=False, metadata=RECORDED)
+    leader_evac_brokers: shared.EvacuatedBrokers = field(default="", metadata=RECORDED)
     leader_evac_topics: str = option("", help="Topics that --leader-evac-brokers must not lead.", recorded=True)
     phased_reassignment: bool = option(
         False,
@@ -73,7 +64,7 @@ class RebuildOptions:
 class StorageOptions:
     """What is evened out; recorded where it is bytes."""
 
-    placement: Placement = field(default=PlaceBy.COUNT, metadata=RECORDED)
+    placement: shared.Placement = field(default=PlaceBy.COUNT, metadata=RECORDED)
     optimize: OptimizeFor = option(
         OptimizeFor.DISTRIBUTION,
         help="With storage placement: only free bytes (storage), or free bytes and then leaders (distribution).",

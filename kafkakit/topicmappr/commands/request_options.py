@@ -12,20 +12,7 @@ from kafkakit.core.quantities import parse_size
 from kafkakit.core.topic_selection import parse_patterns
 from kafkakit.placement.choices import PlaceBy
 from kafkakit.placement.problem import Minimize
-from kafkakit.topicmappr.commands.options import (
-    EvacuatedBrokers,
-    HeadRoom,
-    MaxDiskUse,
-    MinimizeBy,
-    MinRackIds,
-    Pin,
-    Placement,
-    RackOptions,
-    brokers_given,
-    patterns_of,
-    pin_word,
-    word_of,
-)
+from kafkakit.topicmappr.commands import options as shared
 from kafkakit.topicmappr.decide.budget import Budget
 
 if TYPE_CHECKING:
@@ -51,23 +38,23 @@ class DrainOptions:
     @property
     def receiving(self) -> BrokerList | None:
         """The brokers that may take replicas; None: every other live one."""
-        return brokers_given(self.to)
+        return shared.brokers_given(self.to)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementOptions:
     """What is evened out; recorded where it is bytes."""
 
-    placement: Placement = field(
+    placement: shared.Placement = field(
         default=PlaceBy.COUNT, metadata=recorded_as(lambda chosen: chosen if chosen is PlaceBy.STORAGE else "")
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RackRepairOptions(RackOptions):
+class RackRepairOptions(shared.RackOptions):
     """The rack rule, and what repairing it spends least of."""
 
-    minimize: MinimizeBy = field(default=Minimize.MOVES, metadata=RECORDED)
+    minimize: shared.MinimizeBy = field(default=Minimize.MOVES, metadata=RECORDED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +64,7 @@ class ReplicationOptions:
     replication: Annotated[int, typer.Argument(metavar="N", help="Replicas that each partition will have.")] = field(
         metadata=RECORDED
     )
-    min_rack_ids: MinRackIds = field(default=0, metadata=RECORDED)
+    min_rack_ids: shared.MinRackIds = field(default=0, metadata=RECORDED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,36 +74,36 @@ class LeaderOptions:
     brokers: str = option(
         "", help="Ids of the brokers that may lead, comma separated; all live ones if not given.", recorded=True
     )
-    leader_evac_brokers: EvacuatedBrokers = field(default="", metadata=RECORDED)
+    leader_evac_brokers: shared.EvacuatedBrokers = field(default="", metadata=RECORDED)
 
     @property
     def listed(self) -> BrokerList | None:
         """The brokers that may lead; None: all live ones."""
-        return brokers_given(self.brokers)
+        return shared.brokers_given(self.brokers)
 
     @property
     def evacuated(self) -> BrokerList | None:
         """The brokers that must not lead."""
-        return brokers_given(self.leader_evac_brokers, "--leader-evac-brokers")
+        return shared.brokers_given(self.leader_evac_brokers, "--leader-evac-brokers")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderLimits:
     """What one run leaves alone, and how many leaderships it passes on."""
 
-    pin: Pin = field(default=None, metadata=recorded_as(pin_word))
+    pin: shared.Pin = field(default=None, metadata=recorded_as(shared.pin_word))
     max_moves: int | None = option(
         None,
         min=0,
         metavar="N",
         help="Change no more partitions in one run; the same command continues.",
-        recorded=word_of,
+        recorded=shared.word_of,
     )
 
     @property
     def pinned(self) -> tuple[str, ...]:
         """The patterns of `--pin`."""
-        return patterns_of(self.pin)
+        return shared.patterns_of(self.pin)
 
     @property
     def budget(self) -> Budget:
@@ -145,9 +132,9 @@ class DirOptions:
 class DirLimits:
     """How full dirs may become, and what stays."""
 
-    max_disk_use: MaxDiskUse = field(default="90%", metadata=RECORDED)
-    head_room: HeadRoom = field(default="0", metadata=RECORDED)
-    pin: Pin = field(default=None, metadata=recorded_as(pin_word))
+    max_disk_use: shared.MaxDiskUse = field(default="90%", metadata=RECORDED)
+    head_room: shared.HeadRoom = field(default="0", metadata=RECORDED)
+    pin: shared.Pin = field(default=None, metadata=recorded_as(shared.pin_word))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +155,7 @@ class NewTopicOptions:
     partition_bytes: str = option(
         "", metavar="SIZE", help="Expected size of a partition (5GiB): balance brokers by bytes, not by counts."
     )
-    min_rack_ids: MinRackIds = 0
+    min_rack_ids: shared.MinRackIds = 0
 
     @property
     def request(self) -> "PlaceRequest":
@@ -181,6 +168,6 @@ class NewTopicOptions:
             replication=self.replication,
             partition_bytes=parse_size(self.partition_bytes) if self.partition_bytes else None,
             like=parse_patterns(self.topics_like),
-            brokers=brokers_given(self.brokers),
+            brokers=shared.brokers_given(self.brokers),
             min_rack_ids=self.min_rack_ids,
         )

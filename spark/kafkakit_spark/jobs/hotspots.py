@@ -13,16 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kafkakit.core.audit_findings import AuditFinding
-from kafkakit.rules.audits.hotspots import (
-    BROKER_BYTES,
-    HOT_SHARE,
-    NORMAL_MAD,
-    PARTITION_BYTES,
-    PARTITION_MESSAGES,
-    Peers,
-    broker_findings,
-    partition_findings,
-)
+from kafkakit.rules.audits import hotspots as audit
 from kafkakit_spark.findings import findings_of
 from kafkakit_spark.job import JobInput, JobOutput
 
@@ -37,7 +28,7 @@ class Outliers(NamedTuple):
     median: Numbers
 
 
-def outliers(cells: Ids, values: Numbers, peers: Peers) -> Outliers:
+def outliers(cells: Ids, values: Numbers, peers: audit.Peers) -> Outliers:
     """Compare each value with those of the same cell (a group of peers in an hour).
 
     Args:
@@ -51,7 +42,7 @@ def outliers(cells: Ids, values: Numbers, peers: Peers) -> Outliers:
     counts = np.bincount(cells[known], minlength=int(cells.max(initial=-1)) + 1)
     median = _medians(cells, values, counts)[cells]
     mad = _medians(cells, np.abs(values - median), counts)[cells]
-    above = np.maximum(peers.factor * median, median + peers.deviations * NORMAL_MAD * mad)
+    above = np.maximum(peers.factor * median, median + peers.deviations * audit.NORMAL_MAD * mad)
     with np.errstate(invalid="ignore"):
         is_hot = known & (values > above) & (values >= peers.floor) & (counts[cells] >= peers.least)
     return Outliers(is_hot, median)
@@ -69,9 +60,9 @@ def _medians(cells: Ids, values: Numbers, counts: Ids) -> Numbers:
     return found
 
 
-PEERS: Mapping[str, tuple[Peers, Peers]] = {
-    "topic": (PARTITION_BYTES, PARTITION_MESSAGES),
-    "cluster": (BROKER_BYTES, BROKER_BYTES),
+PEERS: Mapping[str, tuple[audit.Peers, audit.Peers]] = {
+    "topic": (audit.PARTITION_BYTES, audit.PARTITION_MESSAGES),
+    "cluster": (audit.BROKER_BYTES, audit.BROKER_BYTES),
 }
 GROUPS_AT_ONCE = 512
 FOUND = "cluster string, topic string, id int, hours int, first_hot int, first_mean double, first_median double, " \
@@ -95,8 +86,8 @@ def run(inputs: JobInput) -> JobOutput:
     partitions = inputs.step("partitions", _hot(by_partition, "topic"))
     brokers = inputs.step("brokers", _hot(by_broker, "cluster").drop("topic"))
     sentences: list[tuple[DataFrame, Callable[[Mapping[str, Any]], Iterator[AuditFinding]]]] = [
-        (partitions, partition_findings),
-        (brokers, broker_findings),
+        (partitions, audit.partition_findings),
+        (brokers, audit.broker_findings),
     ]
     one, other = (findings_of(frame, function) for frame, function in sentences)
     led = by_broker.groupBy("cluster", F.col("id").alias("broker")).agg(
@@ -150,7 +141,7 @@ def _hot(traffic: DataFrame, peers: str) -> DataFrame:
     return groups.where(F.size("seen") >= least).select("cluster", "topic", "seen").mapInArrow(convert, FOUND)
 
 
-def _hot_members(batch: pa.RecordBatch, measures: tuple[Peers, Peers]) -> pa.RecordBatch:
+def _hot_members(batch: pa.RecordBatch, measures: tuple[audit.Peers, audit.Peers]) -> pa.RecordBatch:
     series = batch.column("seen")
     flat = series.flatten()
     group = np.repeat(np.arange(len(series)), series.value_lengths().to_numpy(zero_copy_only=False))
@@ -170,7 +161,7 @@ def _hot_members(batch: pa.RecordBatch, measures: tuple[Peers, Peers]) -> pa.Rec
             np.bincount(member, weights=np.nan_to_num(v), minlength=number) / known for v in (values, found.median)
         )
         columns += [hot.astype(np.int32), *means]
-        is_hot |= hot >= HOT_SHARE * counts
+        is_hot |= hot >= audit.HOT_SHARE * counts
     rows = np.flatnonzero(is_hot)
     names = [part.split()[0] for part in FOUND.split(",")]
     keys = [batch.column(name).take(pa.array(members[rows] // len(id_numbers))) for name in ("cluster", "topic")]
