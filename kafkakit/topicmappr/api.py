@@ -12,19 +12,6 @@ from kafkakit.topicmappr.show.audit import audit_text
 from kafkakit.topicmappr.show.planned_change import planned_change_text
 
 __all__ = [
-    "MAP_DIGEST",
-    "AuditRequest",
-    "Decision",
-    "DrainRequest",
-    "PlannedChange",
-    "TopicScope",
-    "assemble",
-    "audit_map",
-    "audit_text",
-    "decide_drain",
-    "digest_of",
-    "plan_of_map",
-    "planned_change_text",
-    "read_map",
-    "scope_of",
-]
+    "MAP_DIGEST", "AuditRequest", "Decision", "DrainRequest", "PlannedChange", "TopicScope", "assemble", "audit_map",
+    "audit_text", "decide_drain", "digest_of", "plan_of_map", "planned_change_text", "read_map", "scope_of",
+]  # fmt: skip
