@@ -10,7 +10,7 @@ from kafkakit.lint.decide.kinds.kafkakit_facts import (
     topic_facts,
     with_cluster_facts,
 )
-from kafkakit.lint.decide.kinds.kind import Kind, joined
+from kafkakit.lint.decide.kinds.kind import Kind, of_each
 from kafkakit.lint.decide.kinds.values import Reader, dirs_of, node_id_of, roles_of
 from kafkakit.lint.decide.pieces import BrokerPiece, ClusterPiece, Pieces, TopicPiece
 from kafkakit.rules.effective import Source
@@ -145,15 +145,10 @@ def _ignored(reader: Reader, node: Mapping) -> dict[str, str]:
     return reader.plain_texts(node.mapping("lint", "ignore"))
 
 
-def read_kafkakit(document: Document, roots: tuple[Node, ...]) -> Pieces:
-    """The pieces of a file of this kind; every document of it is a part of a cluster."""
-    return joined([_read_one(document, root) for root in roots if isinstance(root, Mapping)])
-
-
 KIND = Kind(
     name="kafkakit",
     about="kafkakit cluster and topic YAML",
     formats=("yaml", "json"),
     recognise=is_kafkakit_cluster,
-    read=read_kafkakit,
+    read=of_each(_read_one),
 )
