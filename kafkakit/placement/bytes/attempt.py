@@ -2,21 +2,75 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kafkakit.placement.bytes.balance import construct
 from kafkakit.placement.bytes.even_counts import counts_of, even_counts, positions, surplus_of
 from kafkakit.placement.bytes.lp_relaxation import DemandGroups
 from kafkakit.placement.bytes.pools import Pools
-from kafkakit.placement.bytes.receiving import Receivers
+from kafkakit.placement.bytes.quotas import Quotas
+from kafkakit.placement.bytes.receiving import Receivers, fill
 from kafkakit.placement.bytes.repair import repair, save
 from kafkakit.placement.bytes.search_state import SearchState
 from kafkakit.placement.bytes.slots import CountLimits, SlotTable
+from kafkakit.placement.bytes.subset_choice import choose
 from kafkakit.placement.bytes.window import Window, fixed_window
 
 if TYPE_CHECKING:
     from kafkakit.placement.arrays import Ints
+
+
+def construct(table: SlotTable, demand: DemandGroups, window: Window, surplus: Sequence[int] = ()) -> SearchState:
+    """A first plan: brokers shed what the LP relaxation takes from them, receivers fill up evenly.
+
+    `surplus` says how many slots each broker should give for the counts' sake; without it the fewest leave.
+    """
+    state = SearchState(table, window.floor.tolist(), window.ceiling.tolist())
+    leaving = _leaving(table, demand, window, surplus)
+    fill(state, leaving, Quotas(table, demand, window.bound))
+    return state
+
+
+def _leaving(table: SlotTable, demand: DemandGroups, window: Window, surplus: Sequence[int]) -> list[int]:
+    """The slots that leave each giver, chosen to match what the LP relaxation takes from it."""
+    import numpy as np
+
+    bound = window.bound
+    rows = np.nonzero(bound.leaving > 0)[0]
+    rows = rows[np.argsort(demand.held_broker[rows], kind="stable")]
+    givers = np.zeros(len(table.brokers), dtype=bool)
+    givers[demand.held_broker[rows]] = True
+    slots = np.nonzero(table.movable & givers[table.home])[0]
+    size, home = table.size[table.part[slots]], table.home[slots]
+    group = demand.group_of[table.part[slots]]
+    order = np.lexsort((slots, -size, group, home))
+    slots, size, home, group = slots[order], size[order], home[order], group[order]
+    key = home * (demand.groups + 1) + group
+    chosen: list[int] = []
+    held_group = demand.room_group[demand.held_cell]
+    start = 0
+    while start < len(rows):
+        broker = int(demand.held_broker[rows[start]])
+        end = start
+        while end < len(rows) and demand.held_broker[rows[end]] == broker:
+            end += 1
+        mine = rows[start:end]
+        wanted = np.sort(broker * (demand.groups + 1) + held_group[mine])
+        begin = int(np.searchsorted(key, wanted[0], "left"))
+        stop = int(np.searchsorted(key, wanted[-1], "right"))
+        amount = {int(held_group[r]): int(bound.leaving[r]) for r in mine}
+        quotas = []
+        need = sum(amount.values())
+        for g in sorted(amount):
+            k = broker * (demand.groups + 1) + g
+            lo, hi = int(np.searchsorted(key, k, "left")), int(np.searchsorted(key, k, "right"))
+            count = max(0, surplus[broker]) * amount[g] // need if surplus else 0
+            quotas.append((lo - begin, hi - begin, amount[g], count))
+        sizes = size[begin:stop].tolist()
+        chosen += [int(slots[begin + i]) for i in choose(sizes, quotas, need)]
+        start = end
+    return chosen
 
 
 def broken_parts(table: SlotTable, at: Ints) -> Ints:

@@ -7,10 +7,7 @@ import pytest
 
 from kafkakit.core import metrics_znodes as znodes
 from kafkakit.core.errors import InputError
-from kafkakit.core.metrics_znodes import (
-    decode_broker_storage,
-    decode_partition_sizes,
-)
+from kafkakit.core.metrics_znodes import decode_broker_storage, decode_partition_sizes
 from kafkakit.core.model import TopicPartition
 from tests.contracts.storage_metrics import StorageMetricsContract
 from tests.fakes.admin import FakeClock, FakeStorageMetrics
