@@ -122,8 +122,7 @@ class ScheduleOptions:
 
     def limits(self) -> Limits:
         """The values of the options; raises `UsageError` for a size or a percentage that cannot be read."""
-        from kafkakit.core.percent import parse_percent
-        from kafkakit.core.quantities import parse_size
+        from kafkakit.core.quantities import parse_percent, parse_size
         from kafkakit.execution.decide.schedule.work import Limits
 
         return Limits(

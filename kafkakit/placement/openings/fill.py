@@ -1,6 +1,10 @@
 """One flow that fills open places, and chooses which replicas leave sets with too many, with the most even counts.
 
 Partitions whose new copies may go to the same places form one group, so the flow is small.
+
+A group's flow is dealt out to its partitions like cards: units lie in a row, and unit j goes to member j mod n. As no
+broker has more than n units and they lie side by side, no member gets a broker twice; the same holds for racks with at
+most n units, and the units of repeated racks are spread as evenly as they can be.
 """
 
 from collections.abc import Mapping, Sequence

@@ -108,8 +108,7 @@ class SimulationOptions:
 
     def request(self, schedule: ScheduleOptions) -> SimulateRequest:
         """The texts as a request; raises `UsageError` for one that cannot be read, or for two that do not fit."""
-        from kafkakit.core.percent import parse_percent
-        from kafkakit.core.quantities import parse_rate
+        from kafkakit.core.quantities import parse_percent, parse_rate
         from kafkakit.reassign.decide.simulate.request import (
             SimulateRequest,
             check_request,

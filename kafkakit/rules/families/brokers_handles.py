@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from kafkakit.core.findings import shown
 from kafkakit.rules.effective import InputMissing
-from kafkakit.rules.handles import descriptors, maps
+from kafkakit.rules.retention import descriptors, maps
 from kafkakit.rules.rule import CORE, ERROR, WARNING, Limits, Needs, broker_rule
 from kafkakit.rules.segment_growth import UNCOUNTED, changed_topics, segments_after, segments_before
 from kafkakit.rules.subjects import HostFacts, LintBroker, LintCluster, known

@@ -8,7 +8,6 @@ from kafkakit.core.durations import format_span
 from kafkakit.core.findings import Severity
 from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.rules.effective import InputMissing
-from kafkakit.rules.handles import mean_replicas
 from kafkakit.rules.placement_facts import has_partitions, replicas_by_broker
 from kafkakit.rules.replication import set_values
 from kafkakit.rules.retention import (
@@ -18,6 +17,7 @@ from kafkakit.rules.retention import (
     TIME_ENTRY_BYTES,
     SegmentSettings,
     fits_int,
+    mean_replicas,
     settings_of,
     time_index_bytes,
 )

@@ -7,8 +7,7 @@ import typer
 
 from kafkakit.cli.option_groups import RECORDED, option, recorded_as, recorded_words
 from kafkakit.core.broker_list import parse_broker_list
-from kafkakit.core.percent import parse_percent
-from kafkakit.core.quantities import parse_size
+from kafkakit.core.quantities import parse_percent, parse_size
 from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.act.places import PlanDestination
 from kafkakit.topicmappr.commands import options as shared

@@ -10,8 +10,7 @@ from kafkakit.cli.completion import complete_topic_names
 from kafkakit.cli.option_groups import RECORDED, option, recorded_as, recorded_words
 from kafkakit.core.broker_list import parse_broker_list
 from kafkakit.core.findings import FailOn
-from kafkakit.core.percent import parse_percent
-from kafkakit.core.quantities import parse_size
+from kafkakit.core.quantities import parse_percent, parse_size
 from kafkakit.core.shell_words import quote
 from kafkakit.core.topic_selection import parse_patterns
 from kafkakit.topicmappr.commands import options as shared

@@ -58,8 +58,8 @@ def replan(
     kafkakit topicmappr replan p.json --snapshot now.json --slack 10%
     """
     from kafkakit.cli.session import finish
-    from kafkakit.core.percent import parse_percent
     from kafkakit.core.plan_rules import read_plan
+    from kafkakit.core.quantities import parse_percent
     from kafkakit.topicmappr.act.saving import save_plan
     from kafkakit.topicmappr.decide.map_files import apply_command
     from kafkakit.topicmappr.decide.replan.decision import decide_replan

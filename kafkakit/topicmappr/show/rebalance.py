@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from kafkakit.core.percent import format_percent
-from kafkakit.core.quantities import counted, format_bytes
+from kafkakit.core.quantities import counted, format_bytes, format_percent
 from kafkakit.placement.bytes.balance_goal import PPM, BandGoal
 from kafkakit.report.blocks import INDENT, records, section, text_of
 from kafkakit.report.report import Report

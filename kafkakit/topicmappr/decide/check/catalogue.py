@@ -6,7 +6,7 @@ from fractions import Fraction
 from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.errors import UsageError
 from kafkakit.core.findings import Finding, Rule, Severity
-from kafkakit.core.percent import format_percent
+from kafkakit.core.quantities import format_percent
 from kafkakit.core.shell_words import quote
 
 MAX_REPLICATION = 32_767

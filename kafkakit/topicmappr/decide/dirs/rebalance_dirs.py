@@ -8,9 +8,8 @@ from kafkakit.core.certificate import Certificate, PlacementRules, certificate
 from kafkakit.core.errors import UsageError
 from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot
-from kafkakit.core.percent import format_percent
 from kafkakit.core.plan import StorageFacts
-from kafkakit.core.quantities import counted, format_bytes
+from kafkakit.core.quantities import counted, format_bytes, format_percent
 from kafkakit.placement.log_dirs_balance.rules import DirRules
 from kafkakit.placement.problem import set_stranded_apart
 from kafkakit.topicmappr.decide.assembly import Decision, PlannedChange, assemble

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from kafkakit.core.certificate import Certificate, PlacementRules, Proof, ProofKind, certificate
 from kafkakit.core.errors import InfeasibleError, UsageError
 from kafkakit.core.model import ClusterSnapshot
-from kafkakit.core.percent import format_percent
 from kafkakit.core.plan import Plan, StorageFacts
-from kafkakit.core.quantities import format_bytes
+from kafkakit.core.quantities import format_bytes, format_percent
 from kafkakit.placement.broker_change import BrokerChange
 from kafkakit.placement.bytes.attempt import Attempt
 from kafkakit.placement.bytes.balance_goal import BalanceProblem, BandGoal

@@ -5,8 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from kafkakit.core.percent import format_percent
-from kafkakit.core.quantities import format_bytes
+from kafkakit.core.quantities import format_bytes, format_percent
 from kafkakit.placement.bytes.attempt import Attempt
 from kafkakit.placement.bytes.balance_goal import PPM, BalanceGoal, BalanceProblem, BandGoal, RangeGoal
 from kafkakit.placement.bytes.even_counts import counts_of

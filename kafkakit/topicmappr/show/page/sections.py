@@ -1,4 +1,9 @@
-"""The page of a plan, and its parts on the plan as a whole: head, proof, warnings, what to do next."""
+"""The page of a plan, and its parts on the plan as a whole: head, proof, warnings, what to do next.
+
+The page (`--report`) is self-contained, for people who did not make the plan. No script, nothing from the network (a
+content security policy says so), nothing but text that was escaped: topic names, racks and notes come from outside. It
+is bounded in size whatever the plan's.
+"""
 
 from collections.abc import Sequence
 
