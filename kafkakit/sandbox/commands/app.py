@@ -6,10 +6,15 @@ import typer
 
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.session import finish
+from kafkakit.sandbox import lifecycle
 from kafkakit.sandbox.commands.demo import demo
 from kafkakit.sandbox.commands.load import load
 from kafkakit.sandbox.commands.options import DEFAULT_NAME, BrokerId, ModeOption, Name, SecureOption
 from kafkakit.sandbox.decide.spec import KRAFT_VERSION, ZOOKEEPER_VERSION, Mode, Secure, build_spec, parse_log_dirs
+from kafkakit.sandbox.folders import store_of
+from kafkakit.sandbox.show import down_report, env_report, kill_report, restart_report, status_report, up_report
+from kafkakit.sandbox.watch import node_statuses
+from kafkakit.wiring import this_machine
 
 app = new_group("Run a real local Kafka cluster to try things on.")
 
@@ -47,12 +52,7 @@ def up(
     that was started stays running.
     """
     from kafkakit.config.read.settings import open_profiles
-    from kafkakit.sandbox import lifecycle
-    from kafkakit.sandbox.folders import store_of
     from kafkakit.sandbox.grow import grow
-    from kafkakit.sandbox.show import up_report
-    from kafkakit.sandbox.watch import node_statuses
-    from kafkakit.wiring import this_machine
 
     cli = cli_context(ctx)
     spec = build_spec(
@@ -77,11 +77,6 @@ def up(
 @app.command("down", cls=CliCommand)
 def down(ctx: typer.Context, name: Name = DEFAULT_NAME) -> None:
     """Stop the cluster's processes and delete its data, its secrets and its profile."""
-    from kafkakit.sandbox import lifecycle
-    from kafkakit.sandbox.folders import store_of
-    from kafkakit.sandbox.show import down_report
-    from kafkakit.wiring import this_machine
-
     cli = cli_context(ctx)
     machine, store = this_machine(cli.folders.cache), store_of(name, cli.folders.state, cli.folders.config)
     finish(cli, down_report(name, lifecycle.down(machine, store)))
@@ -90,12 +85,6 @@ def down(ctx: typer.Context, name: Name = DEFAULT_NAME) -> None:
 @app.command("status", cls=CliCommand)
 def status(ctx: typer.Context, name: Name = DEFAULT_NAME) -> None:
     """Show each process of the cluster: pid, address, rack, its state in the cluster, and its log."""
-    from kafkakit.sandbox import lifecycle
-    from kafkakit.sandbox.folders import store_of
-    from kafkakit.sandbox.show import status_report
-    from kafkakit.sandbox.watch import node_statuses
-    from kafkakit.wiring import this_machine
-
     cli = cli_context(ctx)
     machine, store = this_machine(cli.folders.cache), store_of(name, cli.folders.state, cli.folders.config)
     state = lifecycle.loaded(store)
@@ -105,10 +94,6 @@ def status(ctx: typer.Context, name: Name = DEFAULT_NAME) -> None:
 @app.command("env", cls=CliCommand)
 def env(ctx: typer.Context, name: Name = DEFAULT_NAME) -> None:
     """Print shell commands that select the cluster in this shell: eval "$(kafkakit sandbox env)"."""
-    from kafkakit.sandbox import lifecycle
-    from kafkakit.sandbox.folders import store_of
-    from kafkakit.sandbox.show import env_report
-
     cli = cli_context(ctx)
     finish(cli, env_report(lifecycle.loaded(store_of(name, cli.folders.state, cli.folders.config))))
 
@@ -116,11 +101,6 @@ def env(ctx: typer.Context, name: Name = DEFAULT_NAME) -> None:
 @app.command("kill", cls=CliCommand)
 def kill(ctx: typer.Context, broker: BrokerId, name: Name = DEFAULT_NAME) -> None:
     """Kill a broker with SIGKILL, as a crash would; its data stays."""
-    from kafkakit.sandbox import lifecycle
-    from kafkakit.sandbox.folders import store_of
-    from kafkakit.sandbox.show import kill_report
-    from kafkakit.wiring import this_machine
-
     cli = cli_context(ctx)
     machine, store = this_machine(cli.folders.cache), store_of(name, cli.folders.state, cli.folders.config)
     finish(cli, kill_report(broker, lifecycle.kill(machine, store, broker)))
@@ -129,11 +109,6 @@ def kill(ctx: typer.Context, broker: BrokerId, name: Name = DEFAULT_NAME) -> Non
 @app.command("restart", cls=CliCommand)
 def restart(ctx: typer.Context, broker: BrokerId, name: Name = DEFAULT_NAME) -> None:
     """Start a dead broker, or stop and start a live one, and wait until it is registered and unfenced."""
-    from kafkakit.sandbox import lifecycle
-    from kafkakit.sandbox.folders import store_of
-    from kafkakit.sandbox.show import restart_report
-    from kafkakit.wiring import this_machine
-
     cli = cli_context(ctx)
     machine, store = this_machine(cli.folders.cache), store_of(name, cli.folders.state, cli.folders.config)
     finish(cli, restart_report(broker, lifecycle.restart(machine, store, broker, cli.output)))
