@@ -10,6 +10,7 @@ from kafkakit.audit.commands.options import AuditInputs, ResultFormat, RunMode
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.spark_options import SparkOptions
+from kafkakit.wiring import open_run_store
 
 if TYPE_CHECKING:
     from kafkakit.audit.act.driver import DriverPorts
@@ -29,7 +30,6 @@ def submitted_report(ctx: typer.Context, name: str, inputs: AuditInputs, spark: 
     from kafkakit.audit.decide.launch import Backend
     from kafkakit.audit.show.run_texts import detached_report, run_report
     from kafkakit.cli.spark_options import driver_ports
-    from kafkakit.wiring import open_run_store
 
     cli, ports = cli_context(ctx), driver_ports(cli_context(ctx))
     task = task_for(inputs.request(name), spark.choice(), ports, open_run_store, cli.settings.state_dir, __version__)
@@ -54,7 +54,6 @@ def manifest_or_line(ctx: typer.Context, name: str, task: SubmitTask, ports: Dri
     from kafkakit.audit.decide.launch import Backend
     from kafkakit.audit.show.run_texts import dry_run_report, text_report
     from kafkakit.audit.show.units import spark_application
-    from kafkakit.wiring import open_run_store
 
     if task.choice.backend is not Backend.K8S:
         launch = launch_for(task.job, task.choice, ports.drivers.tools())
