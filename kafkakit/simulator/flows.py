@@ -5,12 +5,7 @@ from typing import TYPE_CHECKING, Self
 from kafkakit.simulator.state import ABSENT, State
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-    Bools = NDArray[np.bool_]
+    from kafkakit.simulator.state import Bools, Floats, Ints
 
 ROUNDS = 6
 _ENOUGH = 1e-6

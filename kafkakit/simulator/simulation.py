@@ -20,10 +20,7 @@ from kafkakit.simulator.state import State
 from kafkakit.simulator.view import Traffic, disks_of, observe
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from kafkakit.simulator.state import Floats
 
 MAX_TICK_S = 60
 _LEAST_LINE = 0.05  # of a line is always left for copying, however much else runs over it

@@ -13,11 +13,7 @@ from kafkakit.core.quantities import agreeing, counted
 from kafkakit.topicmappr.decide.check.catalogue import CheckRequest, Hints, finding
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Ints = NDArray[np.int64]
-    Bools = NDArray[np.bool_]
+    from kafkakit.placement.arrays import Bools, Ints
 
 UNKNOWN = -1
 
