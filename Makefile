@@ -86,12 +86,7 @@ bench: $(STAMP)
 	@for script in bench/*.py; do $(BIN)/python $$script || exit 1; done
 
 docs: $(STAMP)
-	$(BIN)/python -c 'import sys; from kafkakit.cli import command_reference, root; \
-	sys.stdout.write(command_reference.reference_markdown(root.build_root()))' > docs/commands.md.part
-	mv docs/commands.md.part docs/commands.md
-	$(BIN)/python -c 'import sys; from kafkakit.core import rights; \
-	sys.stdout.write(rights.acl_markdown())' > docs/acl.md.part
-	mv docs/acl.md.part docs/acl.md
+	$(BIN)/python -m tests.rigs.documents
 
 # The configuration tables of lint's rules, from the jars of each Kafka version; needs a JDK.
 config-tables: $(STAMP)

@@ -32,7 +32,7 @@ PORT = 17077
 def make_store(tier: str, folder: Path, seed: int) -> dict[str, float]:
     """Write the fleet with one of each defect, if it is not there; seconds and bytes."""
     from kafkakit.adapters.arrow.parquet import ParquetStore
-    from kafkakit.fleet.act.synth_store import write_fleet
+    from kafkakit.fleet.act.synth import write_fleet
     from kafkakit.fleet.decide.synth_defect import one_of_each
     from kafkakit.fleet.decide.synth_defects import DEFECTS
     from kafkakit.fleet.decide.synth_fleet import SynthRequest
@@ -194,7 +194,7 @@ def curve(tiers: list[dict[str, object]]) -> dict[str, dict[str, float]]:
 
 def main() -> None:
     """Measure each tier and print one JSON object."""
-    from kafkakit_spark.registry import NAMES
+    from kafkakit_spark.runner import NAMES
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tiers", default="XS,S")

@@ -14,8 +14,7 @@ import clusters
 from machine import shape as machine_shape
 
 from kafkakit.core.cycle_collector import without_collector
-from kafkakit.topicmappr.decide.leaders.decision import decide_leaders
-from kafkakit.topicmappr.decide.leaders.request import LeadersRequest
+from kafkakit.topicmappr.decide.leaders import LeadersRequest, decide_leaders
 
 PEER = {
     "s": {"seconds": 1.19, "leaders_min_max": [16, 140]},

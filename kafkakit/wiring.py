@@ -82,7 +82,7 @@ def open_groups(settings: Settings, *, read_only: bool = False) -> GroupAdmin:
     """The cluster's consumer groups; connects on first use. `read_only` gives a client that refuses to write."""
     from kafkakit.adapters.kafka.groups import KafkaGroups
     from kafkakit.adapters.kafka.groups_newer import ConsumerGroupDescriber
-    from kafkakit.adapters.read_only_groups import ReadOnlyGroups
+    from kafkakit.adapters.read_only import ReadOnlyGroups
 
     address, security = _address(settings), usable_security(settings)
     groups = KafkaGroups(

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 import yaml
 
-from kafkakit.audit.show.dashboard import dashboard_json as audits
 from kafkakit.streams.lag.decide.condition import MonitorCondition, MonitorPhase
 from kafkakit.streams.lag.decide.looks import Published
 from kafkakit.streams.lag.decide.measure.topics import TopicFacts
-from kafkakit.streams.lag.show.dashboard import dashboard_json as lag
 from kafkakit.streams.lag.show.metrics_text import exposition
 from kafkakit.streams.lag.show.service_metrics import all_families
 from tests.clusters.lag_rows import T0, Bench
 from tests.places import ROOT
+from tests.rigs.audit_dashboard import dashboard_json as audits
+from tests.rigs.lag_dashboard import dashboard_json as lag
 from tests.rigs.required import promtool
 
 BOARDS = {"fleet-audits": audits, "kafkakit-lag": lag}

@@ -4,12 +4,13 @@ import re
 
 import pytest
 
-from kafkakit.cli.command_reference import CommandEntry, OptionEntry, commands, reference_markdown, root_options
+from kafkakit.cli.command_reference import CommandEntry, OptionEntry, commands, root_options
 from kafkakit.cli.root import build_root
 from kafkakit.config.keys import VARIABLES
 from kafkakit.core.errors import EXIT_CODE_MEANING
-from kafkakit.core.rights import DUTIES, acl_markdown
+from kafkakit.core.rights import DUTIES
 from tests.places import ROOT
+from tests.rigs.documents import acl_markdown, reference_markdown
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 REFERENCE = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")

@@ -1,55 +1,66 @@
-"""A `ClusterAdmin` that cannot write: dry runs get this one, so that a mistake in them changes nothing."""
+"""Clients that cannot write: dry runs get these, so that a mistake in them changes nothing."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import NoReturn
 
-from kafkakit.core.cluster_facts import ConfigChange, ItemError
+from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import RefusedError
-from kafkakit.core.model import TopicPartition, TopicPartitionReplica
+from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupListing, ShareOffset
+from kafkakit.core.model import TopicPartition
 from kafkakit.ports.admin_reads import AdminReads
+from kafkakit.ports.groups import GroupAdmin
+
+
+def _refused(what: str) -> Callable[..., NoReturn]:
+    """A method that raises `RefusedError`, whatever it is called with."""
+
+    def refuse(*_given: object, **_named: object) -> NoReturn:
+        raise RefusedError(f"this client is read-only and will not {what}")
+
+    return refuse
 
 
 class ReadOnlyAdmin(AdminReads):
-    """Passes reads on to `inner` and raises `RefusedError` for every call that changes the cluster."""
+    """A `ClusterAdmin` that passes reads on to `inner` and refuses every call that changes the cluster."""
 
-    def reassign(self, targets: Mapping[TopicPartition, tuple[int, ...]]) -> Mapping[TopicPartition, ItemError | None]:
-        """Refused."""
-        _refuse("move replicas")
-
-    def cancel(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, ItemError | None]:
-        """Refused."""
-        _refuse("cancel moves")
-
-    def alter_configs(self, changes: Sequence[ConfigChange]) -> Mapping[ConfigChange, ItemError | None]:
-        """Refused."""
-        _refuse("change configurations")
-
-    def elect_preferred_leaders(
-        self, partitions: Collection[TopicPartition]
-    ) -> Mapping[TopicPartition, ItemError | None]:
-        """Refused."""
-        _refuse("elect leaders")
-
-    def move_log_dirs(
-        self, moves: Mapping[TopicPartitionReplica, str]
-    ) -> Mapping[TopicPartitionReplica, ItemError | None]:
-        """Refused."""
-        _refuse("move replicas between log dirs")
-
-    def create_topic(
-        self, name: str, assignments: Mapping[int, tuple[int, ...]], configs: Mapping[str, str]
-    ) -> ItemError | None:
-        """Refused."""
-        _refuse("create topics")
-
-    def delete_topic(self, name: str) -> ItemError | None:
-        """Refused."""
-        _refuse("delete topics")
-
-    def unregister_broker(self, broker: int) -> ItemError | None:
-        """Refused."""
-        _refuse("unregister brokers")
+    reassign = _refused("move replicas")
+    cancel = _refused("cancel moves")
+    alter_configs = _refused("change configurations")
+    elect_preferred_leaders = _refused("elect leaders")
+    move_log_dirs = _refused("move replicas between log dirs")
+    create_topic = _refused("create topics")
+    delete_topic = _refused("delete topics")
+    unregister_broker = _refused("unregister brokers")
 
 
-def _refuse(what: str) -> NoReturn:
-    raise RefusedError(f"this client is read-only and will not {what}")
+class ReadOnlyGroups:
+    """A `GroupAdmin` that passes reads on to `inner` and refuses every call that changes a group."""
+
+    commit = _refused("commit offsets")
+    forget = _refused("delete commits")
+    delete = _refused("delete groups")
+
+    def __init__(self, inner: GroupAdmin) -> None:
+        self._inner = inner
+
+    def groups(self) -> tuple[GroupListing, ...]:
+        """See `ports.GroupAdmin`."""
+        return self._inner.groups()
+
+    def describe(self, groups: Collection[str]) -> Mapping[str, GroupDescription | ItemError]:
+        """See `ports.GroupAdmin`."""
+        return self._inner.describe(groups)
+
+    def committed(
+        self, group: str, partitions: Collection[TopicPartition] | None = None, *, stable: bool = True
+    ) -> Mapping[TopicPartition, CommittedOffset | ItemError]:
+        """See `ports.GroupAdmin`."""
+        return self._inner.committed(group, partitions, stable=stable)
+
+    def share_offsets(self, groups: Collection[str]) -> Mapping[str, tuple[ShareOffset, ...] | ItemError]:
+        """See `ports.GroupAdmin`."""
+        return self._inner.share_offsets(groups)
+
+    def close(self) -> None:
+        """See `ports.GroupAdmin`."""
+        self._inner.close()

@@ -1,4 +1,4 @@
-"""Every command and option as values, as JSON (`kafkakit --help-json`) and as Markdown (`docs/commands.md`)."""
+"""Every command and option as values and as JSON (`kafkakit --help-json`)."""
 
 import json
 from collections.abc import Iterator
@@ -9,12 +9,6 @@ import typer
 
 from kafkakit.cli.command_classes import shared_option_names
 from kafkakit.core.errors import EXIT_CODE_MEANING
-
-PROGRAM = "kafkakit"
-HEAD = f"""# Command reference
-
-Generated from the program by `make docs`; do not edit. `{PROGRAM} --help-json` prints the same as JSON.
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,19 +58,6 @@ def reference_json(root: Any) -> str:
     return json.dumps(body, indent=2, ensure_ascii=False) + "\n"
 
 
-def reference_markdown(root: Any) -> str:
-    """The whole reference as Markdown."""
-    parts = [HEAD, "## Options of every command", "", "They may be given before or after the command's name.", ""]
-    parts += [*_option_lines(root_options(root)), ""]
-    for command in commands(root):
-        parts += [f"## {PROGRAM} {command.words}", "", command.help, ""]
-        if command.arguments:
-            parts += ["Arguments:", "", *_option_lines(command.arguments), ""]
-        if command.options:
-            parts += ["Options:", "", *_option_lines(command.options), ""]
-    return "\n".join(parts).rstrip() + "\n"
-
-
 def _walk(command: Any, words: str) -> Iterator[CommandEntry]:
     children = getattr(command, "commands", None)
     if children is not None:
@@ -113,16 +94,3 @@ def _entry(param: Any) -> OptionEntry:
         required=bool(param.required),
         repeatable=bool(param.multiple or param.nargs == -1),
     )
-
-
-def _option_lines(options: tuple[OptionEntry, ...]) -> list[str]:
-    lines = []
-    for option in options:
-        value = f" {option.value}" if option.value and option.names[0].startswith("-") else ""
-        extras = [f"default {option.default}"] if option.default else []
-        extras += [f"environment {', '.join(option.env)}"] if option.env else []
-        extras += ["required"] if option.required else []
-        extras += ["repeatable"] if option.repeatable else []
-        extra = f" ({'; '.join(extras)})" if extras else ""
-        lines.append(f"- `{', '.join(option.names)}{value}`: {' '.join(option.help.split())}{extra}")
-    return lines

@@ -4,26 +4,30 @@ A command takes the group as one parameter:
 
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Consent:
-        yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False
+        yes: bool = option(False, "--yes", "-y", help="Do not ask.")
 
     @app.command("apply", cls=CliCommand)
     @with_option_groups
     def apply(ctx: typer.Context, plan_file: PlanFile, consent: Consent) -> None: ...
 
-Typer then sees `--yes` among the options of `apply`. A command whose default differs takes a subclass that overrides
-the field's default.
+Typer then sees `--yes` among the options of `apply`. A field that several groups have, or that has no default, is
+typed `Annotated[TYPE, typer.Option(...)]` instead. A command whose default differs takes a subclass that overrides the
+field's default.
 """
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, Field, field, fields, is_dataclass
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar, get_type_hints
+from typing import Annotated, Any, ParamSpec, TypeVar, get_type_hints
+
+import typer
 
 from kafkakit.core.shell_words import quote
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 RECORDED: Mapping[str, object] = {"recorded": True}
 """Metadata of a field whose value is recorded as a word of the request: `field(default="", metadata=RECORDED)`."""
@@ -32,6 +36,15 @@ RECORDED: Mapping[str, object] = {"recorded": True}
 def recorded_as(word: Callable[[Any], str]) -> Mapping[str, object]:
     """Metadata of a field that is recorded in a form of its own: `word` makes it, and the empty text leaves it out."""
     return {"recorded": word}
+
+
+def option(default: T, *names: str, recorded: bool | Callable[[Any], str] = False, **details: Any) -> T:
+    """A field that is an option of the command line: `names` and `details` are those of `typer.Option`.
+
+    `recorded` says that, or by which function as what, the value is a word of the request.
+    """
+    made: T = field(default=default, metadata={"option": typer.Option(*names, **details), "recorded": recorded})
+    return made
 
 
 def with_option_groups(command: Callable[P, R]) -> Callable[..., R]:
@@ -65,13 +78,13 @@ def recorded_words(command: str, *groups: object) -> dict[str, str]:
     """
     words = {"command": command}
     for group in groups:
-        for field in fields(group):  # type: ignore[arg-type]
-            recorded = field.metadata.get("recorded")
-            value = getattr(group, field.name)
+        for each in fields(group):  # type: ignore[arg-type]
+            recorded = each.metadata.get("recorded")
+            value = getattr(group, each.name)
             if callable(recorded):
                 value = recorded(value)
             if recorded and value not in ("", None, 0, False):
-                words[field.name.replace("_", "-")] = "true" if value is True else str(value)
+                words[each.name.replace("_", "-")] = "true" if value is True else str(value)
     return words
 
 
@@ -79,11 +92,11 @@ def option_words(group: object) -> tuple[str, ...]:
     """The options of a group whose value is not the usual one, as typed on a command line and quoted: `--max-in 7`."""
     types = get_type_hints(type(group), include_extras=True)
     words: list[str] = []
-    for field in fields(group):  # type: ignore[arg-type]
-        value = getattr(group, field.name)
-        if value in (field.default, None, "", []):
+    for each in fields(group):  # type: ignore[arg-type]
+        value = getattr(group, each.name)
+        if value in (each.default, None, "", []):
             continue
-        flag = _flag(field.name, types[field.name])
+        flag = _flag(each.name, _annotation(each, types))
         values = value if isinstance(value, (list, tuple)) else [value]
         words += [flag] if value is True else [f"{flag} {quote(str(item))}" for item in values]
     return tuple(words)
@@ -113,7 +126,12 @@ def _expanded_parameters(
 
 def _options(group: Any) -> "Iterator[tuple[Field[Any], Any]]":
     types = get_type_hints(group, include_extras=True)
-    return ((field, types[field.name]) for field in fields(group) if field.init)
+    return ((each, _annotation(each, types)) for each in fields(group) if each.init)
+
+
+def _annotation(each: "Field[Any]", types: Mapping[str, Any]) -> Any:
+    found, declared = types[each.name], each.metadata.get("option")
+    return found if declared is None else Annotated[found, declared]
 
 
 def _made(group: Any, given: dict[str, Any]) -> Any:
@@ -121,8 +139,8 @@ def _made(group: Any, given: dict[str, Any]) -> Any:
 
 
 def _parameters_of(group: Any) -> Iterator[inspect.Parameter]:
-    for field, kind in _options(group):
-        yield from _parameters_of(kind) if is_dataclass(kind) else (_parameter(field, kind),)
+    for each, kind in _options(group):
+        yield from _parameters_of(kind) if is_dataclass(kind) else (_parameter(each, kind),)
 
 
 def _parameter(field: "Field[Any]", annotation: Any) -> inspect.Parameter:

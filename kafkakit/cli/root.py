@@ -16,13 +16,7 @@ from kafkakit.cli.command_classes import CliContext, CliGroup, new_group
 from kafkakit.cli.groups import ENTRIES, Entry
 from kafkakit.cli.output import write_out
 from kafkakit.cli.stop_signals import StopSignals
-from kafkakit.core.errors import (
-    DeadlineReached,
-    ExitCode,
-    InfeasibleError,
-    KafkakitError,
-    StopRequested,
-)
+from kafkakit.core.errors import DeadlineReached, ExitCode, InfeasibleError, KafkakitError, StopRequested
 
 PROGRAM = "kafkakit"
 ROOT_HELP = """Plan, carry out and verify changes of a Kafka cluster.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafkakit.cli.option_groups import option_words
+from kafkakit.cli.option_groups import option, option_words
 
 if TYPE_CHECKING:
     from kafkakit.cli.context import CliContext
@@ -47,12 +47,10 @@ WithoutLease = Annotated[
 class Consent:
     """Whether anything is done, and whether it is confirmed beforehand."""
 
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Do not ask for confirmation; needed where no input is possible.")
-    ] = False
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Run every check and show the changes, with a client that cannot write.")
-    ] = False
+    yes: bool = option(False, "--yes", "-y", help="Do not ask for confirmation; needed where no input is possible.")
+    dry_run: bool = option(
+        False, "--dry-run", help="Run every check and show the changes, with a client that cannot write."
+    )
 
     def confirm(self, cli: CliContext, question: str) -> bool:
         """True with `--yes`, else when the answer typed on the terminal is `yes`."""
@@ -77,16 +75,14 @@ class Consent:
 class ThrottleOptions:
     """Throttles of a run, as typed."""
 
-    throttle: Annotated[
-        str | None,
-        typer.Option(
-            "--throttle",
-            metavar="RATE",
-            help="Limit the copying on each broker to this many bytes a second (20MB, 20MiB, 500kB), on the moved "
-            "replicas only; `none` removes a throttle that an interrupted run left. Without the option such a one is "
-            "kept.",
-        ),
-    ] = None
+    throttle: str | None = option(
+        None,
+        "--throttle",
+        metavar="RATE",
+        help="Limit the copying on each broker to this many bytes a second (20MB, 20MiB, 500kB), on the moved "
+        "replicas only; `none` removes a throttle that an interrupted run left. Without the option such a one is "
+        "kept.",
+    )
     throttle_broker: ThrottleBroker = None
     throttle_dirs: ThrottleDirs = None
 
@@ -101,41 +97,32 @@ class ThrottleOptions:
 class ScheduleOptions:
     """What the order of moves must keep; the numbers are the defaults of `Limits`."""
 
-    max_in: Annotated[
-        int, typer.Option("--max-in", min=1, max=1000, help="New copies that a broker receives at the same time.")
-    ] = 5
-    max_out: Annotated[
-        int, typer.Option("--max-out", min=1, max=1000, help="New copies that a broker sends at the same time.")
-    ] = 5
-    max_moves: Annotated[
-        int,
-        typer.Option(
-            "--max-moves-in-flight",
-            "--batch-size",
-            min=1,
-            max=5000,
-            help="Partitions that move at the same time in the whole cluster.",
-        ),
-    ] = 1000
-    one_replica: Annotated[
-        bool, typer.Option("--one-replica-at-a-time", help="Make the new copies of a partition one after the other.")
-    ] = False
-    max_disk_use: Annotated[
-        str,
-        typer.Option(
-            "--max-disk-use",
-            metavar="PERCENT",
-            help="Never fill a log dir above this share of its size (95%), not even during the moves.",
-        ),
-    ] = "95%"
-    disk_headroom: Annotated[
-        str, typer.Option("--disk-headroom", metavar="SIZE", help="Always leave this much free in each log dir.")
-    ] = "0"
+    max_in: int = option(5, "--max-in", min=1, max=1000, help="New copies that a broker receives at the same time.")
+    max_out: int = option(5, "--max-out", min=1, max=1000, help="New copies that a broker sends at the same time.")
+    max_moves: int = option(
+        1000,
+        "--max-moves-in-flight",
+        "--batch-size",
+        min=1,
+        max=5000,
+        help="Partitions that move at the same time in the whole cluster.",
+    )
+    one_replica: bool = option(
+        False, "--one-replica-at-a-time", help="Make the new copies of a partition one after the other."
+    )
+    max_disk_use: str = option(
+        "95%",
+        "--max-disk-use",
+        metavar="PERCENT",
+        help="Never fill a log dir above this share of its size (95%), not even during the moves.",
+    )
+    disk_headroom: str = option(
+        "0", "--disk-headroom", metavar="SIZE", help="Always leave this much free in each log dir."
+    )
 
     def limits(self) -> Limits:
         """The values of the options; raises `UsageError` for a size or a percentage that cannot be read."""
-        from kafkakit.core.percent import parse_percent
-        from kafkakit.core.quantities import parse_size
+        from kafkakit.core.quantities import parse_percent, parse_size
         from kafkakit.execution.decide.schedule.work import Limits
 
         return Limits(
@@ -152,37 +139,31 @@ class ScheduleOptions:
 class RunOptions:
     """How a run deals with its surroundings."""
 
-    ingest_sample: Annotated[
-        str,
-        typer.Option(
-            "--ingest-sample",
-            metavar="DURATION",
-            help="How long to measure the growth of logs, for the forecast of time and disk use; 0: assume no growth.",
-        ),
-    ] = "5s"
-    wait_for_others: Annotated[
-        bool,
-        typer.Option(
-            "--wait-for-others/--refuse-others",
-            help="Wait while moves that are not of this run are in flight, or refuse; a move of another process is "
-            "never overwritten.",
-        ),
-    ] = False
-    join: Annotated[
-        bool,
-        typer.Option(
-            "--join",
-            help="Carry on although moves or replication rates that are not of this run are in flight; the rates are "
-            "put back as they were.",
-        ),
-    ] = False
+    ingest_sample: str = option(
+        "5s",
+        "--ingest-sample",
+        metavar="DURATION",
+        help="How long to measure the growth of logs, for the forecast of time and disk use; 0: assume no growth.",
+    )
+    wait_for_others: bool = option(
+        False,
+        "--wait-for-others/--refuse-others",
+        help="Wait while moves that are not of this run are in flight, or refuse; a move of another process is "
+        "never overwritten.",
+    )
+    join: bool = option(
+        False,
+        "--join",
+        help="Carry on although moves or replication rates that are not of this run are in flight; the rates are "
+        "put back as they were.",
+    )
     without_lease: WithoutLease = False
-    allow_drift: Annotated[
-        bool, typer.Option("--allow-drift", help="Continue although other partitions or racks changed since the plan.")
-    ] = False
-    stall_timeout: Annotated[
-        str, typer.Option("--stall-timeout", metavar="DURATION", help="Stop when no byte was copied for this long.")
-    ] = "5m"
+    allow_drift: bool = option(
+        False, "--allow-drift", help="Continue although other partitions or racks changed since the plan."
+    )
+    stall_timeout: str = option(
+        "5m", "--stall-timeout", metavar="DURATION", help="Stop when no byte was copied for this long."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

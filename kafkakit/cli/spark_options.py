@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from kafkakit.audit.api import Backend, SparkChoice
+from kafkakit.cli.option_groups import option
 
 if TYPE_CHECKING:
     from kafkakit.audit.api_act import DriverPorts
@@ -19,28 +18,23 @@ if TYPE_CHECKING:
 class SparkOptions:
     """Where the job runs."""
 
-    backend: Annotated[Backend, typer.Option("--backend", help="What runs the driver of Spark.")] = Backend.LOCAL
-    master: Annotated[
-        str | None,
-        typer.Option("--master", metavar="URL", help="Spark's master: local[N], spark://HOST:7077, yarn."),
-    ] = None
-    remote: Annotated[
-        str | None, typer.Option("--remote", metavar="sc://HOST:PORT", help="A Spark Connect server.")
-    ] = None
-    conf: Annotated[
-        list[str] | None,
-        typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark, never a secret. Repeatable."),
-    ] = None
-    properties_file: Annotated[
-        str | None,
-        typer.Option("--properties-file", metavar="FILE", help="Spark's settings in a file, secrets among them."),
-    ] = None
-    image: Annotated[
-        str | None, typer.Option("--image", metavar="IMAGE", help="With k8s: an image with Spark and kafkakit[spark].")
-    ] = None
-    namespace: Annotated[
-        str, typer.Option("--namespace", metavar="NAME", help="With k8s: the namespace of the application.")
-    ] = "default"
+    backend: Backend = option(Backend.LOCAL, "--backend", help="What runs the driver of Spark.")
+    master: str | None = option(
+        None, "--master", metavar="URL", help="Spark's master: local[N], spark://HOST:7077, yarn."
+    )
+    remote: str | None = option(None, "--remote", metavar="sc://HOST:PORT", help="A Spark Connect server.")
+    conf: list[str] | None = option(
+        None, "--conf", metavar="KEY=VALUE", help="A setting of Spark, never a secret. Repeatable."
+    )
+    properties_file: str | None = option(
+        None, "--properties-file", metavar="FILE", help="Spark's settings in a file, secrets among them."
+    )
+    image: str | None = option(
+        None, "--image", metavar="IMAGE", help="With k8s: an image with Spark and kafkakit[spark]."
+    )
+    namespace: str = option(
+        "default", "--namespace", metavar="NAME", help="With k8s: the namespace of the application."
+    )
 
     def choice(self) -> SparkChoice:
         """The options as a value."""

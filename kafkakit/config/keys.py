@@ -162,16 +162,9 @@ KEY_BY_NAME: dict[str, Key] = {key.name: key for key in KEYS}
 KEY_BY_PROPERTY: dict[str, Key] = {name: key for key in KEYS for name in key.properties}
 
 SHARED_VARIABLES = (
-    "KAFKAKIT_OUTPUT",
-    "KAFKAKIT_COLOR",
-    "KAFKAKIT_TIMEOUT",
-    "KAFKAKIT_NO_INPUT",
-    "KAFKAKIT_PROFILE",
-    "KAFKAKIT_CONFIG",
-    "KAFKAKIT_COMMAND_CONFIG",
-    "KAFKAKIT_STATE_DIR",
-    "KAFKAKIT_LOCK_DIR",
-)
+    "KAFKAKIT_OUTPUT", "KAFKAKIT_COLOR", "KAFKAKIT_TIMEOUT", "KAFKAKIT_NO_INPUT", "KAFKAKIT_PROFILE",
+    "KAFKAKIT_CONFIG", "KAFKAKIT_COMMAND_CONFIG", "KAFKAKIT_STATE_DIR", "KAFKAKIT_LOCK_DIR",
+)  # fmt: skip
 VARIABLES: tuple[str, ...] = (*SHARED_VARIABLES, *(name for key in KEYS for name in key.env))
 
 

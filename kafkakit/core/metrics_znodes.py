@@ -6,11 +6,11 @@ Source of the format: DataDog/kafka-kit, `cmd/metricsfetcher` and `kafkazk`.
 """
 
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import msgspec
 
-from kafkakit.core.documents import decode_json, encode_json
+from kafkakit.core.documents import decode_json
 from kafkakit.core.errors import InputError
 from kafkakit.core.model import TopicPartition
 
@@ -50,27 +50,6 @@ def decode_broker_storage(data: bytes, source: str) -> dict[int, int]:
         _number(broker, "broker", source): _bytes(entry.free, f"the free storage of broker {broker:.12}", source)
         for broker, entry in brokers.items()
     }
-
-
-def encode_partition_sizes(sizes: Mapping[TopicPartition, int], *, compress: bool = True) -> bytes:
-    """Write a `partitionmeta` znode the way kafka-kit does: compact JSON, keys sorted as text, gzip if asked."""
-    topics: dict[str, dict[str, object]] = {}
-    for key in sorted(sizes, key=lambda k: (k.topic, str(k.partition))):
-        topics.setdefault(key.topic, {})[str(key.partition)] = {"Size": sizes[key]}
-    return _packed(topics, compress)
-
-
-def encode_broker_storage(free: Mapping[int, int], *, compress: bool = True) -> bytes:
-    """Write a `brokermetrics` znode the way kafka-kit does."""
-    return _packed({str(b): {"StorageFree": free[b]} for b in sorted(free, key=str)}, compress)
-
-
-def _packed(value: object, compress: bool) -> bytes:
-    text = encode_json(value).rstrip(b"\n")
-    if not compress:
-        return text
-    packer = zlib.compressobj(wbits=_GZIP_WINDOW)  # no time stamp in the header: same input, same bytes
-    return packer.compress(text) + packer.flush()
 
 
 def _inflated(data: bytes, source: str) -> bytes:

@@ -1,6 +1,6 @@
 """The least rights that each command needs on a cluster: the one table behind `docs/acl.md`, `doctor` and runs."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -131,38 +131,3 @@ def lacking_on_topics(needed: Collection[str], topics: Mapping[str, Collection[s
         for operation in lacking(needed, topics[topic]):
             missing.setdefault(operation, []).append(topic)
     return missing
-
-
-def acl_markdown() -> str:
-    """The table as a document, `docs/acl.md`."""
-    return "\n".join(_lines()) + "\n"
-
-
-def _lines() -> Iterator[str]:
-    yield "# Rights"
-    yield ""
-    yield "Generated from `kafkakit/core/rights.py` by `make docs`; do not edit. The least ACLs of each command on a"
-    yield "cluster with an authorizer. A test on real brokers grants each line to a user without other rights, runs"
-    yield "commands of it, takes each right away in turn, and sees them refused. `kafkakit doctor` compares what the"
-    yield "user in use may do on the cluster and on the topics that it can see."
-    yield ""
-    yield "| for | commands | rights |"
-    yield "|---|---|---|"
-    for duty in DUTIES:
-        rights = "; ".join(
-            f"{', '.join(o.upper() for o in sorted(operations))} on {resource}"
-            for resource, operations in duty.rights.items()
-            if operations
-        )
-        yield f"| {duty.name} | {', '.join(f'`{c}`' for c in duty.commands)} | {rights} |"
-    yield ""
-    yield "Kafka's authorizer grants DESCRIBE with READ, WRITE, DELETE or ALTER, and DESCRIBE_CONFIGS with"
-    yield "ALTER_CONFIGS, so these are not named twice. Topics are those that are planned, moved or read. Commands that"
-    yield "are not named need no right, only a login."
-    yield ""
-    for duty in DUTIES:
-        if duty.note:
-            yield f"- {duty.name}: {duty.note}."
-    yield ""
-    yield "A run checks its rights before its first change, those on each topic too: without ALTER_CONFIGS on a topic a"
-    yield "throttle could not be removed later."

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Protocol
 
-from kafkakit.config.addresses import parse_addresses
-from kafkakit.config.listeners import Listener
+from kafkakit.config.listeners import Listener, parse_addresses
 from kafkakit.config.security import Security
 from kafkakit.core.cluster_facts import ClusterInfo, ResourceKind
 from kafkakit.core.errors import KafkakitError, UsageError

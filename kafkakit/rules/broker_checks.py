@@ -54,7 +54,6 @@ def _time_problem(config: BrokerConfig, value: SetValue) -> str | None:
 
 
 def _codec_problem(config: BrokerConfig, value: SetValue) -> str | None:
-    del config
     number = to_int(value.text)
     unknown = number is not None and number not in _CODECS
     return "is no codec: 0 to 4 are none, gzip, snappy, lz4 and zstd" if unknown else None
@@ -66,7 +65,6 @@ def _ip_limit_problem(config: BrokerConfig, value: SetValue) -> str | None:
 
 
 def _ip_overrides_problem(config: BrokerConfig, value: SetValue) -> str | None:
-    del config
     wrong = next((item for item in to_items(value.text) if not _is_ip_override(item)), None)
     return None if wrong is None else f"has the item {wrong!r:.60}, which is no host:count"
 
@@ -77,18 +75,15 @@ def _is_ip_override(item: str) -> bool:
 
 
 def _protocols_problem(config: BrokerConfig, value: SetValue) -> str | None:
-    del config
     return None if "classic" in to_items(value.text) else "lacks classic, which cannot be left out"
 
 
 def _snapshot_problem(config: BrokerConfig, value: SetValue) -> str | None:
-    del config
     number = to_int(value.text)
     return "is above 500" if number is not None and number > MOST_SNAPSHOT_UPDATES else None
 
 
 def _tags_problem(config: BrokerConfig, value: SetValue) -> str | None:
-    del config
     twice = duplicates(to_items(value.text))
     return f"has {twice[0]!r:.60} twice" if twice else None
 

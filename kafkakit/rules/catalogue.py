@@ -40,39 +40,11 @@ from kafkakit.rules.families import (
 from kafkakit.rules.rule import LintRule
 
 FAMILIES: tuple[ModuleType, ...] = (
-    agent,
-    brokers,
-    brokers_handles,
-    compaction,
-    connectors,
-    connectors_data,
-    connectors_worker,
-    drift,
-    drift_between,
-    drift_load,
-    durability,
-    durability_brokers,
-    durability_internal,
-    durability_state,
-    files,
-    groups,
-    kraft,
-    linter,
-    messages,
-    messages_data,
-    placement,
-    placement_use,
-    refused,
-    retention,
-    retention_load,
-    retention_segments,
-    security,
-    tiering_advice,
-    tiering_refused,
-    validity,
-    validity_names,
-    validity_versions,
-)
+    agent, brokers, brokers_handles, compaction, connectors, connectors_data, connectors_worker, drift, drift_between,
+    drift_load, durability, durability_brokers, durability_internal, durability_state, files, groups, kraft, linter,
+    messages, messages_data, placement, placement_use, refused, retention, retention_load, retention_segments,
+    security, tiering_advice, tiering_refused, validity, validity_names, validity_versions,
+)  # fmt: skip
 
 
 @cache

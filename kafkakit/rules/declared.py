@@ -7,9 +7,9 @@ from typing import NamedTuple
 from kafkakit.core.findings import Severity
 from kafkakit.rules.config_defs import ConfigDef, ConfigTable, Scope, config_table
 from kafkakit.rules.effective import Declared, Source
-from kafkakit.rules.rule import Edit, Violation
 from kafkakit.rules.secrets import is_secret_key
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic
+from kafkakit.rules.violation import Edit, Violation
 
 DYNAMIC = (Source.DYNAMIC_BROKER, Source.DYNAMIC_DEFAULT)
 _LISTENER = re.compile(r"listener\.name\.[^.]*\.(.*)")

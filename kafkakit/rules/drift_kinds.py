@@ -15,7 +15,6 @@ class DriftKind(StrEnum):
 
 
 def _always(live: str, declared: str) -> bool:
-    del live, declared
     return True
 
 
@@ -24,12 +23,10 @@ def _lowers(live: str, declared: str) -> bool:
 
 
 def _turns_on(live: str, declared: str) -> bool:
-    del live
     return declared.strip().lower() == "true"
 
 
 def _turns_off(live: str, declared: str) -> bool:
-    del live
     return declared.strip().lower() == "false"
 
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from kafkakit.core.findings import Place
-from kafkakit.rules.config_defs import ConfigTable, Scope
+from kafkakit.rules.config_defs import ConfigTable
 
 UNLIMITED = 2**63 - 1
 
@@ -230,8 +230,3 @@ def _times(text: str, factor: int) -> str:
     if number is None or factor == 1:
         return text
     return str(number * factor if number >= 0 else -1)
-
-
-def scope_of(config: BrokerConfig | TopicConfig) -> Scope:
-    """Which table a configuration's keys stand in."""
-    return Scope.TOPIC if isinstance(config, TopicConfig) else Scope.BROKER

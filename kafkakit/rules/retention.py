@@ -3,12 +3,16 @@
 The formulas are bounds of what Kafka does (`LogSegment.shouldRoll`, `UnifiedLog.deletableSegments`,
 `LogConfig.maxSegmentMs`, `TimeIndex.isFull`), and a simulator of these in the tests confirms them. Rates are bytes/s
 appended to one partition as stored; None means unknown, and then a segment stays open as long as it may.
+
+Also of file handles: Kafka keeps one descriptor for each `.log`, closed segments included, and one for each `.txnindex`
+that exists; indexes are mapped and their files closed, so they cost two maps a segment and no descriptor
+(`FileRecords`, `AbstractIndex`).
 """
 
 from dataclasses import dataclass
 
-from kafkakit.rules.effective import UNLIMITED
-from kafkakit.rules.subjects import LintTopic
+from kafkakit.rules.effective import UNLIMITED, InputMissing
+from kafkakit.rules.subjects import LintCluster, LintTopic, PartitionFacts
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -99,11 +103,6 @@ class SegmentSettings:
             limits.append(self.retention_bytes + self.segment_bytes + rate * self.check_interval_ms / 1000)
         return min(limits, default=None)
 
-    def disk_extra_bytes(self, rate: float) -> float:
-        """What comes on top: deleted files not yet unlinked, and the indexes of closed segments."""
-        closed = 20 / (self.index_interval_bytes + 1)
-        return rate * self.delete_delay_ms / 1000 + closed * (self.disk_limit_bytes(rate) or 0.0)
-
     def segment_limit(self, rate: float | None = None, batch_bytes: int = 1) -> int | None:
         """N: how many segments a partition has at most, the active one included; None without a limit.
 
@@ -121,11 +120,6 @@ class SegmentSettings:
         if not limits:
             return None
         return min(limits) if rate else max(limits)
-
-    def deleting_limit(self, rate: float | None = None) -> int:
-        """How many deleted segments wait for their files to be unlinked at most: ceil(D / T)."""
-        span = self.shortest_span_ms(rate)
-        return -int(-self.delete_delay_ms // span) if span > 0 else 0
 
 
 def index_capacity_bytes(index_bytes: int, interval_bytes: int, batch_bytes: int = 1) -> int:
@@ -184,3 +178,38 @@ def _settings(topic: LintTopic) -> SegmentSettings:
 def fits_int(value: int) -> bool:
     """True for a number that Kafka's type INT holds."""
     return value <= _GREATEST_INT
+
+
+RESERVED_DESCRIPTORS = 1_000
+RESERVED_MAPS = 1_000
+DEFAULT_MAX_MAP_COUNT = 65_530
+MAPS_OF_SEGMENT = 2
+
+
+def descriptors(segments: int, connections: int = 0, transaction_indexes: int = 0) -> int:
+    """How many file descriptors a broker needs."""
+    return segments + transaction_indexes + connections + RESERVED_DESCRIPTORS
+
+
+def maps(segments: int) -> int:
+    """How many memory maps a broker needs."""
+    return MAPS_OF_SEGMENT * segments + RESERVED_MAPS
+
+
+def segments_of(settings: SegmentSettings, partition: PartitionFacts | None = None) -> int | None:
+    """Segments of one copy of a partition: counted, else the most there can be, else from its size; None if unknown."""
+    if partition is None:
+        return settings.segment_limit()
+    if partition.segments is not None:
+        return partition.segments
+    limit = settings.segment_limit(partition.bytes_s)
+    if limit is None and partition.replica_bytes:
+        return 1 + max(partition.replica_bytes.values()) // max(settings.capacity_bytes(), 1)
+    return limit
+
+
+def mean_replicas(topic: LintTopic, cluster: LintCluster) -> float:
+    """Replicas of a topic on one broker when they are spread evenly; `InputMissing` where a number is unknown."""
+    if topic.partitions is None or topic.replication_factor is None:
+        raise InputMissing("partitions and replication factor")
+    return topic.partitions * topic.replication_factor / cluster.broker_number

@@ -20,12 +20,19 @@ The name of a rule is that of its function with hyphens; the decorated name is b
 documents of the kind `kafkakit` (see `docs/lint.md`), and the tests lint them.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from kafkakit.core.findings import Place, Severity
-from kafkakit.rules.subjects import LintBroker, LintConnector, LintTopic
+from kafkakit.core.findings import Severity
+from kafkakit.rules.violation import Edit, Violation, Violations, set_to
+
+__all__ = (
+    "CORE", "ERROR", "NOTE", "STRICT", "WARNING", "Edit", "Fix", "Limits", "LintRule", "Needs", "Subject", "Violation",
+    "Violations", "agent_rule", "broker_rule", "cluster_rule", "config_rule", "connector_rule", "estate_rule",
+    "file_rule", "set_to", "topic_rule",
+)  # fmt: skip
+"""Packages that bring rules import from here (docs/lint.md)."""
 
 ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
 CORE, STRICT = True, False
@@ -62,44 +69,6 @@ class Subject(StrEnum):
     CONNECTOR = "connector"
     ESTATE = "estate"
     FILE = "file"
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """A change of one key where it is written: `value` None deletes the key, `rename` gives it another name."""
-
-    key: str
-    value: str | None = None
-    rename: str | None = None
-    is_safe: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Violation:
-    """What a rule holds against its subject.
-
-    The message has the computed numbers and is one sentence without a final point. `key` is the setting it is about;
-    without `place` the finding stands at that key, or at the subject. `severity` and `hint` replace the rule's own.
-    `subject` tells several violations of one rule and key at one subject apart. `about` is the topic, broker or
-    connector that a rule over a whole cluster or estate holds it against. `refused` says that brokers of its version
-    do not accept the configuration, or do not start with it.
-    """
-
-    message: str
-    key: str | None = None
-    place: Place | None = None
-    observed: str | None = None
-    expected: str | None = None
-    severity: Severity | None = None
-    hint: str = ""
-    edits: tuple[Edit, ...] = ()
-    subject: str = ""
-    where: str | None = None
-    about: LintTopic | LintBroker | LintConnector | None = None
-    refused: bool = False
-
-
-Violations = Iterator[Violation]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from kafkakit.rules.effective import Declared, InputMissing, Source
-from kafkakit.rules.handles import descriptors, maps, mean_replicas, segments_of
-from kafkakit.rules.retention import SegmentSettings, settings_of
+from kafkakit.rules.retention import SegmentSettings, descriptors, maps, mean_replicas, segments_of, settings_of
 from kafkakit.rules.subjects import HostFacts, LintBroker, LintCluster, LintTopic, PartitionFacts
 
 UNCOUNTED = "segments of topics without a limit of retention"

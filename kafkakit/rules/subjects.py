@@ -6,7 +6,7 @@ skipped instead of passing silently.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from kafkakit.core.findings import Place
 from kafkakit.rules.config_defs import ConfigTable
@@ -20,6 +20,20 @@ def known(value: T | None, needed: str) -> T:
     if value is None:
         raise InputMissing(needed)
     return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Derived:
+    """A subject with what was computed from it."""
+
+    derived: dict[Callable[..., Any], Any] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    def derive(self, compute: Callable[[Self], T]) -> T:
+        """What a function computes from the whole subject, computed once."""
+        if compute not in self.derived:
+            self.derived[compute] = compute(self)
+        found: T = self.derived[compute]
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +151,7 @@ NO_FACTS = TopicFacts()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LintTopic:
+class LintTopic(Derived):
     """A topic; `partition_facts` is None where only its declaration is known.
 
     `current` holds the values that the cluster has now, where the declared ones are a change to make.
@@ -157,14 +171,6 @@ class LintTopic:
     """Overrides of a declared topic that only the cluster has."""
     place: Place | None = None
     owner: str | None = None
-    derived: dict[Callable[..., Any], Any] = field(default_factory=dict, init=False, compare=False, repr=False)
-
-    def derive(self, compute: Callable[["LintTopic"], T]) -> T:
-        """What a function computes from the topic, computed once."""
-        if compute not in self.derived:
-            self.derived[compute] = compute(self)
-        found: T = self.derived[compute]
-        return found
 
     @property
     def where(self) -> str:
@@ -211,7 +217,7 @@ class RolloutFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LintCluster:
+class LintCluster(Derived):
     """A cluster as its files or its live state show it.
 
     `table` is the version it runs, `target` the one to upgrade to. `groups`, `features`, `moves_running` and
@@ -243,14 +249,6 @@ class LintCluster:
     judged: dict[int, tuple[object, Any]] = field(default_factory=dict, repr=False, compare=False)
     """Cache of verdicts on the values of topics and brokers (`rules/judging.py`)."""
     place: Place | None = None
-    derived: dict[Callable[..., Any], Any] = field(default_factory=dict, init=False, compare=False, repr=False)
-
-    def derive(self, compute: Callable[["LintCluster"], T]) -> T:
-        """What a function computes from the whole cluster, computed once."""
-        if compute not in self.derived:
-            self.derived[compute] = compute(self)
-        found: T = self.derived[compute]
-        return found
 
     @property
     def where(self) -> str:

@@ -1,30 +1,101 @@
-"""The demo: a real cluster loses a broker and gets its replicas back, with each command shown before it runs."""
+"""The demo: a real cluster loses a broker and gets its replicas back, with each command shown before it runs.
+
+A producer keeps writing and a consumer keeps reading meanwhile.
+"""
 
 import shlex
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 from kafkakit.core.errors import OperationFailedError, RefusedError
+from kafkakit.core.model import TopicPartition
+from kafkakit.core.records import Record
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.data import DataPlane
 from kafkakit.ports.reporter import Reporter
-from kafkakit.sandbox.decide.demo import (
-    DEAD,
-    NEW,
-    PARTITIONS,
-    DemoOutcome,
-    DemoRequest,
-    loaded_partitions,
-    traffic_replicas,
-)
-from kafkakit.sandbox.decide.tally import Tally
-from kafkakit.sandbox.demo_traffic import Traffic, make_topic
+from kafkakit.sandbox.decide import demo as values
+from kafkakit.sandbox.decide.demo import Tally, tally
 from kafkakit.sandbox.folders import Store
+
+TOPIC = "demo-traffic"
+_VALUE_BYTES = 200
+_PAUSE_S = 0.025
+_PER_PAUSE = 5
+
+
+def make_topic(admin: ClusterAdmin, assignments: dict[int, tuple[int, ...]]) -> None:
+    """Make the topic that the traffic uses: an acknowledged record is on at least two brokers."""
+    error = admin.create_topic(TOPIC, assignments, {"min.insync.replicas": "2"})
+    if error is not None:
+        raise OperationFailedError(f"cannot make the topic {TOPIC}: {error}")
+
+
+class Traffic:
+    """A writing and a reading thread; `stop` ends both and compares what went in with what came out."""
+
+    def __init__(self, plane: DataPlane, clock: Clock, partitions: int) -> None:
+        self._plane = plane
+        self._clock = clock
+        self._partitions = [TopicPartition(TOPIC, n) for n in range(partitions)]
+        self._acknowledged: list[int] = []
+        self._read: list[int] = []
+        self._no_more_writes = threading.Event()
+        self._no_more_reads = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._write, name="demo-producer", daemon=True),
+            threading.Thread(target=self._consume, name="demo-consumer", daemon=True),
+        ]
+
+    def start(self) -> None:
+        """Begin to write and read."""
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def so_far(self) -> tuple[int, int]:
+        """Records acknowledged and read until now."""
+        return len(self._acknowledged), len(self._read)
+
+    def stop(self, drain_s: float) -> Tally:
+        """Stop writing, wait up to `drain_s` seconds for the reader to see all of it, and count."""
+        writer, reader = self._threads
+        self._no_more_writes.set()
+        writer.join(drain_s)
+        end = self._clock.monotonic() + drain_s
+        while self._clock.monotonic() < end and len(set(self._read)) < len(self._acknowledged):
+            self._clock.sleep(0.1)
+        self._no_more_reads.set()
+        reader.join(drain_s)
+        return tally(self._acknowledged, self._read)
+
+    def _write(self) -> None:
+        producer = self._plane.producer(self._note)
+        number = 0
+        while not self._no_more_writes.is_set():
+            for _ in range(_PER_PAUSE):
+                value = f"{number:012d}".encode().ljust(_VALUE_BYTES, b".")
+                producer.send(self._partitions[number // _PER_PAUSE % len(self._partitions)], value)
+                number += 1
+            self._clock.sleep(_PAUSE_S)
+        producer.flush(60)
+
+    def _note(self, record: Record) -> None:
+        self._acknowledged.append(int(record.value[:12]))
+
+    def _consume(self) -> None:
+        consumer = self._plane.consumer(self._partitions)
+        try:
+            while not self._no_more_reads.is_set():
+                self._read.extend(int(record.value[:12]) for record in consumer.poll(0.5))
+        finally:
+            consumer.close()
+
 
 _WARM_UP_S, _DRAIN_S, _OFFSETS_LIMIT_S = 2.0, 60.0, 30
 
@@ -61,17 +132,17 @@ def refuse_existing(store: Store) -> None:
         )
 
 
-def run_demo(request: DemoRequest, tools: DemoTools) -> DemoOutcome:
+def run_demo(request: values.DemoRequest, tools: DemoTools) -> values.DemoOutcome:
     """Start six brokers, kill one under load, replace it, count the records; the cluster is removed at the end."""
     began = tools.clock.monotonic()
     with tempfile.TemporaryDirectory(prefix="kafkakit-demo-") as folder, _removed_at_the_end(request, tools):
         traffic, before, after = _lose_and_replace(request, tools, folder)
-    return DemoOutcome(
+    return values.DemoOutcome(
         traffic=traffic, loaded_before=before, loaded_after=after, seconds=tools.clock.monotonic() - began
     )
 
 
-def _lose_and_replace(request: DemoRequest, tools: DemoTools, folder: str) -> tuple[Tally, int, int]:
+def _lose_and_replace(request: values.DemoRequest, tools: DemoTools, folder: str) -> tuple[values.Tally, int, int]:
     """Every step but the last; returns the traffic's records, and the loaded records before and after."""
     tools.title("1. A cluster of six brokers in three racks")
     tools.run(request.up(brokers=6))
@@ -81,9 +152,9 @@ def _lose_and_replace(request: DemoRequest, tools: DemoTools, folder: str) -> tu
     tools.title("3. A producer keeps writing (acks=all) and a consumer keeps reading")
     with _traffic(tools) as traffic:
         _print_progress(tools, traffic)
-        tools.title(f"4. Broker {DEAD} dies")
-        tools.run(["sandbox", "kill", str(DEAD), "--name", request.name])
-        tools.title(f"5. An empty broker {NEW} takes its place in rack a")
+        tools.title(f"4. Broker {values.DEAD} dies")
+        tools.run(["sandbox", "kill", str(values.DEAD), "--name", request.name])
+        tools.title(f"5. An empty broker {values.NEW} takes its place in rack a")
         tools.run(request.up(brokers=7))
         _print_progress(tools, traffic)
         plan_file = f"{folder}/plan.json"
@@ -98,7 +169,7 @@ def _lose_and_replace(request: DemoRequest, tools: DemoTools, folder: str) -> tu
 
 
 @contextmanager
-def _removed_at_the_end(request: DemoRequest, tools: DemoTools) -> Iterator[None]:
+def _removed_at_the_end(request: values.DemoRequest, tools: DemoTools) -> Iterator[None]:
     try:
         yield
     finally:
@@ -110,15 +181,15 @@ def _loaded_records(tools: DemoTools) -> int:
     """How many records the loaded topics hold."""
     admin, data = tools.connect()
     with closing(admin):
-        return sum(len(offsets) for offsets in data.offsets(loaded_partitions(), _OFFSETS_LIMIT_S).values())
+        return sum(len(offsets) for offsets in data.offsets(values.loaded_partitions(), _OFFSETS_LIMIT_S).values())
 
 
 @contextmanager
 def _traffic(tools: DemoTools) -> Iterator[Traffic]:
     admin, data = tools.connect()
     with closing(admin):
-        make_topic(admin, traffic_replicas())
-    traffic = Traffic(data, tools.clock, PARTITIONS)
+        make_topic(admin, values.traffic_replicas())
+    traffic = Traffic(data, tools.clock, values.PARTITIONS)
     traffic.start()
     tools.clock.sleep(_WARM_UP_S)
     try:

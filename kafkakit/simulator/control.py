@@ -10,10 +10,7 @@ from kafkakit.simulator.cluster import SimCluster, SimMove
 from kafkakit.simulator.state import ABSENT, State
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Ints = NDArray[np.intp]
+    from kafkakit.simulator.state import Ints
 
 _NOTHING = 0.5  # bytes that are no difference
 _ROUNDED_S = 5

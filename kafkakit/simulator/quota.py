@@ -9,11 +9,7 @@ from typing import TYPE_CHECKING
 from kafkakit.simulator.cluster import QuotaModel
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
+    from kafkakit.simulator.state import Floats, Ints
 
 UNLIMITED = float("inf")
 

@@ -12,19 +12,15 @@ from kafkakit.core.errors import UsageError
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
 from kafkakit.simulator.cluster import DAY_S, SimCluster, SimMove
 from kafkakit.simulator.control import Controller
-from kafkakit.simulator.flows import Flows
+from kafkakit.simulator.flows import Flows, share
 from kafkakit.simulator.inside import InsideMoves
 from kafkakit.simulator.observation import DiskSeen, Observation
 from kafkakit.simulator.quota import UNLIMITED, QuotaWindows
-from kafkakit.simulator.sharing import share
 from kafkakit.simulator.state import State
 from kafkakit.simulator.view import Traffic, disks_of, observe
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from kafkakit.simulator.state import Floats
 
 MAX_TICK_S = 60
 _LEAST_LINE = 0.05  # of a line is always left for copying, however much else runs over it

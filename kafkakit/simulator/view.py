@@ -9,10 +9,7 @@ from kafkakit.simulator.observation import BrokerSeen, CopySeen, DiskSeen, Obser
 from kafkakit.simulator.state import ABSENT, State
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from kafkakit.simulator.state import Floats
 
 
 @dataclass(slots=True, kw_only=True)

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -14,9 +15,19 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from kafkakit.core.job_spec import JobResult, JobSpec, summary_data
-from kafkakit_spark.job import STEPS, JobInput, JobOutput
-from kafkakit_spark.registry import job_named
+from kafkakit_spark.job import STEPS, Job, JobInput, JobOutput
 from kafkakit_spark.store import SnapshotStore
+
+NAMES = ("segments", "retention", "drift", "capacity", "hotspots", "bombs", "lag", "mirror")
+
+
+def job_named(name: str) -> Job:
+    """The function of a job; `ValueError` for a name that is none."""
+    if name not in NAMES:
+        raise ValueError(f"no audit is called {name}; there are {', '.join(NAMES)}")
+    found: Job = import_module(f"kafkakit_spark.jobs.{name}").run
+    return found
+
 
 Say = Callable[[dict[str, object]], None]
 

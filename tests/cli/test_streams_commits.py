@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from kafkakit import wiring
-from kafkakit.adapters.read_only import ReadOnlyAdmin
-from kafkakit.adapters.read_only_groups import ReadOnlyGroups
+from kafkakit.adapters.read_only import ReadOnlyAdmin, ReadOnlyGroups
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.group_facts import CommittedOffset, GroupType

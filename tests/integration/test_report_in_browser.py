@@ -13,7 +13,7 @@ import pytest
 
 from kafkakit.audit.show.page import audit_page
 from kafkakit.topicmappr.decide.frontier.trace import FrontierPoint
-from kafkakit.topicmappr.show.page.page import report_page
+from kafkakit.topicmappr.show.page.sections import report_page
 from tests.rigs.required import missing
 from tests.unit.audit.test_page import a_view
 from tests.unit.topicmappr.test_report import EVIL, make, move

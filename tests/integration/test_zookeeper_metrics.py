@@ -16,10 +16,11 @@ from kazoo.client import KazooClient
 
 from kafkakit.adapters.metrics.znodes import ZooKeeperMetrics
 from kafkakit.core.errors import InputError, OperationFailedError, TryLaterError
-from kafkakit.core.metrics_znodes import BROKER_STORAGE, PARTITION_SIZES, encode_broker_storage, encode_partition_sizes
+from kafkakit.core.metrics_znodes import BROKER_STORAGE, PARTITION_SIZES
 from kafkakit.core.model import TopicPartition
 from tests.contracts.storage_metrics import StorageMetricsContract
 from tests.integration.conftest import SandboxCluster, StartCluster
+from tests.rigs.znodes import encode_broker_storage, encode_partition_sizes
 
 pytestmark = [pytest.mark.kafka, pytest.mark.zookeeper]
 

@@ -18,8 +18,7 @@ from kafkakit.placement.log_dirs_balance.broker_dir_state import BrokerDirState,
 from kafkakit.placement.log_dirs_balance.rules import DirRules
 from kafkakit.placement.problem import PlannedPartition
 from kafkakit.topicmappr.decide.dirs.decision import DirPlan, plan_dirs
-from kafkakit.topicmappr.decide.dirs.rebalance_dirs import decide_rebalance_dirs
-from kafkakit.topicmappr.decide.dirs.request import RebalanceDirsRequest
+from kafkakit.topicmappr.decide.dirs.rebalance_dirs import RebalanceDirsRequest, decide_rebalance_dirs
 from kafkakit.topicmappr.decide.rebuild.decision import decide_rebuild
 from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
 from tests.clusters.strategies import TAKEN_AT

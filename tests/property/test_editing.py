@@ -11,13 +11,7 @@ from hypothesis import strategies as st
 from kafkakit.core.errors import InputError, RefusedError
 from kafkakit.core.journal_lines import FIRST_PREV, Line, RecordKind, decode_lines, encode_line, line_hash, replay_lines
 from kafkakit.streams.commits.decide.editing.changes import all_done, first_pending, fitting, marked
-from kafkakit.streams.commits.decide.editing.journal import (
-    GRAMMAR,
-    Opening,
-    What,
-    fold,
-    opening_data,
-)
+from kafkakit.streams.commits.decide.editing.journal import GRAMMAR, Opening, What, fold, opening_data
 from kafkakit.streams.commits.decide.editing.plan import same_commit
 from kafkakit.streams.commits.decide.editing.request import Landing, Reject, Replay, Reset, Skip, Translate, Unack, Verb
 from kafkakit.streams.commits.decide.editing.undoing import undo_plan

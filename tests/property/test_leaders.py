@@ -13,9 +13,8 @@ from kafkakit.core.certificate import SolverStatus
 from kafkakit.core.documents import encode_plan, encode_snapshot
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import ClusterSnapshot
-from kafkakit.topicmappr.decide.leaders.decision import decide_leaders
-from kafkakit.topicmappr.decide.leaders.request import LeadersRequest
-from kafkakit.topicmappr.decide.planned_change import PlannedChange
+from kafkakit.topicmappr.decide.assembly import PlannedChange
+from kafkakit.topicmappr.decide.leaders import LeadersRequest, decide_leaders
 from tests.clusters.strategies import snapshots
 from tests.invariants.plan import verify_plan
 

@@ -8,9 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kafkakit.lint.decide.assemble import AssemblyOptions, assemble
-from kafkakit.lint.decide.documents.formats import read_document
+from kafkakit.lint.decide.documents.formats import read_document, read_properties
 from kafkakit.lint.decide.documents.json_text import read_json
-from kafkakit.lint.decide.documents.properties_text import read_properties
 from kafkakit.lint.decide.documents.tree import Document, Mapping, Node, Scalar
 from kafkakit.lint.decide.documents.yaml_text import read_yaml
 from kafkakit.lint.decide.kinds.registry import KINDS, read_text

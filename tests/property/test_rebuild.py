@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kafkakit.core.documents import decode_plan, encode_plan, encode_snapshot
 from kafkakit.core.errors import OperationFailedError
-from kafkakit.placement.stranded import set_stranded_apart
+from kafkakit.placement.problem import set_stranded_apart
 from kafkakit.topicmappr.decide.rebuild.decision import Rebuild, decide_rebuild
 from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
 from tests.clusters.exact_counts import exact_forced, most_placeable

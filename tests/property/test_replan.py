@@ -13,7 +13,7 @@ from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import Plan
 from kafkakit.core.plan_rules import check_plan
 from kafkakit.topicmappr.decide.drain.decision import decide_drain
-from kafkakit.topicmappr.decide.drain.request import DrainRequest
+from kafkakit.topicmappr.decide.drain.problem import DrainRequest
 from kafkakit.topicmappr.decide.rebalance.decision import decide_rebalance
 from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
 from kafkakit.topicmappr.decide.rebuild.decision import decide_rebuild

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from kafkakit.broker.act.elections import Elections, Pace
+from kafkakit.broker.act.leaving import Unregister
 from kafkakit.broker.act.move_off import MoveOff
 from kafkakit.broker.act.operation_files import Records
 from kafkakit.broker.act.rejoin import Rejoin
-from kafkakit.broker.act.unregister import Unregister
 from kafkakit.broker.decide.operation import Kind, Leg, Operation
 from kafkakit.broker.decide.plans import OperationGoal
 from kafkakit.broker.decide.request import MoveRequest, RejoinRequest

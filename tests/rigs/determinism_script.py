@@ -6,8 +6,7 @@ from fractions import Fraction
 from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.documents import encode_plan
 from kafkakit.placement.problem import Minimize
-from kafkakit.topicmappr.decide.leaders.decision import decide_leaders
-from kafkakit.topicmappr.decide.leaders.request import LeadersRequest
+from kafkakit.topicmappr.decide.leaders import LeadersRequest, decide_leaders
 from kafkakit.topicmappr.decide.rebalance.decision import decide_rebalance
 from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
 from kafkakit.topicmappr.decide.rebuild.decision import decide_rebuild

@@ -97,7 +97,7 @@ def spec_for(address: str, job: str, dates: Sequence[str] = (TODAY,), **paramete
 def run_job(spark: Any, spec: JobSpec) -> Any:
     """The output of a job's function, not yet evaluated."""
     from kafkakit_spark.job import JobInput
-    from kafkakit_spark.registry import job_named
+    from kafkakit_spark.runner import job_named
     from kafkakit_spark.store import SnapshotStore
 
     (name,) = spec.jobs

@@ -8,8 +8,7 @@ from typing import Any
 from kafkakit.rules.audits.retention import GREATEST_SEGMENT_BYTES, OPTIONS, UNKNOWN_OPEN_FILES
 from kafkakit.rules.config_defs import config_table
 from kafkakit.rules.effective import BrokerConfig, Declared, Source, TopicConfig
-from kafkakit.rules.handles import DEFAULT_MAX_MAP_COUNT, descriptors, maps
-from kafkakit.rules.retention import SegmentSettings, settings_of
+from kafkakit.rules.retention import DEFAULT_MAX_MAP_COUNT, SegmentSettings, descriptors, maps, settings_of
 from kafkakit.rules.subjects import LintTopic
 
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]

@@ -14,8 +14,7 @@ import pytest
 from kafkakit.adapters.arrow.parquet import ParquetStore
 from kafkakit.core.fleet_tables import VERSION_COLUMN
 from kafkakit.core.job_spec import JobSpec
-from kafkakit.fleet.act.synth_logs import write_log_dir
-from kafkakit.fleet.act.synth_store import write_fleet
+from kafkakit.fleet.act.synth import write_fleet, write_log_dir
 from kafkakit.fleet.decide.synth_defect import one_of_each
 from kafkakit.fleet.decide.synth_defects import DEFECTS
 from kafkakit.fleet.decide.synth_fleet import SynthRequest

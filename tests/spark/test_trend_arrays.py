@@ -53,7 +53,7 @@ def test_the_interval_is_that_of_the_slopes_of_pairs() -> None:
 
 
 def test_outliers_are_those_of_each_cell_by_itself() -> None:
-    from kafkakit_spark.outliers import outliers
+    from kafkakit_spark.jobs.hotspots import outliers
 
     rng, peers = random.Random(9), Peers(least=4, floor=50.0, factor=2.0, deviations=3.0)
     cells = [rng.randrange(40) for _ in range(300)]

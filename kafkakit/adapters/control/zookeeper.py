@@ -12,13 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import (
-    BadVersionError,
-    KazooException,
-    NoAuthError,
-    NodeExistsError,
-    NoNodeError,
-)
+from kazoo.exceptions import BadVersionError, KazooException, NoAuthError, NodeExistsError, NoNodeError
 
 from kafkakit.core.control_paths import check_folder, check_path, check_value, conflict
 from kafkakit.core.errors import OperationFailedError, TryLaterError

@@ -4,17 +4,8 @@ import time
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from kafkakit.adapters.kafka import log_requests as requests
 from kafkakit.adapters.kafka.log_fetch_connection import FetchConnections, PendingRequest
-from kafkakit.adapters.kafka.log_requests import (
-    EARLIEST,
-    LATEST,
-    UNANSWERED,
-    UNTOLD,
-    fetch_request,
-    fetched_of,
-    list_offsets_request,
-    offsets_of,
-)
 from kafkakit.adapters.kafka.log_routes import RECREATED, Routes
 from kafkakit.config.security import Security
 from kafkakit.core.cluster_facts import ItemError
@@ -84,7 +75,7 @@ class KafkaLog:
     def spans(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, LogSpan | ItemError]:
         """See `streams.ports.LogReader`."""
         # In this order on one connection: an end requested after the stable offset is never below it.
-        order = [(EARLIEST, False), (LATEST, True), (LATEST, False)]
+        order = [(requests.EARLIEST, False), (requests.LATEST, True), (requests.LATEST, False)]
         rounds = [(dict.fromkeys(sorted(set(partitions)), when), committed) for when, committed in order]
         found = self._offsets(rounds)
         return {key: _span(*values) for key, values in found.items()}
@@ -148,7 +139,7 @@ class KafkaLog:
             keys.sort(key=lambda key: (self._served.get(key, 0), key))
             part = {key: offsets[key] for key in keys}
             ids = self._routes.ids({key.topic for key in keys})
-            request = fetch_request(part, ids, limit, wait_ms, min(partition_bytes or limit, limit))
+            request = requests.fetch_request(part, ids, limit, wait_ms, min(partition_bytes or limit, limit))
             fetches.append(_PendingFetch(PendingRequest(leader, request, wait_ms / 1000), part, ids))
         self._connections.send([fetch.pending for fetch in fetches])
         for fetch in fetches:
@@ -161,13 +152,13 @@ class KafkaLog:
 
     def _read(self, fetch: _PendingFetch) -> None:
         if fetch.parts is None and fetch.pending.answer is not None:
-            fetch.parts, stale = fetched_of(fetch.pending.answer, fetch.offsets, fetch.ids)
+            fetch.parts, stale = requests.fetched_of(fetch.pending.answer, fetch.offsets, fetch.ids)
             self._routes.forget(stale)
 
     def _claim(self, key: TopicPartition) -> Fetched:
         fetch = self._fetches[key]
         if fetch.parts is None:
-            return _failed(_silence(fetch.pending.broker)) if fetch.pending.overdue else UNANSWERED
+            return _failed(_silence(fetch.pending.broker)) if fetch.pending.overdue else requests.UNANSWERED
         del self._fetches[key]
         answer = fetch.parts.pop(key)
         if answer.records:
@@ -197,7 +188,7 @@ class KafkaLog:
             for leader, here in sorted(placed.items()):
                 for at in range(0, len(here), PARTITIONS_PER_REQUEST):
                     part = here[at : at + PARTITIONS_PER_REQUEST]
-                    request = list_offsets_request(
+                    request = requests.list_offsets_request(
                         {key: times[key] for key in part}, committed=committed, timeout_ms=timeout_ms
                     )
                     sent.append((PendingRequest(leader, request), part))
@@ -208,7 +199,7 @@ class KafkaLog:
             answer = pending.answer
             if answer is None:
                 answer = TryLaterError(f"broker {pending.broker} does not answer")
-            values, stale = offsets_of(answer, part)
+            values, stale = requests.offsets_of(answer, part)
             self._routes.forget(stale)
             for key, value in values.items():
                 found[key].append(value)
@@ -236,7 +227,7 @@ def _never(pending: PendingRequest) -> bool:
 
 
 def _failed(error: ItemError) -> Fetched:
-    return Fetched(records=b"", span=UNTOLD, error=error)
+    return Fetched(records=b"", span=requests.UNTOLD, error=error)
 
 
 def _silence(broker: int) -> ItemError:

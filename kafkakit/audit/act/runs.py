@@ -1,19 +1,41 @@
-"""Looks after runs: their state, their logs, copies of their results, and stopping them."""
+"""Finds snapshots, and looks after runs: their state, logs, copies of their results, and stopping them."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kafkakit.audit.act.driver import DriverPorts, log_tail, write_record
 from kafkakit.audit.act.results import SPEC, finished_run, read_results, read_run
-from kafkakit.audit.act.snapshots import known_dates, taken_ms
 from kafkakit.audit.act.submit import SubmitTask
 from kafkakit.audit.decide.launch import SparkChoice
 from kafkakit.audit.decide.request import AuditRequest, snapshot_date, spec_of_request
 from kafkakit.audit.decide.run_state import STATE, RunPhase, RunRecord, RunState, decode_record, state_of
 from kafkakit.core.errors import InputError, RefusedError
+from kafkakit.core.fleet_tables import MANIFESTS, manifest_of
 from kafkakit.core.lease import Life
 from kafkakit.ports.run_store import RunStore
+
+_DATE = "snapshot_date="
+
+
+def known_dates(store: RunStore) -> tuple[str, ...]:
+    """The dates of which the store has a manifest, oldest first. One listing."""
+    return tuple(name.removeprefix(_DATE) for name in store.names(MANIFESTS) if name.startswith(_DATE))
+
+
+def taken_ms(store: RunStore, snapshot_date: str) -> int | None:
+    """When the last cluster of a date was read whole; None where there is none. Reads each manifest of the date."""
+    folder, times = f"{MANIFESTS}/{_DATE}{snapshot_date}", []
+    for name in store.names(folder):
+        try:
+            manifest = manifest_of(json.loads(store.read(f"{folder}/{name}") or b""))
+        except (ValueError, AttributeError):
+            continue
+        if manifest.is_complete:
+            times.append(manifest.ended_ms)
+    return max(times, default=None)
+
 
 OpenStore = Callable[[str], RunStore]
 

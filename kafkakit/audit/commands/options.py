@@ -10,6 +10,7 @@ import typer
 from kafkakit.audit.decide.request import ALL, DEFAULT_DAYS, JOBS, AuditRequest
 from kafkakit.audit.decide.schedule import Schedule
 from kafkakit.cli.context import CliContext
+from kafkakit.cli.option_groups import option
 from kafkakit.cli.output import OutputFormat
 from kafkakit.cli.spark_options import absolute
 from kafkakit.core.errors import UsageError
@@ -26,20 +27,16 @@ class AuditInputs:
 
     input: Annotated[str, typer.Option("--input", metavar="DIR|URI", help="The store of snapshots.")]
     output: Annotated[str, typer.Option("--output", metavar="DIR|URI", help="Where the folder of the run is made.")]
-    date: Annotated[
-        str | None, typer.Option("--date", metavar="DATE", help="The snapshots' day; the newest when not given.")
-    ] = None
-    days: Annotated[
-        int, typer.Option("--days", min=1, max=3660, metavar="N", help="Days of history, the snapshots' among them.")
-    ] = DEFAULT_DAYS
-    segments: Annotated[
-        list[str] | None,
-        typer.Option("--segments", metavar="DIR", help="Scan this tree of log segments, too. Repeatable."),
-    ] = None
-    parameters: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="JOB.PARAMETER=VALUE", help="Set a threshold of a job. Repeatable."),
-    ] = None
+    date: str | None = option(None, "--date", metavar="DATE", help="The snapshots' day; the newest when not given.")
+    days: int = option(
+        DEFAULT_DAYS, "--days", min=1, max=3660, metavar="N", help="Days of history, the snapshots' among them."
+    )
+    segments: list[str] | None = option(
+        None, "--segments", metavar="DIR", help="Scan this tree of log segments, too. Repeatable."
+    )
+    parameters: list[str] | None = option(
+        None, "--set", metavar="JOB.PARAMETER=VALUE", help="Set a threshold of a job. Repeatable."
+    )
 
     def request(self, name: str) -> AuditRequest:
         """What was asked for; paths of this host as absolute ones."""
@@ -58,22 +55,19 @@ class AuditInputs:
 class RunMode:
     """How the run is followed."""
 
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be started, and start nothing.")] = False
-    detach: Annotated[bool, typer.Option("--detach", help="Print the run's folder and leave it running.")] = False
-    again: Annotated[bool, typer.Option("--again", help="Run even where the same run has a result.")] = False
-    fail_on: Annotated[FailOn, typer.Option("--fail-on", help="Exit 1 with findings of this severity or worse.")] = (
-        FailOn.WARNING
-    )
+    dry_run: bool = option(False, "--dry-run", help="Print what would be started, and start nothing.")
+    detach: bool = option(False, "--detach", help="Print the run's folder and leave it running.")
+    again: bool = option(False, "--again", help="Run even where the same run has a result.")
+    fail_on: FailOn = option(FailOn.WARNING, "--fail-on", help="Exit 1 with findings of this severity or worse.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultFormat:
     """The format of the result; `--output` is where the run's results go."""
 
-    format: Annotated[
-        OutputFormat | None,
-        typer.Option("-o", "--format", envvar="KAFKAKIT_OUTPUT", help="Format of the result; text when not given."),
-    ] = None
+    format: OutputFormat | None = option(
+        None, "-o", "--format", envvar="KAFKAKIT_OUTPUT", help="Format of the result; text when not given."
+    )
 
     def take_over(self, cli: CliContext) -> None:
         """Write the result in this format."""
@@ -87,29 +81,24 @@ class ScheduleOptions:
 
     store: Annotated[str, typer.Option("--store", metavar="DIR|URI", help="The store of snapshots.")]
     results: Annotated[str, typer.Option("--results", metavar="DIR|URI", help="Where folders of runs are made.")]
-    fleet: Annotated[str | None, typer.Option("--fleet", metavar="FILE", help="The clusters, as a fleet file.")] = None
-    profiles: Annotated[
-        str | None, typer.Option("--profiles", metavar="A,B", help="The clusters, as names of profiles.")
-    ] = None
-    at: Annotated[
-        str, typer.Option("--at", metavar="HH:MM", help="Time of day in UTC; with cron in that of the machine.")
-    ] = "03:30"
-    job: Annotated[str, typer.Option("--job", metavar="NAME", help="The audit, or all.")] = ALL
-    metrics_file: Annotated[
-        str | None, typer.Option("--metrics-file", metavar="FILE", help="Write the figures for Prometheus here.")
-    ] = None
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="What it is called.")] = "kafkakit-audits"
-    program: Annotated[
-        str, typer.Option("--program", metavar="PATH", help="The program as the scheduler finds it.")
-    ] = "/usr/local/bin/kafkakit"
-    image: Annotated[
-        str | None, typer.Option("--image", metavar="IMAGE", help="With k8s: an image with kafkakit[spark] and Java.")
-    ] = None
-    namespace: Annotated[str, typer.Option("--namespace", metavar="NAME", help="With k8s: the namespace.")] = "default"
-    secret: Annotated[
-        str | None,
-        typer.Option("--secret", metavar="NAME", help="With k8s: a secret whose keys become environment variables."),
-    ] = None
+    fleet: str | None = option(None, "--fleet", metavar="FILE", help="The clusters, as a fleet file.")
+    profiles: str | None = option(None, "--profiles", metavar="A,B", help="The clusters, as names of profiles.")
+    at: str = option("03:30", "--at", metavar="HH:MM", help="Time of day in UTC; with cron in that of the machine.")
+    job: str = option(ALL, "--job", metavar="NAME", help="The audit, or all.")
+    metrics_file: str | None = option(
+        None, "--metrics-file", metavar="FILE", help="Write the figures for Prometheus here."
+    )
+    name: str = option("kafkakit-audits", "--name", metavar="NAME", help="What it is called.")
+    program: str = option(
+        "/usr/local/bin/kafkakit", "--program", metavar="PATH", help="The program as the scheduler finds it."
+    )
+    image: str | None = option(
+        None, "--image", metavar="IMAGE", help="With k8s: an image with kafkakit[spark] and Java."
+    )
+    namespace: str = option("default", "--namespace", metavar="NAME", help="With k8s: the namespace.")
+    secret: str | None = option(
+        None, "--secret", metavar="NAME", help="With k8s: a secret whose keys become environment variables."
+    )
 
     def schedule(self) -> Schedule:
         """What was asked for; `UsageError` where no clusters are named, or for an unknown audit."""

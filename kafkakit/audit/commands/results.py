@@ -7,11 +7,15 @@ from typing import Annotated
 
 import typer
 
+from kafkakit.audit.act.history import read_view, read_whole, run_location
 from kafkakit.audit.commands.options import ResultFormat
+from kafkakit.audit.show.findings import diff_report, run_report
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
+from kafkakit.cli.session import finish
 from kafkakit.cli.spark_options import absolute
 from kafkakit.core.findings import FailOn
+from kafkakit.wiring import open_datadog, open_run_store, system_clock, write_file
 
 ResultsArgument = Annotated[
     str, typer.Argument(metavar="RUN", help="A run's folder, or a folder of runs for the newest one that is done.")
@@ -40,12 +44,8 @@ def show_report(
     kafkakit audit report results/all-2026-11-20-1f2e3d4c --html audits.html --sarif audits.sarif
     """
     from kafkakit import __version__
-    from kafkakit.audit.act.history import read_view, run_location
-    from kafkakit.audit.show.findings import run_report
     from kafkakit.audit.show.page import audit_page
     from kafkakit.audit.show.sarif import audit_sarif
-    from kafkakit.cli.session import finish
-    from kafkakit.wiring import open_run_store, write_file
 
     cli = cli_context(ctx)
     view = read_view(open_run_store, run_location(open_run_store, absolute(run)), with_tables=html is not None)
@@ -80,11 +80,7 @@ def show_diff(
     kafkakit audit diff results/all-2026-11-19-1f2e3d4c results/all-2026-11-20-5a6b7c8d
     kafkakit audit diff drift-2026-11-19-1f2e3d4c drift-2026-11-20-5a6b7c8d --output results --fail-on error
     """
-    from kafkakit.audit.act.history import read_whole
     from kafkakit.audit.decide.comparison import compare
-    from kafkakit.audit.show.findings import diff_report
-    from kafkakit.cli.session import finish
-    from kafkakit.wiring import open_run_store
 
     cli = cli_context(ctx)
     result.take_over(cli)
@@ -116,11 +112,8 @@ def write_metrics(
     kafkakit audit metrics results/all-2026-11-20-1f2e3d4c --output-file /var/lib/node_exporter/kafkakit.prom
     DD_API_KEY=... kafkakit audit metrics results/all-2026-11-20-1f2e3d4c --datadog --datadog-site datadoghq.eu
     """
-    from kafkakit.audit.act.history import read_view, run_location
     from kafkakit.audit.show.metrics import datadog_series, families, metrics_report
     from kafkakit.audit.show.run_texts import text_report
-    from kafkakit.cli.session import finish
-    from kafkakit.wiring import open_datadog, open_run_store, system_clock
 
     cli = cli_context(ctx)
     view = read_view(open_run_store, run_location(open_run_store, absolute(run)))
@@ -147,12 +140,9 @@ def write_fixes(
     \b
     kafkakit audit fixes results/all-2026-11-20-1f2e3d4c --cluster prod-a --output-file fixes.yaml
     """
-    from kafkakit.audit.act.history import read_whole, run_location
     from kafkakit.audit.decide.repairs import collect_repairs
     from kafkakit.audit.show.fixes import fixes_report
     from kafkakit.audit.show.view import worst_first
-    from kafkakit.cli.session import finish
-    from kafkakit.wiring import open_run_store
 
     found = read_whole(open_run_store(run_location(open_run_store, absolute(run))))
     repairs = collect_repairs(worst_first(found.findings), cluster)

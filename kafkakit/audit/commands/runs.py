@@ -7,10 +7,14 @@ from typing import Annotated
 
 import typer
 
+from kafkakit.audit.act.runs import cancel, fetch, look, look_all, place_of
 from kafkakit.audit.commands.options import RunFolderArgument
+from kafkakit.audit.show.run_texts import list_report, run_report, text_report
 from kafkakit.cli.command_classes import cli_context
+from kafkakit.cli.session import finish
 from kafkakit.cli.spark_options import absolute, driver_ports
 from kafkakit.core.findings import FailOn
+from kafkakit.wiring import open_run_store
 
 
 def show_status(
@@ -24,11 +28,6 @@ def show_status(
 
     Exits 0 when it is done, 1 when it or a job of it failed or was stopped, 75 while it runs.
     """
-    from kafkakit.audit.act.runs import look, place_of
-    from kafkakit.audit.show.run_texts import run_report
-    from kafkakit.cli.session import finish
-    from kafkakit.wiring import open_run_store
-
     cli = cli_context(ctx)
     place = place_of(absolute(run), cli.settings.state_dir)
     state = look(place, open_run_store(place.location), driver_ports(cli))
@@ -40,11 +39,6 @@ def list_runs(
     folder: Annotated[str, typer.Argument(metavar="DIR|URI", help="What audits were given as --output.")],
 ) -> int:
     """List the runs of an output with their states."""
-    from kafkakit.audit.act.runs import look_all
-    from kafkakit.audit.show.run_texts import list_report
-    from kafkakit.cli.session import finish
-    from kafkakit.wiring import open_run_store
-
     cli = cli_context(ctx)
     states = look_all(absolute(folder), open_run_store, driver_ports(cli), cli.settings.state_dir)
     return finish(cli, list_report(folder, states))
@@ -57,9 +51,6 @@ def show_logs(
 ) -> int:
     """Print the end of the driver's log, which lies on the host that started the run."""
     from kafkakit.audit.act.driver import log_tail
-    from kafkakit.audit.act.runs import place_of
-    from kafkakit.audit.show.run_texts import text_report
-    from kafkakit.cli.session import finish
 
     cli = cli_context(ctx)
     place = place_of(absolute(run), cli.settings.state_dir)
@@ -73,11 +64,6 @@ def fetch_run(
     to: Annotated[Path, typer.Option("--to", metavar="DIR", help="A new or empty folder.")],
 ) -> int:
     """Copy the results of a run that is done to a folder of this host."""
-    from kafkakit.audit.act.runs import fetch
-    from kafkakit.audit.show.run_texts import text_report
-    from kafkakit.cli.session import finish
-    from kafkakit.wiring import open_run_store
-
     files = fetch(open_run_store(absolute(run)), to)
     text = "".join(f"{to / name}\n" for name in files)
     return finish(cli_context(ctx), text_report("audit fetch", text, run=run, folder=str(to)))
@@ -85,11 +71,6 @@ def fetch_run(
 
 def cancel_run(ctx: typer.Context, run: RunFolderArgument) -> int:
     """Stop the driver of a run that was started on this host; it leaves no result."""
-    from kafkakit.audit.act.runs import cancel, place_of
-    from kafkakit.audit.show.run_texts import text_report
-    from kafkakit.cli.session import finish
-    from kafkakit.wiring import open_run_store
-
     cli = cli_context(ctx)
     place = place_of(absolute(run), cli.settings.state_dir)
     state = cancel(place, open_run_store(place.location), driver_ports(cli))

@@ -18,7 +18,7 @@ JOBS: Mapping[str, str] = {
     "lag": "Audit the history of consumer lag in time.",
     "mirror": "Audit topics that two clusters hold for records that one lacks.",
 }
-"""The jobs with their help, in the order of `audit all`; `kafkakit_spark.registry` has the same names."""
+"""The jobs with their help, in the order of `audit all`; `kafkakit_spark.runner` has the same names."""
 DEFAULT_DAYS = 30
 _DAY = timedelta(days=1)
 

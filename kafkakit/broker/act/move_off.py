@@ -7,9 +7,8 @@ the next; whatever is not begun yet is planned again from the cluster as it is.
 from dataclasses import replace
 
 from kafkakit.broker.act.elections import Elections
-from kafkakit.broker.act.leaving import without_leaving
+from kafkakit.broker.act.leaving import Unregister, without_leaving
 from kafkakit.broker.act.operation_files import Records
-from kafkakit.broker.act.unregister import Unregister
 from kafkakit.broker.decide.holdings import Holdings, holdings_of
 from kafkakit.broker.decide.operation import Kind, LegKind, LegState, Operation, Stage
 from kafkakit.broker.decide.plans import Decided, decide_operation

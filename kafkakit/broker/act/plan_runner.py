@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Protocol
 
 from kafkakit.broker.act.operation_files import Records
-from kafkakit.broker.decide.next_commands import OperationCommands
 from kafkakit.broker.decide.operation import Leg, LegKind, Operation
+from kafkakit.broker.decide.plans import OperationCommands
 from kafkakit.core.errors import RefusedError
 from kafkakit.core.plan import Plan, identity_of
 from kafkakit.core.shell_words import quote

@@ -75,10 +75,10 @@ def _move(ctx: typer.Context, goal: OperationGoal, options: PlacementOptions, ex
     from functools import partial
 
     from kafkakit.broker.act.elections import Elections, Pace
+    from kafkakit.broker.act.leaving import Unregister
     from kafkakit.broker.act.move_off import MoveOff
     from kafkakit.broker.act.operation_files import open_records, operation_lock
     from kafkakit.broker.act.plan_runner import ReassignRunner
-    from kafkakit.broker.act.unregister import Unregister
     from kafkakit.broker.decide.operation import Kind, Operation, base_name
     from kafkakit.broker.decide.request import MoveRequest
     from kafkakit.broker.show import outcome_report

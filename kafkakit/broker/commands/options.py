@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kafkakit.cli.option_groups import option
 from kafkakit.placement.choices import PlaceBy
 
 if TYPE_CHECKING:
@@ -26,24 +27,19 @@ Comers = Annotated[str, typer.Argument(metavar="ID[,ID...]", help="The brokers t
 class PlacementOptions:
     """Where replicas of a broker may go, and whether an interrupted operation is planned again."""
 
-    placement: Annotated[
-        PlaceBy | None,
-        typer.Option(help="What to balance: free bytes, or counts; storage where all sizes are known, if not given."),
-    ] = None
-    min_rack_ids: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            help="Let racks repeat in a replica set once it spans this many; 0: every replica needs a rack of its own.",
-        ),
-    ] = 0
-    replan: Annotated[
-        bool,
-        typer.Option(
-            "--replan",
-            help="Cancel the running moves of an interrupted operation, or of its undoing, and plan the rest again.",
-        ),
-    ] = False
+    placement: PlaceBy | None = option(
+        None, help="What to balance: free bytes, or counts; storage where all sizes are known, if not given."
+    )
+    min_rack_ids: int = option(
+        0,
+        min=0,
+        help="Let racks repeat in a replica set once it spans this many; 0: every replica needs a rack of its own.",
+    )
+    replan: bool = option(
+        False,
+        "--replan",
+        help="Cancel the running moves of an interrupted operation, or of its undoing, and plan the rest again.",
+    )
 
     def replacement(self, old: str, new: str, throttle: str | None) -> OperationGoal:
         """What `replace` is to do; raises `UsageError`."""
@@ -64,16 +60,13 @@ class PlacementOptions:
 class DrainOptions(PlacementOptions):
     """As for a replacement, and which brokers may take the replicas."""
 
-    to: Annotated[
-        str,
-        typer.Option(metavar="IDS", help="The brokers that may take the replicas; all other live ones if not given."),
-    ] = ""
-    spread: Annotated[
-        bool, typer.Option("--spread", help="Keep a partition's replicas per rack within one of each other instead.")
-    ] = False
-    ignore_warns: Annotated[
-        bool, typer.Option("--ignore-warns", help="Move the other replicas although some cannot be moved.")
-    ] = False
+    to: str = option(
+        "", metavar="IDS", help="The brokers that may take the replicas; all other live ones if not given."
+    )
+    spread: bool = option(
+        False, "--spread", help="Keep a partition's replicas per rack within one of each other instead."
+    )
+    ignore_warns: bool = option(False, "--ignore-warns", help="Move the other replicas although some cannot be moved.")
 
     def goal(self, verb: str, text: str, throttle: str | None) -> OperationGoal:
         """What `drain` or `decommission` is to do with the brokers listed in `text`; raises `UsageError`."""
@@ -102,24 +95,17 @@ class DrainOptions(PlacementOptions):
 class RejoinOptions:
     """What is taken back, how long brokers may take, and how fast leaderships pass."""
 
-    restore: Annotated[
-        str,
-        typer.Option(
-            metavar="RECORD",
-            help="Undo the operation of this record, the file that `drain` printed at its end; `last`: the last one "
-            "on exactly these brokers.",
-        ),
-    ] = ""
-    wait: Annotated[
-        str, typer.Option(metavar="DURATION", help="How long to wait for the brokers, and then for their copies.")
-    ] = "30m"
-    leaders_at_once: Annotated[
-        int, typer.Option(min=1, max=5000, help="Leaderships that are moved at the same time.")
-    ] = 50
-    leaders_pause: Annotated[
-        str,
-        typer.Option(metavar="DURATION", help="How long to wait between such groups of leaderships; 0: not at all."),
-    ] = "1s"
+    restore: str = option(
+        "",
+        metavar="RECORD",
+        help="Undo the operation of this record, the file that `drain` printed at its end; `last`: the last one "
+        "on exactly these brokers.",
+    )
+    wait: str = option("30m", metavar="DURATION", help="How long to wait for the brokers, and then for their copies.")
+    leaders_at_once: int = option(50, min=1, max=5000, help="Leaderships that are moved at the same time.")
+    leaders_pause: str = option(
+        "1s", metavar="DURATION", help="How long to wait between such groups of leaderships; 0: not at all."
+    )
 
     @property
     def wait_s(self) -> float:

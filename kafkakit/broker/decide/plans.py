@@ -1,4 +1,4 @@
-"""What an operation has to do, as plans: leaderships first, then copies.
+"""What an operation has to do, as plans: leaderships first, then copies; and the commands that come next.
 
 The planner of copies is `topicmappr drain`; here its plan is only cut in two, or its lists are put into the order that
 a replacement keeps.
@@ -15,17 +15,34 @@ from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot, PartitionAssignment, PartitionMap, TopicPartition
 from kafkakit.core.plan import Move, PlacementStats, Plan
 from kafkakit.core.quantities import counted
+from kafkakit.execution.decide.outcome import Commands, Direction
 from kafkakit.placement.bytes.tightening import Watch
 from kafkakit.placement.choices import PlaceBy
-from kafkakit.topicmappr.api import (
-    Decision,
-    DrainRequest,
-    PlannedChange,
-    TopicScope,
-    assemble,
-    decide_drain,
-    scope_of,
-)
+from kafkakit.topicmappr.api import Decision, DrainRequest, PlannedChange, TopicScope, assemble, decide_drain, scope_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationCommands(Commands):
+    """Hints of a run that is part of an operation, which `operation` continues; `undo` takes it back.
+
+    Pausing and throttling are done by `reassign` with the plan's file, as for any run.
+    """
+
+    undo: str
+
+    def line(self, verb: str, *options: str) -> str:
+        """The line for a verb of `reassign`; what carries the plan on or back is the operation's own command."""
+        if verb in ("apply", "resume", "verify"):
+            return " ".join([self.operation, *options])
+        if verb == Direction.ROLLBACK:
+            return " ".join([self.undo, *options])
+        return Commands.line(self, verb, *options)
+
+    def run(self, direction: Direction, *options: str) -> str:
+        """The line that runs the plan in that direction, unasked."""
+        if direction is Direction.ABORT:
+            return Commands.run(self, direction, *options)
+        return self.line(direction.value, *options)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

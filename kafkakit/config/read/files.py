@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from kafkakit.config.keys import KEY_BY_NAME
 from kafkakit.config.merge import Entry, Layer, Rank, from_one_source
-from kafkakit.config.read.file_rights import refuse_unsafe, warn_if_readable_by_all
 from kafkakit.config.read.folders import Folders
+from kafkakit.config.read.secrets import refuse_unsafe, warn_if_readable_by_all
 from kafkakit.config.security import Secret
 from kafkakit.core.errors import InputError, UsageError
 

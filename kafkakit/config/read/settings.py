@@ -19,13 +19,7 @@ from kafkakit.config.keys import (
 )
 from kafkakit.config.merge import Entry, Rank, defaults, is_true, merge
 from kafkakit.config.read.environment import read_environment
-from kafkakit.config.read.files import (
-    Choice,
-    ConfigFiles,
-    open_files,
-    read_current_profile,
-    write_current_profile,
-)
+from kafkakit.config.read.files import Choice, ConfigFiles, open_files, read_current_profile, write_current_profile
 from kafkakit.config.read.folders import Folders, find_folders
 from kafkakit.config.read.invocation import invocation_layers, names_address
 from kafkakit.config.read.secrets import SecretReader

@@ -6,8 +6,7 @@ lease: it does not outlive the run and cannot pause or abort the next one. Both 
 kept, have the recorded names `wish` and `wish-answer`.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated
 
@@ -21,8 +20,6 @@ ANSWER_KIND = "wish-answer"
 
 _Count = Annotated[int, Meta(ge=0, le=2**62)]
 _Text = Annotated[str, Meta(max_length=500)]
-_Rate = Annotated[int, Meta(ge=1, le=2**62)]
-_RateOf = Annotated[Mapping[Annotated[int, Meta(ge=0, le=2**31 - 1)], _Rate], Meta(max_length=2000)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,9 +30,9 @@ class ControlRequest:
     `by` and `at` say for people who asked last.
     """
 
-    token: int
-    by: str
-    at: datetime
+    token: _Count
+    by: _Text
+    at: Annotated[datetime, Meta(tz=True)]
     paused: bool = False
     abort: bool = False
     rates: Rates | None = None
@@ -51,41 +48,9 @@ class Answer:
     refused: _Text = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _RatesShape:
-    into: _Rate | None = None
-    out: _Rate | None = None
-    inside: _Rate | None = None
-    into_of: _RateOf = field(default_factory=dict)
-    out_of: _RateOf = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _RequestShape:
-    token: _Count
-    by: _Text
-    at: Annotated[datetime, Meta(tz=True)]
-    paused: bool = False
-    abort: bool = False
-    rates: _RatesShape | None = None
-
-
 def decode_control_request(data: bytes, source: str) -> ControlRequest:
     """Read a control request; `InputError` when it is none or of a newer schema. Unknown fields are ignored."""
-    shape = decode_document(data, CONTROL_REQUEST_KIND, _RequestShape, source)
-    rate_shape = shape.rates
-    rates = None
-    if rate_shape is not None:
-        rates = Rates(
-            into=rate_shape.into,
-            out=rate_shape.out,
-            inside=rate_shape.inside,
-            into_of=rate_shape.into_of,
-            out_of=rate_shape.out_of,
-        )
-    return ControlRequest(
-        token=shape.token, by=shape.by, at=shape.at, paused=shape.paused, abort=shape.abort, rates=rates
-    )
+    return decode_document(data, CONTROL_REQUEST_KIND, ControlRequest, source)
 
 
 def encode_control_request(request: ControlRequest) -> bytes:

@@ -12,25 +12,14 @@ from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ResourceKind
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.plan import Plan
 from kafkakit.core.quantities import counted
+from kafkakit.execution.decide import throttle as keys
 from kafkakit.execution.decide.journal_state import ConfigKey, RateHold, RunState, change_to_data
 from kafkakit.execution.decide.precheck import Live, listed
 from kafkakit.execution.decide.rates import rates_to_data
 from kafkakit.execution.decide.schedule.work import Rates
-from kafkakit.execution.decide.throttle import (
-    FOLLOWER_LIST,
-    FOLLOWER_RATE,
-    INSIDE_RATE,
-    LEADER_LIST,
-    LEADER_RATE,
-    LIST_KEYS,
-    RATE_KEYS,
-    WILDCARD,
-    Configs,
-    split_list,
-)
 
 Lists = Mapping[TopicPartition, tuple[int, ...]]
-_LIST_OF = {LEADER_RATE: LEADER_LIST, FOLLOWER_RATE: FOLLOWER_LIST}
+_LIST_OF = {keys.LEADER_RATE: keys.LEADER_LIST, keys.FOLLOWER_RATE: keys.FOLLOWER_LIST}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +37,12 @@ class Recovered:
     @property
     def wanted(self) -> Rates | None:
         """The rates for the rest of the run, the lowest that is set; None where none is."""
-        values = {name: [int(v) for k, v in self.rates.items() if k.key == name and v.isdigit()] for name in RATE_KEYS}
-        into, out, inside = (min(values[n], default=None) for n in (FOLLOWER_RATE, LEADER_RATE, INSIDE_RATE))
+        values = {
+            name: [int(v) for k, v in self.rates.items() if k.key == name and v.isdigit()] for name in keys.RATE_KEYS
+        }
+        into, out, inside = (
+            min(values[n], default=None) for n in (keys.FOLLOWER_RATE, keys.LEADER_RATE, keys.INSIDE_RATE)
+        )
         return Rates(into=into, out=out, inside=inside) if self.rates else None
 
     @property
@@ -81,19 +74,19 @@ def sent_lists(plan: Plan, live: Live) -> Lists:
     return found
 
 
-def plan_entries(plan: Plan, state: RunState, topics: Configs) -> dict[ConfigKey, tuple[str, ...]]:
+def plan_entries(plan: Plan, state: RunState, topics: keys.Configs) -> dict[ConfigKey, tuple[str, ...]]:
     """The throttle entries on `topics` that are the plan's and not in the journal; O(moves + entries)."""
     brokers = {m.key: {*m.before, *m.after}.union(*state.trail.get(m.key, ())) for m in plan.moves}
     found: dict[ConfigKey, tuple[str, ...]] = {}
     for topic in sorted({m.topic for m in plan.moves} & topics.keys()):
-        for name in LIST_KEYS:
+        for name in keys.LIST_KEYS:
             groups: dict[int, dict[str, int]] = {}
-            for entry in split_list(topics[topic].get(name)):
+            for entry in keys.split_list(topics[topic].get(name)):
                 partition, _, broker = entry.partition(":")
                 if partition.isdigit() and broker.isdigit():
                     groups.setdefault(int(partition), {})[entry] = int(broker)
             key = ConfigKey(ResourceKind.TOPIC, topic, name)
-            held = {*state.entries.get(key, ()), *split_list((state.baseline or {}).get(key))}
+            held = {*state.entries.get(key, ()), *keys.split_list((state.baseline or {}).get(key))}
             ours = [
                 e
                 for partition, named in groups.items()
@@ -106,7 +99,7 @@ def plan_entries(plan: Plan, state: RunState, topics: Configs) -> dict[ConfigKey
     return found
 
 
-def topics_held(entries: Mapping[ConfigKey, Sequence[str]], brokers: Configs) -> tuple[str, ...]:
+def topics_held(entries: Mapping[ConfigKey, Sequence[str]], brokers: keys.Configs) -> tuple[str, ...]:
     """The topics with entries that name a broker with a rate for their side: without a rate an entry limits nothing."""
     rate_of = {place: rate for rate, place in _LIST_OF.items()}
     return tuple(
@@ -120,7 +113,9 @@ def topics_held(entries: Mapping[ConfigKey, Sequence[str]], brokers: Configs) ->
     )
 
 
-def recover(plan: Plan, live: Live, state: RunState, brokers: Configs, topics: Configs, *, named: bool) -> Recovered:
+def recover(
+    plan: Plan, live: Live, state: RunState, brokers: keys.Configs, topics: keys.Configs, *, named: bool
+) -> Recovered:
     """What is on the cluster of the plan's runs; `topics` are those of the whole cluster.
 
     Rates are the plan's on brokers that only its entries name. Where the plan is `named` by an operator, or its run is
@@ -130,25 +125,25 @@ def recover(plan: Plan, live: Live, state: RunState, brokers: Configs, topics: C
     """
     entries = plan_entries(plan, state, topics)
     ours = {(k.name, k.key, e) for source in (entries, state.entries) for k, held in source.items() for e in held}
-    others: dict[str, set[str]] = {name: set() for name in LIST_KEYS}
-    mine: dict[str, set[str]] = {name: set() for name in LIST_KEYS}
+    others: dict[str, set[str]] = {name: set() for name in keys.LIST_KEYS}
+    mine: dict[str, set[str]] = {name: set() for name in keys.LIST_KEYS}
     for topic, values in topics.items():
-        for name in LIST_KEYS:
-            for entry in split_list(values.get(name)):
+        for name in keys.LIST_KEYS:
+            for entry in keys.split_list(values.get(name)):
                 side = mine if (topic, name, entry) in ours else others
-                side[name].add(WILDCARD if entry == WILDCARD else entry.partition(":")[2])
+                side[name].add(keys.WILDCARD if entry == keys.WILDCARD else entry.partition(":")[2])
     used = {str(b) for m in plan.moves for b in {*m.before, *m.after}}
     inside = {str(m.broker) for m in plan.dir_moves} if named or entries else set()
     known, earlier = _values_of(state), state.baseline or {}
     rates: dict[ConfigKey, str] = {}
     for broker, values in brokers.items():
-        for name in RATE_KEYS:
+        for name in keys.RATE_KEYS:
             key, place = ConfigKey(ResourceKind.BROKER, broker, name), _LIST_OF.get(name)
             if name not in values or key in state.rates or values[name] == earlier.get(key):
                 continue
             among = broker in (inside if place is None else used)
             likely = named and among and (not known or values[name] in known)
-            foreign = place is not None and not others[place].isdisjoint((broker, WILDCARD))
+            foreign = place is not None and not others[place].isdisjoint((broker, keys.WILDCARD))
             # A value of the run in place of another one that stood before it is the run's, whatever others throttle.
             replaced = state.baseline is not None and among and values[name] in known
             if replaced or (not foreign and (likely or (place is not None and broker in mine[place]))):

@@ -1,36 +1,75 @@
-"""Reading one cluster and writing its snapshot. Nothing is changed on the cluster."""
+"""Reading one cluster, records of some topics too, and writing its snapshot. Nothing is changed on the cluster."""
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from kafkakit.core.durations import epoch_ms
+from kafkakit.core.errors import TryLaterError
+from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
+from kafkakit.core.records import Record
 from kafkakit.fleet.act.commit_reads import CommitHistory
-from kafkakit.fleet.act.record_reads import write_records
 from kafkakit.fleet.act.snapshot_writer import SnapshotWriter
-from kafkakit.fleet.decide.config_columns import broker_config_columns, topic_config_columns
-from kafkakit.fleet.decide.declared_columns import declared_columns, declared_facts, declared_topics
-from kafkakit.fleet.decide.fleet_file import FleetCluster
-from kafkakit.fleet.decide.group_columns import group_columns, group_offset_columns
-from kafkakit.fleet.decide.snapshot_columns import (
-    Spans,
-    broker_columns,
-    cluster_columns,
-    disk_columns,
-    log_dir_columns,
-    partition_columns,
-    replica_columns,
-    topic_columns,
-    unknown_parts,
+from kafkakit.fleet.decide import snapshot_columns as columns
+from kafkakit.fleet.decide.config_columns import (
+    broker_config_columns,
+    declared_columns,
+    declared_facts,
+    declared_topics,
+    topic_config_columns,
 )
+from kafkakit.fleet.decide.fleet_file import FleetCluster
+from kafkakit.fleet.decide.record_columns import record_columns
 from kafkakit.lint.api import TopicPiece
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.data import DataPlane
 from kafkakit.ports.groups import GroupAdmin
 from kafkakit.ports.log import LogReader
+
+ROWS_OF_FILE = 500_000
+RECORDS_OF_POLL = 10_000
+STALLED_S = 60.0
+
+
+def write_records(
+    topics: Collection[str],
+    spans: columns.Spans,
+    positions: Mapping[str, int],
+    since_ms: int,
+    log: LogReader,
+    data: DataPlane,
+    writer: SnapshotWriter,
+    clock: Clock,
+) -> dict[str, int]:
+    """Write what the topics hold up to the ends in `spans`; returns the positions where the next snapshot continues.
+
+    Partitions are read from their position on, without one from `since_ms` on. Raises `TryLaterError` when nothing
+    comes for a minute.
+    """
+    ends = {p: s.end for p, s in spans.items() if p.topic in topics and isinstance(s, LogSpan)}
+    begin = {p: positions[str(p)] for p in ends if str(p) in positions}
+    for place, found in log.offsets_at({p: since_ms for p in ends if p not in begin}).items():
+        begin[place] = found if isinstance(found, int) else ends[place]
+    left = {p for p, at in begin.items() if at < ends[p]}
+    held: list[Record] = []
+    heard_s = clock.monotonic()
+    with closing(data.consumer(left, {p: begin[p] for p in left})) as consumer:
+        while left:
+            writer.check()
+            records = consumer.poll(1.0, RECORDS_OF_POLL)
+            held += [record for record in records if record.offset < ends[record.partition]]
+            left -= {r.partition for r in records if r.offset >= ends[r.partition] - 1}
+            left -= set(consumer.ended())
+            heard_s = clock.monotonic() if records else heard_s
+            if left and clock.monotonic() - heard_s > STALLED_S:
+                raise TryLaterError(f"{min(left)} gives no records")
+            if len(held) >= ROWS_OF_FILE or not left:
+                writer.add("records", record_columns(held))
+                held.clear()
+    return {str(p): end for p, end in ends.items()}
 
 
 class ClusterClients(Protocol):
@@ -101,22 +140,22 @@ def collect_cluster(source: CollectSource, request: CollectRequest, writer: Snap
         answers = clients.admin.log_dirs(alive)
         _check_all_visible(clients.admin, snapshot, {key.topic for a in answers.values() for key in a.replicas})
         writer.check()
-        spans: Spans = clients.log.spans([TopicPartition(t, p.partition) for t, p in snapshot.partitions()])
+        spans: columns.Spans = clients.log.spans([TopicPartition(t, p.partition) for t, p in snapshot.partitions()])
         spans_ms = epoch_ms(clock.now())
         since_ms = spans_ms - round(request.since_s * 1000)
-        writer.add("clusters", cluster_columns(snapshot, source.entry))
-        writer.add("brokers", broker_columns(snapshot, source.entry))
+        writer.add("clusters", columns.cluster_columns(snapshot, source.entry))
+        writer.add("brokers", columns.broker_columns(snapshot, source.entry))
         writer.add("broker_configs", broker_config_columns(clients.admin.broker_configs(alive, defaults=True)))
-        writer.add("topics", topic_columns(snapshot, declared_facts(declared)))
+        writer.add("topics", columns.topic_columns(snapshot, declared_facts(declared)))
         writer.add("topic_configs", topic_config_columns(snapshot))
         writer.add("declared", declared_columns(declared))
-        writer.add("partitions", partition_columns(snapshot, answers, spans))
-        writer.add("replicas", replica_columns(answers))
-        writer.add("log_dirs", log_dir_columns(answers))
-        writer.add("disk_daily", disk_columns(answers, request.snapshot_date))
+        writer.add("partitions", columns.partition_columns(snapshot, answers, spans))
+        writer.add("replicas", columns.replica_columns(answers))
+        writer.add("log_dirs", columns.log_dir_columns(answers))
+        writer.add("disk_daily", columns.disk_columns(answers, request.snapshot_date))
         if request.groups:
             _write_groups(clients.groups, spans, writer)
-        notes = unknown_parts(snapshot, answers, spans)
+        notes = columns.unknown_parts(snapshot, answers, spans)
         positions: dict[str, int] = {}
         before = writer.before() if request.commits or request.records else None
         known = before.positions if before else {}
@@ -140,12 +179,12 @@ def _check_all_visible(admin: ClusterAdmin, snapshot: ClusterSnapshot, on_disk: 
         admin.partition_states(hidden)
 
 
-def _write_groups(groups: GroupAdmin, spans: Spans, writer: SnapshotWriter) -> None:
+def _write_groups(groups: GroupAdmin, spans: columns.Spans, writer: SnapshotWriter) -> None:
     listed = groups.groups()
-    writer.add("groups", group_columns(listed, groups.describe([g.group for g in listed])))
+    writer.add("groups", columns.group_columns(listed, groups.describe([g.group for g in listed])))
     commits = {}
     for group in listed:
         writer.check()
         # An open transaction must not hide the older commit.
         commits[group.group] = groups.committed(group.group, stable=False)
-    writer.add("group_offsets", group_offset_columns(commits, spans))
+    writer.add("group_offsets", columns.group_offset_columns(commits, spans))

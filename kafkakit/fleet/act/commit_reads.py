@@ -7,13 +7,7 @@ from kafkakit.core.durations import epoch_ms
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.fleet.act.snapshot_writer import SnapshotWriter
-from kafkakit.fleet.decide.commit_history import (
-    commit_columns,
-    moments,
-    positions_of,
-    produced_columns,
-    resume_points,
-)
+from kafkakit.fleet.decide.commit_history import commit_columns, moments, positions_of, produced_columns, resume_points
 from kafkakit.fleet.decide.snapshot_columns import Spans
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.log import LogReader

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafkakit.audit.api import Backend, SparkChoice
+from kafkakit.cli.option_groups import option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,19 +29,16 @@ if TYPE_CHECKING:
 class FleetChoice:
     """The clusters of the fleet."""
 
-    profiles: Annotated[
-        str | None,
-        typer.Option(
-            "--profiles",
-            metavar="NAME,...",
-            help="Collect the clusters of these profiles; with --fleet, these clusters of the file.",
-            show_default=False,
-        ),
-    ] = None
-    fleet: Annotated[
-        Path | None,
-        typer.Option("--fleet", metavar="FILE", help="Collect the clusters of this file (docs/fleet.md)."),
-    ] = None
+    profiles: str | None = option(
+        None,
+        "--profiles",
+        metavar="NAME,...",
+        help="Collect the clusters of these profiles; with --fleet, these clusters of the file.",
+        show_default=False,
+    )
+    fleet: Path | None = option(
+        None, "--fleet", metavar="FILE", help="Collect the clusters of this file (docs/fleet.md)."
+    )
 
     def sources(self, cli: CliContext) -> tuple[CollectSource, ...]:
         """The clusters, none connected yet. `UsageError` for names that are in no file, `InputError` for a bad file."""
@@ -74,10 +72,9 @@ class StorePlace:
         str,
         typer.Option("--to", metavar="DIR|URI", help="Write into this store: a folder, or a URI (s3, gs, abfs, hdfs)."),
     ]
-    date: Annotated[
-        str | None,
-        typer.Option("--date", metavar="YYYY-MM-DD", help="Date of the snapshot; today (UTC) when not given."),
-    ] = None
+    date: str | None = option(
+        None, "--date", metavar="YYYY-MM-DD", help="Date of the snapshot; today (UTC) when not given."
+    )
 
     def open(self) -> TableStore:
         """The store; `UsageError` for what is no place for one."""
@@ -116,32 +113,23 @@ class StorePlace:
 class WhatToCollect:
     """The tables to collect beside those of brokers and topics."""
 
-    groups: Annotated[
-        bool, typer.Option("--groups/--no-groups", help="Read consumer groups and what they committed.")
-    ] = True
-    commits: Annotated[
-        bool,
-        typer.Option(
-            "--commits", help="Read the history of commits from __consumer_offsets, and how far logs had grown."
-        ),
-    ] = False
-    records: Annotated[
-        str,
-        typer.Option(
-            "--records",
-            metavar="TOPIC,...",
-            help="Read the records of these topics, to compare copies: ids, hashes of keys, checksums of values.",
-            show_default=False,
-        ),
-    ] = ""
-    since: Annotated[
-        str,
-        typer.Option(
-            "--since",
-            metavar="DURATION",
-            help="How far back logs are read where no earlier snapshot tells where to go on.",
-        ),
-    ] = "7d"
+    groups: bool = option(True, "--groups/--no-groups", help="Read consumer groups and what they committed.")
+    commits: bool = option(
+        False, "--commits", help="Read the history of commits from __consumer_offsets, and how far logs had grown."
+    )
+    records: str = option(
+        "",
+        "--records",
+        metavar="TOPIC,...",
+        help="Read the records of these topics, to compare copies: ids, hashes of keys, checksums of values.",
+        show_default=False,
+    )
+    since: str = option(
+        "7d",
+        "--since",
+        metavar="DURATION",
+        help="How far back logs are read where no earlier snapshot tells where to go on.",
+    )
 
     def request(self, snapshot_date: str) -> CollectRequest:
         """What to collect for a date."""
@@ -161,17 +149,15 @@ class WhatToCollect:
 class WhereToRun:
     """Whether this process reads the clusters, or tasks of a Spark job."""
 
-    backend: Annotated[
-        Backend,
-        typer.Option("--backend", help="local: this process reads the clusters; spark-submit: one task for each does."),
-    ] = Backend.LOCAL
-    master: Annotated[
-        str | None, typer.Option("--master", metavar="URL", help="Spark's master: spark://HOST:7077, yarn, local[N].")
-    ] = None
-    conf: Annotated[
-        list[str] | None,
-        typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark, never a secret. Repeatable."),
-    ] = None
+    backend: Backend = option(
+        Backend.LOCAL, "--backend", help="local: this process reads the clusters; spark-submit: one task for each does."
+    )
+    master: str | None = option(
+        None, "--master", metavar="URL", help="Spark's master: spark://HOST:7077, yarn, local[N]."
+    )
+    conf: list[str] | None = option(
+        None, "--conf", metavar="KEY=VALUE", help="A setting of Spark, never a secret. Repeatable."
+    )
 
     def spark(self) -> SparkChoice | None:
         """Where the job is submitted to; None for this process."""
@@ -192,16 +178,11 @@ class WhereToRun:
 class Pace:
     """How many clusters are read at once, and for how long."""
 
-    concurrency: Annotated[
-        int, typer.Option("--concurrency", min=1, max=256, metavar="N", help="Read so many clusters at once.")
-    ] = 8
-    cluster_timeout: Annotated[
-        str,
-        typer.Option("--cluster-timeout", metavar="DURATION", help="Give up a cluster that takes longer."),
-    ] = "10m"
-    again: Annotated[
-        bool, typer.Option("--again", help="Read clusters again whose snapshot of this date is complete.")
-    ] = False
+    concurrency: int = option(8, "--concurrency", min=1, max=256, metavar="N", help="Read so many clusters at once.")
+    cluster_timeout: str = option(
+        "10m", "--cluster-timeout", metavar="DURATION", help="Give up a cluster that takes longer."
+    )
+    again: bool = option(False, "--again", help="Read clusters again whose snapshot of this date is complete.")
 
     @property
     def limits(self) -> FleetLimits:
@@ -221,18 +202,16 @@ class ScanChoice:
     """Whose log dirs are read, and how."""
 
     cluster: Annotated[str, typer.Option("--cluster", metavar="NAME", help="The cluster's name in the store.")]
-    broker: Annotated[
-        int | None,
-        typer.Option(
-            "--broker",
-            min=0,
-            metavar="N",
-            help="The broker's id, where no meta.properties tells it.",
-            show_default=False,
-        ),
-    ] = None
-    crc: Annotated[bool, typer.Option("--crc", help="Verify checksums, which reads every byte.")] = False
-    jobs: Annotated[int, typer.Option("--jobs", min=1, max=256, metavar="N", help="Read with so many processes.")] = 1
+    broker: int | None = option(
+        None,
+        "--broker",
+        min=0,
+        metavar="N",
+        help="The broker's id, where no meta.properties tells it.",
+        show_default=False,
+    )
+    crc: bool = option(False, "--crc", help="Verify checksums, which reads every byte.")
+    jobs: int = option(1, "--jobs", min=1, max=256, metavar="N", help="Read with so many processes.")
 
     def request(self, folders: Sequence[str], snapshot_date: str) -> ScanRequest:
         """What to read."""

@@ -6,7 +6,7 @@ from typing import Any
 from zlib import crc32
 
 from kafkakit.core.records import Record
-from kafkakit.fleet.decide.snapshot_columns import columns_of
+from kafkakit.fleet.decide.config_columns import columns_of
 from kafkakit.streams.formats.record_identity import HEADER, decode_record_id, format_record_id
 
 KEY_HASH_DIGITS = 16

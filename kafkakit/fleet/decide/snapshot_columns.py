@@ -1,28 +1,21 @@
-"""A cluster's answers as columns of `core.fleet_tables`: brokers, topics, partitions, replicas, disks.
+"""A cluster's answers as columns of `core.fleet_tables`: brokers, topics, partitions, replicas, disks, groups.
 
 Each function is linear in what it gets and returns columns of one length; what is unknown is None.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from kafkakit.core.cluster_facts import BrokerLogDirs, ItemError, LiveReplica
 from kafkakit.core.durations import epoch_ms
+from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupListing
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import ClusterSnapshot, LogDir, TopicPartition
-from kafkakit.fleet.decide.declared_columns import DeclaredFacts
+from kafkakit.fleet.decide.config_columns import Columns, DeclaredFacts, columns_of
 from kafkakit.fleet.decide.fleet_file import FleetCluster
 from kafkakit.rules.replication import INTERNAL_TOPICS
 
-Columns = Mapping[str, Sequence[Any]]
 Answers = Mapping[int, BrokerLogDirs]
 Spans = Mapping[TopicPartition, LogSpan | ItemError]
-
-
-def columns_of(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> Columns:
-    """Rows as columns of these names."""
-    columns = list(zip(*rows, strict=True)) if rows else [() for _ in names]
-    return dict(zip(names, columns, strict=True))
 
 
 def cluster_columns(snapshot: ClusterSnapshot, entry: FleetCluster) -> Columns:
@@ -144,3 +137,30 @@ def _used(log_dir: LogDir, answer: BrokerLogDirs) -> int:
 
 def _span(span: LogSpan | ItemError | None) -> LogSpan | None:
     return span if isinstance(span, LogSpan) else None
+
+
+Commits = Mapping[str, Mapping[TopicPartition, CommittedOffset | ItemError]]
+
+
+def group_columns(groups: Sequence[GroupListing], described: Mapping[str, GroupDescription | ItemError]) -> Columns:
+    """The table `groups`; members are None where the coordinator did not answer."""
+    rows = []
+    for listed in groups:
+        found = described.get(listed.group)
+        members = len(found.members) if isinstance(found, GroupDescription) else None
+        rows.append((listed.group, listed.state.value, listed.type.value, members))
+    return columns_of(("group", "state", "protocol", "members"), rows)
+
+
+def group_offset_columns(commits: Commits, spans: Spans) -> Columns:
+    """The table `group_offsets`; the content of commit metadata is not stored, its size is."""
+    rows = []
+    for group, offsets in sorted(commits.items()):
+        for key, commit in sorted(offsets.items()):
+            if isinstance(commit, CommittedOffset):
+                span = spans.get(key)
+                end = span.end if isinstance(span, LogSpan) else None
+                size = len(commit.metadata.encode("utf-8", "surrogateescape"))
+                rows.append((group, key.topic, key.partition, commit.offset, end, size))
+    names = ("group", "topic", "partition", "committed", "end_offset", "metadata_bytes")
+    return columns_of(names, rows)

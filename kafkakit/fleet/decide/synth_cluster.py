@@ -57,10 +57,6 @@ class ClusterModel:
     size: NDArray[np.int64]
     end: NDArray[np.int64]
 
-    def partitions_of(self, topic: int) -> slice:
-        """The partitions of a topic, as rows of the table `partitions`."""
-        return slice(int(self.first[topic]), int(self.first[topic + 1]))
-
 
 def cluster_model(shape: ClusterShape, seed: int, end_ms: int) -> ClusterModel:
     """Lay a cluster out: leaders round-robin, so that brokers and log dirs hold and lead about as much."""

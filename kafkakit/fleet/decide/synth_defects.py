@@ -2,13 +2,7 @@
 
 from collections.abc import Mapping
 
-from kafkakit.fleet.decide import (
-    synth_capacity,
-    synth_drift,
-    synth_readers,
-    synth_retention,
-    synth_segment_defects,
-)
+from kafkakit.fleet.decide import synth_capacity, synth_drift, synth_readers, synth_retention, synth_segment_defects
 from kafkakit.fleet.decide.synth_defect import Defect
 
 _GROUPS = (

@@ -6,16 +6,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from itertools import islice
 
 from kafkakit.core.durations import epoch_ms
-from kafkakit.fleet.decide.synth_cluster import (
-    DAY_MS,
-    SEGMENTS,
-    ClusterModel,
-    Columns,
-    Tables,
-    cluster_model,
-    identity_tables,
-    state_tables,
-)
+from kafkakit.fleet.decide import synth_cluster as healthy
 from kafkakit.fleet.decide.synth_load import load_tables
 from kafkakit.fleet.decide.synth_segments import batch_rows, segment_parts
 from kafkakit.fleet.decide.synth_shape import REPLICAS, ClusterShape, FleetSize, cluster_shapes
@@ -39,7 +30,7 @@ class SynthRequest:
     @property
     def end_ms(self) -> int:
         """The end of the last day, which is when the fleet is looked at."""
-        return epoch_ms(datetime.combine(self.last_day, time(), UTC)) + DAY_MS
+        return epoch_ms(datetime.combine(self.last_day, time(), UTC)) + healthy.DAY_MS
 
     def dates(self) -> tuple[str, ...]:
         """The dates, oldest first."""
@@ -52,23 +43,23 @@ class SynthRequest:
     @property
     def segment_share(self) -> float:
         """Of how many of the partitions there are rows of segments."""
-        return self.size.segment_rows / (self.size.partitions * REPLICAS * SEGMENTS)
+        return self.size.segment_rows / (self.size.partitions * REPLICAS * healthy.SEGMENTS)
 
 
-def model_of(request: SynthRequest, shape: ClusterShape) -> ClusterModel:
+def model_of(request: SynthRequest, shape: ClusterShape) -> healthy.ClusterModel:
     """The layout of a cluster."""
-    return cluster_model(shape, request.seed, request.end_ms)
+    return healthy.cluster_model(shape, request.seed, request.end_ms)
 
 
-def tables_of(request: SynthRequest, model: ClusterModel, days_ago: int) -> Tables:
+def tables_of(request: SynthRequest, model: healthy.ClusterModel, days_ago: int) -> healthy.Tables:
     """The tables of one date: all on the last one, of `segments` the first part; identities alone on others."""
     if days_ago:
-        return identity_tables(model)
-    tables = {**state_tables(model), **load_tables(model, request.size.hours), "batches": batch_rows(model)}
+        return healthy.identity_tables(model)
+    tables = {**healthy.state_tables(model), **load_tables(model, request.size.hours), "batches": batch_rows(model)}
     first = next(segment_parts(model, request.segment_share), None)
     return tables if first is None else {**tables, "segments": first}
 
 
-def more_segments(request: SynthRequest, model: ClusterModel) -> Iterator[Columns]:
+def more_segments(request: SynthRequest, model: healthy.ClusterModel) -> Iterator[healthy.Columns]:
     """The other parts of `segments` on the last date."""
     return islice(segment_parts(model, request.segment_share), 1, None)

@@ -4,17 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kafkakit.fleet.decide.synth_cluster import (
-    ACTIVE_SHARE,
-    LOG_DIRS,
-    RECORD_BYTES,
-    SEGMENT_BYTES,
-    SEGMENTS,
-    ClusterModel,
-    Columns,
-    coded,
-    constant,
-)
+from kafkakit.fleet.decide import synth_cluster as healthy
 from kafkakit.fleet.decide.synth_shape import REPLICAS
 
 ROWS_OF_PART = 480_000
@@ -29,39 +19,45 @@ _ZEROS = (
 )  # fmt: skip
 
 
-def segment_parts(model: ClusterModel, share: float) -> Iterator[Columns]:
+def segment_parts(model: healthy.ClusterModel, share: float) -> Iterator[healthy.Columns]:
     """The rows of `segments`, in parts of up to 480,000: those of the first topics, `share` of the partitions."""
     stop = int(model.first[np.searchsorted(model.first, min(1.0, share) * len(model.topic))])
-    step = ROWS_OF_PART // (REPLICAS * SEGMENTS)
+    step = ROWS_OF_PART // (REPLICAS * healthy.SEGMENTS)
     for begin in range(0, stop, step):
         yield segment_rows(model, begin, min(stop, begin + step))
 
 
-def segment_rows(model: ClusterModel, begin: int, end: int) -> Columns:
+def segment_rows(model: healthy.ClusterModel, begin: int, end: int) -> healthy.Columns:
     """The rows of partitions `begin` to `end`: for each its replicas, for each of these its segments, oldest first."""
-    each = SEGMENTS * REPLICAS
+    each = healthy.SEGMENTS * REPLICAS
     p = np.repeat(np.arange(begin, end), each)
     rows = len(p)
-    replica = np.tile(np.repeat(np.arange(REPLICAS), SEGMENTS), end - begin)
-    age = np.tile(np.arange(SEGMENTS - 1, -1, -1), (end - begin) * REPLICAS)
+    replica = np.tile(np.repeat(np.arange(REPLICAS), healthy.SEGMENTS), end - begin)
+    age = np.tile(np.arange(healthy.SEGMENTS - 1, -1, -1), (end - begin) * REPLICAS)
     is_active = age == 0
-    size = np.where(is_active, round(SEGMENT_BYTES * ACTIVE_SHARE), SEGMENT_BYTES)
-    span_ms = SEGMENT_BYTES * 1000 / model.rate[p]
-    last_ms = (model.end_ms - 1000 - np.where(is_active, 0, (age - 1 + ACTIVE_SHARE) * span_ms)).astype(np.int64)
-    first_ms = (last_ms - span_ms * np.where(is_active, ACTIVE_SHARE, 1)).astype(np.int64) + 1
-    records = size // RECORD_BYTES
-    base = model.end[p] - (SEGMENT_BYTES // RECORD_BYTES) * age - round(SEGMENT_BYTES * ACTIVE_SHARE) // RECORD_BYTES
+    size = np.where(is_active, round(healthy.SEGMENT_BYTES * healthy.ACTIVE_SHARE), healthy.SEGMENT_BYTES)
+    span_ms = healthy.SEGMENT_BYTES * 1000 / model.rate[p]
+    last_ms = (model.end_ms - 1000 - np.where(is_active, 0, (age - 1 + healthy.ACTIVE_SHARE) * span_ms)).astype(
+        np.int64
+    )
+    first_ms = (last_ms - span_ms * np.where(is_active, healthy.ACTIVE_SHARE, 1)).astype(np.int64) + 1
+    records = size // healthy.RECORD_BYTES
+    base = (
+        model.end[p]
+        - (healthy.SEGMENT_BYTES // healthy.RECORD_BYTES) * age
+        - round(healthy.SEGMENT_BYTES * healthy.ACTIVE_SHARE) // healthy.RECORD_BYTES
+    )
     batches = size // BATCH_BYTES
     folders = [f"{d}/{model.names[t]}-{n}" for t, n in zip(model.topic[begin:end], model.number[begin:end], strict=True)
-               for d in LOG_DIRS]  # fmt: skip
+               for d in healthy.LOG_DIRS]  # fmt: skip
     return {
         "broker": model.replicas[p, replica],
-        "log_dir": coded(LOG_DIRS, model.dirs[p, replica]),
-        "topic": coded(model.names, model.topic[p]),
+        "log_dir": healthy.coded(healthy.LOG_DIRS, model.dirs[p, replica]),
+        "topic": healthy.coded(model.names, model.topic[p]),
         "partition": model.number[p],
         "base_offset": base,
-        "path": coded(folders, (p - begin) * len(LOG_DIRS) + model.dirs[p, replica]),
-        "role": constant("log", rows),
+        "path": healthy.coded(folders, (p - begin) * len(healthy.LOG_DIRS) + model.dirs[p, replica]),
+        "role": healthy.constant("log", rows),
         "size_bytes": size,
         "mtime_ms": last_ms + 500,
         "is_active": is_active,
@@ -78,31 +74,31 @@ def segment_rows(model: ClusterModel, begin: int, end: int) -> Columns:
         "last_epoch": np.full(rows, EPOCH, np.int32),
         "index_entries": batches.copy(),
         "time_index_entries": batches.copy(),
-        "open_txn_since_ms": constant(None, rows),
+        "open_txn_since_ms": healthy.constant(None, rows),
         "producers": np.ones(rows, np.int64),
         "smallest_ratio_bound": np.full(rows, 0.014),
-        "fault": constant(None, rows),
+        "fault": healthy.constant(None, rows),
         "seen_at_ms": np.full(rows, model.end_ms),
-        "log_start": model.end[p] - model.size[p] // RECORD_BYTES,
+        "log_start": model.end[p] - model.size[p] // healthy.RECORD_BYTES,
         "recovery_point": model.end[p] - 1,
         **{name: np.zeros(rows, np.int64) for name in _ZEROS},
     }
 
 
-def batch_rows(model: ClusterModel) -> Columns:
+def batch_rows(model: healthy.ClusterModel) -> healthy.Columns:
     """A sample of batches: one of the first partition of each topic, three times as large decompressed."""
     p = model.first[:-1]
     topics = len(p)
     return {
-        "topic": coded(model.names, np.arange(topics)),
+        "topic": healthy.coded(model.names, np.arange(topics)),
         "partition": np.zeros(topics, np.int32),
-        "base_offset": model.end[p] - RECORD_BYTES,
-        "codec": constant(CODEC, topics),
-        "records": np.full(topics, BATCH_BYTES // RECORD_BYTES),
+        "base_offset": model.end[p] - healthy.RECORD_BYTES,
+        "codec": healthy.constant(CODEC, topics),
+        "records": np.full(topics, BATCH_BYTES // healthy.RECORD_BYTES),
         "compressed_bytes": np.full(topics, BATCH_BYTES),
-        "content_size": constant(None, topics),
+        "content_size": healthy.constant(None, topics),
         "decompressed_bytes": np.full(topics, 3 * BATCH_BYTES),
         "is_bound": np.zeros(topics, np.bool_),
         "producer_id": np.full(topics, -1),
-        "path": coded([f"{LOG_DIRS[0]}/{name}-0" for name in model.names], np.arange(topics)),
+        "path": healthy.coded([f"{healthy.LOG_DIRS[0]}/{name}-0" for name in model.names], np.arange(topics)),
     }

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from kafkakit.core.cluster_facts import ConfigLayer, LayeredValue
 from kafkakit.core.model import Broker, ClusterSnapshot
-from kafkakit.lint.decide.kinds.secrets import without_secret
+from kafkakit.lint.decide.kinds.values import without_secret
 from kafkakit.lint.decide.pieces import BrokerPiece, ClusterPiece, Pieces, TopicPiece
 from kafkakit.lint.decide.seen_cluster import seen_broker, seen_partitions, seen_replication
 from kafkakit.ports.admin import ClusterAdmin

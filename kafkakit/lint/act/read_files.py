@@ -6,13 +6,7 @@ from pathlib import Path
 from kafkakit.core.errors import InputError
 from kafkakit.lint.act.find_files import STDIN, FoundFile, find_files
 from kafkakit.lint.decide.documents.formats import LIMIT_BYTES, SNAPSHOT_LIMIT_BYTES, suffix_of
-from kafkakit.lint.decide.kinds.registry import (
-    FileReading,
-    kind_named,
-    looks_known,
-    read_text,
-    unreadable,
-)
+from kafkakit.lint.decide.kinds.registry import FileReading, kind_named, looks_known, read_text, unreadable
 
 ReadInput = Callable[[Path, int], bytes]
 

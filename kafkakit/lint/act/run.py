@@ -9,12 +9,31 @@ from kafkakit.core.errors import UsageError
 from kafkakit.core.quantities import counted
 from kafkakit.lint.act.rules import read_config
 from kafkakit.lint.decide.baseline import LIMIT_BYTES, Baseline, decode_baseline, encode_baseline, prune_baseline
-from kafkakit.lint.decide.decision import lint
+from kafkakit.lint.decide.decision import RunOptions, fail_on_of, lint, lint_request
 from kafkakit.lint.decide.fixing import FixedRun, LintDone, fix_all
 from kafkakit.lint.decide.kinds.registry import FileReading
 from kafkakit.lint.decide.lint_config import LintConfig
 from kafkakit.lint.decide.pieces import Pieces
-from kafkakit.lint.decide.run_options import RunOptions, fail_on_of, lint_request
+from kafkakit.rules.rule import LintRule
+
+Write = Callable[[Path, bytes], None]
+
+
+def write_outputs(texts: Sequence[tuple[Path, str]], write_file: Write) -> None:
+    """Write each text to its file, as a whole."""
+    for path, text in texts:
+        write_file(path, text.encode("utf-8", "backslashreplace"))
+
+
+def write_site(rules: Sequence[LintRule], folder: Path, write_file: Write) -> int:
+    """Write the pages of rules to a folder, which is made where it is missing; returns how many files."""
+    from kafkakit.lint.show.rule_pages import site_files
+
+    folder.mkdir(parents=True, exist_ok=True)
+    files = site_files(rules)
+    write_outputs([(folder / name, text) for name, text in files.items()], write_file)
+    return len(files)
+
 
 BOM = "\ufeff".encode()
 

@@ -7,15 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from kafkakit.cli.command_classes import cli_context
-from kafkakit.lint.commands.options import (
-    Acceptance,
-    Fixing,
-    LintInputs,
-    LintOutput,
-    RuleChoice,
-    RuleDocs,
-    run_options,
-)
+from kafkakit.lint.commands.options import Acceptance, Fixing, LintInputs, LintOutput, RuleChoice, RuleDocs, run_options
 
 if TYPE_CHECKING:
     from kafkakit.lint.decide.pieces import Pieces
@@ -36,8 +28,7 @@ def linted_report(
 
     from kafkakit import __version__
     from kafkakit.lint.act.read_files import read_files
-    from kafkakit.lint.act.run import LintPorts, LintTask, run_lint
-    from kafkakit.lint.act.write_outputs import write_outputs
+    from kafkakit.lint.act.run import LintPorts, LintTask, run_lint, write_outputs
     from kafkakit.lint.show.formats import lint_report
     from kafkakit.wiring import read_input, system_clock, write_file
 
@@ -86,8 +77,8 @@ def live_pieces(ctx: typer.Context, inputs: LintInputs) -> tuple[Pieces, ...]:
 def rule_docs_report(ctx: typer.Context, docs: RuleDocs, inputs: LintInputs) -> Report:
     """The documentation of rules: one page, the list, or the site in a folder."""
     from kafkakit.lint.act.rules import read_config
-    from kafkakit.lint.act.write_outputs import write_site
-    from kafkakit.lint.show.rule_docs import explain_report, rules_report, site_report
+    from kafkakit.lint.act.run import write_site
+    from kafkakit.lint.show.rule_pages import explain_report, rules_report, site_report
     from kafkakit.wiring import read_input, write_file
 
     del ctx

@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from kafkakit.cli.context import CliContext
+from kafkakit.cli.option_groups import option
 from kafkakit.cli.output import OutputFormat, format_result
 from kafkakit.core.errors import UsageError
 from kafkakit.core.findings import FailOn
-from kafkakit.lint.decide.run_options import RunOptions
+from kafkakit.lint.decide.decision import RunOptions
 from kafkakit.lint.decide.selection import RuleSet
 
 if TYPE_CHECKING:
@@ -40,45 +39,34 @@ class LintFormat(StrEnum):
 class LintInputs:
     """What is linted, and what the files do not tell."""
 
-    kind: Annotated[
-        str | None, typer.Option("--kind", metavar="KIND", help="Read every file as this kind instead of detecting it.")
-    ] = None
-    stdin_filename: Annotated[
-        str, typer.Option("--stdin-filename", metavar="PATH", help="The name that findings give to what stdin holds.")
-    ] = "stdin"
-    live: Annotated[bool, typer.Option("--live", help="Lint the cluster of the profile, too; reads only.")] = False
-    cluster_name: Annotated[
-        str | None,
-        typer.Option(
-            "--cluster-name",
-            metavar="NAME",
-            help="With --live: which cluster of the files it is, where they name several.",
-        ),
-    ] = None
-    against: Annotated[
-        Path | None,
-        typer.Option("--against", metavar="DIR", help="With --live: compare the cluster with these files, both ways."),
-    ] = None
-    kafka_version: Annotated[
-        str | None,
-        typer.Option(
-            "--kafka-version", metavar="VERSION", help="Kafka's version where files do not tell; else the newest."
-        ),
-    ] = None
-    target_version: Annotated[
-        str | None,
-        typer.Option(
-            "--target-version", metavar="VERSION", help="Report what an upgrade to this version breaks or changes."
-        ),
-    ] = None
-    env: Annotated[
-        str | None,
-        typer.Option("--env", metavar="NAME", help="Environment where files do not tell: prod, staging, dev."),
-    ] = None
-    lint_config: Annotated[
-        Path | None,
-        typer.Option("--lint-config", metavar="FILE", help="Read this file instead of looking for kafkakit-lint.yaml."),
-    ] = None
+    kind: str | None = option(
+        None, "--kind", metavar="KIND", help="Read every file as this kind instead of detecting it."
+    )
+    stdin_filename: str = option(
+        "stdin", "--stdin-filename", metavar="PATH", help="The name that findings give to what stdin holds."
+    )
+    live: bool = option(False, "--live", help="Lint the cluster of the profile, too; reads only.")
+    cluster_name: str | None = option(
+        None,
+        "--cluster-name",
+        metavar="NAME",
+        help="With --live: which cluster of the files it is, where they name several.",
+    )
+    against: Path | None = option(
+        None, "--against", metavar="DIR", help="With --live: compare the cluster with these files, both ways."
+    )
+    kafka_version: str | None = option(
+        None, "--kafka-version", metavar="VERSION", help="Kafka's version where files do not tell; else the newest."
+    )
+    target_version: str | None = option(
+        None, "--target-version", metavar="VERSION", help="Report what an upgrade to this version breaks or changes."
+    )
+    env: str | None = option(
+        None, "--env", metavar="NAME", help="Environment where files do not tell: prod, staging, dev."
+    )
+    lint_config: Path | None = option(
+        None, "--lint-config", metavar="FILE", help="Read this file instead of looking for kafkakit-lint.yaml."
+    )
 
     def config_path(self) -> Path | None:
         """The lint configuration: the file that is given, or the next `kafkakit-lint.yaml` above the working folder."""
@@ -101,85 +89,67 @@ class LintInputs:
 class RuleChoice:
     """Which rules run."""
 
-    rules: Annotated[
-        RuleSet | None, typer.Option("--rules", help="Set of rules; core when neither this nor the configuration says.")
-    ] = None
-    select: Annotated[
-        list[str] | None,
-        typer.Option("--select", metavar="RULE,...", help="Only these: codes, prefixes (KKR), names, ALL. Repeatable."),
-    ] = None
-    extend_select: Annotated[
-        list[str] | None, typer.Option("--extend-select", metavar="RULE,...", help="These, too. Repeatable.")
-    ] = None
-    ignore: Annotated[
-        list[str] | None, typer.Option("--ignore", metavar="RULE,...", help="None of these. Repeatable.")
-    ] = None
+    rules: RuleSet | None = option(
+        None, "--rules", help="Set of rules; core when neither this nor the configuration says."
+    )
+    select: list[str] | None = option(
+        None, "--select", metavar="RULE,...", help="Only these: codes, prefixes (KKR), names, ALL. Repeatable."
+    )
+    extend_select: list[str] | None = option(
+        None, "--extend-select", metavar="RULE,...", help="These, too. Repeatable."
+    )
+    ignore: list[str] | None = option(None, "--ignore", metavar="RULE,...", help="None of these. Repeatable.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acceptance:
     """Which findings are accepted, and which fail the command."""
 
-    fail_on: Annotated[
-        FailOn | None,
-        typer.Option("--fail-on", help="Exit 1 with findings of this severity or worse; warning by default."),
-    ] = None
-    baseline: Annotated[
-        Path | None, typer.Option("--baseline", metavar="FILE", help="Accept the findings of this file.")
-    ] = None
-    write_baseline: Annotated[
-        Path | None, typer.Option("--write-baseline", metavar="FILE", help="Accept today's findings: write them there.")
-    ] = None
-    prune_baseline: Annotated[
-        bool, typer.Option("--prune-baseline", help="Take out of the baseline what is not found any more.")
-    ] = False
+    fail_on: FailOn | None = option(
+        None, "--fail-on", help="Exit 1 with findings of this severity or worse; warning by default."
+    )
+    baseline: Path | None = option(None, "--baseline", metavar="FILE", help="Accept the findings of this file.")
+    write_baseline: Path | None = option(
+        None, "--write-baseline", metavar="FILE", help="Accept today's findings: write them there."
+    )
+    prune_baseline: bool = option(
+        False, "--prune-baseline", help="Take out of the baseline what is not found any more."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fixing:
     """Whether files are changed."""
 
-    fix: Annotated[
-        bool, typer.Option("--fix", help="Change files where the effective configuration stays the same.")
-    ] = False
-    unsafe_fixes: Annotated[
-        bool,
-        typer.Option("--unsafe-fixes", help="With --fix or --diff: also what changes the effective configuration."),
-    ] = False
-    diff: Annotated[
-        bool, typer.Option("--diff", help="Print what --fix would change as a unified diff, and change nothing.")
-    ] = False
+    fix: bool = option(False, "--fix", help="Change files where the effective configuration stays the same.")
+    unsafe_fixes: bool = option(
+        False, "--unsafe-fixes", help="With --fix or --diff: also what changes the effective configuration."
+    )
+    diff: bool = option(False, "--diff", help="Print what --fix would change as a unified diff, and change nothing.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LintOutput:
     """How the result is written."""
 
-    output: Annotated[
-        LintFormat | None,
-        typer.Option(
-            "-o",
-            "--output",
-            "--format",
-            envvar="KAFKAKIT_OUTPUT",
-            help="Format of the result; text, or github in GitHub Actions.",
-        ),
-    ] = None
-    also: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--also", metavar="FORMAT=FILE", help="Write the result in this format to a file, too. Repeatable."
-        ),
-    ] = None
-    statistics: Annotated[bool, typer.Option("--statistics", help="Print numbers of findings by rule.")] = False
-    upgrade_report: Annotated[
-        Path | None,
-        typer.Option(
-            "--upgrade-report",
-            metavar="FILE",
-            help="With --target-version: write one page on the upgrade (.md, .html).",
-        ),
-    ] = None
+    output: LintFormat | None = option(
+        None,
+        "-o",
+        "--output",
+        "--format",
+        envvar="KAFKAKIT_OUTPUT",
+        help="Format of the result; text, or github in GitHub Actions.",
+    )
+    also: list[str] | None = option(
+        None, "--also", metavar="FORMAT=FILE", help="Write the result in this format to a file, too. Repeatable."
+    )
+    statistics: bool = option(False, "--statistics", help="Print numbers of findings by rule.")
+    upgrade_report: Path | None = option(
+        None,
+        "--upgrade-report",
+        metavar="FILE",
+        help="With --target-version: write one page on the upgrade (.md, .html).",
+    )
 
     def take_over(self, cli: CliContext) -> None:
         """Let the kit write its own formats; the others are text to it."""
@@ -232,14 +202,13 @@ class LintOutput:
 class RuleDocs:
     """Instead of linting: the documentation of rules."""
 
-    explain: Annotated[
-        str | None, typer.Option("--explain", metavar="RULE", help="Print a rule's page: what, why, examples, fix.")
-    ] = None
-    list_rules: Annotated[bool, typer.Option("--list-rules", help="Print all rules.")] = False
-    docs: Annotated[
-        Path | None,
-        typer.Option("--docs", metavar="DIR", help="Write one HTML page a rule and an index to this folder."),
-    ] = None
+    explain: str | None = option(
+        None, "--explain", metavar="RULE", help="Print a rule's page: what, why, examples, fix."
+    )
+    list_rules: bool = option(False, "--list-rules", help="Print all rules.")
+    docs: Path | None = option(
+        None, "--docs", metavar="DIR", help="Write one HTML page a rule and an index to this folder."
+    )
 
     @property
     def is_given(self) -> bool:

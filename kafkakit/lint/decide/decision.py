@@ -1,4 +1,4 @@
-"""A run of lint as a pure function: documents and live pieces in, findings out."""
+"""A run of lint as a pure function: documents, live pieces and options in, findings out."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,20 +7,15 @@ from datetime import date
 from fnmatch import translate
 from functools import cache
 
-from kafkakit.core.findings import Severity
+from kafkakit.core.findings import FailOn, Severity
 from kafkakit.lint.decide.assemble import AssemblyOptions, assemble
 from kafkakit.lint.decide.baseline import Baseline, apply_baseline, stale_problems
 from kafkakit.lint.decide.kinds.registry import FileReading
+from kafkakit.lint.decide.lint_config import LintConfig
 from kafkakit.lint.decide.pieces import FileProblem, Pieces
-from kafkakit.lint.decide.problems import check_problems
-from kafkakit.lint.decide.result import LintResult
-from kafkakit.lint.decide.selection import fits
-from kafkakit.lint.decide.suppressions import (
-    Suppression,
-    apply_suppressions,
-    parse_suppression,
-    resource_suppressions,
-)
+from kafkakit.lint.decide.result import LintResult, check_problems
+from kafkakit.lint.decide.selection import RuleSet, Selection, fits, selected_rules
+from kafkakit.lint.decide.suppressions import Suppression, apply_suppressions, parse_suppression, resource_suppressions
 from kafkakit.rules.engine import Checked, check_estate, in_file_order, merged_brokers
 from kafkakit.rules.rule import Limits, LintRule, Subject
 from kafkakit.rules.subjects import Estate, node_name
@@ -136,3 +131,55 @@ def _resources(estate: Estate) -> dict[str, int]:
         Subject.AGENT.value: len(estate.agents),
         Subject.CONNECTOR.value: len(estate.connectors),
     }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """The choices of the command line; None and empty where it says nothing."""
+
+    today: date
+    rule_set: RuleSet | None = None
+    select: tuple[str, ...] = ()
+    extend: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    fail_on: FailOn | None = None
+    kafka_version: str | None = None
+    target_version: str | None = None
+    env: str | None = None
+
+
+def lint_request(given: RunOptions, config: LintConfig, baseline: Baseline | None, baseline_path: str) -> LintRequest:
+    """The request: the command line's choices before those of the configuration.
+
+    Raises `UsageError` for a selector of the command line that fits no rule.
+    """
+    settings = config.settings
+    rule_set = given.rule_set or settings.rules or RuleSet.CORE
+    selection = Selection(
+        rule_set=rule_set,
+        select=given.select,
+        extend=(*given.extend, *settings.select),
+        ignore=(*given.ignore, *settings.ignore),
+    )
+    return LintRequest(
+        rules=selected_rules(config.rules, selection),
+        known=config.rules,
+        assemble=AssemblyOptions(
+            kafka_version=given.kafka_version or settings.kafka_version,
+            target_version=given.target_version or settings.target_version,
+            env=given.env or settings.env,
+        ),
+        today=given.today,
+        limits=config.limits(rule_set),
+        severities=config.severities(),
+        per_file_ignores=tuple(settings.per_file_ignores.items()),
+        baseline=baseline,
+        baseline_path=baseline_path,
+        problems=config.problems,
+        docs_url=settings.docs_url,
+    )
+
+
+def fail_on_of(given: RunOptions, config: LintConfig) -> FailOn:
+    """From which severity on the run fails: warnings unless someone chose otherwise."""
+    return given.fail_on or config.settings.fail_on or FailOn.WARNING

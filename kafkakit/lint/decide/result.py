@@ -1,11 +1,38 @@
-"""What a run of lint found, after suppressions and the baseline."""
+"""What a run of lint found, after suppressions and the baseline, and problems of files as findings."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from kafkakit.core.findings import Finding
+from kafkakit.core.findings import Finding, fingerprint_of
+from kafkakit.core.printable import printable
+from kafkakit.lint.decide.pieces import FileProblem
+from kafkakit.rules.effective import Anchor
 from kafkakit.rules.engine import Checked
 from kafkakit.rules.rule import Fix, LintRule
+
+
+def check_problems(problems: Iterable[FileProblem], rules: Mapping[str, LintRule]) -> Iterator[Checked]:
+    """Each problem as a finding of its rule, where that rule is among `rules` (by code)."""
+    for problem in problems:
+        rule = rules.get(problem.rule)
+        if rule is None:
+            continue
+        where = printable(f"file {problem.place.path}")
+        yield Checked(
+            Finding(
+                rule=rule.code,
+                name=rule.name,
+                severity=rule.severity,
+                message=printable(problem.message),
+                where=where,
+                hint="",
+                fingerprint=fingerprint_of(rule.code, where, problem.key or "", ""),
+                place=problem.place,
+            ),
+            rule,
+            problem.edits,
+            anchor=Anchor(problem.key, problem.place) if problem.key is not None else None,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,19 +13,8 @@ from kafkakit.rules.engine import Checked
 from kafkakit.rules.rule import Fix
 
 COLUMNS = (
-    "severity",
-    "rule",
-    "name",
-    "path",
-    "line",
-    "column",
-    "where",
-    "key",
-    "message",
-    "fix",
-    "owner",
-    "fingerprint",
-)
+    "severity", "rule", "name", "path", "line", "column", "where", "key", "message", "fix", "owner", "fingerprint",
+)  # fmt: skip
 SHOWN_OF_A_RULE = 50
 
 

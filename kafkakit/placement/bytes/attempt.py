@@ -2,21 +2,114 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kafkakit.placement.bytes.balance import construct
 from kafkakit.placement.bytes.even_counts import counts_of, even_counts, positions, surplus_of
 from kafkakit.placement.bytes.lp_relaxation import DemandGroups
 from kafkakit.placement.bytes.pools import Pools
-from kafkakit.placement.bytes.rack_repair import broken_parts, repair_racks
+from kafkakit.placement.bytes.quotas import Quotas
+from kafkakit.placement.bytes.receiving import Receivers, fill
 from kafkakit.placement.bytes.repair import repair, save
 from kafkakit.placement.bytes.search_state import SearchState
 from kafkakit.placement.bytes.slots import CountLimits, SlotTable
+from kafkakit.placement.bytes.subset_choice import choose
 from kafkakit.placement.bytes.window import Window, fixed_window
 
 if TYPE_CHECKING:
     from kafkakit.placement.arrays import Ints
+
+
+def construct(table: SlotTable, demand: DemandGroups, window: Window, surplus: Sequence[int] = ()) -> SearchState:
+    """A first plan: brokers shed what the LP relaxation takes from them, receivers fill up evenly.
+
+    `surplus` says how many slots each broker should give for the counts' sake; without it the fewest leave.
+    """
+    state = SearchState(table, window.floor.tolist(), window.ceiling.tolist())
+    leaving = _leaving(table, demand, window, surplus)
+    fill(state, leaving, Quotas(table, demand, window.bound))
+    return state
+
+
+def _leaving(table: SlotTable, demand: DemandGroups, window: Window, surplus: Sequence[int]) -> list[int]:
+    """The slots that leave each giver, chosen to match what the LP relaxation takes from it."""
+    import numpy as np
+
+    bound = window.bound
+    rows = np.nonzero(bound.leaving > 0)[0]
+    rows = rows[np.argsort(demand.held_broker[rows], kind="stable")]
+    givers = np.zeros(len(table.brokers), dtype=bool)
+    givers[demand.held_broker[rows]] = True
+    slots = np.nonzero(table.movable & givers[table.home])[0]
+    size, home = table.size[table.part[slots]], table.home[slots]
+    group = demand.group_of[table.part[slots]]
+    order = np.lexsort((slots, -size, group, home))
+    slots, size, home, group = slots[order], size[order], home[order], group[order]
+    key = home * (demand.groups + 1) + group
+    chosen: list[int] = []
+    held_group = demand.room_group[demand.held_cell]
+    start = 0
+    while start < len(rows):
+        broker = int(demand.held_broker[rows[start]])
+        end = start
+        while end < len(rows) and demand.held_broker[rows[end]] == broker:
+            end += 1
+        mine = rows[start:end]
+        wanted = np.sort(broker * (demand.groups + 1) + held_group[mine])
+        begin = int(np.searchsorted(key, wanted[0], "left"))
+        stop = int(np.searchsorted(key, wanted[-1], "right"))
+        amount = {int(held_group[r]): int(bound.leaving[r]) for r in mine}
+        quotas = []
+        need = sum(amount.values())
+        for g in sorted(amount):
+            k = broker * (demand.groups + 1) + g
+            lo, hi = int(np.searchsorted(key, k, "left")), int(np.searchsorted(key, k, "right"))
+            count = max(0, surplus[broker]) * amount[g] // need if surplus else 0
+            quotas.append((lo - begin, hi - begin, amount[g], count))
+        sizes = size[begin:stop].tolist()
+        chosen += [int(slots[begin + i]) for i in choose(sizes, quotas, need)]
+        start = end
+    return chosen
+
+
+def broken_parts(table: SlotTable, at: Ints) -> Ints:
+    """The partitions whose sets break the rack rule with slots on the brokers `at`, sorted. O(replicas)."""
+    return table.groups.broken(table.part, table.pool[at], len(table.size))
+
+
+def repair_racks(pools: Pools, at: Ints) -> int:
+    """Move repeats of a rack elsewhere until few enough sets break the rule, small partitions first.
+
+    Returns how many too many are left. Room is kept, floors are for the repair that follows.
+    """
+    state, table = pools.state, pools.state.table
+    assert table.most_broken is not None
+    broken = broken_parts(table, at).tolist()
+    left = len(broken) - table.most_broken
+    receivers = Receivers(state)
+    for part in sorted(broken, key=lambda p: (int(table.size[p]), p)):
+        if left <= 0:
+            break
+        left -= _repaired(pools, receivers, int(table.first[part]), int(table.first[part + 1]))
+    return max(0, left)
+
+
+def _repaired(pools: Pools, receivers: Receivers, first: int, last: int) -> bool:
+    """Move later replicas out of repeated racks until the set obeys the rule."""
+    state, table = pools.state, pools.state.table
+    for slot in range(first, last):
+        racks = [int(table.pool[state.broker(s)]) for s in range(first, last)]
+        if not table.groups.violates(racks):
+            return True
+        here = racks[slot - first]
+        if here < table.racks and racks.count(here) > 1 and table.movable[slot] and slot not in state.moved:
+            dest = receivers.emptiest(slot, table.groups.emptiest(racks))
+            if dest is not None:
+                pools.take(((slot, dest),))
+    racks = [int(table.pool[state.broker(s)]) for s in range(first, last)]
+    return not table.groups.violates(racks)
+
 
 _SLACK = 100  # the part of a window's width kept free on either side for evening counts
 

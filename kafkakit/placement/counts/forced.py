@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 
 from kafkakit.core.certificate import Proof
 from kafkakit.placement.counts.blocks import Block, block_proof
-from kafkakit.placement.counts.even_counts import even_blocks
+from kafkakit.placement.counts.even_counts import deal_pool, even_blocks
 from kafkakit.placement.counts.forced_bound import bound_by_sets, forced_bound
 from kafkakit.placement.counts.forced_inputs import ForcedInputs, copy_costs, inputs_of
-from kafkakit.placement.counts.pool import deal_pool
 from kafkakit.placement.leaders import even_leaders
 from kafkakit.placement.network import FlowNetwork
 from kafkakit.placement.problem import Minimize, Placement, PlacementProblem

@@ -9,7 +9,8 @@ import typer
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.plan_file import RunChoice
-from kafkakit.cli.run_options import ExecutionOptions
+from kafkakit.cli.run_options import ExecutionOptions, run_request
+from kafkakit.cli.session import finish, open_access, open_session
 from kafkakit.reassign.commands.cleanup import cleanup
 from kafkakit.reassign.commands.control import abort, close, continue_run, pause
 from kafkakit.reassign.commands.listing import list_moves
@@ -54,7 +55,6 @@ def apply(
     kafkakit --profile prod reassign apply map.json --throttle 20MB
     """
     from kafkakit.cli.plan_file import name_plan
-    from kafkakit.cli.session import open_session
     from kafkakit.core.documents import PLAN_LIMIT_BYTES, is_partition_map
     from kafkakit.core.errors import UsageError
     from kafkakit.core.plan_rules import sound_plan
@@ -131,8 +131,6 @@ def verify(ctx: typer.Context, chosen: RunChoice) -> None:
     kafkakit --profile prod reassign verify p.json
     kafkakit --profile prod reassign verify p.json -o tsv
     """
-    from kafkakit.cli.run_options import run_request
-    from kafkakit.cli.session import finish, open_access, open_session
     from kafkakit.execution.act.run_journal import plan_journal
     from kafkakit.reassign.act.verify import verify as run_verify
     from kafkakit.reassign.show.run import outcome_report
@@ -156,7 +154,6 @@ app.command("simulate", cls=CliCommand, short_help="Simulate a plan without chan
 
 
 def _run(ctx: typer.Context, verb: str, chosen: RunChoice, options: ExecutionOptions) -> None:
-    from kafkakit.cli.session import open_session
 
     cli = cli_context(ctx)
     with open_session(cli, read_only=True) as session:
@@ -167,8 +164,6 @@ def _run(ctx: typer.Context, verb: str, chosen: RunChoice, options: ExecutionOpt
 def _run_named(
     ctx: typer.Context, verb: str, named: NamedPlan, options: ExecutionOptions, kept: MapPlan | None = None
 ) -> None:
-    from kafkakit.cli.run_options import run_request
-    from kafkakit.cli.session import finish, open_access
     from kafkakit.reassign.act.run import prepare_run
     from kafkakit.reassign.show.run import outcome_report
 

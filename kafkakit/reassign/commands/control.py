@@ -7,7 +7,9 @@ import typer
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.plan_file import RunChoice
-from kafkakit.cli.run_options import Consent, WithoutLease
+from kafkakit.cli.run_options import Consent, ExecutionOptions, RunOptions, WithoutLease, run_request
+from kafkakit.cli.session import finish, open_access, open_session
+from kafkakit.core.durations import parse_duration
 from kafkakit.reassign.commands.options import RunWait
 
 
@@ -67,9 +69,6 @@ def abort(
     """
     from functools import partial
 
-    from kafkakit.cli.run_options import ExecutionOptions, RunOptions, run_request
-    from kafkakit.cli.session import finish, open_access, open_session
-    from kafkakit.core.durations import parse_duration
     from kafkakit.reassign.act.abort import abort_plan
     from kafkakit.reassign.act.control import RunRequester
     from kafkakit.reassign.show.run import outcome_report
@@ -122,7 +121,6 @@ def close(ctx: typer.Context, chosen: RunChoice, without_lease: WithoutLease = F
     kafkakit --profile prod reassign close
     kafkakit --profile prod reassign close --run 1a2b3c4d
     """
-    from kafkakit.cli.session import finish, open_access, open_session
     from kafkakit.reassign.act.control import close_run
     from kafkakit.reassign.show.control import control_report
 
@@ -138,9 +136,6 @@ def close(ctx: typer.Context, chosen: RunChoice, without_lease: WithoutLease = F
 def _set_paused(ctx: typer.Context, chosen: RunChoice, wait: str, *, paused: bool, without_lease: bool) -> None:
     from functools import partial
 
-    from kafkakit.cli.run_options import ExecutionOptions, run_request
-    from kafkakit.cli.session import finish, open_access, open_session
-    from kafkakit.core.durations import parse_duration
     from kafkakit.reassign.act.control import RunRequester, set_paused
     from kafkakit.reassign.show.control import control_report
 

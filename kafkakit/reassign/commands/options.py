@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kafkakit.cli.option_groups import option
 from kafkakit.cli.plan_file import RunChoice
 from kafkakit.cli.run_options import ScheduleOptions
 
@@ -39,30 +40,24 @@ class AppliedPlan(RunChoice):
 class WatchOptions:
     """How long and how often `status` looks."""
 
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh until nothing moves.")] = False
-    window: Annotated[
-        str | None,
-        typer.Option(
-            "--window",
-            metavar="DURATION",
-            help="Take rates over this long, 10s or more: throttled copies arrive in bursts. 12s for one look, 20s "
-            "with --watch. 0 reads once, without rates.",
-            show_default=False,
-        ),
-    ] = None
-    interval: Annotated[
-        str, typer.Option("--interval", metavar="DURATION", help="Time between two refreshes of --watch.")
-    ] = "5s"
-    metrics: Annotated[
-        str | None,
-        typer.Option(
-            "--metrics",
-            metavar="FILE",
-            help="Write Prometheus metrics to this file after each look, as a whole, for node_exporter's textfile "
-            "collector; - prints them in place of the result.",
-            show_default=False,
-        ),
-    ] = None
+    watch: bool = option(False, "--watch", "-w", help="Refresh until nothing moves.")
+    window: str | None = option(
+        None,
+        "--window",
+        metavar="DURATION",
+        help="Take rates over this long, 10s or more: throttled copies arrive in bursts. 12s for one look, 20s "
+        "with --watch. 0 reads once, without rates.",
+        show_default=False,
+    )
+    interval: str = option("5s", "--interval", metavar="DURATION", help="Time between two refreshes of --watch.")
+    metrics: str | None = option(
+        None,
+        "--metrics",
+        metavar="FILE",
+        help="Write Prometheus metrics to this file after each look, as a whole, for node_exporter's textfile "
+        "collector; - prints them in place of the result.",
+        show_default=False,
+    )
 
     @property
     def window_s(self) -> float:
@@ -90,41 +85,30 @@ class WatchOptions:
 class SimulationOptions:
     """What is played on the simulated cluster, as typed."""
 
-    throttle: Annotated[
-        list[str] | None,
-        typer.Option("--throttle", metavar="RATE", help="Throttle on each broker, or `none`; repeat it to compare."),
-    ] = None
-    order: Annotated[
-        list[str] | None,
-        typer.Option("--order", metavar="ORDER", help="`schedule`, `plan` or `all-at-once`; repeat it to compare."),
-    ] = None
-    kill: Annotated[
-        list[str] | None, typer.Option("--kill", metavar="BROKER@TIME", help="Kill a broker this long after the start.")
-    ] = None
-    revive: Annotated[
-        list[str] | None, typer.Option("--revive", metavar="BROKER@TIME", help="Start a dead broker again.")
-    ] = None
-    ingest: Annotated[
-        str,
-        typer.Option(
-            metavar="RATE",
-            help="What producers write to the whole cluster, divided by partition size; retention deletes nothing.",
-        ),
-    ] = ""
-    line_rate: Annotated[str, typer.Option(metavar="RATE", help="Network bandwidth of a broker in each direction.")] = (
-        "200MB"
+    throttle: list[str] | None = option(
+        None, "--throttle", metavar="RATE", help="Throttle on each broker, or `none`; repeat it to compare."
     )
-    efficiency: Annotated[
-        str, typer.Option(metavar="PERCENT", help="Share of a throttle that brokers reach on average.")
-    ] = "80%"
-    quota_window: Annotated[
-        int, typer.Option("--quota-window", min=2, max=1000, help="replication.quota.window.num of the brokers.")
-    ] = 11
+    order: list[str] | None = option(
+        None, "--order", metavar="ORDER", help="`schedule`, `plan` or `all-at-once`; repeat it to compare."
+    )
+    kill: list[str] | None = option(
+        None, "--kill", metavar="BROKER@TIME", help="Kill a broker this long after the start."
+    )
+    revive: list[str] | None = option(None, "--revive", metavar="BROKER@TIME", help="Start a dead broker again.")
+    ingest: str = option(
+        "",
+        metavar="RATE",
+        help="What producers write to the whole cluster, divided by partition size; retention deletes nothing.",
+    )
+    line_rate: str = option("200MB", metavar="RATE", help="Network bandwidth of a broker in each direction.")
+    efficiency: str = option("80%", metavar="PERCENT", help="Share of a throttle that brokers reach on average.")
+    quota_window: int = option(
+        11, "--quota-window", min=2, max=1000, help="replication.quota.window.num of the brokers."
+    )
 
     def request(self, schedule: ScheduleOptions) -> SimulateRequest:
         """The texts as a request; raises `UsageError` for one that cannot be read, or for two that do not fit."""
-        from kafkakit.core.percent import parse_percent
-        from kafkakit.core.quantities import parse_rate
+        from kafkakit.core.quantities import parse_percent, parse_rate
         from kafkakit.reassign.decide.simulate.request import (
             SimulateRequest,
             check_request,

@@ -5,17 +5,8 @@ from kafkakit.execution.decide.status.state import CopyState, CopyView, InsideVi
 from kafkakit.report.blocks import attributes
 
 COPY_COLUMNS = (
-    "topic",
-    "partition",
-    "broker",
-    "state",
-    "copied_bytes",
-    "total_bytes",
-    "bytes_per_s",
-    "eta_s",
-    "run",
-    "reason",
-)
+    "topic", "partition", "broker", "state", "copied_bytes", "total_bytes", "bytes_per_s", "eta_s", "run", "reason",
+)  # fmt: skip
 
 
 def status_data(view: StatusView) -> dict[str, object]:

@@ -21,8 +21,9 @@ from kafkakit.rules.families.drift_between import (
     peer_outlier,
     version_skew,
 )
-from kafkakit.rules.rule import Limits, LintRule, Violation
+from kafkakit.rules.rule import Limits, LintRule
 from kafkakit.rules.subjects import Estate, LintBroker, LintCluster, LintTopic, PartitionFacts, TopicFacts
+from kafkakit.rules.violation import Violation
 
 JOB = "drift"
 LIMITS = Limits()

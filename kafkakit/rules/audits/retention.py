@@ -18,7 +18,7 @@ from kafkakit.rules.effective import BrokerConfig, Declared, InputMissing, Sourc
 from kafkakit.rules.engine import checked
 from kafkakit.rules.families.brokers_handles import fd_budget, mmap_budget
 from kafkakit.rules.families.retention import retention_overshoot, size_retention_granularity
-from kafkakit.rules.handles import MAPS_OF_SEGMENT
+from kafkakit.rules.retention import MAPS_OF_SEGMENT
 from kafkakit.rules.rule import Limits, LintRule
 from kafkakit.rules.subjects import HostFacts, LintBroker, LintCluster, LintTopic, PartitionFacts
 

@@ -4,22 +4,10 @@ from collections.abc import Iterator
 
 from kafkakit.core.quantities import counted
 from kafkakit.rules.effective import InputMissing, to_items
-from kafkakit.rules.rule import (
-    CORE,
-    ERROR,
-    NOTE,
-    STRICT,
-    WARNING,
-    Edit,
-    Fix,
-    Limits,
-    Needs,
-    Violation,
-    Violations,
-    agent_rule,
-)
+from kafkakit.rules.rule import CORE, ERROR, NOTE, STRICT, WARNING, Fix, Limits, Needs, agent_rule
 from kafkakit.rules.secrets import HIDDEN, holds_literal_secret, is_secret_key
 from kafkakit.rules.subjects import LintAgent, LintCluster, known
+from kafkakit.rules.violation import Edit, Violation, Violations
 
 KIND = "kafka_consumer"
 CONNECT = "kafka_connect_str"
@@ -54,7 +42,6 @@ def default_connect_str(agent: LintAgent, limits: Limits) -> Violations:
           - kafka_connect_str: [kafka-1:9092, kafka-2:9092]
             monitor_unlisted_consumer_groups: true
     """
-    del limits
     if agent.kind != KIND:
         return
     declared = agent.settings.get(CONNECT)
@@ -66,9 +53,7 @@ def default_connect_str(agent: LintAgent, limits: Limits) -> Violations:
         where = f"connects to {local[0]}" + ("" if declared is not None else f", the default without {CONNECT}")
         yield Violation(message=f"the agent {where}: right only on a broker's own machine", key=CONNECT)
     elif len(endpoints) == 1:
-        yield Violation(
-            message=f"{endpoints[0]} is the only endpoint: nothing is collected while that broker is away", key=CONNECT
-        )
+        yield Violation(f"{endpoints[0]} is the only endpoint: nothing is collected while that broker is away", CONNECT)
 
 
 @agent_rule("KKA952", ERROR, CORE)
@@ -90,7 +75,6 @@ def no_groups_selected(agent: LintAgent, limits: Limits) -> Violations:
           - kafka_connect_str: [kafka-1:9092, kafka-2:9092]
             monitor_unlisted_consumer_groups: true
     """
-    del limits
     if agent.kind == KIND and not _lists_groups(agent) and not any(_is_true(agent, key) for key in SELECTORS[2:]):
         yield Violation(
             message=f"none of {', '.join(SELECTORS)} is set: nothing is collected",
@@ -124,7 +108,6 @@ def ignored_group_list(agent: LintAgent, limits: Limits) -> Violations:
                 orders:
                   - 0
     """
-    del limits
     if agent.kind != KIND or not _is_true(agent, "monitor_unlisted_consumer_groups"):
         return
     lists = [key for key in SELECTORS[:2] if key in agent.settings]
@@ -132,9 +115,7 @@ def ignored_group_list(agent: LintAgent, limits: Limits) -> Violations:
         lists.insert(0, "consumer_groups")
     for key in lists:
         yield Violation(
-            message=f"{key} is ignored: monitor_unlisted_consumer_groups is true",
-            key=key,
-            edits=(Edit(key, is_safe=True),),
+            f"{key} is ignored: monitor_unlisted_consumer_groups is true", key, edits=(Edit(key, is_safe=True),)
         )
 
 
@@ -166,7 +147,6 @@ def partition_limit(agent: LintAgent, limits: Limits) -> Violations:
               billing: {orders: []}
               search: {orders: []}
     """
-    del limits
     if agent.kind != KIND:
         return
     own = agent.settings.get("max_partition_contexts")
@@ -208,7 +188,6 @@ def dead_group_reference(agent: LintAgent, limits: Limits) -> Violations:
             consumer_groups:
               billing: {orders: []}
     """
-    del limits
     if agent.kind != KIND or not agent.groups:
         return
     cluster = known(agent.cluster, "the agent's cluster")
@@ -305,7 +284,6 @@ def agent_literal_secret(agent: LintAgent, limits: Limits) -> Violations:
             monitor_unlisted_consumer_groups: true
             sasl_plain_password: ENC[kafka_password]
     """
-    del limits
     for key, declared in agent.settings.items():
         if is_secret_key(key) and holds_literal_secret(key, declared.text):
             yield Violation(

@@ -4,22 +4,9 @@ from kafkakit.core.findings import Severity
 from kafkakit.core.quantities import counted, format_bytes, format_rate
 from kafkakit.rules.effective import InputMissing
 from kafkakit.rules.placement_facts import declared_replicas, has_partitions, replicas_by_broker, with_brokers
-from kafkakit.rules.rule import (
-    CORE,
-    ERROR,
-    NOTE,
-    STRICT,
-    WARNING,
-    Edit,
-    Fix,
-    Limits,
-    Needs,
-    Violation,
-    Violations,
-    broker_rule,
-    cluster_rule,
-)
+from kafkakit.rules.rule import CORE, ERROR, NOTE, STRICT, WARNING, Fix, Limits, Needs, broker_rule, cluster_rule
 from kafkakit.rules.subjects import LintBroker, LintCluster, known
+from kafkakit.rules.violation import Edit, Violation, Violations, set_to
 
 PARTITIONS_A_DIR = 2_000
 CACHE_WINDOW_S = 30.0
@@ -97,7 +84,6 @@ def log_dirs_in_tmp(broker: LintBroker, cluster: LintCluster, limits: Limits) ->
     Good:
         brokers: [{id: 1, config: {log.dirs: "/var/lib/kafka/a,/var/lib/kafka/b"}}]
     """
-    del cluster, limits
     if not broker.is_broker:
         return
     paths = log_dir_paths(broker)
@@ -130,7 +116,6 @@ def recovery_threads(cluster: LintCluster, limits: Limits) -> Violations:
         brokers: [{id: 1, config: {num.recovery.threads.per.data.dir: "4", log.dirs: /data/kafka}}]
         topics: [{name: orders, partitions: 3000, replication_factor: 1}]
     """
-    del limits
     key = "num.recovery.threads.per.data.dir"
     slow = [b for b in cluster.data_brokers if b.config.given().number(key) == 1]
     if not slow:
@@ -142,12 +127,11 @@ def recovery_threads(cluster: LintCluster, limits: Limits) -> Violations:
         dirs = max(len(log_dir_paths(broker)), 1)
         if number <= PARTITIONS_A_DIR * dirs:
             continue
-        yield Violation(
-            message=f"one thread a log dir recovers {number / dirs:,.0f} partitions after an unclean stop",
-            key=key,
-            expected="4",
+        yield set_to(
+            key,
+            "4",
+            f"one thread a log dir recovers {number / dirs:,.0f} partitions after an unclean stop",
             about=broker,
-            edits=(Edit(key, "4"),),
         )
 
 
@@ -164,7 +148,6 @@ def io_threads_vs_disks(broker: LintBroker, cluster: LintCluster, limits: Limits
     Good:
         brokers: [{id: 1, config: {num.io.threads: "8", log.dirs: "/d1,/d2,/d3"}}]
     """
-    del cluster, limits
     if not broker.is_broker:
         return
     threads = broker.config.given().number("num.io.threads")
@@ -194,7 +177,6 @@ def leftover_throttle(cluster: LintCluster, limits: Limits) -> Violations:
         brokers: [{id: 1, dynamic: {follower.replication.throttled.rate: "10000000"}}]
         observed: {moves_running: true}
     """
-    del limits
     if known(cluster.moves_running, "whether partitions move"):
         return
     hint = "remove it with `kafkakit reassign cleanup`"
@@ -215,13 +197,7 @@ def leftover_throttle(cluster: LintCluster, limits: Limits) -> Violations:
             override = topic.config.overrides.get(key)
             if override is None or not override.text.strip():
                 continue
-            yield Violation(
-                message=f"{key} is set, and no partition moves",
-                key=key,
-                about=topic,
-                hint=hint,
-                edits=(Edit(key),),
-            )
+            yield Violation(f"{key} is set, and no partition moves", key, about=topic, hint=hint, edits=(Edit(key),))
 
 
 @broker_rule("KKB511", NOTE, STRICT, Needs.METRICS, Needs.HOST)
@@ -238,7 +214,6 @@ def page_cache_window(broker: LintBroker, cluster: LintCluster, limits: Limits) 
     Good:
         brokers: [{id: 1, host: {memory_bytes: 64000000000, heap_bytes: 6000000000, write_bytes_s: 200000000.0}}]
     """
-    del cluster, limits
     if not broker.is_broker:
         return
     memory = known(broker.host.memory_bytes, "memory of brokers")
@@ -268,18 +243,16 @@ def unbounded_connections(broker: LintBroker, cluster: LintCluster, limits: Limi
         labels: [multi_tenant]
         brokers: [{id: 1, config: {max.connection.creation.rate: "100"}}]
     """
-    del limits
     if "multi_tenant" not in cluster.labels or not broker.is_broker:
         return
     config = broker.config.given()
     if all(config.number(key) == NO_LIMIT for key in CONNECTION_LIMITS):
         key = CONNECTION_LIMITS[-1]
-        yield Violation(
-            message="many tenants share the cluster, and neither the number of connections nor the rate of new ones "
+        yield set_to(
+            key,
+            "100",
+            "many tenants share the cluster, and neither the number of connections nor the rate of new ones "
             "has a limit",
-            key=key,
-            expected="100",
-            edits=(Edit(key, "100"),),
         )
 
 
@@ -301,7 +274,6 @@ def fetch_session_cache(cluster: LintCluster, limits: Limits) -> Violations:
         brokers: [{id: 1, config: {max.incremental.fetch.session.cache.slots: "1000"}}]
         observed: {groups: [{name: billing, topics: [orders], members: 400}]}
     """
-    del limits
     key = "max.incremental.fetch.session.cache.slots"
     groups = known(cluster.groups, "consumer groups")
     consumers = sum(known(g.members, "members of groups") for g in groups)

@@ -4,24 +4,11 @@ from collections.abc import Iterator
 
 from kafkakit.core.findings import shown
 from kafkakit.rules.effective import InputMissing
-from kafkakit.rules.handles import descriptors, maps
-from kafkakit.rules.rule import (
-    CORE,
-    ERROR,
-    WARNING,
-    Limits,
-    Needs,
-    Violation,
-    Violations,
-    broker_rule,
-)
-from kafkakit.rules.segment_growth import (
-    UNCOUNTED,
-    changed_topics,
-    segments_after,
-    segments_before,
-)
+from kafkakit.rules.retention import descriptors, maps
+from kafkakit.rules.rule import CORE, ERROR, WARNING, Limits, Needs, broker_rule
+from kafkakit.rules.segment_growth import UNCOUNTED, changed_topics, segments_after, segments_before
 from kafkakit.rules.subjects import HostFacts, LintBroker, LintCluster, known
+from kafkakit.rules.violation import Violation, Violations
 
 FULL_SHARE = 0.8
 LEAST_OPEN_FILES = 100_000
@@ -46,7 +33,6 @@ def fd_budget(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Viola
         brokers: [{id: 1, host: {open_files: 200000, connections: 2000}}]
         topics: [{name: orders, partitions: 4000, replication_factor: 1, config: {segment.ms: "43200000"}}]
     """
-    del limits
     if not broker.is_broker:
         return
     limit = known(broker.host.open_files, "limits of hosts")
@@ -91,7 +77,6 @@ def mmap_budget(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Vio
         brokers: [{id: 1, host: {max_map_count: 262144}}]
         topics: [{name: orders, partitions: 4000, replication_factor: 1, config: {segment.ms: "8400000"}}]
     """
-    del limits
     if not broker.is_broker:
         return
     limit = known(broker.host.max_map_count, "limits of hosts")
@@ -137,7 +122,6 @@ def segment_growth_of_change(broker: LintBroker, cluster: LintCluster, limits: L
             config: {segment.ms: "14400000"}
             observed: {current: {segment.ms: "43200000"}}
     """
-    del limits
     if not broker.is_broker:
         return
     if all(t.current is None for t in cluster.topics):

@@ -7,23 +7,10 @@ from kafkakit.core.quantities import counted, format_rate
 from kafkakit.rules.config_defs import ValueType
 from kafkakit.rules.effective import Source
 from kafkakit.rules.retention import HOUR_MS, settings_of
-from kafkakit.rules.rule import (
-    CORE,
-    ERROR,
-    NOTE,
-    STRICT,
-    WARNING,
-    Edit,
-    Fix,
-    Limits,
-    Needs,
-    Violation,
-    Violations,
-    broker_rule,
-    topic_rule,
-)
+from kafkakit.rules.rule import CORE, ERROR, NOTE, STRICT, WARNING, Fix, Limits, Needs, broker_rule, topic_rule
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic, known
 from kafkakit.rules.values import parsed
+from kafkakit.rules.violation import Edit, Violation, Violations, set_to
 
 COMPACTED_INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
 MAP_ENTRY_BYTES = 24
@@ -47,7 +34,6 @@ def dead_retention_on_compact(topic: LintTopic, cluster: LintCluster, limits: Li
         topics:
           - {name: customers, config: {cleanup.policy: "compact,delete", retention.ms: "86400000"}}
     """
-    del cluster, limits
     if "cleanup.policy" not in topic.config.overrides and not topic.config.broker.is_known:
         return
     settings = settings_of(topic)
@@ -83,7 +69,6 @@ def stale_values_in_active_segment(topic: LintTopic, cluster: LintCluster, limit
         topics:
           - {name: customers, config: {cleanup.policy: compact, max.compaction.lag.ms: "86400000"}}
     """
-    del cluster
     settings = settings_of(topic)
     if not settings.compacts or topic.is_internal:
         return
@@ -120,7 +105,6 @@ def compaction_lag_shrinks_segments(topic: LintTopic, cluster: LintCluster, limi
           - name: customers
             config: {cleanup.policy: compact, max.compaction.lag.ms: "86400000", segment.ms: "86400000"}
     """
-    del cluster, limits
     settings = settings_of(topic)
     if settings.compacts and settings.roll_ms < settings.segment_ms:
         yield Violation(
@@ -147,7 +131,6 @@ def tombstones_too_short(topic: LintTopic, cluster: LintCluster, limits: Limits)
         topics:
           - {name: customers, config: {cleanup.policy: compact, delete.retention.ms: "86400000"}}
     """
-    del limits
     if not settings_of(topic).compacts:
         return
     kept = topic.config.number("delete.retention.ms")
@@ -183,7 +166,6 @@ def dirty_ratio_extreme(topic: LintTopic, cluster: LintCluster, limits: Limits) 
         topics:
           - {name: customers, config: {cleanup.policy: compact, min.cleanable.dirty.ratio: "0.5"}}
     """
-    del cluster, limits
     if not settings_of(topic).compacts:
         return
     key = "min.cleanable.dirty.ratio"
@@ -191,7 +173,7 @@ def dirty_ratio_extreme(topic: LintTopic, cluster: LintCluster, limits: Limits) 
     lowest, highest = DIRTY_RATIOS
     if ratio is not None and not lowest <= ratio <= highest:
         effect = "the cleaner rewrites the log all the time" if ratio < lowest else f"{ratio:.0%} of it may be obsolete"
-        yield Violation(message=f"{key} is {ratio:g}: {effect}", key=key, expected="0.5", edits=(Edit(key, "0.5"),))
+        yield set_to(key, "0.5", f"{key} is {ratio:g}: {effect}")
 
 
 @broker_rule("KKC307", ERROR, CORE, fix=Fix.UNSAFE)
@@ -208,25 +190,14 @@ def cleaner_disabled(broker: LintBroker, cluster: LintCluster, limits: Limits) -
     Good:
         brokers: [{id: 1, config: {log.cleaner.enable: "true", log.cleaner.threads: "1"}}]
     """
-    del cluster, limits
     if not broker.is_broker:
         return
     config = broker.config.given()
     told = ": __consumer_offsets and all compacted topics grow without limit"
     if config.text("log.cleaner.enable") and not config.is_true("log.cleaner.enable"):
-        yield Violation(
-            message=f"the log cleaner is off{told}",
-            key="log.cleaner.enable",
-            expected="true",
-            edits=(Edit("log.cleaner.enable", "true"),),
-        )
+        yield set_to("log.cleaner.enable", "true", f"the log cleaner is off{told}")
     if config.number("log.cleaner.threads") == 0:
-        yield Violation(
-            message=f"the log cleaner has no thread{told}",
-            key="log.cleaner.threads",
-            expected="1",
-            edits=(Edit("log.cleaner.threads", "1"),),
-        )
+        yield set_to("log.cleaner.threads", "1", f"the log cleaner has no thread{told}")
 
 
 @topic_rule("KKC309", NOTE, STRICT, Needs.FILE, Needs.SEGMENTS, fix=Fix.NONE)
@@ -247,7 +218,6 @@ def dedupe_buffer_capacity(topic: LintTopic, cluster: LintCluster, limits: Limit
         topics:
           - {name: customers, config: {cleanup.policy: compact}, observed: {dirty_unique_keys: 5000000}}
     """
-    del cluster, limits
     if not settings_of(topic).compacts:
         return
     keys = known(topic.facts.dirty_unique_keys, "a segment audit")
@@ -284,16 +254,14 @@ def changelog_with_delete(topic: LintTopic, cluster: LintCluster, limits: Limits
         topics:
           - {name: totals, labels: [changelog], config: {cleanup.policy: compact}}
     """
-    del cluster, limits
     if STATE_LABELS.isdisjoint(topic.labels) or "windowed" in topic.labels or not settings_of(topic).deletes:
         return
     if not topic.config.is_sure("cleanup.policy"):
         topic.config.broker.given()
-    yield Violation(
-        message="a topic of state deletes by age: the value of a key that is not written again is lost",
-        key="cleanup.policy",
-        expected="compact",
-        edits=(Edit("cleanup.policy", "compact"),),
+    yield set_to(
+        "cleanup.policy",
+        "compact",
+        "a topic of state deletes by age: the value of a key that is not written again is lost",
     )
 
 
@@ -313,17 +281,15 @@ def internal_topic_policy(topic: LintTopic, cluster: LintCluster, limits: Limits
         topics:
           - {name: __consumer_offsets, config: {cleanup.policy: compact}}
     """
-    del limits
     if topic.name not in COMPACTED_INTERNAL_TOPICS or topic.policies == ("compact",):
         return
     declared = topic.config.value("cleanup.policy")
     if declared.source is not Source.TOPIC:
         known(cluster.is_live or None, "the live cluster's topics")  # brokers set the policy when they create it
-    yield Violation(
-        message=f"cleanup.policy is {declared.text or 'empty'}: offsets or transactions are lost or grow for ever",
-        key="cleanup.policy",
-        expected="compact",
-        edits=(Edit("cleanup.policy", "compact"),),
+    yield set_to(
+        "cleanup.policy",
+        "compact",
+        f"cleanup.policy is {declared.text or 'empty'}: offsets or transactions are lost or grow for ever",
     )
 
 
@@ -343,7 +309,6 @@ def compact_with_unkeyed_data(topic: LintTopic, cluster: LintCluster, limits: Li
         topics:
           - {name: customers, config: {cleanup.policy: compact}, observed: {keyless_records: 0}}
     """
-    del cluster, limits
     if not settings_of(topic).compacts:
         return
     number = known(topic.facts.keyless_records, "a segment audit")
@@ -376,7 +341,6 @@ def cleaner_throttle_too_low(broker: LintBroker, cluster: LintCluster, limits: L
             config: {cleanup.policy: compact}
             observed: {partitions: [{partition: 0, replicas: [1], bytes_s: 600000}]}
     """
-    del limits
     key = "log.cleaner.io.max.bytes.per.second"
     if not broker.is_broker or broker.config.given().declared(key) is None:
         return

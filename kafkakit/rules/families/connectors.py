@@ -3,32 +3,11 @@
 import re
 from collections.abc import Iterator
 
-from kafkakit.rules.connect_facts import (
-    DEFAULT_PLACEHOLDER,
-    DEFAULT_PUBLICATION,
-    DEFAULT_SLOT,
-    is_debezium,
-    is_postgres,
-    is_prod,
-    number,
-    same_cluster,
-    word,
-)
+from kafkakit.rules import connect_facts as facts
 from kafkakit.rules.effective import InputMissing, to_items
-from kafkakit.rules.rule import (
-    CORE,
-    ERROR,
-    STRICT,
-    WARNING,
-    Edit,
-    Fix,
-    Limits,
-    Violation,
-    Violations,
-    connector_rule,
-    estate_rule,
-)
+from kafkakit.rules.rule import CORE, ERROR, STRICT, WARNING, Fix, Limits, connector_rule, estate_rule
 from kafkakit.rules.subjects import Estate, LintConnector
+from kafkakit.rules.violation import Edit, Violation, Violations, set_to
 
 SHORTEST_PLACEHOLDER = 8
 _WRITTEN_TABLE = re.compile(r"""\b(?:INTO|UPDATE)\s+(?:ONLY\s+)?([\w."$]+)""", re.IGNORECASE)
@@ -58,23 +37,17 @@ def shared_capture_name(estate: Estate, limits: Limits) -> Violations:
         {"name": "crm", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
           "database.hostname": "db-1", "topic.prefix": "crm", "slot.name": "crm", "publication.name": "crm"}}
     """
-    del limits
     seen: dict[tuple[str, ...], LintConnector] = {}
     for connector in estate.connectors:
-        if not is_debezium(connector):
+        if not facts.is_debezium(connector):
             continue
         for key, name, identity in _capture_names(connector):
             first = seen.setdefault((key, *identity), connector)
             if first is connector or first.name == connector.name:
                 continue
-            if key == "topic.prefix" and not same_cluster(first, connector):
+            if key == "topic.prefix" and not facts.same_cluster(first, connector):
                 continue
-            yield Violation(
-                message=f"{key} is {name}, as that of connector {first.name}",
-                key=key,
-                observed=name,
-                about=connector,
-            )
+            yield Violation(f"{key} is {name}, as that of connector {first.name}", key, observed=name, about=connector)
 
 
 @connector_rule("KKE002", WARNING, CORE)
@@ -94,10 +67,9 @@ def default_capture_name(connector: LintConnector, limits: Limits) -> Violations
         {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
           "slot.name": "shop", "publication.name": "shop"}}
     """
-    del limits
-    if not is_postgres(connector):
+    if not facts.is_postgres(connector):
         return
-    for key, default in (("slot.name", DEFAULT_SLOT), ("publication.name", DEFAULT_PUBLICATION)):
+    for key, default in (("slot.name", facts.DEFAULT_SLOT), ("publication.name", facts.DEFAULT_PUBLICATION)):
         if (connector.text(key) or default) == default:
             yield Violation(message=f"{key} is {default}, the default of every connector", key=key)
 
@@ -119,15 +91,9 @@ def slot_dropped_on_stop(connector: LintConnector, limits: Limits) -> Violations
         {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
           "slot.drop.on.stop": "false"}}
     """
-    del limits
     key = "slot.drop.on.stop"
-    if is_postgres(connector) and is_prod(connector) and word(connector, key) == "true":
-        yield Violation(
-            message="changes that happen while the connector is stopped are lost",
-            key=key,
-            expected="false",
-            edits=(Edit(key, "false"),),
-        )
+    if facts.is_postgres(connector) and facts.is_prod(connector) and facts.word(connector, key) == "true":
+        yield set_to(key, "false", "changes that happen while the connector is stopped are lost")
 
 
 @connector_rule("KKE004", ERROR, CORE)
@@ -148,8 +114,7 @@ def snapshot_always(connector: LintConnector, limits: Limits) -> Violations:
         {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
           "snapshot.mode": "initial"}}
     """
-    del limits
-    if is_debezium(connector) and is_prod(connector) and word(connector, "snapshot.mode") == "always":
+    if facts.is_debezium(connector) and facts.is_prod(connector) and facts.word(connector, "snapshot.mode") == "always":
         yield Violation(
             message="each restart copies every table again, and rows deleted meanwhile stay in the topics",
             key="snapshot.mode",
@@ -175,13 +140,10 @@ def no_heartbeat(connector: LintConnector, limits: Limits) -> Violations:
         {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
           "heartbeat.interval.ms": "10000"}}
     """
-    del limits
     key = "heartbeat.interval.ms"
-    if is_postgres(connector) and number(connector, key) in (None, 0):
+    if facts.is_postgres(connector) and facts.number(connector, key) in (None, 0):
         yield Violation(
-            message="without heartbeats the server keeps its log while the captured tables are quiet",
-            key=key,
-            expected="10000",
+            "without heartbeats the server keeps its log while the captured tables are quiet", key, expected="10000"
         )
 
 
@@ -204,8 +166,7 @@ def heartbeat_without_query(connector: LintConnector, limits: Limits) -> Violati
           "heartbeat.interval.ms": "10000",
           "heartbeat.action.query": "UPDATE public.heartbeat SET at = now()"}}
     """
-    del limits
-    if is_postgres(connector) and number(connector, "heartbeat.interval.ms") and not _query(connector):
+    if facts.is_postgres(connector) and facts.number(connector, "heartbeat.interval.ms") and not _query(connector):
         yield Violation(
             message="heartbeats change no table, so the slot stands still on a busy server",
             key="heartbeat.interval.ms",
@@ -233,11 +194,10 @@ def heartbeat_table_not_captured(connector: LintConnector, limits: Limits) -> Vi
           "publication.autocreate.mode": "filtered", "table.include.list": "public.orders,public.heartbeat",
           "heartbeat.interval.ms": "10000", "heartbeat.action.query": "UPDATE public.heartbeat SET at = now()"}}
     """
-    del limits
     query = _query(connector)
-    if not is_postgres(connector) or not query or not number(connector, "heartbeat.interval.ms"):
+    if not facts.is_postgres(connector) or not query or not facts.number(connector, "heartbeat.interval.ms"):
         return
-    mode = word(connector, "publication.autocreate.mode", "all_tables")
+    mode = facts.word(connector, "publication.autocreate.mode", "all_tables")
     if mode == "all_tables":
         return
     if mode != "filtered":
@@ -273,10 +233,9 @@ def publication_of_all_tables(connector: LintConnector, limits: Limits) -> Viola
         {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
           "publication.autocreate.mode": "disabled"}}
     """
-    del limits
     key = "publication.autocreate.mode"
-    mode = word(connector, key, "all_tables")
-    if is_postgres(connector) and mode not in ("disabled", "filtered"):
+    mode = facts.word(connector, key, "all_tables")
+    if facts.is_postgres(connector) and mode not in ("disabled", "filtered"):
         yield Violation(
             message=f"mode {mode}: the publication holds every table of the database, also those without a key"
             if mode == "all_tables"
@@ -305,19 +264,13 @@ def slot_position_lost(connector: LintConnector, limits: Limits) -> Violations:
         {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
           "lsn.flush.mode": "connector_and_driver", "offset.mismatch.strategy": "trust_offset"}}
     """
-    del limits
     key = "lsn.flush.mode"
-    mode = word(connector, key)
-    if not is_postgres(connector):
+    mode = facts.word(connector, key)
+    if not facts.is_postgres(connector):
         return
     if mode == "manual":
-        yield Violation(
-            message="nothing confirms the slot's position, so the server keeps its log without end",
-            key=key,
-            expected="connector",
-            edits=(Edit(key, "connector"),),
-        )
-    elif mode == "connector_and_driver" and word(connector, "offset.mismatch.strategy", "no_validation") == (
+        yield set_to(key, "connector", "nothing confirms the slot's position, so the server keeps its log without end")
+    elif mode == "connector_and_driver" and facts.word(connector, "offset.mismatch.strategy", "no_validation") == (
         "no_validation"
     ):
         yield Violation(
@@ -345,14 +298,11 @@ def weak_placeholder(connector: LintConnector, limits: Limits) -> Violations:
         --- shop.json
         {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector"}}
     """
-    del limits
     key = "unavailable.value.placeholder"
     placeholder = connector.text(key)
-    if is_debezium(connector) and placeholder is not None and len(placeholder.strip()) < SHORTEST_PLACEHOLDER:
+    if facts.is_debezium(connector) and placeholder is not None and len(placeholder.strip()) < SHORTEST_PLACEHOLDER:
         yield Violation(
-            message=f"the placeholder {placeholder!r} may also be the value of a row",
-            key=key,
-            expected=DEFAULT_PLACEHOLDER,
+            f"the placeholder {placeholder!r} may also be the value of a row", key, expected=facts.DEFAULT_PLACEHOLDER
         )
 
 
@@ -373,12 +323,10 @@ def no_signal_table(connector: LintConnector, limits: Limits) -> Violations:
         {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
           "signal.data.collection": "public.debezium_signal"}}
     """
-    del limits
     channels = to_items(connector.text("signal.enabled.channels") or "source")
-    if is_debezium(connector) and not connector.text("signal.data.collection") and set(channels) <= {"source"}:
+    if facts.is_debezium(connector) and not connector.text("signal.data.collection") and set(channels) <= {"source"}:
         yield Violation(
-            message="no table or channel of signals is set, so a single table cannot be read again",
-            key="signal.data.collection",
+            "no table or channel of signals is set, so a single table cannot be read again", "signal.data.collection"
         )
 
 
@@ -387,15 +335,15 @@ def _capture_names(connector: LintConnector) -> Iterator[tuple[str, str, tuple[s
     prefix = connector.text("topic.prefix")
     if prefix:
         yield "topic.prefix", prefix, (prefix,)
-    if not is_postgres(connector):
+    if not facts.is_postgres(connector):
         return
     host = connector.text("database.hostname")
     if host is None:
         return
     server = (host.lower(), connector.text("database.port") or "5432")
-    slot = connector.text("slot.name") or DEFAULT_SLOT
+    slot = connector.text("slot.name") or facts.DEFAULT_SLOT
     yield "slot.name", slot, (*server, slot)
-    publication = connector.text("publication.name") or DEFAULT_PUBLICATION
+    publication = connector.text("publication.name") or facts.DEFAULT_PUBLICATION
     yield "publication.name", publication, (*server, connector.text("database.dbname") or "", publication)
 
 

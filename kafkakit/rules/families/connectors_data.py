@@ -2,32 +2,9 @@
 
 from kafkakit.core.durations import format_span
 from kafkakit.core.findings import shown
-from kafkakit.rules.connect_facts import (
-    is_debezium,
-    is_schemaless_json,
-    is_sink,
-    number,
-    topics_of,
-    word,
-    worker_text,
-    workers_of,
-)
+from kafkakit.rules import connect_facts as facts
 from kafkakit.rules.effective import InputMissing, to_items
-from kafkakit.rules.rule import (
-    CORE,
-    ERROR,
-    NOTE,
-    STRICT,
-    WARNING,
-    Edit,
-    Fix,
-    Limits,
-    Needs,
-    Violation,
-    Violations,
-    connector_rule,
-    estate_rule,
-)
+from kafkakit.rules.rule import CORE, ERROR, NOTE, STRICT, WARNING, Fix, Limits, Needs, connector_rule, estate_rule
 from kafkakit.rules.secrets import (
     HIDDEN,
     holds_literal_secret,
@@ -36,6 +13,7 @@ from kafkakit.rules.secrets import (
     literal_jaas_options,
 )
 from kafkakit.rules.subjects import Estate, LintConnector
+from kafkakit.rules.violation import Violation, Violations, set_to
 
 DROPPING = ("skip", "warn", "ignore")
 FAILURE_MODES = ("event.processing.failure.handling.mode", "event.converting.failure.handling.mode")
@@ -60,20 +38,16 @@ def deletes_never_compacted(connector: LintConnector, limits: Limits) -> Violati
         {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
           "topic.prefix": "shop", "tombstones.on.delete": "true", "topic.creation.default.cleanup.policy": "compact"}}
     """
-    del limits
     key = "tombstones.on.delete"
-    if not is_debezium(connector) or word(connector, key) != "false":
+    if not facts.is_debezium(connector) or facts.word(connector, key) != "false":
         return
     created = connector.text(f"{CREATED}cleanup.policy")
-    compacted = [t.name for t in topics_of(connector) if "compact" in t.policies]
-    if created is None and not compacted and not any(True for _ in topics_of(connector)):
+    compacted = [t.name for t in facts.topics_of(connector) if "compact" in t.policies]
+    if created is None and not compacted and not any(True for _ in facts.topics_of(connector)):
         raise InputMissing("topics of the connector")
     if compacted or "compact" in to_items(created or ""):
-        yield Violation(
-            message="deleted keys stay in the compacted topics" + (f" {shown(compacted)}" if compacted else ""),
-            key=key,
-            expected="true",
-            edits=(Edit(key, "true"),),
+        yield set_to(
+            key, "true", "deleted keys stay in the compacted topics" + (f" {shown(compacted)}" if compacted else "")
         )
 
 
@@ -96,13 +70,12 @@ def unreadable_decimals(estate: Estate, limits: Limits) -> Violations:
           "value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "false",
           "decimal.handling.mode": "string"}}
     """
-    del limits
     key = "decimal.handling.mode"
     missing: InputMissing | None = None
-    for connector in filter(is_debezium, estate.connectors):
-        mode = word(connector, key, "precise")
+    for connector in filter(facts.is_debezium, estate.connectors):
+        mode = facts.word(connector, key, "precise")
         try:
-            unreadable = mode == "precise" and is_schemaless_json(estate, connector)
+            unreadable = mode == "precise" and facts.is_schemaless_json(estate, connector)
         except InputMissing as why:
             missing = why
             continue
@@ -139,17 +112,16 @@ def silently_dropped_records(connector: LintConnector, limits: Limits) -> Violat
         {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
           "errors.tolerance": "none"}}
     """
-    del limits
     if connector.is_worker:
         return
-    kept = is_sink(connector) and bool(connector.text("errors.deadletterqueue.topic.name"))
-    if word(connector, "errors.tolerance") == "all" and not kept:
-        yield Violation(
-            message="records that fail are dropped without an error", key="errors.tolerance", expected="none"
-        )
-    for key in FAILURE_MODES if is_debezium(connector) else ():
-        if word(connector, key) in DROPPING:
-            yield Violation(message=f"changes that fail are dropped ({word(connector, key)})", key=key, expected="fail")
+    kept = facts.is_sink(connector) and bool(connector.text("errors.deadletterqueue.topic.name"))
+    if facts.word(connector, "errors.tolerance") == "all" and not kept:
+        yield Violation("records that fail are dropped without an error", "errors.tolerance", expected="none")
+    for key in FAILURE_MODES if facts.is_debezium(connector) else ():
+        if facts.word(connector, key) in DROPPING:
+            yield Violation(
+                message=f"changes that fail are dropped ({facts.word(connector, key)})", key=key, expected="fail"
+            )
 
 
 @estate_rule("KKE015", ERROR, CORE)
@@ -181,22 +153,21 @@ def exactly_once_not_possible(estate: Estate, limits: Limits) -> Violations:
         offset.storage.topic=connect-offsets
         exactly.once.source.support=enabled
     """
-    del limits
     missing: InputMissing | None = None
     for connector in estate.connectors:
-        if connector.is_worker or word(connector, "exactly.once.support") != "required":
+        if connector.is_worker or facts.word(connector, "exactly.once.support") != "required":
             continue
-        boundary = word(connector, "transaction.boundary", "poll")
+        boundary = facts.word(connector, "transaction.boundary", "poll")
         if boundary != "poll":
             yield _not_once(
                 connector, "transaction.boundary", f"transactions end at {boundary}, not at each poll", "poll"
             )
         try:
-            workers = workers_of(estate, connector)
+            workers = facts.workers_of(estate, connector)
         except InputMissing as why:
             missing = why
             continue
-        lacking = [w for w in workers if word(w, "exactly.once.source.support", "disabled") != "enabled"]
+        lacking = [w for w in workers if facts.word(w, "exactly.once.source.support", "disabled") != "enabled"]
         if len(lacking) == len(workers):
             names = shown([w.name for w in lacking])
             yield _not_once(connector, "exactly.once.support", f"worker {names} does not support it", None)
@@ -225,7 +196,6 @@ def connector_literal_secret(connector: LintConnector, limits: Limits) -> Violat
         {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
           "database.password": "${file:/run/secrets/shop.properties:password}"}}
     """
-    del limits
     for key, declared in connector.config.items():
         is_secret = is_secret_key(key) and holds_literal_secret(key, declared.text)
         if is_secret or holds_secret_in_address(declared.text):
@@ -258,16 +228,14 @@ def weak_connector_acks(connector: LintConnector, limits: Limits) -> Violations:
         {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
           "producer.override.acks": "all"}}
     """
-    del limits
     key = "producer.acks" if connector.is_worker else "producer.override.acks"
-    acks = word(connector, key, "all")
+    acks = facts.word(connector, key, "all")
     if acks not in ("all", "-1"):
-        yield Violation(
-            message=f"{'nothing' if acks == '0' else 'the leader alone'} acknowledges records, and the source is not "
+        yield set_to(
+            key,
+            "all",
+            f"{'nothing' if acks == '0' else 'the leader alone'} acknowledges records, and the source is not "
             "read again",
-            key=key,
-            expected="all",
-            edits=(Edit(key, "all"),),
         )
 
 
@@ -288,24 +256,18 @@ def uncompressed_connector(estate: Estate, limits: Limits) -> Violations:
         {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
           "producer.override.compression.type": "lz4"}}
     """
-    del limits
     key = "producer.override.compression.type"
     missing: InputMissing | None = None
     for connector in estate.connectors:
-        if connector.is_worker or is_sink(connector):
+        if connector.is_worker or facts.is_sink(connector):
             continue
         try:
-            codec = connector.text(key) or worker_text(estate, connector, "producer.compression.type") or "none"
+            codec = connector.text(key) or facts.worker_text(estate, connector, "producer.compression.type") or "none"
         except InputMissing as why:
             missing = why
             continue
         if codec.strip().lower() == "none":
-            yield Violation(
-                message="change events are written uncompressed",
-                key=key,
-                expected="lz4 or zstd",
-                about=connector,
-            )
+            yield Violation("change events are written uncompressed", key, expected="lz4 or zstd", about=connector)
     if missing is not None:
         raise missing
 
@@ -333,13 +295,12 @@ def table_topic_replication(connector: LintConnector, limits: Limits) -> Violati
     for key in connector.config:
         if not key.startswith("topic.creation.") or not key.endswith(".replication.factor"):
             continue
-        replicas = number(connector, key)
+        replicas = facts.number(connector, key)
         if replicas is not None and 0 < replicas < limits.target_replication_factor:
-            yield Violation(
-                message=f"topics are created with {replicas} of {limits.target_replication_factor} replicas",
-                key=key,
-                expected=str(limits.target_replication_factor),
-                edits=(Edit(key, str(limits.target_replication_factor)),),
+            yield set_to(
+                key,
+                str(limits.target_replication_factor),
+                f"topics are created with {replicas} of {limits.target_replication_factor} replicas",
             )
 
 
@@ -361,16 +322,15 @@ def table_topic_expires(connector: LintConnector, limits: Limits) -> Violations:
         {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
           "topic.prefix": "shop", "topic.creation.default.cleanup.policy": "compact"}}
     """
-    del limits
-    if not is_debezium(connector):
+    if not facts.is_debezium(connector):
         return
     key = f"{CREATED}cleanup.policy"
     created = connector.text(key)
-    topics = [t for t in topics_of(connector) if t.name.count(".") > 1]
+    topics = [t for t in facts.topics_of(connector) if t.name.count(".") > 1]
     if created is None and not topics:
         raise InputMissing("topics of the connector")
     if created is not None and "delete" in to_items(created):
-        kept = number(connector, f"{CREATED}retention.ms")
+        kept = facts.number(connector, f"{CREATED}retention.ms")
         if kept != -1:
             after = f"after {format_span(kept / 1000)}" if kept else "after the retention of the brokers"
             yield Violation(message=f"rows that do not change are deleted {after}", key=key, expected="compact")
@@ -384,9 +344,4 @@ def table_topic_expires(connector: LintConnector, limits: Limits) -> Violations:
 
 
 def _not_once(connector: LintConnector, key: str, why: str, expected: str | None) -> Violation:
-    return Violation(
-        message=f"exactly-once delivery is required, but {why}",
-        key=key,
-        expected=expected,
-        about=connector,
-    )
+    return Violation(f"exactly-once delivery is required, but {why}", key, expected=expected, about=connector)

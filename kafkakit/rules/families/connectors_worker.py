@@ -3,19 +3,9 @@
 from kafkakit.core.quantities import counted
 from kafkakit.rules.connect_facts import number, same_cluster
 from kafkakit.rules.effective import InputMissing
-from kafkakit.rules.rule import (
-    CORE,
-    ERROR,
-    Edit,
-    Fix,
-    Limits,
-    Needs,
-    Violation,
-    Violations,
-    connector_rule,
-    estate_rule,
-)
+from kafkakit.rules.rule import CORE, ERROR, Fix, Limits, Needs, connector_rule, estate_rule
 from kafkakit.rules.subjects import Estate, LintConnector
+from kafkakit.rules.violation import Violation, Violations, set_to
 
 STORES = ("config", "offset", "status")
 
@@ -48,11 +38,10 @@ def worker_storage_replication(connector: LintConnector, limits: Limits) -> Viol
         key = f"{store}.storage.replication.factor"
         replicas = number(connector, key)
         if replicas is not None and 0 < replicas < limits.target_replication_factor:
-            yield Violation(
-                message=f"the topic of {_name(store)} is kept on {counted(replicas, 'broker')}",
-                key=key,
-                expected=str(limits.target_replication_factor),
-                edits=(Edit(key, str(limits.target_replication_factor)),),
+            yield set_to(
+                key,
+                str(limits.target_replication_factor),
+                f"the topic of {_name(store)} is kept on {counted(replicas, 'broker')}",
             )
 
 
@@ -78,7 +67,6 @@ def worker_storage_not_compacted(connector: LintConnector, limits: Limits) -> Vi
         group.id=connect
         offset.storage.topic=connect-offsets
     """
-    del limits
     if not connector.is_worker:
         return
     topics = {t.name: t for t in connector.cluster.topics} if connector.cluster is not None else {}
@@ -132,7 +120,6 @@ def worker_storage_shared(estate: Estate, limits: Limits) -> Violations:
         group.id=connect-b
         offset.storage.topic=connect-b-offsets
     """
-    del limits
     seen: list[tuple[str, str, LintConnector]] = []
     for worker in estate.connectors:
         if not worker.is_worker:
@@ -147,11 +134,7 @@ def worker_storage_shared(estate: Estate, limits: Limits) -> Violations:
             seen.append((key, topic, worker))
             also = f"that of group {other.text('group.id')}" if other is not None else f"that of {_name(twice or '')}"
             if other is not None or twice is not None:
-                yield Violation(
-                    message=f"the topic of {_name(store)}, {topic}, is also {also}",
-                    key=key,
-                    about=worker,
-                )
+                yield Violation(f"the topic of {_name(store)}, {topic}, is also {also}", key, about=worker)
 
 
 def _is_other_group(one: LintConnector, other: LintConnector) -> bool:

@@ -6,19 +6,9 @@ from kafkakit.core.durations import format_span
 from kafkakit.core.quantities import counted
 from kafkakit.rules.drift_kinds import DriftKind, kind_of_drift, kind_of_partitions
 from kafkakit.rules.effective import InputMissing
-from kafkakit.rules.rule import (
-    CORE,
-    NOTE,
-    STRICT,
-    WARNING,
-    Limits,
-    Needs,
-    Violation,
-    Violations,
-    cluster_rule,
-    topic_rule,
-)
+from kafkakit.rules.rule import CORE, NOTE, STRICT, WARNING, Limits, Needs, cluster_rule, topic_rule
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic
+from kafkakit.rules.violation import Violation, Violations
 
 DAY_S = 86_400.0
 LIVE = "the live cluster"
@@ -47,7 +37,6 @@ def baseline_drift(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Vi
             observed: {current: {retention.ms: "604800000"}}
         observed: {live: true}
     """
-    del limits
     if not topic.is_declared:
         return  # KKX006
     if not cluster.is_live:
@@ -119,25 +108,15 @@ def unmanaged_or_missing_topic(cluster: LintCluster, limits: Limits) -> Violatio
         topics: [{name: orders, observed: {partitions: [{partition: 0, replicas: [1]}]}}]
         observed: {live: true}
     """
-    del limits
     if not cluster.is_live:
         raise InputMissing(LIVE)
     declared = any(t.is_declared for t in cluster.topics)
     for topic in cluster.topics:
         if topic.is_declared and topic.partition_facts is None:
-            yield Violation(
-                message="the topic is declared, but not in the cluster",
-                about=topic,
-                subject="missing",
-            )
+            yield Violation("the topic is declared, but not in the cluster", about=topic, subject="missing")
     unmanaged = [t for t in cluster.topics if not t.is_declared and not t.is_internal] if declared else []
     for topic in unmanaged:
-        yield Violation(
-            message="the topic is in the cluster, but in no file",
-            about=topic,
-            severity=NOTE,
-            subject="unmanaged",
-        )
+        yield Violation("the topic is in the cluster, but in no file", about=topic, severity=NOTE, subject="unmanaged")
 
 
 def _key_drift(topic: LintTopic, live: Mapping[str, str]) -> Iterator[Violation]:

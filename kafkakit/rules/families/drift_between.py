@@ -7,21 +7,9 @@ from kafkakit.core.findings import shown
 from kafkakit.core.quantities import counted
 from kafkakit.rules.config_defs import MINORS, minor_or_none
 from kafkakit.rules.effective import InputMissing, Source, TopicConfig
-from kafkakit.rules.rule import (
-    CORE,
-    ERROR,
-    STRICT,
-    WARNING,
-    Edit,
-    Fix,
-    Limits,
-    Needs,
-    Violation,
-    Violations,
-    cluster_rule,
-    estate_rule,
-)
+from kafkakit.rules.rule import CORE, ERROR, STRICT, WARNING, Fix, Limits, Needs, cluster_rule, estate_rule
 from kafkakit.rules.subjects import Estate, LintCluster, known
+from kafkakit.rules.violation import Violation, Violations, set_to
 
 SHARE_OF_PEERS = 0.95
 LEAST_PEERS = 3
@@ -64,7 +52,6 @@ def peer_outlier(cluster: LintCluster, limits: Limits) -> Violations:
         brokers: [{id: 1}]
         observed: {peers: {log.retention.ms: ["604800000", "604800000", "604800000"]}}
     """
-    del limits
     peers = known(cluster.peers, "clusters of the same label")
     config = cluster.reference_broker().given()
     topic = TopicConfig({}, config)
@@ -103,7 +90,6 @@ def intra_cluster_heterogeneity(cluster: LintCluster, limits: Limits) -> Violati
           - {id: 1, config: {message.max.bytes: "2097152"}}
           - {id: 2, config: {message.max.bytes: "2097152"}}
     """
-    del limits
     brokers = cluster.data_brokers
     seen = [b for b in brokers if b.config.is_known]
     if len(seen) < 2:
@@ -159,7 +145,6 @@ def mirror_pair_divergence(estate: Estate, limits: Limits) -> Violations:
         brokers: [{id: 1}]
         topics: [{name: orders, config: {cleanup.policy: compact}}]
     """
-    del limits
     by_name = {c.name: c for c in estate.clusters}
     for mirror in estate.clusters:
         own = {x.removeprefix(MAY_DIFFER) for x in mirror.labels if x.startswith(MAY_DIFFER)}
@@ -196,7 +181,6 @@ def version_skew(estate: Estate, limits: Limits) -> Violations:
         version: "4.4"
         brokers: [{id: 1}]
     """
-    del limits
     ranks = {c.name: MINORS.index(c.table.version) for c in estate.clusters if c.is_version_known}
     newest = max(ranks.values(), default=0)
     for cluster in estate.clusters:
@@ -236,15 +220,13 @@ def _pair_divergence(source: LintCluster, mirror: LintCluster, allowed: frozense
                 raise InputMissing("broker configuration")
             ours, theirs = topic.config.value(key), copy.config.value(key)
             if ours.text != theirs.text:
-                yield Violation(
-                    message=f"{key} is {theirs.text or 'not set'} on the mirror and {ours.text or 'not set'} on "
-                    f"{source.name}",
-                    key=key,
+                yield set_to(
+                    key,
+                    ours.text,
+                    f"{key} is {theirs.text or 'not set'} on the mirror and {ours.text or 'not set'} on {source.name}",
                     observed=theirs.text,
-                    expected=ours.text,
                     where=mirror.within(copy.where),
                     about=copy,
-                    edits=(Edit(key, ours.text),),
                 )
     first, second = TopicConfig({}, source.reference_broker()), TopicConfig({}, mirror.reference_broker())
     if not (first.broker.is_known and second.broker.is_known):

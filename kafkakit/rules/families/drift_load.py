@@ -3,19 +3,10 @@
 from kafkakit.core.findings import Severity
 from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.rules.effective import InputMissing
-from kafkakit.rules.rule import (
-    CORE,
-    ERROR,
-    WARNING,
-    Limits,
-    Needs,
-    Violation,
-    Violations,
-    broker_rule,
-    cluster_rule,
-)
+from kafkakit.rules.rule import CORE, ERROR, WARNING, Limits, Needs, broker_rule, cluster_rule
 from kafkakit.rules.subjects import LintBroker, LintCluster, known
 from kafkakit.rules.trend import LEAST_DAYS, days_until
+from kafkakit.rules.violation import Violation, Violations
 
 DEVIATIONS = 3.0
 FULL = 0.85
@@ -36,7 +27,6 @@ def rollout_isr_regression(cluster: LintCluster, limits: Limits) -> Violations:
     Good:
         observed: {rollout: {isr_changes_per_min: 1.0, baseline_mean: 0.5, baseline_deviation: 0.4}}
     """
-    del limits
     seen = known(cluster.rollout, "ISR changes after a change")
     hint = "roll the change back"
     usual = seen.baseline_mean + DEVIATIONS * seen.baseline_deviation
@@ -74,7 +64,6 @@ def days_to_full(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Vi
           - id: 1
             log_dirs: [{path: /d1, total_bytes: 1000, daily_used_bytes: [300, 301, 302, 303, 304, 305, 306]}]
     """
-    del cluster, limits
     if not broker.is_broker:
         return
     checked = False

@@ -2,19 +2,9 @@
 
 from kafkakit.core.quantities import counted
 from kafkakit.rules.replication import LOSS_TOLERANT, alive_brokers, left_without_a_rack, replicas_of, set_replication
-from kafkakit.rules.rule import (
-    CORE,
-    ERROR,
-    WARNING,
-    Edit,
-    Fix,
-    Limits,
-    Needs,
-    Violation,
-    Violations,
-    topic_rule,
-)
+from kafkakit.rules.rule import CORE, ERROR, WARNING, Fix, Limits, Needs, topic_rule
 from kafkakit.rules.subjects import LintCluster, LintTopic
+from kafkakit.rules.violation import Violation, Violations, set_to
 
 MIN_ISR = "min.insync.replicas"
 
@@ -34,16 +24,14 @@ def min_isr_above_rf(topic: LintTopic, cluster: LintCluster, limits: Limits) -> 
         topics:
           - {name: orders, partitions: 6, replication_factor: 3, config: {min.insync.replicas: "2"}}
     """
-    del cluster, limits
     replicas = replicas_of(topic)
     minimum = topic.config.sure_number(MIN_ISR)
     if minimum is not None and minimum > replicas:
-        yield Violation(
-            message=f"{MIN_ISR} is {minimum}, but the topic has {counted(replicas, 'replica')}: "
+        yield set_to(
+            MIN_ISR,
+            str(max(replicas - 1, 1)),
+            f"{MIN_ISR} is {minimum}, but the topic has {counted(replicas, 'replica')}: "
             "writes with acks=all always fail",
-            key=MIN_ISR,
-            expected=str(max(replicas - 1, 1)),
-            edits=(Edit(MIN_ISR, str(max(replicas - 1, 1))),),
         )
 
 
@@ -63,14 +51,12 @@ def min_isr_equals_rf(topic: LintTopic, cluster: LintCluster, limits: Limits) ->
         topics:
           - {name: orders, partitions: 6, replication_factor: 3, config: {min.insync.replicas: "2"}}
     """
-    del cluster, limits
     replicas = replicas_of(topic)
     if replicas > 1 and topic.config.sure_number(MIN_ISR) == replicas:
-        yield Violation(
-            message=f"all {replicas} replicas must be in sync: while one broker restarts, writes with acks=all fail",
-            key=MIN_ISR,
-            expected=str(replicas - 1),
-            edits=(Edit(MIN_ISR, str(replicas - 1)),),
+        yield set_to(
+            MIN_ISR,
+            str(replicas - 1),
+            f"all {replicas} replicas must be in sync: while one broker restarts, writes with acks=all fail",
         )
 
 
@@ -92,17 +78,11 @@ def min_isr_one(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Viola
           - {name: orders, partitions: 6, replication_factor: 3, config: {min.insync.replicas: "2"}}
           - {name: clicks, replication_factor: 3, labels: [loss_tolerant], config: {min.insync.replicas: "1"}}
     """
-    del cluster, limits
     if LOSS_TOLERANT in topic.labels:
         return
     replicas = replicas_of(topic)
     if replicas >= 3 and topic.config.sure_number(MIN_ISR) == 1:
-        yield Violation(
-            message=f"{MIN_ISR} is 1 of {replicas} replicas: the leader alone may acknowledge a write",
-            key=MIN_ISR,
-            expected="2",
-            edits=(Edit(MIN_ISR, "2"),),
-        )
+        yield set_to(MIN_ISR, "2", f"{MIN_ISR} is 1 of {replicas} replicas: the leader alone may acknowledge a write")
 
 
 @topic_rule("KKD104", ERROR, CORE)
@@ -183,7 +163,6 @@ def rf_above_brokers(topic: LintTopic, cluster: LintCluster, limits: Limits) -> 
         topics:
           - {name: orders, partitions: 6, replication_factor: 3}
     """
-    del limits
     replicas = replicas_of(topic)
     if replicas > 1 and replicas > (alive := alive_brokers(cluster)):
         yield Violation(
@@ -241,7 +220,6 @@ def zone_loss_blocks_writes(topic: LintTopic, cluster: LintCluster, limits: Limi
         topics:
           - {name: orders, partitions: 6, replication_factor: 3, config: {min.insync.replicas: "2"}}
     """
-    del limits
     racks = cluster.rack_number
     if racks < 2:
         return

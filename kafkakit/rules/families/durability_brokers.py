@@ -3,27 +3,10 @@
 from kafkakit.core.quantities import counted
 from kafkakit.rules.config_defs import minor_key
 from kafkakit.rules.effective import UNLIMITED, InputMissing, Source, to_int
-from kafkakit.rules.replication import (
-    LOSS_TOLERANT,
-    has_eligible_leader_replicas,
-    set_values,
-)
-from kafkakit.rules.rule import (
-    CORE,
-    ERROR,
-    STRICT,
-    WARNING,
-    Edit,
-    Fix,
-    Limits,
-    Needs,
-    Violation,
-    Violations,
-    broker_rule,
-    cluster_rule,
-    topic_rule,
-)
+from kafkakit.rules.replication import LOSS_TOLERANT, has_eligible_leader_replicas, set_values
+from kafkakit.rules.rule import CORE, ERROR, STRICT, WARNING, Fix, Limits, Needs, broker_rule, cluster_rule, topic_rule
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic
+from kafkakit.rules.violation import Edit, Violation, Violations, set_to
 
 MIN_ISR = "min.insync.replicas"
 UNCLEAN = "unclean.leader.election.enable"
@@ -54,15 +37,13 @@ def unclean_leader_election(cluster: LintCluster, limits: Limits) -> Violations:
         topics:
           - {name: clicks, labels: [loss_tolerant], config: {unclean.leader.election.enable: "true"}}
     """
-    del limits
     for holder, key, declared in set_values(cluster, UNCLEAN, (UNCLEAN,)):
         tolerant = LOSS_TOLERANT in (holder.labels if isinstance(holder, LintTopic) else cluster.labels)
         if declared.text.strip().lower() == "true" and not tolerant:
-            yield Violation(
-                message="a replica that is out of sync may become leader: acknowledged records are then discarded",
-                key=key,
-                expected="false",
-                edits=(Edit(key, "false"),),
+            yield set_to(
+                key,
+                "false",
+                "a replica that is out of sync may become leader: acknowledged records are then discarded",
                 about=holder,
             )
     if not cluster.reference_broker().is_known:
@@ -87,7 +68,6 @@ def unclean_override_conflict(topic: LintTopic, cluster: LintCluster, limits: Li
         topics:
           - {name: orders, config: {unclean.leader.election.enable: "false"}}
     """
-    del cluster, limits
     override = topic.config.overrides.get(UNCLEAN)
     if override is None or LOSS_TOLERANT in topic.labels:
         return
@@ -137,13 +117,12 @@ def default_rf_one(cluster: LintCluster, limits: Limits) -> Violations:
         seen.add(value.place)
         wanted = str(min(limits.target_replication_factor, cluster.broker_number))
         unset = " (Kafka's default)" if value.source is Source.DEFAULT else ""
-        yield Violation(
-            message=f"{DEFAULT_RF} is 1{unset} on {counted(cluster.broker_number, 'broker')}: "
+        yield set_to(
+            DEFAULT_RF,
+            wanted,
+            f"{DEFAULT_RF} is 1{unset} on {counted(cluster.broker_number, 'broker')}: "
             "topics that name no replication factor get one replica",
-            key=DEFAULT_RF,
             observed=value.text,
-            expected=wanted,
-            edits=(Edit(DEFAULT_RF, wanted),),
             about=node,
         )
 
@@ -168,7 +147,6 @@ def broker_level_min_isr_with_elr(broker: LintBroker, cluster: LintCluster, limi
         brokers: [{id: 1, config: {node.id: "1"}}]
         observed: {features: {eligible.leader.replicas.version: 1}}
     """
-    del limits
     own = broker.config.dynamic.get(MIN_ISR)
     if own is None or not has_eligible_leader_replicas(cluster):
         return
@@ -201,7 +179,6 @@ def min_isr_differs_between_brokers(cluster: LintCluster, limits: Limits) -> Vio
           - {id: 1, config: {min.insync.replicas: "2"}}
           - {id: 2, config: {min.insync.replicas: "2"}}
     """
-    del limits
     known_brokers = [b for b in cluster.data_brokers if b.config.is_known]
     values: dict[int, list[LintBroker]] = {}
     for broker in known_brokers:
@@ -211,12 +188,8 @@ def min_isr_differs_between_brokers(cluster: LintCluster, limits: Limits) -> Vio
         best = max(values)
         told = ", ".join(f"{value} on {counted(len(of), 'broker')}" for value, of in sorted(values.items()))
         for broker in (b for value, of in sorted(values.items()) for b in of if value != best):
-            yield Violation(
-                message=f"{MIN_ISR} is {told}: which writes are accepted depends on who leads",
-                key=MIN_ISR,
-                expected=str(best),
-                edits=(Edit(MIN_ISR, str(best)),),
-                about=broker,
+            yield set_to(
+                MIN_ISR, str(best), f"{MIN_ISR} is {told}: which writes are accepted depends on who leads", about=broker
             )
     if not known_brokers:
         raise InputMissing("broker configuration")
@@ -237,17 +210,15 @@ def tight_isr_lag(broker: LintBroker, cluster: LintCluster, limits: Limits) -> V
     Good:
         brokers: [{id: 1, config: {replica.lag.time.max.ms: "10000"}}]
     """
-    del cluster, limits
     if not broker.is_broker:
         return
     key = "replica.lag.time.max.ms"
     lag = broker.config.given().number(key)
     if lag is not None and lag < SHORT_ISR_LAG_MS:
-        yield Violation(
-            message=f"a replica that is {lag / 1000:g} s behind leaves the ISR: short pauses make it shrink and expand",
-            key=key,
-            expected="30000",
-            edits=(Edit(key, "30000"),),
+        yield set_to(
+            key,
+            "30000",
+            f"a replica that is {lag / 1000:g} s behind leaves the ISR: short pauses make it shrink and expand",
         )
 
 
@@ -265,15 +236,12 @@ def controlled_shutdown_off(broker: LintBroker, cluster: LintCluster, limits: Li
     Good:
         brokers: [{id: 1, config: {controlled.shutdown.enable: "true"}}]
     """
-    del cluster, limits
     key = "controlled.shutdown.enable"
     if broker.is_broker and not broker.config.given().is_true(key):
-        yield Violation(
-            message="the broker does not hand over its partitions when it stops: "
-            "they have no leader until its session ends",
-            key=key,
-            expected="true",
-            edits=(Edit(key, "true"),),
+        yield set_to(
+            key,
+            "true",
+            "the broker does not hand over its partitions when it stops: they have no leader until its session ends",
         )
 
 
@@ -293,7 +261,6 @@ def forced_fsync(cluster: LintCluster, limits: Limits) -> Violations:
         topics:
           - {name: orders, config: {retention.ms: "86400000"}}
     """
-    del limits
     for topic_key, broker_keys in FLUSH_KEYS:
         for holder, key, declared in set_values(cluster, topic_key, broker_keys):
             value = to_int(declared.text)
@@ -325,13 +292,7 @@ def auto_create_topics(broker: LintBroker, cluster: LintCluster, limits: Limits)
     Good:
         brokers: [{id: 1, config: {auto.create.topics.enable: "false"}}]
     """
-    del limits
     key = "auto.create.topics.enable"
     if cluster.is_prod and broker.is_broker and broker.config.given().is_true(key):
         unset = "" if broker.config.declared(key) else " (Kafka's default)"
-        yield Violation(
-            message=f"any name that a client mistypes becomes a topic{unset}",
-            key=key,
-            expected="false",
-            edits=(Edit(key, "false"),),
-        )
+        yield set_to(key, "false", f"any name that a client mistypes becomes a topic{unset}")

@@ -4,20 +4,9 @@ from kafkakit.core.quantities import counted
 from kafkakit.rules.config_defs import minor_key
 from kafkakit.rules.effective import to_int
 from kafkakit.rules.replication import INTERNAL_TOPICS, replicas_of, set_replication
-from kafkakit.rules.rule import (
-    CORE,
-    ERROR,
-    STRICT,
-    Edit,
-    Fix,
-    Limits,
-    Needs,
-    Violation,
-    Violations,
-    broker_rule,
-    cluster_rule,
-)
+from kafkakit.rules.rule import CORE, ERROR, STRICT, Fix, Limits, Needs, broker_rule, cluster_rule
 from kafkakit.rules.subjects import LintBroker, LintCluster
+from kafkakit.rules.violation import Violation, Violations, set_to
 
 RF_KEYS = (
     "offsets.topic.replication.factor",
@@ -51,7 +40,6 @@ def internal_topic_rf(cluster: LintCluster, limits: Limits) -> Violations:
         config: {offsets.topic.replication.factor: "3"}
         brokers: [{id: 1}, {id: 2}, {id: 3}]
     """
-    del limits
     seen: set[object] = set()
     for broker in cluster.data_brokers:
         for key in RF_KEYS:
@@ -62,13 +50,12 @@ def internal_topic_rf(cluster: LintCluster, limits: Limits) -> Violations:
             seen.add((key, value.place or broker.id))
             wanted = min(3, cluster.broker_number)
             if number < wanted:
-                yield Violation(
-                    message=f"{key} is {number} on {counted(cluster.broker_number, 'broker')}: "
+                yield set_to(
+                    key,
+                    str(wanted),
+                    f"{key} is {number} on {counted(cluster.broker_number, 'broker')}: "
                     "the loss of one broker stops groups or transactions",
-                    key=key,
                     observed=value.text,
-                    expected=str(wanted),
-                    edits=(Edit(key, str(wanted)),),
                     about=broker,
                 )
     for topic in cluster.topics:
@@ -99,7 +86,6 @@ def internal_topic_min_isr(broker: LintBroker, cluster: LintCluster, limits: Lim
     Good:
         brokers: [{id: 1, config: {transaction.state.log.min.isr: "2", transaction.state.log.replication.factor: "3"}}]
     """
-    del cluster, limits
     if not broker.is_broker:
         return
     config = broker.config.given()
@@ -112,10 +98,9 @@ def internal_topic_min_isr(broker: LintBroker, cluster: LintCluster, limits: Lim
         # One replica with a minimum of one is what a single broker has; KKD114 is about it where there are more.
         if minimum is None or replicas is None or minimum < replicas or replicas == 1 == minimum:
             continue
-        yield Violation(
-            message=f"{isr_key} is {minimum} of {counted(replicas, 'replica')}: the restart of one broker stops it",
-            key=isr_key,
+        yield set_to(
+            isr_key,
+            str(max(replicas - 1, 1)),
+            f"{isr_key} is {minimum} of {counted(replicas, 'replica')}: the restart of one broker stops it",
             observed=str(minimum),
-            expected=str(max(replicas - 1, 1)),
-            edits=(Edit(isr_key, str(max(replicas - 1, 1))),),
         )

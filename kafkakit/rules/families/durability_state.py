@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from kafkakit.core.findings import shown
 from kafkakit.core.quantities import agreeing, counted
 from kafkakit.rules.replication import set_replication
-from kafkakit.rules.rule import CORE, ERROR, STRICT, Limits, Needs, Violation, Violations, topic_rule
+from kafkakit.rules.rule import CORE, ERROR, STRICT, Limits, Needs, topic_rule
 from kafkakit.rules.subjects import LintCluster, LintTopic, PartitionFacts, known
+from kafkakit.rules.violation import Violation, Violations
 
 NO_LEADER = -1
 
@@ -30,7 +31,6 @@ def under_replicated_or_under_min_isr(topic: LintTopic, cluster: LintCluster, li
             config: {min.insync.replicas: "2"}
             observed: {partitions: [{partition: 0, replicas: [1, 2, 3], isr: [1, 2, 3], leader: 1}]}
     """
-    del cluster, limits
     partitions = known(topic.partition_facts, "the live cluster's partitions")
     leaderless: list[PartitionFacts] = []
     short: list[PartitionFacts] = []
@@ -74,7 +74,6 @@ def rf_differs_within_topic(topic: LintTopic, cluster: LintCluster, limits: Limi
           - name: orders
             observed: {partitions: [{partition: 0, replicas: [1, 2, 3]}, {partition: 1, replicas: [2, 3, 1]}]}
     """
-    del cluster, limits
     numbers: dict[int, list[PartitionFacts]] = {}
     for partition in known(topic.partition_facts, "the live cluster's partitions"):
         numbers.setdefault(len(partition.replicas), []).append(partition)

@@ -1,6 +1,7 @@
 """L: rules of files as such, carried out by the reader of files."""
 
-from kafkakit.rules.rule import CORE, ERROR, NOTE, Violations, file_rule
+from kafkakit.rules.rule import CORE, ERROR, NOTE, file_rule
+from kafkakit.rules.violation import Violations
 
 
 @file_rule("KKL006", ERROR, CORE)

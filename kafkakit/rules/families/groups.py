@@ -4,22 +4,9 @@ from kafkakit.core.durations import format_span
 from kafkakit.core.quantities import format_bytes
 from kafkakit.rules.config_defs import minor_key
 from kafkakit.rules.effective import BrokerConfig, InputMissing, to_items
-from kafkakit.rules.rule import (
-    CORE,
-    ERROR,
-    NOTE,
-    STRICT,
-    WARNING,
-    Edit,
-    Fix,
-    Limits,
-    Needs,
-    Violation,
-    Violations,
-    broker_rule,
-    cluster_rule,
-)
+from kafkakit.rules.rule import CORE, ERROR, NOTE, STRICT, WARNING, Fix, Limits, Needs, broker_rule, cluster_rule
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic, known
+from kafkakit.rules.violation import Edit, Violation, Violations, set_to
 
 OFFSETS_TOPIC = "__consumer_offsets"
 WEEK_MINUTES = 10_080
@@ -49,7 +36,6 @@ def short_offset_retention(broker: LintBroker, cluster: LintCluster, limits: Lim
     Good:
         brokers: [{id: 1, config: {offsets.retention.minutes: "20160"}}]
     """
-    del cluster, limits
     if not broker.is_broker:
         return
     key = "offsets.retention.minutes"
@@ -84,7 +70,6 @@ def offsets_expire_before_data(cluster: LintCluster, limits: Limits) -> Violatio
         topics: [{name: orders, config: {retention.ms: "2592000000"}}]
         observed: {groups: [{name: billing, topics: [orders]}]}
     """
-    del limits
     key = "offsets.retention.minutes"
     groups = known(cluster.groups, "consumer groups")
     config = cluster.reference_broker().given()
@@ -127,7 +112,6 @@ def offsets_partitions_changed(cluster: LintCluster, limits: Limits) -> Violatio
         brokers: [{id: 1}]
         topics: [{name: __consumer_offsets, partitions: 50}]
     """
-    del limits
     key = "offsets.topic.num.partitions"
     topic = known(next((t for t in cluster.topics if t.name == OFFSETS_TOPIC), None), f"the topic {OFFSETS_TOPIC}")
     facts = topic.partition_facts
@@ -161,7 +145,6 @@ def big_offsets_segments(broker: LintBroker, cluster: LintCluster, limits: Limit
     Good:
         brokers: [{id: 1, config: {offsets.topic.segment.bytes: "104857600"}}]
     """
-    del cluster, limits
     if not broker.is_broker:
         return
     config = broker.config.given()
@@ -195,7 +178,6 @@ def commit_metadata_budget(cluster: LintCluster, limits: Limits) -> Violations:
         brokers: [{id: 1}]
         observed: {groups: [{name: lanes, topics: [orders], metadata_p99_bytes: 3900}]}
     """
-    del limits
     key = "offset.metadata.max.bytes"
     sized = [(g, g.metadata_p99_bytes) for g in cluster.groups or () if g.metadata_p99_bytes is not None]
     if not sized:
@@ -232,7 +214,6 @@ def producer_id_expiry(broker: LintBroker, cluster: LintCluster, limits: Limits)
     Good:
         brokers: [{id: 1, config: {producer.id.expiration.ms: "86400000"}}]
     """
-    del cluster, limits
     if not broker.is_broker:
         return
     key = "producer.id.expiration.ms"
@@ -271,7 +252,6 @@ def legacy_rebalance_protocol_list(broker: LintBroker, cluster: LintCluster, lim
         version: "4.3"
         brokers: [{id: 1, config: {offsets.retention.minutes: "10080"}}]
     """
-    del limits
     key = "group.coordinator.rebalance.protocols"
     declared = broker.config.declared(key)
     table = cluster.target or cluster.table
@@ -301,15 +281,9 @@ def unlimited_group(broker: LintBroker, cluster: LintCluster, limits: Limits) ->
         labels: [multi_tenant]
         brokers: [{id: 1, config: {group.max.size: "1000"}}]
     """
-    del limits
     key = "group.max.size"
     if "multi_tenant" in cluster.labels and broker.is_broker and broker.config.given().number(key) == NO_LIMIT:
-        yield Violation(
-            message="many tenants share the cluster, and a group may have any number of members",
-            key=key,
-            expected="1000",
-            edits=(Edit(key, "1000"),),
-        )
+        yield set_to(key, "1000", "many tenants share the cluster, and a group may have any number of members")
 
 
 @broker_rule("KKG710", NOTE, STRICT, fix=Fix.UNSAFE)
@@ -326,15 +300,9 @@ def no_rebalance_delay(broker: LintBroker, cluster: LintCluster, limits: Limits)
     Good:
         brokers: [{id: 1, config: {group.initial.rebalance.delay.ms: "3000"}}]
     """
-    del limits
     key = "group.initial.rebalance.delay.ms"
     if cluster.is_prod and broker.is_broker and broker.config.given().number(key) == 0:
-        yield Violation(
-            message="a new group rebalances once for each member that joins",
-            key=key,
-            expected="3000",
-            edits=(Edit(key, "3000"),),
-        )
+        yield set_to(key, "3000", "a new group rebalances once for each member that joins")
 
 
 def _retention_ms(topic: LintTopic) -> int | None:

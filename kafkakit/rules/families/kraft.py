@@ -7,22 +7,9 @@ from kafkakit.core.quantities import counted
 from kafkakit.rules.config_defs import minor_key
 from kafkakit.rules.effective import BrokerConfig, InputMissing, to_int
 from kafkakit.rules.listeners import listeners_of, protocol_map
-from kafkakit.rules.rule import (
-    CORE,
-    ERROR,
-    NOTE,
-    STRICT,
-    WARNING,
-    Edit,
-    Fix,
-    Limits,
-    Needs,
-    Violation,
-    Violations,
-    broker_rule,
-    cluster_rule,
-)
+from kafkakit.rules.rule import CORE, ERROR, NOTE, STRICT, WARNING, Fix, Limits, Needs, broker_rule, cluster_rule
 from kafkakit.rules.subjects import LintBroker, LintCluster, known
+from kafkakit.rules.violation import Edit, Violation, Violations
 
 UNFINISHED_UPGRADE_DAYS = 14.0
 VOTERS, BOOTSTRAP = "controller.quorum.voters", "controller.quorum.bootstrap.servers"
@@ -44,7 +31,6 @@ def even_controllers(cluster: LintCluster, limits: Limits) -> Violations:
     Good:
         config: {controller.quorum.voters: "1@a:9093,2@b:9093,3@c:9093"}
     """
-    del limits
     number = cluster.derive(_controllers)
     if number and number % 2 == 0:
         yield Violation(
@@ -68,7 +54,6 @@ def single_controller(cluster: LintCluster, limits: Limits) -> Violations:
     Good:
         config: {controller.quorum.voters: "1@a:9093,2@b:9093,3@c:9093"}
     """
-    del limits
     if cluster.is_prod and cluster.derive(_controllers) == 1:
         yield Violation(
             message="there is one controller: while it is away nothing of the cluster's metadata changes",
@@ -116,7 +101,6 @@ def combined_mode(broker: LintBroker, cluster: LintCluster, limits: Limits) -> V
     Good:
         brokers: [{id: 1, config: {process.roles: "broker"}}]
     """
-    del limits
     if cluster.is_prod and {"broker", "controller"} <= set(_roles(broker)):
         yield Violation(
             message="the node is broker and controller at once: neither can be restarted or sized without the other",
@@ -151,7 +135,6 @@ def voter_mismatch(broker: LintBroker, cluster: LintCluster, limits: Limits) -> 
               controller.listener.names: CONTROLLER
               listener.security.protocol.map: "CONTROLLER:SSL"
     """
-    del cluster, limits
     config = broker.config
     if config.declared("process.roles") is None:
         return
@@ -163,9 +146,7 @@ def voter_mismatch(broker: LintBroker, cluster: LintCluster, limits: Limits) -> 
 def _voter_faults(config: BrokerConfig, roles: frozenset[str], node_id: int | None) -> Iterator[Violation]:
     voters = {item.partition("@")[0] for item in config.items(VOTERS)}
     if not voters and not config.items(BOOTSTRAP):
-        yield Violation(
-            message=f"neither {VOTERS} nor {BOOTSTRAP} is set: the node does not start", key=VOTERS, refused=True
-        )
+        yield Violation(f"neither {VOTERS} nor {BOOTSTRAP} is set: the node does not start", VOTERS, refused=True)
     if not voters or node_id is None:
         return
     is_voter = str(node_id) in voters
@@ -191,9 +172,7 @@ def _listener_faults(config: BrokerConfig, roles: frozenset[str]) -> Iterator[Vi
     names = {found.name.upper() for found in listeners_of(config)}
     if not of_controllers:
         yield Violation(
-            message=f"{CONTROLLER_LISTENERS} is not set: the node does not start",
-            key=CONTROLLER_LISTENERS,
-            refused=True,
+            f"{CONTROLLER_LISTENERS} is not set: the node does not start", CONTROLLER_LISTENERS, refused=True
         )
     elif "controller" in roles and not of_controllers <= names:
         yield Violation(
@@ -274,7 +253,6 @@ def zookeeper_leftovers(broker: LintBroker, cluster: LintCluster, limits: Limits
         version: "4.0"
         brokers: [{id: 1, config: {process.roles: broker}}]
     """
-    del limits
     runs_without = minor_key(cluster.table.version) >= (4, 0)
     if not runs_without and (cluster.target is None or minor_key(cluster.target.version) < (4, 0)):
         return
@@ -304,7 +282,6 @@ def metadata_version_behind(cluster: LintCluster, limits: Limits) -> Violations:
         observed: {metadata_behind_days: 0}
         broker_count: 3
     """
-    del limits
     days = known(cluster.metadata_behind_days, "the live cluster's features")
     if days > UNFINISHED_UPGRADE_DAYS:
         yield Violation(
@@ -327,7 +304,6 @@ def metadata_dir_shared(broker: LintBroker, cluster: LintCluster, limits: Limits
     Good:
         brokers: [{id: 1, config: {process.roles: broker, log.dirs: "/d1,/d2", metadata.log.dir: /meta}}]
     """
-    del cluster, limits
     config = broker.config.given()
     dirs = config.items("log.dirs")
     if broker.is_broker and len(dirs) > 1 and not config.text("metadata.log.dir") and config.items("process.roles"):

@@ -1,6 +1,7 @@
 """L: rules of what accepts findings (suppressions, baseline) and of the lint configuration; lint itself checks them."""
 
-from kafkakit.rules.rule import CORE, ERROR, WARNING, Fix, Violations, file_rule
+from kafkakit.rules.rule import CORE, ERROR, WARNING, Fix, file_rule
+from kafkakit.rules.violation import Violations
 
 
 @file_rule("KKL001", WARNING, CORE, fix=Fix.SAFE)

@@ -1,21 +1,9 @@
 """M: rules of message size and of the kind of timestamps."""
 
 from kafkakit.core.quantities import format_bytes
-from kafkakit.rules.rule import (
-    CORE,
-    ERROR,
-    NOTE,
-    STRICT,
-    WARNING,
-    Edit,
-    Fix,
-    Limits,
-    Needs,
-    Violation,
-    Violations,
-    topic_rule,
-)
+from kafkakit.rules.rule import CORE, ERROR, NOTE, STRICT, WARNING, Fix, Limits, Needs, topic_rule
 from kafkakit.rules.subjects import LintCluster, LintTopic, known
+from kafkakit.rules.violation import Edit, Violation, Violations
 
 KEY = "max.message.bytes"
 FETCH_FACTOR = 4
@@ -42,7 +30,6 @@ def batch_above_socket_limit(topic: LintTopic, cluster: LintCluster, limits: Lim
         topics:
           - {name: images, config: {max.message.bytes: "2097152"}}
     """
-    del cluster, limits
     batch = topic.config.sure_number(KEY)
     socket = topic.config.broker.given().number("socket.request.max.bytes")
     if batch is not None and socket is not None and batch > socket:
@@ -77,7 +64,6 @@ def batch_vs_replica_fetch(topic: LintTopic, cluster: LintCluster, limits: Limit
         topics:
           - {name: images, config: {max.message.bytes: "8388608"}}
     """
-    del cluster, limits
     batch = topic.config.sure_number(KEY)
     broker = topic.config.broker.given()
     response = broker.number("replica.fetch.response.max.bytes")
@@ -117,7 +103,6 @@ def batch_vs_consumer_fetch(topic: LintTopic, cluster: LintCluster, limits: Limi
         topics:
           - {name: images, config: {max.message.bytes: "2097152"}}
     """
-    del cluster
     batch = topic.config.sure_number(KEY)
     limit = min(limits.consumer_fetch_bytes, FETCH_FACTOR * limits.consumer_partition_fetch_bytes)
     if batch is not None and batch > limit:
@@ -146,7 +131,6 @@ def large_message_topic(topic: LintTopic, cluster: LintCluster, limits: Limits) 
         topics:
           - {name: images, config: {max.message.bytes: "3145728"}}
     """
-    del cluster
     batch = topic.config.sure_number(KEY)
     if batch is not None and batch > limits.large_message_bytes:
         yield Violation(
@@ -180,7 +164,6 @@ def size_rollout_order(topic: LintTopic, cluster: LintCluster, limits: Limits) -
             config: {max.message.bytes: "1048576"}
             observed: {current: {max.message.bytes: "524288"}}
     """
-    del cluster
     current = known(topic.current, "a change to compare with")
     wanted = topic.config.sure_number(KEY)
     before = current[KEY] if KEY in current else topic.config.broker.given().text("message.max.bytes")
@@ -220,7 +203,6 @@ def log_append_time_on_event_topic(topic: LintTopic, cluster: LintCluster, limit
         topics:
           - {name: clicks, labels: [event_time], config: {message.timestamp.type: CreateTime}}
     """
-    del cluster, limits
     key = "message.timestamp.type"
     if "event_time" in topic.labels and topic.config.sure_text(key) == "LogAppendTime":
         yield Violation(

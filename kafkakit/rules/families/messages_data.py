@@ -4,21 +4,9 @@ from kafkakit.core.durations import format_span
 from kafkakit.core.findings import shown
 from kafkakit.core.quantities import counted, format_bytes, format_rate
 from kafkakit.rules.rdkafka import is_decodable, largest_output
-from kafkakit.rules.rule import (
-    CORE,
-    ERROR,
-    NOTE,
-    STRICT,
-    WARNING,
-    Edit,
-    Fix,
-    Limits,
-    Needs,
-    Violation,
-    Violations,
-    topic_rule,
-)
+from kafkakit.rules.rule import CORE, ERROR, NOTE, STRICT, WARNING, Fix, Limits, Needs, topic_rule
 from kafkakit.rules.subjects import LintCluster, LintTopic, known
+from kafkakit.rules.violation import Violation, Violations, set_to
 
 COMPRESSION = "compression.type"
 HOT_BYTES_S = 1e6
@@ -43,17 +31,13 @@ def broker_recompression(topic: LintTopic, cluster: LintCluster, limits: Limits)
         topics:
           - {name: clicks, config: {compression.type: producer}, observed: {codec: lz4}}
     """
-    del cluster, limits
     wanted = topic.config.sure_text(COMPRESSION)
     if wanted in ("producer", ""):
         return
     codec = known(topic.facts.codec, "the codec of producers")
     if codec != wanted.replace("uncompressed", "none"):
-        yield Violation(
-            message=f"producers send {codec} batches, which brokers decompress and write as {wanted}",
-            key=COMPRESSION,
-            expected="producer",
-            edits=(Edit(COMPRESSION, "producer"),),
+        yield set_to(
+            COMPRESSION, "producer", f"producers send {codec} batches, which brokers decompress and write as {wanted}"
         )
 
 
@@ -73,7 +57,6 @@ def compression_level_hot(topic: LintTopic, cluster: LintCluster, limits: Limits
         topics:
           - {name: clicks, config: {compression.type: zstd, compression.zstd.level: "3"}}
     """
-    del cluster, limits
     codec = topic.config.sure_text(COMPRESSION)
     if codec == "zstd":
         key, hot, usual = "compression.zstd.level", HOT_ZSTD_LEVEL, "3"
@@ -83,11 +66,10 @@ def compression_level_hot(topic: LintTopic, cluster: LintCluster, limits: Limits
         return
     level = topic.config.sure_number(key)
     if level is not None and level > hot:
-        yield Violation(
-            message=f"brokers compress with {codec} at level {level}, several times the processor time of the default",
-            key=key,
-            expected=usual,
-            edits=(Edit(key, usual),),
+        yield set_to(
+            key,
+            usual,
+            f"brokers compress with {codec} at level {level}, several times the processor time of the default",
         )
 
 
@@ -113,7 +95,6 @@ def uncompressed_volume(topic: LintTopic, cluster: LintCluster, limits: Limits) 
               codec: lz4
               partitions: [{partition: 0, replicas: [1], bytes_s: 5000000.0}]
     """
-    del cluster, limits
     if known(topic.facts.codec, "the codec of producers") != "none":
         return
     known(topic.rates_bytes_s(), "append rates")
@@ -147,7 +128,6 @@ def decompression_budget(topic: LintTopic, cluster: LintCluster, limits: Limits)
             config: {max.message.bytes: "1048588"}
             observed: {compression_ratio: 40.0}
     """
-    del cluster
     batch = topic.config.sure_number("max.message.bytes")
     if batch is None:
         return
@@ -186,7 +166,6 @@ def rdkafka_undecodable_batch(topic: LintTopic, cluster: LintCluster, limits: Li
             observed:
               batches: [{partition: 3, offset: 71, compressed_bytes: 1000000, decompressed_bytes: 54000000}]
     """
-    del cluster
     batches = known(topic.facts.batches, "a segment audit")
     limit = limits.receive_message_bytes
     unread = [
@@ -225,7 +204,6 @@ def timestamp_skew(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Vi
         topics:
           - {name: clicks, observed: {timestamp_skew_s: 12.0}}
     """
-    del cluster
     skew = abs(known(topic.facts.timestamp_skew_s, "a segment audit"))
     if skew > limits.timestamp_skew_s:
         yield Violation(

@@ -13,21 +13,10 @@ from kafkakit.rules.placement_facts import (
     shares_rack,
     with_brokers,
 )
-from kafkakit.rules.rule import (
-    CORE,
-    ERROR,
-    NOTE,
-    STRICT,
-    WARNING,
-    Limits,
-    Needs,
-    Violation,
-    Violations,
-    cluster_rule,
-    topic_rule,
-)
+from kafkakit.rules.rule import CORE, ERROR, NOTE, STRICT, WARNING, Limits, Needs, cluster_rule, topic_rule
 from kafkakit.rules.subjects import LintCluster, LintTopic, known
 from kafkakit.rules.trend import median
+from kafkakit.rules.violation import Violation, Violations
 
 HOT_BYTES_S = 1e6
 HOT_FACTOR = 4.0
@@ -53,15 +42,12 @@ def single_partition_hot_topic(topic: LintTopic, cluster: LintCluster, limits: L
         topics:
           - {name: clicks, observed: {partitions: [{partition: 0, replicas: [1], bytes_s: 40000.0}]}}
     """
-    del cluster, limits
     facts = topic.partition_facts
     if known(len(facts) if facts is not None else topic.partitions, "partitions of topics") != 1:
         return
     rate = known(topic.rates_bytes_s(), "append rates")[1]
     if rate > HOT_BYTES_S:
-        yield Violation(
-            message=f"the only partition takes {format_rate(rate)}: one broker and one consumer bear it all"
-        )
+        yield Violation(f"the only partition takes {format_rate(rate)}: one broker and one consumer bear it all")
 
 
 @topic_rule("KKP602", NOTE, CORE, Needs.FILE, Needs.LIVE)
@@ -80,7 +66,6 @@ def partitions_not_multiple(topic: LintTopic, cluster: LintCluster, limits: Limi
         rack_count: 3
         topics: [{name: orders, partitions: 6}]
     """
-    del limits
     if topic.is_internal:
         return
     facts = topic.partition_facts
@@ -117,7 +102,6 @@ def rack_violation(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Vi
         brokers: [{id: 1, rack: a}, {id: 2, rack: a}, {id: 3, rack: b}]
         topics: [{name: orders, observed: {partitions: [{partition: 0, replicas: [1, 3]}]}}]
     """
-    del limits
     partitions = known(topic.partition_facts, "the live cluster's partitions")
     racks = cluster.derive(racks_by_id)
     number = cluster.derive(rack_count)
@@ -149,7 +133,6 @@ def partial_rack_labels(cluster: LintCluster, limits: Limits) -> Violations:
     Good:
         brokers: [{id: 1, rack: a}, {id: 2, rack: b}, {id: 3, rack: c}]
     """
-    del limits
     bare = [b for b in cluster.data_brokers if not rack_of(b)]
     total = len(cluster.data_brokers)
     if bare and len(bare) < total:
@@ -186,7 +169,6 @@ def leader_skew(cluster: LintCluster, limits: Limits) -> Violations:
                 - {partition: 0, replicas: [1, 2], leader: 1}
                 - {partition: 1, replicas: [2, 1], leader: 2}
     """
-    del limits
     leaders = with_brokers(leaders_by_broker(cluster), cluster)
     if len(leaders) < 2:
         return
@@ -218,7 +200,6 @@ def not_preferred_leader(cluster: LintCluster, limits: Limits) -> Violations:
         topics:
           - {name: orders, observed: {partitions: [{partition: 0, replicas: [1, 2], leader: 1}]}}
     """
-    del limits
     led = other = 0
     for _, partition in all_partitions(cluster):
         leader = known(partition.leader, "the live cluster's leaders")
@@ -258,7 +239,6 @@ def hot_partition(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Vio
                 - {partition: 0, replicas: [1], bytes_s: 2000000.0}
                 - {partition: 1, replicas: [2], bytes_s: 3000000.0}
     """
-    del cluster, limits
     rates = [(p.bytes_s, p.partition) for p in topic.partition_facts or () if p.bytes_s is not None]
     if not rates:
         raise InputMissing("append rates")
@@ -292,7 +272,6 @@ def storage_skew(cluster: LintCluster, limits: Limits) -> Violations:
           - name: orders
             observed: {partitions: [{partition: 0, replicas: [1, 2], bytes: {1: 9000000, 2: 9000000}}]}
     """
-    del limits
     sizes = with_brokers(bytes_by_broker(cluster), cluster)
     if len(sizes) < 2:
         return

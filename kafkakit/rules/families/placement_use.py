@@ -10,17 +10,15 @@ from kafkakit.rules.rule import (
     NOTE,
     STRICT,
     WARNING,
-    Edit,
     Fix,
     Limits,
     Needs,
-    Violation,
-    Violations,
     broker_rule,
     cluster_rule,
     topic_rule,
 )
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic, known
+from kafkakit.rules.violation import Violation, Violations, set_to
 
 IDLE_S = 30 * 86_400.0
 RACK_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
@@ -41,7 +39,6 @@ def idle_topic(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violat
         topics: [{name: old-orders, observed: {idle_s: 5184000.0}}]
         observed: {groups: [{name: archive, topics: [old-orders], members: 1}]}
     """
-    del limits
     if topic.is_internal:
         return
     idle = known(topic.facts.idle_s, "the last writes of topics")
@@ -67,7 +64,6 @@ def slow_to_recover_replica(topic: LintTopic, cluster: LintCluster, limits: Limi
         topics:
           - {name: events, observed: {partitions: [{partition: 0, replicas: [1], bytes: {1: 20000000000}}]}}
     """
-    del cluster
     facts = known(topic.partition_facts, "the live cluster's partitions")
     size = known(max((max(p.replica_bytes.values()) for p in facts if p.replica_bytes), default=None), "replica sizes")
     throttle = topic.config.broker.declared("follower.replication.throttled.rate")
@@ -98,7 +94,6 @@ def idle_consumers(cluster: LintCluster, limits: Limits) -> Violations:
         topics: [{name: orders, partitions: 6}]
         observed: {groups: [{name: billing, topics: [orders], members: 5}]}
     """
-    del limits
     partitions = {t.name: t.partitions if t.partition_facts is None else len(t.partition_facts) for t in cluster.topics}
     for group in known(cluster.groups, "consumer groups"):
         numbers = [partitions.get(name) for name in group.topics]
@@ -127,16 +122,14 @@ def replica_selector_unset(broker: LintBroker, cluster: LintCluster, limits: Lim
         config: {replica.selector.class: org.apache.kafka.common.replica.RackAwareReplicaSelector}
         brokers: [{id: 1, rack: a}, {id: 2, rack: b}]
     """
-    del limits
     key = "replica.selector.class"
     if not broker.is_broker or cluster.rack_number < 2 or broker.config.given().text(key):
         return
-    yield Violation(
-        message=f"consumers read from leaders only, so of {cluster.rack_number} racks' traffic about "
+    yield set_to(
+        key,
+        RACK_SELECTOR,
+        f"consumers read from leaders only, so of {cluster.rack_number} racks' traffic about "
         f"{1 - 1 / cluster.rack_number:.0%} crosses racks",
-        key=key,
-        expected=RACK_SELECTOR,
-        edits=(Edit(key, RACK_SELECTOR),),
     )
 
 
@@ -162,7 +155,6 @@ def replica_on_unknown_broker(topic: LintTopic, cluster: LintCluster, limits: Li
         brokers: [{id: 1}, {id: 2}, {id: 3}]
         topics: [{name: orders, observed: {partitions: [{partition: 0, replicas: [1, 2, 3]}]}}]
     """
-    del limits
     listed = cluster.derive(_listed_ids)
     for_move = [p for p in known(topic.partition_facts, "partitions") if p.isr is None or not cluster.is_live]
     if not for_move:

@@ -7,20 +7,9 @@ from kafkakit.core.quantities import format_bytes
 from kafkakit.rules.config_defs import minor_key
 from kafkakit.rules.declared import DYNAMIC
 from kafkakit.rules.effective import BrokerConfig, Source
-from kafkakit.rules.rule import (
-    CORE,
-    ERROR,
-    STRICT,
-    WARNING,
-    Edit,
-    Fix,
-    Limits,
-    Violation,
-    Violations,
-    broker_rule,
-    config_rule,
-)
+from kafkakit.rules.rule import CORE, ERROR, STRICT, WARNING, Fix, Limits, broker_rule, config_rule
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic
+from kafkakit.rules.violation import Edit, Violation, Violations
 
 MEBIBYTE = 2**20
 SAFE_SHARE = 0.5
@@ -49,7 +38,6 @@ def compaction_lag_inverted(subject: LintTopic | LintBroker, cluster: LintCluste
         topics:
           - {name: users, config: {min.compaction.lag.ms: "3600000", max.compaction.lag.ms: "7200000"}}
     """
-    del cluster, limits
     lags = _of_topic(subject) if isinstance(subject, LintTopic) else _of_broker(subject.config)
     if lags is not None and lags.least is not None and lags.most is not None and lags.least > lags.most:
         yield Violation(
@@ -94,7 +82,6 @@ def dedupe_buffer_startup(broker: LintBroker, cluster: LintCluster, limits: Limi
         brokers:
           - {id: 1, config: {log.cleaner.dedupe.buffer.size: "134217728", log.cleaner.threads: "4"}}
     """
-    del cluster, limits
     size, threads = broker.config.number("log.cleaner.dedupe.buffer.size"), broker.config.number("log.cleaner.threads")
     if size is None or threads is None or threads < 0:
         return
@@ -133,7 +120,6 @@ def replica_fetch_wait_vs_lag(broker: LintBroker, cluster: LintCluster, limits: 
         brokers:
           - {id: 1, config: {replica.fetch.wait.max.ms: "500", replica.lag.time.max.ms: "30000"}}
     """
-    del cluster, limits
     wait, lag = broker.config.number("replica.fetch.wait.max.ms"), broker.config.number("replica.lag.time.max.ms")
     if wait is None or lag is None or wait <= lag * SAFE_SHARE:
         return
@@ -164,7 +150,6 @@ def replica_socket_timeout(broker: LintBroker, cluster: LintCluster, limits: Lim
         brokers:
           - {id: 1, config: {replica.socket.timeout.ms: "30000", replica.fetch.wait.max.ms: "500"}}
     """
-    del cluster, limits
     keys = "replica.socket.timeout.ms", "replica.fetch.wait.max.ms"
     timeout, wait = map(broker.config.number, keys)
     if wait is not None and timeout is not None and timeout < wait:
@@ -194,7 +179,6 @@ def queued_bytes(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Vi
         brokers:
           - {id: 1, config: {queued.max.request.bytes: "1073741824"}}
     """
-    del cluster, limits
     queue, largest = broker.config.number("queued.max.request.bytes"), broker.config.number("socket.request.max.bytes")
     if queue is not None and largest is not None and 0 < queue < largest:
         yield Violation(
@@ -222,7 +206,6 @@ def heartbeat_vs_session(broker: LintBroker, cluster: LintCluster, limits: Limit
         brokers:
           - {id: 1, config: {broker.heartbeat.interval.ms: "2000", broker.session.timeout.ms: "9000"}}
     """
-    del cluster, limits
     beat, session = (
         broker.config.number("broker.heartbeat.interval.ms"),
         broker.config.number("broker.session.timeout.ms"),
@@ -252,7 +235,6 @@ def auth_delay_vs_idle(broker: LintBroker, cluster: LintCluster, limits: Limits)
         brokers:
           - {id: 1, config: {connection.failed.authentication.delay.ms: "100", connections.max.idle.ms: "600000"}}
     """
-    del cluster, limits
     config = broker.config
     delay, idle = config.number("connection.failed.authentication.delay.ms"), config.number("connections.max.idle.ms")
     if delay is not None and idle is not None and 0 <= idle <= delay:
@@ -319,7 +301,6 @@ def group_bounds(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Vi
         brokers:
           - {id: 1, config: {group.consumer.session.timeout.ms: "45000"}}
     """
-    del cluster, limits
     config = broker.config
     minor = minor_key(config.table.version)
     for bound in BOUNDS:

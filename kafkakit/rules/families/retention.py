@@ -8,22 +8,10 @@ from kafkakit.core.quantities import format_bytes
 from kafkakit.rules.config_defs import minor_key
 from kafkakit.rules.effective import Source
 from kafkakit.rules.retention import SMALLEST_SEGMENT_BYTES, SegmentSettings, better_segment_ms, settings_of
-from kafkakit.rules.rule import (
-    CORE,
-    ERROR,
-    NOTE,
-    STRICT,
-    WARNING,
-    Edit,
-    Fix,
-    Limits,
-    Needs,
-    Violation,
-    Violations,
-    topic_rule,
-)
+from kafkakit.rules.rule import CORE, ERROR, NOTE, STRICT, WARNING, Fix, Limits, Needs, topic_rule
 from kafkakit.rules.segment_growth import exceeded_budget
 from kafkakit.rules.subjects import LintCluster, LintTopic, known
+from kafkakit.rules.violation import Edit, Violation, Violations, set_to
 
 ERROR_OVERSHOOT = 4.0
 PURGE_RETENTION_MS = 1_000
@@ -132,7 +120,6 @@ def size_retention_granularity(topic: LintTopic, cluster: LintCluster, limits: L
         topics:
           - {name: orders, config: {retention.bytes: "5368709120", segment.bytes: "1073741824"}}
     """
-    del cluster
     settings = settings_of(topic)
     kept, segment = settings.retention_bytes, settings.segment_bytes
     if not settings.deletes or kept <= 0 or segment <= kept * limits.overshoot_ratio:
@@ -165,7 +152,6 @@ def unbounded_topic(topic: LintTopic, cluster: LintCluster, limits: Limits) -> V
         topics:
           - {name: orders, config: {retention.ms: "-1", retention.bytes: "107374182400"}}
     """
-    del limits
     settings = settings_of(topic)
     if topic.config.is_true("remote.storage.enable") or topic.name.endswith(STREAMS_REPARTITION):
         return
@@ -200,7 +186,6 @@ def empty_cleanup_policy(topic: LintTopic, cluster: LintCluster, limits: Limits)
         topics:
           - {name: orders, config: {cleanup.policy: delete}}
     """
-    del limits
     if topic.policies or topic.config.value("cleanup.policy").source is Source.DEFAULT:
         return
     documented = minor_key(cluster.table.version) >= (4, 2)
@@ -229,7 +214,6 @@ def retention_below_check_interval(topic: LintTopic, cluster: LintCluster, limit
         topics:
           - {name: orders, config: {retention.ms: "300000"}}
     """
-    del cluster, limits
     settings = settings_of(topic)
     if settings.deletes and 0 < settings.retention_ms < settings.check_interval_ms:
         topic.config.sure_number("retention.ms")
@@ -258,7 +242,6 @@ def zero_retention_left_behind(topic: LintTopic, cluster: LintCluster, limits: L
         topics:
           - {name: orders, config: {retention.ms: "3600000"}, observed: {age_s: 86400}}
     """
-    del cluster, limits
     settings = settings_of(topic)
     if not settings.deletes or not 0 <= settings.retention_ms <= PURGE_RETENTION_MS:
         return
@@ -289,7 +272,6 @@ def slow_delete(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Viola
         topics:
           - {name: orders, config: {file.delete.delay.ms: "60000"}}
     """
-    del cluster, limits
     settings = settings_of(topic)
     delay = settings.delete_delay_ms
     beyond = settings.deletes and 0 < settings.retention_ms < delay
@@ -297,11 +279,10 @@ def slow_delete(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Viola
         topic.config.sure_number("file.delete.delay.ms")
         longer = "the retention" if beyond else "an hour"
         wanted = str(min(settings.retention_ms, 60_000) if settings.deletes and settings.retention_ms > 0 else 60_000)
-        yield Violation(
-            message=f"files of deleted segments stay for {format_span(delay / 1000)}, longer than {longer}",
-            key="file.delete.delay.ms",
-            expected=wanted,
-            edits=(Edit("file.delete.delay.ms", wanted),),
+        yield set_to(
+            "file.delete.delay.ms",
+            wanted,
+            f"files of deleted segments stay for {format_span(delay / 1000)}, longer than {longer}",
         )
 
 

@@ -7,22 +7,9 @@ from kafkakit.core.findings import Severity
 from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.rules.effective import UNLIMITED, InputMissing, Source, to_int
 from kafkakit.rules.retention import HOUR_MS, SegmentSettings, settings_of
-from kafkakit.rules.rule import (
-    CORE,
-    NOTE,
-    STRICT,
-    WARNING,
-    Edit,
-    Fix,
-    Limits,
-    Needs,
-    Violation,
-    Violations,
-    broker_rule,
-    cluster_rule,
-    topic_rule,
-)
+from kafkakit.rules.rule import CORE, NOTE, STRICT, WARNING, Fix, Limits, Needs, broker_rule, cluster_rule, topic_rule
 from kafkakit.rules.subjects import GroupFacts, LintBroker, LintCluster, LintTopic, PartitionFacts, known
+from kafkakit.rules.violation import Edit, Violation, Violations, set_to
 
 CHECK_KEY = "log.retention.check.interval.ms"
 CHECK_SHARE = 0.25
@@ -49,7 +36,6 @@ def coarse_retention_check(broker: LintBroker, cluster: LintCluster, limits: Lim
         topics:
           - {name: orders, config: {retention.ms: "7200000"}}
     """
-    del limits
     if not broker.is_broker:
         return
     interval = broker.config.given().number(CHECK_KEY)
@@ -99,7 +85,6 @@ def future_timestamps_pin_segments(cluster: LintCluster, limits: Limits) -> Viol
         topics:
           - {name: orders, partitions: 6}
     """
-    del limits
     found = [(t, s, v) for t, s, v in _with_own_times(cluster, AFTER_KEY) if v > max(HOUR_MS, 0.1 * s.retention_ms)]
     told = "a record may be dated {} ahead, and its segment is not deleted before that time has passed"
     yield from _violations(cluster, found, AFTER_KEY, told, str(HOUR_MS))
@@ -124,7 +109,6 @@ def past_timestamps_expire_early(cluster: LintCluster, limits: Limits) -> Violat
         topics:
           - {name: orders, partitions: 6}
     """
-    del limits
     found = [(t, s, v) for t, s, v in _with_own_times(cluster, BEFORE_KEY) if v > s.retention_ms]
     told = "a record may be dated {} back, further than the retention, and is then deleted at the next check"
     shortest = min((s.retention_ms for _, s, _ in found), default=0)
@@ -150,25 +134,17 @@ def _violations(
         if topic.config.value(key).source is not Source.TOPIC:
             inheriting.append(topic)
             continue
-        yield Violation(
-            message=told.format(_any_time(value)),
-            key=key,
-            expected=wanted,
-            edits=(Edit(key, wanted),),
-            about=topic,
-        )
+        yield set_to(key, wanted, told.format(_any_time(value)), about=topic)
     if inheriting:
         broker_key = f"log.{key}"
         holder = next((b for b in cluster.data_brokers if b.config.is_known), None)
         declared = inheriting[0].config.value(key)
         by_default = ", by default" if declared.source is Source.DEFAULT else ""
-        yield Violation(
-            message=told.format(_any_time(to_int(declared.text) or 0))
-            + f" ({counted(len(inheriting), 'topic')}{by_default})",
-            key=broker_key,
+        yield set_to(
+            broker_key,
+            wanted,
+            told.format(_any_time(to_int(declared.text) or 0)) + f" ({counted(len(inheriting), 'topic')}{by_default})",
             observed=declared.text,
-            expected=wanted,
-            edits=(Edit(broker_key, wanted),),
             about=holder,
         )
 
@@ -200,7 +176,6 @@ def retention_vs_lag(topic: LintTopic, cluster: LintCluster, limits: Limits) -> 
           - {name: orders, config: {retention.ms: "86400000"}}
         observed: {groups: [{name: billing, topics: [orders], time_lag_s: {orders: 60}}]}
     """
-    del limits
     groups = known(cluster.groups, "consumer groups")
     settings = settings_of(topic)
     readers = cluster.derive(_readers).get(topic.name, ()) if groups else ()
@@ -261,7 +236,6 @@ def disk_forecast(broker: LintBroker, cluster: LintCluster, limits: Limits) -> V
             config: {retention.ms: "86400000"}
             observed: {partitions: [{partition: 0, replicas: [1], bytes_s: 1000000}]}
     """
-    del limits
     if not broker.is_broker or broker.id is None:
         return
     total = sum(known(d.total_bytes, "sizes of log dirs") for d in known(broker.log_dirs or None, "sizes of log dirs"))

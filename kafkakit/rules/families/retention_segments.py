@@ -8,7 +8,6 @@ from kafkakit.core.durations import format_span
 from kafkakit.core.findings import Severity
 from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.rules.effective import InputMissing
-from kafkakit.rules.handles import mean_replicas
 from kafkakit.rules.placement_facts import has_partitions, replicas_by_broker
 from kafkakit.rules.replication import set_values
 from kafkakit.rules.retention import (
@@ -18,6 +17,7 @@ from kafkakit.rules.retention import (
     TIME_ENTRY_BYTES,
     SegmentSettings,
     fits_int,
+    mean_replicas,
     settings_of,
     time_index_bytes,
 )
@@ -27,17 +27,15 @@ from kafkakit.rules.rule import (
     NOTE,
     STRICT,
     WARNING,
-    Edit,
     Fix,
     Limits,
     Needs,
-    Violation,
-    Violations,
     broker_rule,
     cluster_rule,
     topic_rule,
 )
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic, known
+from kafkakit.rules.violation import Edit, Violation, Violations, set_to
 
 TOGETHER = 1_000
 INDEX_SHARE = 0.1
@@ -61,21 +59,19 @@ def jitter_too_large(topic: LintTopic, cluster: LintCluster, limits: Limits) -> 
         topics:
           - {name: orders, config: {segment.ms: "3600000", segment.jitter.ms: "360000"}}
     """
-    del cluster, limits
     settings = settings_of(topic)
     jitter, roll = settings.jitter_ms, settings.roll_ms
     if jitter * 2 <= roll:
         return
     topic.config.sure_number("segment.ms")
     all_of_it = jitter >= roll
-    yield Violation(
-        message=f"the jitter of up to {format_span(jitter / 1000)} takes {'all' if all_of_it else 'more than half'} of "
+    yield set_to(
+        "segment.jitter.ms",
+        str(roll // 10),
+        f"the jitter of up to {format_span(jitter / 1000)} takes {'all' if all_of_it else 'more than half'} of "
         f"the {format_span(roll / 1000)} after which segments roll"
         + (": some roll at their second append" if all_of_it else ""),
-        key="segment.jitter.ms",
-        expected=str(roll // 10),
         severity=Severity.ERROR if all_of_it else None,
-        edits=(Edit("segment.jitter.ms", str(roll // 10)),),
     )
 
 
@@ -100,20 +96,18 @@ def synchronised_rolls(broker: LintBroker, cluster: LintCluster, limits: Limits)
         topics:
           - {name: orders, partitions: 2000, replication_factor: 1}
     """
-    del limits
     if not broker.is_broker:
         return
     together = cluster.derive(_rolling_together)
     rolls = together.get(broker.id if has_partitions(cluster) else None, {})
     for roll, number in rolls.items():
         if number > TOGETHER:
-            yield Violation(
-                message=f"{round(number):,} partitions of the broker roll their segments together every "
+            yield set_to(
+                "log.roll.jitter.ms",
+                str(roll // 10),
+                f"{round(number):,} partitions of the broker roll their segments together every "
                 f"{format_span(roll / 1000)}, without jitter",
-                key="log.roll.jitter.ms",
-                expected=str(roll // 10),
                 subject=str(roll),
-                edits=(Edit("log.roll.jitter.ms", str(roll // 10)),),
             )
             return
 
@@ -155,7 +149,6 @@ def segment_smaller_than_batch(topic: LintTopic, cluster: LintCluster, limits: L
         topics:
           - {name: orders, config: {segment.bytes: "104857600", max.message.bytes: "10485760"}}
     """
-    del cluster, limits
     overrides = topic.config.overrides
     if not ("segment.bytes" in overrides or "max.message.bytes" in overrides or topic.config.broker.is_known):
         return
@@ -191,7 +184,6 @@ def time_index_rolls_first(topic: LintTopic, cluster: LintCluster, limits: Limit
           - name: orders
             config: {segment.bytes: "1073741824", index.interval.bytes: "4096", segment.index.bytes: "10485760"}
     """
-    del cluster, limits
     settings = settings_of(topic)
     needed = time_index_bytes(settings.segment_bytes, settings.index_interval_bytes)
     if needed <= settings.index_bytes or settings.index_bytes < 2 * TIME_ENTRY_BYTES:
@@ -223,14 +215,12 @@ def degenerate_index(topic: LintTopic, cluster: LintCluster, limits: Limits) -> 
         topics:
           - {name: orders, config: {segment.index.bytes: "10485760"}}
     """
-    del cluster, limits
     size = settings_of(topic).index_bytes
     if size < 2 * TIME_ENTRY_BYTES:
-        yield Violation(
-            message=f"an index of {size} bytes is always full: every append rolls the segment",
-            key="segment.index.bytes",
-            expected=str(DEFAULT_INDEX_BYTES),
-            edits=(Edit("segment.index.bytes", str(DEFAULT_INDEX_BYTES)),),
+        yield set_to(
+            "segment.index.bytes",
+            str(DEFAULT_INDEX_BYTES),
+            f"an index of {size} bytes is always full: every append rolls the segment",
         )
 
 
@@ -250,7 +240,6 @@ def segment_churn(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Vio
         topics:
           - {name: orders, config: {segment.ms: "3600000", retention.ms: "86400000"}}
     """
-    del cluster, limits
     settings = settings_of(topic)
     measured = max((p.segments for p in topic.partition_facts or () if p.segments is not None), default=0)
     rates = topic.rates_bytes_s()
@@ -328,7 +317,6 @@ def index_preallocation(broker: LintBroker, cluster: LintCluster, limits: Limits
         topics:
           - {name: orders, observed: {partitions: [{partition: 0, replicas: [1]}]}}
     """
-    del limits
     if not broker.is_broker:
         return
     total = sum(known(d.total_bytes, "sizes of log dirs") for d in known(broker.log_dirs or None, "sizes of log dirs"))
@@ -370,17 +358,10 @@ def preallocate_on(cluster: LintCluster, limits: Limits) -> Violations:
         topics:
           - {name: orders, partitions: 6, config: {preallocate: "false"}}
     """
-    del limits
     for holder, key, declared in set_values(cluster, "preallocate", ("log.preallocate",)):
         if declared.text.strip().lower() != "true":
             continue
         reserved = ""
         if isinstance(holder, LintTopic) and holder.partitions is not None:
             reserved = f", {format_bytes(holder.partitions * settings_of(holder).segment_bytes)} a copy of the topic"
-        yield Violation(
-            message=f"every segment reserves its full size up front{reserved}",
-            key=key,
-            expected="false",
-            edits=(Edit(key, "false"),),
-            about=holder,
-        )
+        yield set_to(key, "false", f"every segment reserves its full size up front{reserved}", about=holder)

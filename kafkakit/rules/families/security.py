@@ -6,20 +6,10 @@ from kafkakit.core.findings import shown
 from kafkakit.rules.config_defs import ValueType
 from kafkakit.rules.effective import BrokerConfig, Declared, to_items
 from kafkakit.rules.listeners import Listener, inter_broker_protocol, listener_items, listeners_of
-from kafkakit.rules.rule import (
-    CORE,
-    ERROR,
-    STRICT,
-    WARNING,
-    Edit,
-    Fix,
-    Limits,
-    Violation,
-    Violations,
-    broker_rule,
-)
+from kafkakit.rules.rule import CORE, ERROR, STRICT, WARNING, Fix, Limits, broker_rule
 from kafkakit.rules.secrets import HIDDEN, holds_literal_secret, is_secret_key, literal_jaas_options
 from kafkakit.rules.subjects import LintBroker, LintCluster
+from kafkakit.rules.violation import Violation, Violations, set_to
 
 LEGACY_TLS = frozenset({"SSLv3", "TLSv1", "TLSv1.1"})
 ANYONE = frozenset({"User:ANONYMOUS", "User:*"})
@@ -40,7 +30,6 @@ def plaintext_listener(broker: LintBroker, cluster: LintCluster, limits: Limits)
     Good:
         brokers: [{id: 1, config: {listeners: "SSL://:9093,PLAINTEXT://localhost:9092"}}]
     """
-    del limits
     if not cluster.is_prod:
         return
     plain = [x for x in listeners_of(broker.config.given()) if x.is_plain and not x.is_loopback]
@@ -65,7 +54,6 @@ def plaintext_inter_broker(broker: LintBroker, cluster: LintCluster, limits: Lim
     Good:
         brokers: [{id: 1, config: {security.inter.broker.protocol: SSL}}]
     """
-    del limits
     if not cluster.is_prod or not broker.is_broker:
         return
     config = broker.config.given()
@@ -94,7 +82,6 @@ def sasl_plain_without_tls(broker: LintBroker, cluster: LintCluster, limits: Lim
         config: {sasl.enabled.mechanisms: PLAIN}
         brokers: [{id: 1, config: {listeners: "SASL_SSL://:9092"}}]
     """
-    del cluster, limits
     config = broker.config.given()
     open_ = [
         x
@@ -133,7 +120,6 @@ def inter_broker_mechanism(broker: LintBroker, cluster: LintCluster, limits: Lim
               sasl.mechanism.inter.broker.protocol: SCRAM-SHA-512
               sasl.enabled.mechanisms: SCRAM-SHA-512
     """
-    del cluster, limits
     config = broker.config.given()
     if not inter_broker_protocol(config).startswith("SASL_"):
         return
@@ -164,7 +150,6 @@ def no_authorizer(broker: LintBroker, cluster: LintCluster, limits: Limits) -> V
         config: {authorizer.class.name: org.apache.kafka.metadata.authorizer.StandardAuthorizer}
         brokers: [{id: 1}]
     """
-    del limits
     if cluster.is_prod and not broker.config.given().text("authorizer.class.name").strip():
         yield Violation(
             message="every client that connects may read, write and delete everything",
@@ -186,16 +171,10 @@ def allow_everyone(broker: LintBroker, cluster: LintCluster, limits: Limits) -> 
     Good:
         brokers: [{id: 1, config: {allow.everyone.if.no.acl.found: "false"}}]
     """
-    del cluster, limits
     key = "allow.everyone.if.no.acl.found"
     declared = broker.config.declared(key)
     if declared is not None and declared.text.strip().lower() == "true":
-        yield Violation(
-            message="resources without an ACL are open to every client",
-            key=key,
-            expected="false",
-            edits=(Edit(key, "false"),),
-        )
+        yield set_to(key, "false", "resources without an ACL are open to every client")
 
 
 @broker_rule("KKS807", WARNING, STRICT, fix=Fix.UNSAFE)
@@ -212,16 +191,9 @@ def no_hostname_verification(broker: LintBroker, cluster: LintCluster, limits: L
     Good:
         brokers: [{id: 1, config: {ssl.endpoint.identification.algorithm: https}}]
     """
-    del cluster, limits
     for key, declared in _forms_of(broker.config, "ssl.endpoint.identification.algorithm"):
         if not declared.text.strip():
-            yield Violation(
-                message="the name in a certificate is not compared with the host's",
-                key=key,
-                observed="",
-                expected="https",
-                edits=(Edit(key, "https"),),
-            )
+            yield set_to(key, "https", "the name in a certificate is not compared with the host's", observed="")
 
 
 @broker_rule("KKS808", ERROR, CORE)
@@ -239,7 +211,6 @@ def literal_secret(broker: LintBroker, cluster: LintCluster, limits: Limits) -> 
     Good:
         brokers: [{id: 1, config: {ssl.keystore.password: "${file:/run/secrets/kafka.properties:keystore}"}}]
     """
-    del cluster, limits
     for key, declared in broker.config.all_declared():
         if not _is_secret(broker.config, key) or not holds_literal_secret(key, declared.text):
             continue
@@ -267,7 +238,6 @@ def anonymous_super_user(broker: LintBroker, cluster: LintCluster, limits: Limit
     Good:
         brokers: [{id: 1, config: {super.users: "User:admin"}}]
     """
-    del cluster, limits
     declared = broker.config.declared("super.users")
     found = ANYONE.intersection(u.strip() for u in declared.text.split(";")) if declared is not None else ()
     if found:
@@ -288,7 +258,6 @@ def unroutable_advertised(broker: LintBroker, cluster: LintCluster, limits: Limi
     Good:
         brokers: [{id: 1, config: {listeners: "SSL://0.0.0.0:9093", advertised.listeners: "SSL://kafka-1:9093"}}]
     """
-    del cluster, limits
     config = broker.config.given()
     is_explicit = bool(config.text("advertised.listeners"))
     if not (is_explicit or broker.is_broker):
@@ -321,18 +290,12 @@ def legacy_tls(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Viol
     Good:
         brokers: [{id: 1, config: {ssl.enabled.protocols: "TLSv1.2,TLSv1.3"}}]
     """
-    del cluster, limits
     for key, declared in _forms_of(broker.config, "ssl.enabled.protocols"):
         items = to_items(declared.text)
         legacy = [item for item in items if item in LEGACY_TLS]
         if legacy:
             kept = ",".join(item for item in items if item not in LEGACY_TLS) or "TLSv1.2,TLSv1.3"
-            yield Violation(
-                message=f"{', '.join(legacy)} {'is' if len(legacy) == 1 else 'are'} enabled",
-                key=key,
-                expected=kept,
-                edits=(Edit(key, kept),),
-            )
+            yield set_to(key, kept, f"{', '.join(legacy)} {'is' if len(legacy) == 1 else 'are'} enabled")
 
 
 def _forms_of(config: BrokerConfig, key: str) -> Iterator[tuple[str, Declared]]:

@@ -2,19 +2,9 @@
 
 from kafkakit.core.durations import format_span
 from kafkakit.rules.retention import SHORTEST_SENSIBLE_ROLL_MS, settings_of
-from kafkakit.rules.rule import (
-    NOTE,
-    STRICT,
-    WARNING,
-    Edit,
-    Fix,
-    Limits,
-    Needs,
-    Violation,
-    Violations,
-    topic_rule,
-)
+from kafkakit.rules.rule import NOTE, STRICT, WARNING, Fix, Limits, Needs, topic_rule
 from kafkakit.rules.subjects import LintCluster, LintTopic, known
+from kafkakit.rules.violation import Edit, Violation, Violations
 
 FOLLOWS_RETENTION = -2
 POINTLESS_SHARE = 0.9
@@ -37,7 +27,6 @@ def pointless_tiering(topic: LintTopic, cluster: LintCluster, limits: Limits) ->
           - name: audit
             config: {remote.storage.enable: "true", retention.ms: "2592000000", local.retention.ms: "86400000"}
     """
-    del cluster, limits
     if not topic.config.is_true("remote.storage.enable"):
         return
     if _saves(topic, "ms") or _saves(topic, "bytes"):
@@ -83,7 +72,6 @@ def late_upload(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Viola
           - name: audit
             config: {remote.storage.enable: "true", local.retention.ms: "86400000", segment.ms: "43200000"}
     """
-    del cluster, limits
     if not topic.config.is_true("remote.storage.enable"):
         return
     local = local_retention(topic, "ms")
@@ -120,7 +108,6 @@ def local_shorter_than_lag(topic: LintTopic, cluster: LintCluster, limits: Limit
           - {name: audit, config: {remote.storage.enable: "true", local.retention.ms: "86400000"}}
         observed: {groups: [{name: billing, topics: [audit], time_lag_s: {audit: 7200}}]}
     """
-    del limits
     if not topic.config.is_true("remote.storage.enable"):
         return
     local = local_retention(topic, "ms")

@@ -6,18 +6,9 @@ from typing import NamedTuple
 from kafkakit.rules.config_defs import minor_key
 from kafkakit.rules.declared import DYNAMIC
 from kafkakit.rules.effective import BrokerConfig
-from kafkakit.rules.rule import (
-    CORE,
-    ERROR,
-    STRICT,
-    Limits,
-    Needs,
-    Violation,
-    Violations,
-    config_rule,
-    topic_rule,
-)
+from kafkakit.rules.rule import CORE, ERROR, STRICT, Limits, Needs, config_rule, topic_rule
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic, known
+from kafkakit.rules.violation import Violation, Violations
 
 ENABLE = "remote.storage.enable"
 SYSTEM = "remote.log.storage.system.enable"
@@ -41,7 +32,6 @@ def tiered_compact(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Vi
         topics:
           - {name: users, config: {remote.storage.enable: "true", cleanup.policy: delete}}
     """
-    del cluster, limits
     if topic.config.is_true(ENABLE) and not _is_tierable(topic.policies, topic.config.broker.table.version):
         yield Violation(
             message=f"cleanup.policy is {','.join(topic.policies) or 'empty'} on a topic with tiered storage, "
@@ -100,7 +90,6 @@ def local_retention_exceeds(subject: LintTopic | LintBroker, cluster: LintCluste
           - name: orders
             config: {remote.storage.enable: "true", local.retention.ms: "3600000", retention.ms: "86400000"}
     """
-    del cluster, limits
     if isinstance(subject, LintTopic):
         if subject.config.is_true(ENABLE):
             yield from _topic_limits(subject)
@@ -173,7 +162,6 @@ def tier_system_disabled(topic: LintTopic, cluster: LintCluster, limits: Limits)
         topics:
           - {name: orders, config: {remote.storage.enable: "true"}}
     """
-    del cluster, limits
     if topic.config.is_true(ENABLE) and not topic.config.broker.given().is_true(SYSTEM):
         yield Violation(
             message=f"{ENABLE} is true, but the brokers run without tiered storage ({SYSTEM}): they refuse the topic",
@@ -205,7 +193,6 @@ def copy_disabled_local_mismatch(topic: LintTopic, cluster: LintCluster, limits:
               {remote.storage.enable: "true", remote.log.copy.disable: "true", local.retention.ms: "-2",
                retention.ms: "86400000"}
     """
-    del cluster, limits
     if not (topic.config.is_true(ENABLE) and topic.config.is_true("remote.log.copy.disable")):
         return
     for key, whole_key in _TOPIC_LIMITS:
@@ -243,7 +230,6 @@ def disable_without_delete(topic: LintTopic, cluster: LintCluster, limits: Limit
             config: {remote.storage.enable: "false", remote.log.delete.on.disable: "true"}
             observed: {current: {remote.storage.enable: "true"}}
     """
-    del cluster, limits
     if topic.config.is_true(ENABLE) or (topic.current is None and ENABLE not in topic.config.overrides):
         return
     was = known(topic.current, "a change to compare with").get(ENABLE, "false").strip().lower() == "true"

@@ -6,22 +6,10 @@ from kafkakit.rules.config_defs import Scope
 from kafkakit.rules.declared import SetValue
 from kafkakit.rules.effective import Declared, TopicConfig
 from kafkakit.rules.judging import judged
-from kafkakit.rules.rule import (
-    CORE,
-    ERROR,
-    NOTE,
-    STRICT,
-    WARNING,
-    Edit,
-    Fix,
-    Limits,
-    Violation,
-    Violations,
-    config_rule,
-    topic_rule,
-)
+from kafkakit.rules.rule import CORE, ERROR, NOTE, STRICT, WARNING, Fix, Limits, config_rule, topic_rule
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic
 from kafkakit.rules.values import accepted, duplicates, parsed
+from kafkakit.rules.violation import Edit, Violation, Violations
 
 
 @config_rule("KKV001", ERROR, CORE, fix=Fix.UNSAFE)
@@ -43,7 +31,6 @@ def unknown_config_key(subject: LintTopic | LintBroker, cluster: LintCluster, li
         topics:
           - {name: orders, config: {retention.ms: "86400000"}}
     """
-    del limits
     for value, verdict in judged(subject, cluster):
         unknown = verdict.unknown
         if unknown is None:
@@ -77,7 +64,6 @@ def wrong_type(subject: LintTopic | LintBroker, cluster: LintCluster, limits: Li
         topics:
           - {name: orders, config: {retention.ms: "604800000"}}
     """
-    del limits
     for value, verdict in judged(subject, cluster):
         if verdict.wrong_type is not None and not value.is_ignored:
             yield value.violation(f"{value.key}{value.shown} is {verdict.wrong_type}: {_effect(value)}", refused=True)
@@ -101,7 +87,6 @@ def out_of_range(subject: LintTopic | LintBroker, cluster: LintCluster, limits: 
         topics:
           - {name: orders, config: {segment.bytes: "104857600"}}
     """
-    del limits
     for value, verdict in judged(subject, cluster):
         problem = verdict.out_of_range
         if problem is None and verdict.is_broker_checked and isinstance(subject, LintBroker):
@@ -129,7 +114,6 @@ def duplicate_list_item(subject: LintTopic | LintBroker, cluster: LintCluster, l
         topics:
           - {name: orders, config: {cleanup.policy: "compact,delete"}}
     """
-    del limits
     for value, verdict in judged(subject, cluster):
         items = verdict.repeated
         if not items:
@@ -162,7 +146,6 @@ def suspicious_unit(subject: LintTopic | LintBroker, cluster: LintCluster, limit
         topics:
           - {name: orders, config: {retention.ms: "604800000"}}
     """
-    del limits
     for value, verdict in judged(subject, cluster):
         suspicion = verdict.suspicion
         if suspicion is None:
@@ -194,7 +177,6 @@ def redundant_override(topic: LintTopic, cluster: LintCluster, limits: Limits) -
         topics:
           - {name: orders, config: {retention.ms: "172800000"}}
     """
-    del limits
     if not topic.config.overrides:
         return
     inherited = topic.config.without_overrides()

@@ -2,20 +2,9 @@
 
 from collections.abc import Iterator
 
-from kafkakit.rules.rule import (
-    CORE,
-    ERROR,
-    NOTE,
-    STRICT,
-    Fix,
-    Limits,
-    Violation,
-    Violations,
-    cluster_rule,
-    file_rule,
-    topic_rule,
-)
+from kafkakit.rules.rule import CORE, ERROR, NOTE, STRICT, Fix, Limits, cluster_rule, file_rule, topic_rule
 from kafkakit.rules.subjects import LintCluster, LintTopic
+from kafkakit.rules.violation import Violation, Violations
 
 _LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 _LONGEST = 249
@@ -60,7 +49,6 @@ def illegal_topic_name(topic: LintTopic, cluster: LintCluster, limits: Limits) -
         topics:
           - {name: orders.v1}
     """
-    del cluster, limits
     problem = name_problem(topic.name)
     if problem is not None:
         yield Violation(message=f"the name {topic.name!r:.80} {problem}: brokers refuse the topic", refused=True)
@@ -95,7 +83,6 @@ def colliding_topic_names(cluster: LintCluster, limits: Limits) -> Violations:
           - {name: orders.v1}
           - {name: orders.v2}
     """
-    del limits
     for first, second in _collisions(cluster.topics):
         yield Violation(
             message=f"topics {first.name} and {second.name} share one name in metrics: brokers refuse the second one",

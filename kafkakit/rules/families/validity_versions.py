@@ -7,23 +7,11 @@ from kafkakit.rules.config_defs import ConfigDef, Scope, UpdateMode
 from kafkakit.rules.declared import DYNAMIC, SetValue, base_key, definition_of, own_values, table_of
 from kafkakit.rules.effective import TIME_FORMS, BrokerConfig, InputMissing
 from kafkakit.rules.judging import judged
-from kafkakit.rules.rule import (
-    CORE,
-    ERROR,
-    NOTE,
-    WARNING,
-    Edit,
-    Fix,
-    Limits,
-    Violation,
-    Violations,
-    broker_rule,
-    cluster_rule,
-    config_rule,
-)
+from kafkakit.rules.rule import CORE, ERROR, NOTE, WARNING, Fix, Limits, broker_rule, cluster_rule, config_rule
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic
 from kafkakit.rules.values import accepted
 from kafkakit.rules.versions import default_changes, replacements
+from kafkakit.rules.violation import Edit, Violation, Violations
 
 
 @config_rule("KKV004", ERROR, CORE, fix=Fix.SAFE)
@@ -47,7 +35,6 @@ def removed_key(subject: LintTopic | LintBroker, cluster: LintCluster, limits: L
         topics:
           - {name: orders, config: {message.timestamp.before.max.ms: "3600000"}}
     """
-    del limits
     for value, verdict in judged(subject, cluster):
         gone = verdict.removed_in
         if gone is None:
@@ -100,7 +87,6 @@ def deprecated_key(subject: LintTopic | LintBroker, cluster: LintCluster, limits
         config: {log.cleaner.threads: "2"}
         brokers: [{id: 1}]
     """
-    del limits
     for value, verdict in judged(subject, cluster):
         version = verdict.deprecated_in
         if version is None:
@@ -137,7 +123,6 @@ def range_tightened_on_upgrade(subject: LintTopic | LintBroker, cluster: LintClu
         topics:
           - {name: orders, config: {segment.bytes: "1048576"}}
     """
-    del limits
     for value, verdict in judged(subject, cluster):
         if verdict.refused_later is None:
             continue
@@ -182,7 +167,6 @@ def default_changed_on_upgrade(cluster: LintCluster, limits: Limits) -> Violatio
               group.coordinator.threads: "1"
               group.consumer.migration.policy: disabled
     """
-    del limits
     if cluster.target is None or cluster.target.version == cluster.table.version:
         return
     changes = default_changes(cluster.table.version, cluster.target.version)
@@ -236,7 +220,6 @@ def shadowed_synonym(broker: LintBroker, cluster: LintCluster, limits: Limits) -
         brokers:
           - {id: 1, config: {log.retention.ms: "86400000"}}
     """
-    del limits
     layer = broker.config.static
     shared = cluster.brokers[0].config.static if cluster.brokers and cluster.brokers[0] is not broker else {}
     for forms in _SHADOWING:
@@ -293,7 +276,6 @@ def wrong_scope(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Vio
         defaults: {log.retention.ms: "86400000"}
         brokers: [{id: 1}]
     """
-    del limits
     for value in _placed_values(broker, cluster):
         problem = _scope_problem(broker, value, cluster)
         if problem is not None and not _is_for_controllers(value, cluster):

@@ -1,15 +1,99 @@
 """`kafkakit sandbox`: real Kafka clusters on this machine."""
 
-from typing import Annotated
+from contextlib import closing
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.session import finish
-from kafkakit.sandbox.commands.demo import demo
-from kafkakit.sandbox.commands.load import load
+from kafkakit.sandbox import lifecycle
 from kafkakit.sandbox.commands.options import DEFAULT_NAME, BrokerId, ModeOption, Name, SecureOption
 from kafkakit.sandbox.decide.spec import KRAFT_VERSION, ZOOKEEPER_VERSION, Mode, Secure, build_spec, parse_log_dirs
+from kafkakit.sandbox.folders import store_of
+from kafkakit.sandbox.show import down_report, env_report, kill_report, restart_report, status_report, up_report
+from kafkakit.sandbox.watch import node_statuses
+from kafkakit.wiring import this_machine
+
+if TYPE_CHECKING:
+    from kafkakit.ports.admin import ClusterAdmin
+    from kafkakit.ports.data import DataPlane
+
+
+def load(
+    ctx: typer.Context,
+    topics: Annotated[int, typer.Option("--topics", help="Number of topics.")] = 10,
+    partitions: Annotated[int, typer.Option("--partitions", help="Partitions of each topic.")] = 6,
+    data: Annotated[
+        str, typer.Option("--data", metavar="SIZE", help="Bytes to write in all, before replication: 500MB, 2GiB.")
+    ] = "100MB",
+    seed: Annotated[int, typer.Option("--seed", help="The same seed makes the same topics and sizes.")] = 0,
+    replication: Annotated[
+        int | None, typer.Option("--replication", help="Copies of each partition; 3, or less with fewer brokers.")
+    ] = None,
+    prefix: Annotated[str, typer.Option("--prefix", help="Prefix of the topic names.")] = "load",
+    name: Name = DEFAULT_NAME,
+) -> None:
+    """Create topics of very different sizes, unevenly spread over the brokers, and fill them with real data."""
+    from kafkakit.core.quantities import format_bytes
+    from kafkakit.sandbox.decide.workload import build_request, plan_load
+    from kafkakit.sandbox.load import load as write_load
+    from kafkakit.sandbox.show import load_report
+    from kafkakit.wiring import open_data_of, this_machine
+
+    cli = cli_context(ctx)
+    machine, store = this_machine(cli.folders.cache), store_of(name, cli.folders.state, cli.folders.config)
+    state = lifecycle.loaded(store)
+    request = build_request(
+        topics=topics,
+        partitions=partitions,
+        data=data,
+        seed=seed,
+        replication=replication,
+        brokers=state.spec.brokers,
+        prefix=prefix,
+    )
+    loads = plan_load(request, {node.id: node.rack or "" for node in state.layout.brokers})
+    servers, security = state.layout.bootstrap_servers, lifecycle.admin_security(state, store)
+    label = f"writing {format_bytes(request.data_bytes)} to {topics} topics"
+    with closing(machine.open_admin(servers, security)) as admin, cli.output.progress(label) as progress:
+        records = write_load(admin, open_data_of(servers, security), machine.clock, loads, seed, progress)
+    finish(cli, load_report(request, loads, records))
+
+
+def demo(
+    ctx: typer.Context,
+    mode: ModeOption = Mode.KRAFT,
+    secure: SecureOption = Secure.NONE,
+    data: Annotated[
+        str, typer.Option("--data", metavar="SIZE", help="Bytes to load before the broker dies.")
+    ] = "300MB",
+    throttle: Annotated[str, typer.Option("--throttle", metavar="RATE", help="Throttle of the moves.")] = "20MB",
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="The sandbox that the demo starts.")] = "demo",
+) -> None:
+    """Start six brokers, kill one under load, plan and apply its replacement, and verify that no record was lost.
+
+    Each command is shown before it runs. The cluster is removed at the end, also after Ctrl-C.
+    """
+    from kafkakit.config.read.environment import read_environment
+    from kafkakit.config.read.settings import Given, load_settings
+    from kafkakit.sandbox.decide.demo import DemoRequest, demo_environment
+    from kafkakit.sandbox.demo import DemoTools, refuse_existing, run_demo
+    from kafkakit.sandbox.show import demo_report
+    from kafkakit.wiring import open_admin, open_data, system_clock
+
+    cli = cli_context(ctx)
+    refuse_existing(store_of(name, cli.folders.state, cli.folders.config))
+    environment = demo_environment(read_environment())
+
+    def connect() -> "tuple[ClusterAdmin, DataPlane]":
+        settings = load_settings(Given(profile=name), environment, warn=cli.output.warn, input_allowed=False)
+        return open_admin(settings), open_data(settings)
+
+    request = DemoRequest(name=name, mode=mode, secure=secure, data=data, throttle=throttle)
+    tools = DemoTools(clock=system_clock(), reporter=cli.output, environment=environment, connect=connect)
+    finish(cli, demo_report(run_demo(request, tools)))
+
 
 app = new_group("Run a real local Kafka cluster to try things on.")
 
@@ -47,12 +131,7 @@ def up(
     that was started stays running.
     """
     from kafkakit.config.read.settings import open_profiles
-    from kafkakit.sandbox import lifecycle
-    from kafkakit.sandbox.folders import store_of
     from kafkakit.sandbox.grow import grow
-    from kafkakit.sandbox.show import up_report
-    from kafkakit.sandbox.watch import node_statuses
-    from kafkakit.wiring import this_machine
 
     cli = cli_context(ctx)
     spec = build_spec(
@@ -77,11 +156,6 @@ def up(
 @app.command("down", cls=CliCommand)
 def down(ctx: typer.Context, name: Name = DEFAULT_NAME) -> None:
     """Stop the cluster's processes and delete its data, its secrets and its profile."""
-    from kafkakit.sandbox import lifecycle
-    from kafkakit.sandbox.folders import store_of
-    from kafkakit.sandbox.show import down_report
-    from kafkakit.wiring import this_machine
-
     cli = cli_context(ctx)
     machine, store = this_machine(cli.folders.cache), store_of(name, cli.folders.state, cli.folders.config)
     finish(cli, down_report(name, lifecycle.down(machine, store)))
@@ -90,12 +164,6 @@ def down(ctx: typer.Context, name: Name = DEFAULT_NAME) -> None:
 @app.command("status", cls=CliCommand)
 def status(ctx: typer.Context, name: Name = DEFAULT_NAME) -> None:
     """Show each process of the cluster: pid, address, rack, its state in the cluster, and its log."""
-    from kafkakit.sandbox import lifecycle
-    from kafkakit.sandbox.folders import store_of
-    from kafkakit.sandbox.show import status_report
-    from kafkakit.sandbox.watch import node_statuses
-    from kafkakit.wiring import this_machine
-
     cli = cli_context(ctx)
     machine, store = this_machine(cli.folders.cache), store_of(name, cli.folders.state, cli.folders.config)
     state = lifecycle.loaded(store)
@@ -105,10 +173,6 @@ def status(ctx: typer.Context, name: Name = DEFAULT_NAME) -> None:
 @app.command("env", cls=CliCommand)
 def env(ctx: typer.Context, name: Name = DEFAULT_NAME) -> None:
     """Print shell commands that select the cluster in this shell: eval "$(kafkakit sandbox env)"."""
-    from kafkakit.sandbox import lifecycle
-    from kafkakit.sandbox.folders import store_of
-    from kafkakit.sandbox.show import env_report
-
     cli = cli_context(ctx)
     finish(cli, env_report(lifecycle.loaded(store_of(name, cli.folders.state, cli.folders.config))))
 
@@ -116,11 +180,6 @@ def env(ctx: typer.Context, name: Name = DEFAULT_NAME) -> None:
 @app.command("kill", cls=CliCommand)
 def kill(ctx: typer.Context, broker: BrokerId, name: Name = DEFAULT_NAME) -> None:
     """Kill a broker with SIGKILL, as a crash would; its data stays."""
-    from kafkakit.sandbox import lifecycle
-    from kafkakit.sandbox.folders import store_of
-    from kafkakit.sandbox.show import kill_report
-    from kafkakit.wiring import this_machine
-
     cli = cli_context(ctx)
     machine, store = this_machine(cli.folders.cache), store_of(name, cli.folders.state, cli.folders.config)
     finish(cli, kill_report(broker, lifecycle.kill(machine, store, broker)))
@@ -129,11 +188,6 @@ def kill(ctx: typer.Context, broker: BrokerId, name: Name = DEFAULT_NAME) -> Non
 @app.command("restart", cls=CliCommand)
 def restart(ctx: typer.Context, broker: BrokerId, name: Name = DEFAULT_NAME) -> None:
     """Start a dead broker, or stop and start a live one, and wait until it is registered and unfenced."""
-    from kafkakit.sandbox import lifecycle
-    from kafkakit.sandbox.folders import store_of
-    from kafkakit.sandbox.show import restart_report
-    from kafkakit.wiring import this_machine
-
     cli = cli_context(ctx)
     machine, store = this_machine(cli.folders.cache), store_of(name, cli.folders.state, cli.folders.config)
     finish(cli, restart_report(broker, lifecycle.restart(machine, store, broker, cli.output)))

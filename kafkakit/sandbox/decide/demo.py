@@ -1,11 +1,38 @@
 """The demo's cluster, topics and commands as values, and what it found."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kafkakit.core.model import TopicPartition
 from kafkakit.sandbox.decide.spec import Mode, Secure
-from kafkakit.sandbox.decide.tally import Tally
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """Records by sequence number: `repeated` were read more than once, `lost` acknowledged but never read."""
+
+    acknowledged: int
+    read: int
+    repeated: int
+    lost: tuple[int, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        """True when nothing acknowledged was lost."""
+        return not self.lost
+
+
+def tally(acknowledged: Iterable[int], read: Iterable[int]) -> Tally:
+    """Compare what producers were told with what consumers saw; O(records)."""
+    confirmed = set(acknowledged)
+    seen: set[int] = set()
+    repeated = count = 0
+    for number in read:
+        count += 1
+        repeated += number in seen
+        seen.add(number)
+    return Tally(acknowledged=len(confirmed), read=count, repeated=repeated, lost=tuple(sorted(confirmed - seen)))
+
 
 DEAD, NEW = 1004, 1007
 SURVIVORS = (1001, 1002, 1003, 1005, 1006)

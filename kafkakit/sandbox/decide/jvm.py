@@ -25,14 +25,9 @@ _HEAP = {Role.BROKER: ("-Xms64m", "-Xmx448m"), Role.CONTROLLER: ("-Xms32m", "-Xm
 _LIGHT = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
 
 _QUIET_LOGGERS = (
-    "state.change.logger",
-    "kafka.server.KafkaConfig",
-    "org.apache.kafka.common.config.AbstractConfig",
-    "org.apache.kafka.storage.internals.log",
-    "org.apache.kafka.image",
-    "kafka.log",
-    "kafka.cluster",
-)
+    "state.change.logger", "kafka.server.KafkaConfig", "org.apache.kafka.common.config.AbstractConfig",
+    "org.apache.kafka.storage.internals.log", "org.apache.kafka.image", "kafka.log", "kafka.cluster",
+)  # fmt: skip
 
 
 class ArchiveUse(Enum):

@@ -15,12 +15,7 @@ from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.metrics import StorageMetrics
 from kafkakit.topicmappr.act.places import ClusterSource
-from kafkakit.topicmappr.decide.size_source import (
-    DEFAULT_AGE_MINUTES,
-    refuse_old,
-    storage_facts,
-    with_metrics,
-)
+from kafkakit.topicmappr.decide.size_source import DEFAULT_AGE_MINUTES, refuse_old, storage_facts, with_metrics
 
 SNAPSHOT_LIMIT_BYTES = 2 << 30
 

@@ -11,7 +11,7 @@ from kafkakit.core.plan import Plan
 from kafkakit.topicmappr.act.places import MapDestination, PlanDestination
 from kafkakit.topicmappr.decide.frontier.trace import FrontierPoint
 from kafkakit.topicmappr.decide.map_files import SavedMap, SavedPlan, apply_command, map_files
-from kafkakit.topicmappr.show.page.page import report_page
+from kafkakit.topicmappr.show.page.sections import report_page
 
 WriteFile = Callable[[Path, bytes], None]
 

@@ -5,29 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafkakit.cli.option_groups import RECORDED, recorded_as, recorded_words
+from kafkakit.cli.option_groups import RECORDED, option, recorded_as, recorded_words
 from kafkakit.core.broker_list import parse_broker_list
-from kafkakit.core.percent import parse_percent
-from kafkakit.core.quantities import parse_size
+from kafkakit.core.quantities import parse_percent, parse_size
 from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.act.places import PlanDestination
-from kafkakit.topicmappr.commands.options import (
-    AllTopicsOptions,
-    Brokers,
-    HeadRoom,
-    LocalityScoped,
-    MaxDiskUse,
-    MinimizeBy,
-    MinRackIds,
-    OptimizeLeadership,
-    Pin,
-    Spread,
-    TopicOptions,
-    head_room_word,
-    patterns_of,
-    pin_word,
-    word_of,
-)
+from kafkakit.topicmappr.commands import options as shared
 
 if TYPE_CHECKING:
     from kafkakit.topicmappr.decide.rebalance.request import RebalanceRequest
@@ -45,7 +28,7 @@ Band = Annotated[
 class TargetBrokers:
     """The brokers that a balance is over."""
 
-    brokers: Brokers = field(metadata=RECORDED)
+    brokers: shared.Brokers = field(metadata=RECORDED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,15 +45,15 @@ class BalanceGoal:
     """What loads should look like in the end; nothing given: kafka-kit's thresholds."""
 
     band: Band = field(default="", metadata=RECORDED)
-    free_range: Annotated[
-        str, typer.Option(metavar="SIZE", help="Largest difference in free space between two brokers (369GiB).")
-    ] = field(default="", metadata=RECORDED)
-    count_band: Annotated[
-        str,
-        typer.Option(
-            metavar="PERCENT", help="Bring every broker's count of replicas within this percentage of an equal share."
-        ),
-    ] = field(default="", metadata=RECORDED)
+    free_range: str = option(
+        "", metavar="SIZE", help="Largest difference in free space between two brokers (369GiB).", recorded=True
+    )
+    count_band: str = option(
+        "",
+        metavar="PERCENT",
+        help="Bring every broker's count of replicas within this percentage of an equal share.",
+        recorded=True,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,100 +69,98 @@ class BandGoal(BalanceGoal):
 class BalanceBudget:
     """What a balance may cost, and in what its cost is counted."""
 
-    max_moved_bytes: Annotated[
-        str,
-        typer.Option(
-            metavar="SIZE", help="Copy no more than this; without a goal, reach the smallest range it allows."
-        ),
-    ] = field(default="", metadata=RECORDED)
-    max_moves: Annotated[
-        int | None,
-        typer.Option(
-            min=0, metavar="N", help="Copy no more replicas; without a goal, reach the smallest range it allows."
-        ),
-    ] = field(default=None, metadata=recorded_as(word_of))
-    minimize: MinimizeBy = field(default=Minimize.BYTES, metadata=RECORDED)
+    max_moved_bytes: str = option(
+        "",
+        metavar="SIZE",
+        help="Copy no more than this; without a goal, reach the smallest range it allows.",
+        recorded=True,
+    )
+    max_moves: int | None = option(
+        None,
+        min=0,
+        metavar="N",
+        help="Copy no more replicas; without a goal, reach the smallest range it allows.",
+        recorded=shared.word_of,
+    )
+    minimize: shared.MinimizeBy = field(default=Minimize.BYTES, metadata=RECORDED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tolerances:
     """kafka-kit's options for when no goal is given."""
 
-    tolerance: Annotated[
-        float,
-        typer.Option(
-            metavar="FRACTION", help="How far sources and destinations may end from the mean; 0: chosen by the search."
-        ),
-    ] = field(default=0.0, metadata=RECORDED)
-    partition_limit: Annotated[
-        int,
-        typer.Option(min=1, metavar="N", help="Accepted for kafka-kit's scripts; every partition is considered."),
-    ] = 30
+    tolerance: float = option(
+        0.0,
+        metavar="FRACTION",
+        help="How far sources and destinations may end from the mean; 0: chosen by the search.",
+        recorded=True,
+    )
+    partition_limit: int = option(
+        30, min=1, metavar="N", help="Accepted for kafka-kit's scripts; every partition is considered."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
     """kafka-kit's choice of the brokers that give."""
 
-    storage_threshold: Annotated[
-        float | None,
-        typer.Option(
-            metavar="FRACTION",
-            help="Offload brokers this far below the harmonic mean of free space: 0.20 when no goal is given, 0 all.",
-        ),
-    ] = field(default=None, metadata=recorded_as(word_of))
-    storage_threshold_gb: Annotated[
-        float | None,
-        typer.Option(
-            metavar="GIB", help="Offload brokers with less free space than this; overrides --storage-threshold."
-        ),
-    ] = field(default=None, metadata=recorded_as(word_of))
+    storage_threshold: float | None = option(
+        None,
+        metavar="FRACTION",
+        help="Offload brokers this far below the harmonic mean of free space: 0.20 when no goal is given, 0 all.",
+        recorded=shared.word_of,
+    )
+    storage_threshold_gb: float | None = option(
+        None,
+        metavar="GIB",
+        help="Offload brokers with less free space than this; overrides --storage-threshold.",
+        recorded=shared.word_of,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovingRules:
     """Which replicas may move, and where to."""
 
-    partition_size_threshold: Annotated[
-        int | None,
-        typer.Option(
-            min=0, metavar="MIB", help="Do not move partitions smaller than this: 512 when no goal is given, else 0."
-        ),
-    ] = field(default=None, metadata=recorded_as(word_of))
-    locality_scoped: LocalityScoped = field(default=False, metadata=RECORDED)
-    min_rack_ids: MinRackIds = field(default=0, metadata=RECORDED)
-    spread: Spread = field(default=False, metadata=RECORDED)
-    max_rack_violations: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            metavar="N",
-            help="Repair replica sets until no more than this break the rack rule; if not given, they may stay.",
-        ),
-    ] = field(default=None, metadata=recorded_as(word_of))
-    max_disk_use: MaxDiskUse = field(default="90%", metadata=RECORDED)
-    head_room: HeadRoom = field(default="0", metadata=recorded_as(head_room_word))
+    partition_size_threshold: int | None = option(
+        None,
+        min=0,
+        metavar="MIB",
+        help="Do not move partitions smaller than this: 512 when no goal is given, else 0.",
+        recorded=shared.word_of,
+    )
+    locality_scoped: shared.LocalityScoped = field(default=False, metadata=RECORDED)
+    min_rack_ids: shared.MinRackIds = field(default=0, metadata=RECORDED)
+    spread: shared.Spread = field(default=False, metadata=RECORDED)
+    max_rack_violations: int | None = option(
+        None,
+        min=0,
+        metavar="N",
+        help="Repair replica sets until no more than this break the rack rule; if not given, they may stay.",
+        recorded=shared.word_of,
+    )
+    max_disk_use: shared.MaxDiskUse = field(default="90%", metadata=RECORDED)
+    head_room: shared.HeadRoom = field(default="0", metadata=recorded_as(shared.head_room_word))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirBalance:
     """What happens inside brokers."""
 
-    balance_dirs: Annotated[
-        str,
-        typer.Option(
-            metavar="PERCENT",
-            help="Also balance the log dirs of each broker to within this percentage of their shares (10%).",
-        ),
-    ] = field(default="", metadata=RECORDED)
+    balance_dirs: str = option(
+        "",
+        metavar="PERCENT",
+        help="Also balance the log dirs of each broker to within this percentage of their shares (10%).",
+        recorded=True,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pins:
     """What stays, and whether leaders are evened out."""
 
-    pin: Pin = field(default=None, metadata=recorded_as(pin_word))
-    optimize_leadership: OptimizeLeadership = field(default=False, metadata=RECORDED)
+    pin: shared.Pin = field(default=None, metadata=recorded_as(shared.pin_word))
+    optimize_leadership: shared.OptimizeLeadership = field(default=False, metadata=RECORDED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +168,7 @@ class BalanceOptions:
     """The groups of a balance."""
 
     brokers: TargetBrokers
-    topics: TopicOptions
+    topics: shared.TopicOptions
     goal: BalanceGoal
     budget: BalanceBudget
     thresholds: Thresholds
@@ -229,7 +210,7 @@ class BalanceOptions:
             max_disk_use=parse_percent(rules.max_disk_use, "--max-disk-use"),
             head_room_bytes=parse_size(rules.head_room, "--head-room"),
             balance_dirs=parse_percent(self.dirs.balance_dirs, "--balance-dirs") if self.dirs.balance_dirs else None,
-            pinned=patterns_of(self.pins.pin),
+            pinned=shared.patterns_of(self.pins.pin),
             optimize_leadership=self.pins.optimize_leadership,
             words=recorded_words(command, self.brokers, self.topics, goal, budget, *kafka_kit, *rest),
         )
@@ -247,7 +228,7 @@ class AddOptions(ScaleOptions):
     """The same for brokers that may hold replicas already: a band is the only goal."""
 
     brokers: AddedBrokers
-    topics: AllTopicsOptions
+    topics: shared.AllTopicsOptions
     goal: BandGoal
     tolerances: Tolerances = field(default=Tolerances(), init=False)
     dirs: DirBalance = field(default=DirBalance(), init=False)

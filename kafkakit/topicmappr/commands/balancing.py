@@ -7,17 +7,9 @@ import typer
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.core.cycle_collector import without_collector
-from kafkakit.topicmappr.commands.balance_options import (
-    AddOptions,
-    BalanceOptions,
-    ScaleOptions,
-)
+from kafkakit.topicmappr.commands.balance_options import AddOptions, BalanceOptions, ScaleOptions
 from kafkakit.topicmappr.commands.flow import observed_storage
-from kafkakit.topicmappr.commands.options import (
-    KafkaKitClusterOptions,
-    MapOutput,
-    PlanOutput,
-)
+from kafkakit.topicmappr.commands.options import KafkaKitClusterOptions, MapOutput, PlanOutput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

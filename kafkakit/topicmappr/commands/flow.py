@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from kafkakit.cli.command_classes import cli_context
+from kafkakit.cli.session import finish, open_session
+from kafkakit.wiring import write_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,12 +16,11 @@ if TYPE_CHECKING:
     from kafkakit.core.model import ClusterSnapshot
     from kafkakit.topicmappr.act.observation import Observed
     from kafkakit.topicmappr.act.places import ClusterSource, PlanDestination
-    from kafkakit.topicmappr.decide.planned_change import PlannedChange
+    from kafkakit.topicmappr.decide.assembly import PlannedChange
 
 
 def observed(ctx: typer.Context, snapshot: "Path | None") -> "ClusterSnapshot":
     """The cluster now or the snapshot file; the connection is closed again."""
-    from kafkakit.cli.session import open_session
     from kafkakit.topicmappr.act.observation import observe
 
     cli = cli_context(ctx)
@@ -33,7 +34,6 @@ def observed_storage(ctx: typer.Context, source: "ClusterSource", *, sound_lists
     """The cluster or file with sizes from where they are wanted; the connections are closed again."""
     from dataclasses import replace
 
-    from kafkakit.cli.session import open_session
     from kafkakit.topicmappr.act.observation import observe_storage
 
     cli = cli_context(ctx)
@@ -49,7 +49,6 @@ def _left_out(
 ) -> "ClusterSnapshot":
     """The cluster with the brokers marked that operations empty; a file is taken as it is. Output names its id."""
     from kafkakit.broker.api_act import open_records, without_leaving
-    from kafkakit.wiring import write_file
 
     cli, records = cli_context(ctx), None
     cli.cluster_id = snapshot.cluster_id
@@ -75,10 +74,8 @@ def plan_request(
 
 def end_request(ctx: typer.Context, command: str, change: "PlannedChange", output: "PlanDestination") -> int:
     """Write plan and page, and end with the report."""
-    from kafkakit.cli.session import finish
     from kafkakit.topicmappr.act.saving import save_plan
     from kafkakit.topicmappr.show.planned_change import change_report
-    from kafkakit.wiring import write_file
 
     cli = cli_context(ctx)
     return finish(

@@ -7,6 +7,8 @@ import typer
 
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
+from kafkakit.cli.search_watch import showing_phases
+from kafkakit.cli.session import finish
 from kafkakit.core.cycle_collector import without_collector
 from kafkakit.topicmappr.commands.flow import observed_storage
 from kafkakit.topicmappr.commands.judging_options import (
@@ -19,6 +21,7 @@ from kafkakit.topicmappr.commands.judging_options import (
     rebalance_words,
 )
 from kafkakit.topicmappr.commands.options import KafkaKitClusterOptions
+from kafkakit.wiring import read_input, write_file
 
 MapArgument = Annotated[str, typer.Argument(metavar="MAP", help="Reassignment map as Kafka's JSON; - for stdin.")]
 PageFile = Annotated[
@@ -42,7 +45,6 @@ def check(ctx: typer.Context, rules: CheckOptions, cluster: KafkaKitClusterOptio
     kafkakit --profile prod topicmappr check
     kafkakit topicmappr check --snapshot prod.json --topics 'orders.*' --band 5% --fail-on error
     """
-    from kafkakit.cli.session import finish
     from kafkakit.topicmappr.decide.check.decision import check_cluster
     from kafkakit.topicmappr.show.check import check_report
 
@@ -69,12 +71,9 @@ def audit(ctx: typer.Context, map_file: MapArgument, judged: AuditOptions, clust
     kafkakit --profile prod topicmappr audit map.json
     kafkakit topicmappr audit - --snapshot prod.json --fail-on warning < map.json
     """
-    from kafkakit.cli.search_watch import showing_phases
-    from kafkakit.cli.session import finish
     from kafkakit.topicmappr.decide.audit.decision import audit_map
     from kafkakit.topicmappr.decide.audit.reading import read_map
     from kafkakit.topicmappr.show.audit import audit_report
-    from kafkakit.wiring import read_input
 
     cli, request = cli_context(ctx), judged.request
     source = "stdin" if map_file == "-" else map_file
@@ -105,13 +104,10 @@ def frontier(
     kafkakit --profile prod topicmappr frontier
     kafkakit topicmappr frontier --snapshot prod.json --bands 10%,5%,2% --report frontier.html
     """
-    from kafkakit.cli.search_watch import showing_phases
-    from kafkakit.cli.session import finish
     from kafkakit.topicmappr.act.places import PlanDestination
     from kafkakit.topicmappr.decide.frontier.decision import decide_frontier
     from kafkakit.topicmappr.show.frontier import frontier_report, rebalance_command
     from kafkakit.topicmappr.show.frontier_page import frontier_page
-    from kafkakit.wiring import write_file
 
     cli, request = cli_context(ctx), frontier_request(scope, goals, rules)
     PlanDestination(report=report).check()

@@ -7,32 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafkakit.cli.completion import complete_topic_names
-from kafkakit.cli.option_groups import RECORDED, recorded_as, recorded_words
+from kafkakit.cli.option_groups import RECORDED, option, recorded_as, recorded_words
 from kafkakit.core.broker_list import parse_broker_list
 from kafkakit.core.findings import FailOn
-from kafkakit.core.percent import parse_percent
-from kafkakit.core.quantities import parse_size
+from kafkakit.core.quantities import parse_percent, parse_size
 from kafkakit.core.shell_words import quote
 from kafkakit.core.topic_selection import parse_patterns
-from kafkakit.topicmappr.commands.options import (
-    Brokers,
-    HeadRoom,
-    LocalityScoped,
-    MaxDiskUse,
-    MinRackIds,
-    Pin,
-    Spread,
-    TopicsExclude,
-    brokers_given,
-    head_room_word,
-    patterns_of,
-    pin_word,
-)
+from kafkakit.topicmappr.commands import options as shared
 from kafkakit.topicmappr.decide.frontier.request import Metric
 
 if TYPE_CHECKING:
     from kafkakit.topicmappr.decide.audit.request import AuditRequest
-    from kafkakit.topicmappr.decide.check.request import CheckRequest
+    from kafkakit.topicmappr.decide.check.catalogue import CheckRequest
     from kafkakit.topicmappr.decide.frontier.request import FrontierRequest
 
 FailFrom = Annotated[FailOn, typer.Option("--fail-on", help="Exit 1 for findings of this severity or worse.")]
@@ -42,37 +28,34 @@ FailFrom = Annotated[FailOn, typer.Option("--fail-on", help="Exit 1 for findings
 class CheckOptions:
     """The rules that a cluster is held against."""
 
-    topics: Annotated[
-        str,
-        typer.Option(
-            help="Topics to check: comma separated names or regular expressions; all when not given.",
-            autocompletion=complete_topic_names,
-        ),
-    ] = ""
-    topics_exclude: TopicsExclude = ""
-    brokers: Annotated[
-        str,
-        typer.Option(help="Brokers that should carry the replicas, as for rebuild; all live ones when not given."),
-    ] = ""
-    min_rack_ids: MinRackIds = 0
-    replication: Annotated[int, typer.Option(help="Replicas that every partition must have; 0: not checked.")] = 0
-    band: Annotated[
-        str, typer.Option(metavar="PERCENT", help="How far a broker or log dir may be from its share of used space.")
-    ] = "10%"
-    leader_band: Annotated[
-        str, typer.Option(metavar="PERCENT", help="How far a broker may be from an even share of preferred leaders.")
-    ] = "10%"
-    max_disk_use: Annotated[str, typer.Option(metavar="PERCENT", help="How full a disk may be.")] = "85%"
+    topics: str = option(
+        "",
+        help="Topics to check: comma separated names or regular expressions; all when not given.",
+        autocompletion=complete_topic_names,
+    )
+    topics_exclude: shared.TopicsExclude = ""
+    brokers: str = option(
+        "", help="Brokers that should carry the replicas, as for rebuild; all live ones when not given."
+    )
+    min_rack_ids: shared.MinRackIds = 0
+    replication: int = option(0, help="Replicas that every partition must have; 0: not checked.")
+    band: str = option(
+        "10%", metavar="PERCENT", help="How far a broker or log dir may be from its share of used space."
+    )
+    leader_band: str = option(
+        "10%", metavar="PERCENT", help="How far a broker may be from an even share of preferred leaders."
+    )
+    max_disk_use: str = option("85%", metavar="PERCENT", help="How full a disk may be.")
     fail_on: FailFrom = FailOn.WARNING
 
     def request(self, program: str, snapshot: Path | None) -> "CheckRequest":
         """Read the options; `program` and `snapshot` go into the commands that hints name."""
-        from kafkakit.topicmappr.decide.check.request import CheckRequest
+        from kafkakit.topicmappr.decide.check.catalogue import CheckRequest
 
         return CheckRequest(
             topics=parse_patterns(self.topics),
             topics_exclude=parse_patterns(self.topics_exclude),
-            brokers=brokers_given(self.brokers),
+            brokers=shared.brokers_given(self.brokers),
             replication=self.replication,
             min_rack_ids=self.min_rack_ids,
             band=parse_percent(self.band, "--band"),
@@ -88,17 +71,13 @@ class CheckOptions:
 class AuditOptions:
     """What a map is judged by."""
 
-    brokers: Annotated[
-        str, typer.Option(help="Brokers to balance, as for rebuild; those that hold the topics if not given.")
-    ] = ""
-    topics: Annotated[
-        str, typer.Option(help="Topics that another plan might move instead; the topics of the map if not given.")
-    ] = ""
-    min_rack_ids: MinRackIds = 0
-    spread: Spread = False
-    max_disk_use: MaxDiskUse = "90%"
-    band: Annotated[str, typer.Option(metavar="PERCENT", help="The band of used space to compare with.")] = ""
-    free_range: Annotated[str, typer.Option(metavar="SIZE", help="The range of free bytes to compare with.")] = ""
+    brokers: str = option("", help="Brokers to balance, as for rebuild; those that hold the topics if not given.")
+    topics: str = option("", help="Topics that another plan might move instead; the topics of the map if not given.")
+    min_rack_ids: shared.MinRackIds = 0
+    spread: shared.Spread = False
+    max_disk_use: shared.MaxDiskUse = "90%"
+    band: str = option("", metavar="PERCENT", help="The band of used space to compare with.")
+    free_range: str = option("", metavar="SIZE", help="The range of free bytes to compare with.")
     fail_on: FailFrom = FailOn.ERROR
 
     @property
@@ -107,7 +86,7 @@ class AuditOptions:
         from kafkakit.topicmappr.decide.audit.request import AuditRequest
 
         return AuditRequest(
-            brokers=brokers_given(self.brokers),
+            brokers=shared.brokers_given(self.brokers),
             topics=parse_patterns(self.topics),
             min_rack_ids=self.min_rack_ids,
             spread=self.spread,
@@ -121,39 +100,32 @@ class AuditOptions:
 class FrontierScope:
     """What may move; recorded for the rebalance that the frontier names."""
 
-    brokers: Brokers = field(default="-1", metadata=RECORDED)
-    topics: Annotated[str, typer.Option(help="Topics that may move: comma separated names or patterns.")] = field(
-        default=".*", metadata=RECORDED
-    )
-    topics_exclude: TopicsExclude = field(default="", metadata=RECORDED)
+    brokers: shared.Brokers = field(default="-1", metadata=RECORDED)
+    topics: str = option(".*", help="Topics that may move: comma separated names or patterns.", recorded=True)
+    topics_exclude: shared.TopicsExclude = field(default="", metadata=RECORDED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrontierGoals:
     """What is worked out."""
 
-    metric: Annotated[
-        Metric | None, typer.Option(help="What is tightened: the band of used space, or the range of free bytes.")
-    ] = None
-    bands: Annotated[
-        str, typer.Option(metavar="5%,3%,...", help="Bands to compute; eight from 20% to 1% if not given.")
-    ] = ""
-    free_ranges: Annotated[
-        str,
-        typer.Option(metavar="SIZE,...", help="Ranges to compute; eight fractions of the present range if not given."),
-    ] = ""
+    metric: Metric | None = option(None, help="What is tightened: the band of used space, or the range of free bytes.")
+    bands: str = option("", metavar="5%,3%,...", help="Bands to compute; eight from 20% to 1% if not given.")
+    free_ranges: str = option(
+        "", metavar="SIZE,...", help="Ranges to compute; eight fractions of the present range if not given."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrontierRules:
     """The rules that every plan of the frontier keeps."""
 
-    min_rack_ids: MinRackIds = field(default=0, metadata=RECORDED)
-    pin: Pin = field(default=None, metadata=recorded_as(pin_word))
-    max_disk_use: MaxDiskUse = field(default="90%", metadata=RECORDED)
-    head_room: HeadRoom = field(default="0", metadata=recorded_as(head_room_word))
-    locality_scoped: LocalityScoped = field(default=False, metadata=RECORDED)
-    spread: Spread = field(default=False, metadata=RECORDED)
+    min_rack_ids: shared.MinRackIds = field(default=0, metadata=RECORDED)
+    pin: shared.Pin = field(default=None, metadata=recorded_as(shared.pin_word))
+    max_disk_use: shared.MaxDiskUse = field(default="90%", metadata=RECORDED)
+    head_room: shared.HeadRoom = field(default="0", metadata=recorded_as(shared.head_room_word))
+    locality_scoped: shared.LocalityScoped = field(default=False, metadata=RECORDED)
+    spread: shared.Spread = field(default=False, metadata=RECORDED)
 
 
 def frontier_request(scope: FrontierScope, goals: FrontierGoals, rules: FrontierRules) -> "FrontierRequest":
@@ -167,7 +139,7 @@ def frontier_request(scope: FrontierScope, goals: FrontierGoals, rules: Frontier
     )
     from kafkakit.topicmappr.decide.rebalance.request import RebalanceRequest
 
-    pinned, chosen = patterns_of(rules.pin), metric_of(goals.metric, goals.bands, goals.free_ranges)
+    pinned, chosen = shared.patterns_of(rules.pin), metric_of(goals.metric, goals.bands, goals.free_ranges)
     base = RebalanceRequest(
         brokers=parse_broker_list(scope.brokers),
         topics=parse_patterns(scope.topics),

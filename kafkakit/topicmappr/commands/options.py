@@ -9,7 +9,7 @@ import typer
 
 from kafkakit.adapters.metrics.sources import SOURCES
 from kafkakit.cli.completion import complete_topic_names
-from kafkakit.cli.option_groups import RECORDED, recorded_as
+from kafkakit.cli.option_groups import RECORDED, option, recorded_as
 from kafkakit.core.broker_list import BrokerList, parse_broker_list
 from kafkakit.core.quantities import parse_size
 from kafkakit.core.storage_reading import FROM_BROKERS
@@ -135,18 +135,19 @@ class RunLimits:
     """What one run leaves alone, and how much of the rest it does."""
 
     pin: Pin = field(default=None, metadata=recorded_as(pin_word))
-    max_moves: Annotated[
-        int | None,
-        typer.Option(
-            min=0, metavar="N", help="Copy no more replicas in one run; the same command continues with the rest."
-        ),
-    ] = field(default=None, metadata=recorded_as(word_of))
-    max_moved_bytes: Annotated[
-        str,
-        typer.Option(
-            metavar="SIZE", help="Copy no more than this in one run; the same command continues with the rest."
-        ),
-    ] = field(default="", metadata=recorded_as(word_of))
+    max_moves: int | None = option(
+        None,
+        min=0,
+        metavar="N",
+        help="Copy no more replicas in one run; the same command continues with the rest.",
+        recorded=word_of,
+    )
+    max_moved_bytes: str = option(
+        "",
+        metavar="SIZE",
+        help="Copy no more than this in one run; the same command continues with the rest.",
+        recorded=word_of,
+    )
 
     @property
     def pinned(self) -> tuple[str, ...]:
@@ -166,26 +167,23 @@ class RunLimits:
 class PlanOutput(PlanDestination):
     """Where a plan goes, and how the command ends."""
 
-    plan: Annotated[Path | None, typer.Option(help="Write the plan for `reassign apply` to this file.")] = None
-    report: Annotated[
-        Path | None, typer.Option(help="Write the plan as one self-contained HTML page to this file.")
-    ] = None
-    ignore_warns: Annotated[
-        bool,
-        typer.Option(
-            "--ignore-warns", envvar="TOPICMAPPR_IGNORE_WARNS", help="Write maps and plan although there are warnings."
-        ),
-    ] = field(default=False, metadata=RECORDED)
-    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 3 when the plan contains changes.")] = False
+    plan: Path | None = option(None, help="Write the plan for `reassign apply` to this file.")
+    report: Path | None = option(None, help="Write the plan as one self-contained HTML page to this file.")
+    ignore_warns: bool = option(
+        False,
+        "--ignore-warns",
+        envvar="TOPICMAPPR_IGNORE_WARNS",
+        help="Write maps and plan although there are warnings.",
+        recorded=True,
+    )
+    exit_code: bool = option(False, "--exit-code", help="Exit 3 when the plan contains changes.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplanOutput(PlanOutput):
     """Where the new plan goes."""
 
-    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 3 when moves are changed, dropped or added.")] = (
-        False
-    )
+    exit_code: bool = option(False, "--exit-code", help="Exit 3 when moves are changed, dropped or added.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +191,7 @@ class MapOutput(PlanOutput, MapDestination):
     """The same, and where kafka-kit's map files go."""
 
     out_path: OutPath = ""
-    out_file: Annotated[str, typer.Option(help="Also write one combined map under this name.")] = ""
+    out_file: str = option("", help="Also write one combined map under this name.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,44 +199,34 @@ class ClusterOptions(ClusterSource):
     """Which cluster or file is read, and where sizes come from."""
 
     snapshot: Snapshot = None
-    sizes_from: Annotated[
-        SizesWord,
-        typer.Option(
-            "--sizes-from",
-            help="Where sizes and free bytes come from: the brokers (or the --snapshot file), or kafka-kit's znodes.",
-        ),
-    ] = DEFAULT_SIZES
-    metrics_age: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            max=5_256_000,
-            metavar="MINUTES",
-            help="Refuse sizes older than this: 60 when not given, and any age for a --snapshot file.",
-        ),
-    ] = None
-    zk_addr: Annotated[
-        str,
-        typer.Option(
-            envvar="TOPICMAPPR_ZK_ADDR",
-            metavar="HOST:PORT,...",
-            help="ZooKeeper, contacted for --sizes-from zookeeper only; a chroot may follow (host:2181/chroot).",
-        ),
-    ] = "localhost:2181"
-    zk_metrics_prefix: Annotated[
-        str,
-        typer.Option(envvar="TOPICMAPPR_ZK_METRICS_PREFIX", help="Parent path of metricsfetcher's two znodes."),
-    ] = "topicmappr"
+    sizes_from: SizesWord = option(
+        DEFAULT_SIZES,
+        "--sizes-from",
+        help="Where sizes and free bytes come from: the brokers (or the --snapshot file), or kafka-kit's znodes.",
+    )
+    metrics_age: int | None = option(
+        None,
+        min=0,
+        max=5_256_000,
+        metavar="MINUTES",
+        help="Refuse sizes older than this: 60 when not given, and any age for a --snapshot file.",
+    )
+    zk_addr: str = option(
+        "localhost:2181",
+        envvar="TOPICMAPPR_ZK_ADDR",
+        metavar="HOST:PORT,...",
+        help="ZooKeeper, contacted for --sizes-from zookeeper only; a chroot may follow (host:2181/chroot).",
+    )
+    zk_metrics_prefix: str = option(
+        "topicmappr", envvar="TOPICMAPPR_ZK_METRICS_PREFIX", help="Parent path of metricsfetcher's two znodes."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaKitClusterOptions(ClusterOptions):
     """The same under kafka-kit's names, too."""
 
-    kafka_addr: Annotated[
-        str, typer.Option(envvar="TOPICMAPPR_KAFKA_ADDR", help="kafka-kit's name for --bootstrap-server.")
-    ] = ""
-    zk_prefix: Annotated[
-        str,
-        typer.Option(envvar="TOPICMAPPR_ZK_PREFIX", help="Accepted for kafka-kit's scripts; the znodes lie elsewhere."),
-    ] = ""
+    kafka_addr: str = option("", envvar="TOPICMAPPR_KAFKA_ADDR", help="kafka-kit's name for --bootstrap-server.")
+    zk_prefix: str = option(
+        "", envvar="TOPICMAPPR_ZK_PREFIX", help="Accepted for kafka-kit's scripts; the znodes lie elsewhere."
+    )

@@ -19,7 +19,7 @@ def place(ctx: typer.Context, new: NewTopicOptions, snapshot: Snapshot = None, o
     from kafkakit.cli.session import finish
     from kafkakit.topicmappr.act.places import MapDestination
     from kafkakit.topicmappr.act.saving import save_maps
-    from kafkakit.topicmappr.decide.place.decision import decide_place
+    from kafkakit.topicmappr.decide.place import decide_place
     from kafkakit.topicmappr.show.place import place_report
     from kafkakit.wiring import write_file
 

@@ -47,7 +47,7 @@ def drain(
     """
     from kafkakit.cli.search_watch import watching
     from kafkakit.topicmappr.decide.drain.decision import decide_drain
-    from kafkakit.topicmappr.decide.drain.request import DrainRequest
+    from kafkakit.topicmappr.decide.drain.problem import DrainRequest
 
     command, cli = "topicmappr drain", cli_context(ctx)
     request = DrainRequest(
@@ -88,7 +88,7 @@ def fix_racks(
     first; run it again for the rest. Exits 4 when a partition cannot be repaired because racks are missing.
     """
     from kafkakit.topicmappr.decide.fix_racks.decision import decide_fix_racks
-    from kafkakit.topicmappr.decide.fix_racks.request import FixRacksRequest
+    from kafkakit.topicmappr.decide.fix_racks.problem import FixRacksRequest
 
     command = "topicmappr fix-racks"
     request = FixRacksRequest(
@@ -152,8 +152,7 @@ def leaders(
     leaderships on brokers that must not lead are moved first, then those that even out the counts most. Exits 4
     when a partition has no replica on a broker that may lead.
     """
-    from kafkakit.topicmappr.decide.leaders.decision import decide_leaders
-    from kafkakit.topicmappr.decide.leaders.request import LeadersRequest
+    from kafkakit.topicmappr.decide.leaders import LeadersRequest, decide_leaders
 
     command = "topicmappr leaders"
     request = LeadersRequest(

@@ -34,13 +34,11 @@ def rebalance_dirs(
     """
     from kafkakit.cli.session import finish
     from kafkakit.core.broker_list import parse_broker_list
-    from kafkakit.core.percent import parse_percent
-    from kafkakit.core.quantities import parse_size
+    from kafkakit.core.quantities import parse_percent, parse_size
     from kafkakit.placement.log_dirs_balance.rules import DirRules
     from kafkakit.topicmappr.act.saving import save_plan
-    from kafkakit.topicmappr.decide.dirs.rebalance_dirs import decide_rebalance_dirs
-    from kafkakit.topicmappr.decide.dirs.request import RebalanceDirsRequest
-    from kafkakit.topicmappr.show.rebalance_dirs import rebalance_dirs_report
+    from kafkakit.topicmappr.decide.dirs.rebalance_dirs import RebalanceDirsRequest, decide_rebalance_dirs
+    from kafkakit.topicmappr.show.planned_change import rebalance_dirs_report
     from kafkakit.wiring import write_file
 
     cli = cli_context(ctx)

@@ -1,27 +1,16 @@
 """The options of `rebuild`, and the request that they make."""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from kafkakit.cli.option_groups import RECORDED, recorded_as, recorded_words
+from kafkakit.cli.option_groups import RECORDED, option, recorded_words
 from kafkakit.core.broker_list import parse_broker_list
 from kafkakit.core.errors import UsageError
 from kafkakit.core.topic_selection import parse_patterns
 from kafkakit.placement.choices import OptimizeFor, PlaceBy
 from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.act.places import PlanDestination
-from kafkakit.topicmappr.commands.options import (
-    Brokers,
-    EvacuatedBrokers,
-    MinimizeBy,
-    MinRackIds,
-    OptimizeLeadership,
-    Placement,
-    Topics,
-    TopicsExclude,
-)
+from kafkakit.topicmappr.commands import options as shared
 
 if TYPE_CHECKING:
     from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
@@ -31,41 +20,34 @@ if TYPE_CHECKING:
 class RebuildOptions:
     """What is rebuilt, and how."""
 
-    brokers: Brokers = field(metadata=RECORDED)
-    topics: Topics = field(default="", metadata=RECORDED)
-    topics_exclude: TopicsExclude = field(default="", metadata=RECORDED)
-    map_string: Annotated[str, typer.Option(help="Partition map as JSON, used instead of --topics.")] = field(
-        default="", metadata=RECORDED
+    brokers: shared.Brokers = field(metadata=RECORDED)
+    topics: shared.Topics = field(default="", metadata=RECORDED)
+    topics_exclude: shared.TopicsExclude = field(default="", metadata=RECORDED)
+    map_string: str = option("", help="Partition map as JSON, used instead of --topics.", recorded=True)
+    replication: int = option(0, help="Set every replication factor to this; 0 leaves it.", recorded=True)
+    force_rebuild: bool = option(
+        False, "--force-rebuild", help="Spread replicas evenly over all targets, with the fewest moves.", recorded=True
     )
-    replication: Annotated[int, typer.Option(help="Set every replication factor to this; 0 leaves it.")] = field(
-        default=0, metadata=RECORDED
+    sub_affinity: bool = option(
+        False, "--sub-affinity", help="Replace each outgoing broker by one specific new broker.", recorded=True
     )
-    force_rebuild: Annotated[
-        bool,
-        typer.Option("--force-rebuild", help="Spread replicas evenly over all targets, with the fewest moves."),
-    ] = field(default=False, metadata=RECORDED)
-    sub_affinity: Annotated[
-        bool, typer.Option("--sub-affinity", help="Replace each outgoing broker by one specific new broker.")
-    ] = field(default=False, metadata=RECORDED)
-    min_rack_ids: MinRackIds = field(default=0, metadata=RECORDED)
-    minimize: MinimizeBy = field(default=Minimize.MOVES, metadata=RECORDED)
-    optimize_leadership: OptimizeLeadership = field(default=False, metadata=RECORDED)
-    leader_evac_brokers: EvacuatedBrokers = field(default="", metadata=RECORDED)
-    leader_evac_topics: Annotated[str, typer.Option(help="Topics that --leader-evac-brokers must not lead.")] = field(
-        default="", metadata=RECORDED
+    min_rack_ids: shared.MinRackIds = field(default=0, metadata=RECORDED)
+    minimize: shared.MinimizeBy = field(default=Minimize.MOVES, metadata=RECORDED)
+    optimize_leadership: shared.OptimizeLeadership = field(default=False, metadata=RECORDED)
+    leader_evac_brokers: shared.EvacuatedBrokers = field(default="", metadata=RECORDED)
+    leader_evac_topics: str = option("", help="Topics that --leader-evac-brokers must not lead.", recorded=True)
+    phased_reassignment: bool = option(
+        False,
+        "--phased-reassignment",
+        help="Write a first map that keeps the current leaders, then the final one.",
+        recorded=True,
     )
-    phased_reassignment: Annotated[
-        bool,
-        typer.Option(
-            "--phased-reassignment", help="Write a first map that keeps the current leaders, then the final one."
-        ),
-    ] = field(default=False, metadata=RECORDED)
-    chunk_step_size: Annotated[
-        int, typer.Option(help="Write a series of maps, this many brokers at a time; 0: one map.")
-    ] = field(default=0, metadata=RECORDED)
-    skip_no_ops: Annotated[
-        bool, typer.Option("--skip-no-ops", help="Leave unchanged partitions out of the map files.")
-    ] = field(default=False, metadata=RECORDED)
+    chunk_step_size: int = option(
+        0, help="Write a series of maps, this many brokers at a time; 0: one map.", recorded=True
+    )
+    skip_no_ops: bool = option(
+        False, "--skip-no-ops", help="Leave unchanged partitions out of the map files.", recorded=True
+    )
 
     @property
     def evacuated(self) -> tuple[int, ...]:
@@ -82,26 +64,27 @@ class RebuildOptions:
 class StorageOptions:
     """What is evened out; recorded where it is bytes."""
 
-    placement: Placement = field(default=PlaceBy.COUNT, metadata=RECORDED)
-    optimize: Annotated[
-        OptimizeFor,
-        typer.Option(
-            help="With storage placement: only free bytes (storage), or free bytes and then leaders (distribution)."
-        ),
-    ] = field(default=OptimizeFor.DISTRIBUTION, metadata=RECORDED)
-    partition_size_factor: Annotated[
-        float,
-        typer.Option(help="With storage placement: what a new copy reserves, as a multiple of its size."),
-    ] = field(default=1.0, metadata=RECORDED)
+    placement: shared.Placement = field(default=PlaceBy.COUNT, metadata=RECORDED)
+    optimize: OptimizeFor = option(
+        OptimizeFor.DISTRIBUTION,
+        help="With storage placement: only free bytes (storage), or free bytes and then leaders (distribution).",
+        recorded=True,
+    )
+    partition_size_factor: float = option(
+        1.0, help="With storage placement: what a new copy reserves, as a multiple of its size.", recorded=True
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataOptions:
     """What is known of brokers."""
 
-    use_meta: Annotated[
-        bool, typer.Option("--use-meta/--no-use-meta", help="Use the racks and the state of brokers.")
-    ] = field(default=True, metadata=recorded_as(lambda used: "" if used else "false"))
+    use_meta: bool = option(
+        True,
+        "--use-meta/--no-use-meta",
+        help="Use the racks and the state of brokers.",
+        recorded=lambda used: "" if used else "false",
+    )
 
 
 def rebuild_request(

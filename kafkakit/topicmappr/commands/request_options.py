@@ -6,30 +6,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafkakit.cli.completion import complete_topic_names
-from kafkakit.cli.option_groups import RECORDED, recorded_as
+from kafkakit.cli.option_groups import RECORDED, option, recorded_as
 from kafkakit.core.broker_list import BrokerList, parse_broker_list
 from kafkakit.core.quantities import parse_size
 from kafkakit.core.topic_selection import parse_patterns
 from kafkakit.placement.choices import PlaceBy
 from kafkakit.placement.problem import Minimize
-from kafkakit.topicmappr.commands.options import (
-    EvacuatedBrokers,
-    HeadRoom,
-    MaxDiskUse,
-    MinimizeBy,
-    MinRackIds,
-    Pin,
-    Placement,
-    RackOptions,
-    brokers_given,
-    patterns_of,
-    pin_word,
-    word_of,
-)
+from kafkakit.topicmappr.commands import options as shared
 from kafkakit.topicmappr.decide.budget import Budget
 
 if TYPE_CHECKING:
-    from kafkakit.topicmappr.decide.place.request import PlaceRequest
+    from kafkakit.topicmappr.decide.place import PlaceRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +26,9 @@ class DrainOptions:
     brokers: Annotated[str, typer.Option(help="Ids of the brokers to empty, comma separated; they may be dead.")] = (
         field(metadata=RECORDED)
     )
-    to: Annotated[
-        str, typer.Option(help="Ids of the brokers that may take the replicas; all other live ones if not given.")
-    ] = field(default="", metadata=RECORDED)
+    to: str = option(
+        "", help="Ids of the brokers that may take the replicas; all other live ones if not given.", recorded=True
+    )
 
     @property
     def leaving(self) -> BrokerList:
@@ -51,23 +38,23 @@ class DrainOptions:
     @property
     def receiving(self) -> BrokerList | None:
         """The brokers that may take replicas; None: every other live one."""
-        return brokers_given(self.to)
+        return shared.brokers_given(self.to)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementOptions:
     """What is evened out; recorded where it is bytes."""
 
-    placement: Placement = field(
+    placement: shared.Placement = field(
         default=PlaceBy.COUNT, metadata=recorded_as(lambda chosen: chosen if chosen is PlaceBy.STORAGE else "")
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RackRepairOptions(RackOptions):
+class RackRepairOptions(shared.RackOptions):
     """The rack rule, and what repairing it spends least of."""
 
-    minimize: MinimizeBy = field(default=Minimize.MOVES, metadata=RECORDED)
+    minimize: shared.MinimizeBy = field(default=Minimize.MOVES, metadata=RECORDED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,43 +64,46 @@ class ReplicationOptions:
     replication: Annotated[int, typer.Argument(metavar="N", help="Replicas that each partition will have.")] = field(
         metadata=RECORDED
     )
-    min_rack_ids: MinRackIds = field(default=0, metadata=RECORDED)
+    min_rack_ids: shared.MinRackIds = field(default=0, metadata=RECORDED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderOptions:
     """Which brokers may lead."""
 
-    brokers: Annotated[
-        str, typer.Option(help="Ids of the brokers that may lead, comma separated; all live ones if not given.")
-    ] = field(default="", metadata=RECORDED)
-    leader_evac_brokers: EvacuatedBrokers = field(default="", metadata=RECORDED)
+    brokers: str = option(
+        "", help="Ids of the brokers that may lead, comma separated; all live ones if not given.", recorded=True
+    )
+    leader_evac_brokers: shared.EvacuatedBrokers = field(default="", metadata=RECORDED)
 
     @property
     def listed(self) -> BrokerList | None:
         """The brokers that may lead; None: all live ones."""
-        return brokers_given(self.brokers)
+        return shared.brokers_given(self.brokers)
 
     @property
     def evacuated(self) -> BrokerList | None:
         """The brokers that must not lead."""
-        return brokers_given(self.leader_evac_brokers, "--leader-evac-brokers")
+        return shared.brokers_given(self.leader_evac_brokers, "--leader-evac-brokers")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderLimits:
     """What one run leaves alone, and how many leaderships it passes on."""
 
-    pin: Pin = field(default=None, metadata=recorded_as(pin_word))
-    max_moves: Annotated[
-        int | None,
-        typer.Option(min=0, metavar="N", help="Change no more partitions in one run; the same command continues."),
-    ] = field(default=None, metadata=recorded_as(word_of))
+    pin: shared.Pin = field(default=None, metadata=recorded_as(shared.pin_word))
+    max_moves: int | None = option(
+        None,
+        min=0,
+        metavar="N",
+        help="Change no more partitions in one run; the same command continues.",
+        recorded=shared.word_of,
+    )
 
     @property
     def pinned(self) -> tuple[str, ...]:
         """The patterns of `--pin`."""
-        return patterns_of(self.pin)
+        return shared.patterns_of(self.pin)
 
     @property
     def budget(self) -> Budget:
@@ -125,25 +115,26 @@ class LeaderLimits:
 class DirOptions:
     """On which brokers log dirs are levelled, and how far."""
 
-    brokers: Annotated[
-        str,
-        typer.Option(help="Ids of the brokers, comma separated; -1: brokers in use, -2: all brokers of the cluster."),
-    ] = field(default="-1", metadata=RECORDED)
-    band: Annotated[
-        str,
-        typer.Option(
-            metavar="PERCENT", help="Bring every log dir within this percentage of its share of its broker's use."
-        ),
-    ] = field(default="10%", metadata=RECORDED)
+    brokers: str = option(
+        "-1",
+        help="Ids of the brokers, comma separated; -1: brokers in use, -2: all brokers of the cluster.",
+        recorded=True,
+    )
+    band: str = option(
+        "10%",
+        metavar="PERCENT",
+        help="Bring every log dir within this percentage of its share of its broker's use.",
+        recorded=True,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirLimits:
     """How full dirs may become, and what stays."""
 
-    max_disk_use: MaxDiskUse = field(default="90%", metadata=RECORDED)
-    head_room: HeadRoom = field(default="0", metadata=RECORDED)
-    pin: Pin = field(default=None, metadata=recorded_as(pin_word))
+    max_disk_use: shared.MaxDiskUse = field(default="90%", metadata=RECORDED)
+    head_room: shared.HeadRoom = field(default="0", metadata=RECORDED)
+    pin: shared.Pin = field(default=None, metadata=recorded_as(shared.pin_word))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,31 +142,25 @@ class NewTopicOptions:
     """A new topic, and where it may go."""
 
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the new topic; it must not exist.")]
-    partitions: Annotated[int | None, typer.Option(help="How many partitions.")] = None
-    replication: Annotated[int | None, typer.Option(help="How many replicas each partition has.")] = None
-    brokers: Annotated[
-        str,
-        typer.Option(help="Broker ids, comma separated; all live brokers if not given (-1: those in use, -2: all)."),
-    ] = ""
-    topics_like: Annotated[
-        str,
-        typer.Option(
-            help="Take partitions, replication and size, where not given, from these topics (names or patterns).",
-            autocompletion=complete_topic_names,
-        ),
-    ] = ""
-    partition_bytes: Annotated[
-        str,
-        typer.Option(
-            metavar="SIZE", help="Expected size of a partition (5GiB): balance brokers by bytes, not by counts."
-        ),
-    ] = ""
-    min_rack_ids: MinRackIds = 0
+    partitions: int | None = option(None, help="How many partitions.")
+    replication: int | None = option(None, help="How many replicas each partition has.")
+    brokers: str = option(
+        "", help="Broker ids, comma separated; all live brokers if not given (-1: those in use, -2: all)."
+    )
+    topics_like: str = option(
+        "",
+        help="Take partitions, replication and size, where not given, from these topics (names or patterns).",
+        autocompletion=complete_topic_names,
+    )
+    partition_bytes: str = option(
+        "", metavar="SIZE", help="Expected size of a partition (5GiB): balance brokers by bytes, not by counts."
+    )
+    min_rack_ids: shared.MinRackIds = 0
 
     @property
     def request(self) -> "PlaceRequest":
         """What is asked for; `UsageError` for options that cannot be read."""
-        from kafkakit.topicmappr.decide.place.request import PlaceRequest
+        from kafkakit.topicmappr.decide.place import PlaceRequest
 
         return PlaceRequest(
             topic=self.topic,
@@ -183,6 +168,6 @@ class NewTopicOptions:
             replication=self.replication,
             partition_bytes=parse_size(self.partition_bytes) if self.partition_bytes else None,
             like=parse_patterns(self.topics_like),
-            brokers=brokers_given(self.brokers),
+            brokers=shared.brokers_given(self.brokers),
             min_rack_ids=self.min_rack_ids,
         )

@@ -1,4 +1,4 @@
-"""From decided replica lists to a `Plan`: moves, maps, statistics, fingerprint. Every planning command ends here."""
+"""From decided replica lists to a `Plan`, and what a report adds to it. Every planning command ends here."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +8,25 @@ from kafkakit.core.model import ClusterSnapshot, PartitionAssignment, PartitionM
 from kafkakit.core.placement_statistics import BrokerStorage, placement_stats
 from kafkakit.core.plan import DirMove, Move, Plan, PlanBroker, PlanDir, ScopeEntry, StorageFacts, fingerprint_of
 from kafkakit.placement.problem import PlannedPartition
+from kafkakit.topicmappr.decide.budget import NOTHING_LEFT, LeftForLater
 from kafkakit.topicmappr.decide.scope import Scope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedChange:
+    """A decided request. `title` is its summary; `reasons` are why some partitions cannot be served.
+
+    `left_alone` counts those partitions. The plan serves all others, and is written with them left out
+    only when the operator asks for that. `later` is what a budget left for another run.
+    """
+
+    title: str
+    topics: tuple[str, ...]
+    topics_excluded: tuple[str, ...]
+    plan: Plan
+    reasons: tuple[str, ...] = ()
+    left_alone: int = 0
+    later: LeftForLater = NOTHING_LEFT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

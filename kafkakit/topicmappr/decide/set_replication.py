@@ -14,23 +14,12 @@ from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.openings.broker_pool import pool_of
 from kafkakit.placement.openings.fill import alike
-from kafkakit.placement.stranded import set_stranded_apart
-from kafkakit.topicmappr.decide.budget import (
-    NO_BUDGET,
-    Budget,
-    PartitionChange,
-    Served,
-    budget_argument,
-    budget_notes,
-    pinned_note,
-    refuse_unsized,
-    serve,
-)
-from kafkakit.topicmappr.decide.pins import pinned_indices
-from kafkakit.topicmappr.decide.planned_change import PlannedChange
+from kafkakit.placement.problem import set_stranded_apart
+from kafkakit.topicmappr.decide import budget as budgets
+from kafkakit.topicmappr.decide.assembly import PlannedChange
 from kafkakit.topicmappr.decide.rebuild.decision import Rebuild, decide_rebuild
 from kafkakit.topicmappr.decide.rebuild.request import MAX_REPLICATION, RebuildRequest
-from kafkakit.topicmappr.decide.scope import scope_of
+from kafkakit.topicmappr.decide.scope import pinned_indices, scope_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +35,7 @@ class ReplicationRequest:
     topics_exclude: tuple[str, ...] = ()
     min_rack_ids: int = 0
     pinned: tuple[str, ...] = ()
-    budget: Budget = NO_BUDGET
+    budget: budgets.Budget = budgets.NO_BUDGET
     words: Mapping[str, str]
 
     def __post_init__(self) -> None:
@@ -92,13 +81,13 @@ def decide_set_replication(snapshot: ClusterSnapshot, request: ReplicationReques
     )
 
 
-def _serve(snapshot: ClusterSnapshot, requested: RebuildRequest, budget: Budget) -> Served:
+def _serve(snapshot: ClusterSnapshot, requested: RebuildRequest, budget: budgets.Budget) -> budgets.Served:
     """Choose what the budget takes; partitions that need no copy, or find no place for one, are served anyway.
 
     O(partitions): what fits follows from the racks of the replicas that stay.
     """
     if not budget.given:
-        return Served(indices=frozenset())
+        return budgets.Served(indices=frozenset())
     live = frozenset(b.id for b in snapshot.brokers if b.is_alive)
     able, _ = set_stranded_apart(scope_of(snapshot, requested.scope).partitions, live)
     kept = ((i, p, tuple(b for b in p.current if b in live)) for i, p in enumerate(able))
@@ -106,15 +95,19 @@ def _serve(snapshot: ClusterSnapshot, requested: RebuildRequest, budget: Budget)
     grouping = Grouping.of(GroupRule(requested.min_rack_ids), {b.id: b.group for b in snapshot.brokers}, live)
     units = {i: a.room.units for a in alike(openings, grouping, repairs=False) for i in a.members}
     changes = [
-        PartitionChange(index=i, key=able[i].key, copies=n, size_bytes=able[i].size_bytes, rank=len(row) - wanted)
+        budgets.PartitionChange(
+            index=i, key=able[i].key, copies=n, size_bytes=able[i].size_bytes, rank=len(row) - wanted
+        )
         for i, (row, wanted) in openings.items()
         if (n := units[i])
     ]
-    refuse_unsized(snapshot, budget, changes)
-    return serve(changes, budget)
+    budgets.refuse_unsized(snapshot, budget, changes)
+    return budgets.serve(changes, budget)
 
 
-def _told(rebuild: Rebuild, request: ReplicationRequest, served: Served, pinned: tuple[TopicPartition, ...]) -> Plan:
+def _told(
+    rebuild: Rebuild, request: ReplicationRequest, served: budgets.Served, pinned: tuple[TopicPartition, ...]
+) -> Plan:
     """The rebuild's plan with what pins and budget kept back in its rules, notes and argument."""
     plan, spared = rebuild.plan, frozenset(pinned)
     if not spared and not served.later:
@@ -122,12 +115,16 @@ def _told(rebuild: Rebuild, request: ReplicationRequest, served: Served, pinned:
     rules = plan.rules or PlacementRules()
     other = [p.key for p in rebuild.scope.partitions if p.key in spared and len(p.current) != request.replication]
     verb = "keeps" if len(other) == 1 else "keep"
-    argument = budget_argument(plan.certificate.argument, served)
+    argument = budgets.budget_argument(plan.certificate.argument, served)
     return replace(
         plan,
         certificate=replace(plan.certificate, argument=f"pinned partitions aside, {argument}" if spared else argument),
         rules=replace(rules, pinned=tuple(sorted(spared.union(rules.pinned))), later=served.later),
-        notes=(*budget_notes(request.budget, served), *pinned_note(other, f"{verb} another factor"), *plan.notes),
+        notes=(
+            *budgets.budget_notes(request.budget, served),
+            *budgets.pinned_note(other, f"{verb} another factor"),
+            *plan.notes,
+        ),
     )
 
 

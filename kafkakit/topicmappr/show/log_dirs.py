@@ -3,9 +3,8 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from kafkakit.core.percent import format_percent
 from kafkakit.core.plan import Plan, PlanDir
-from kafkakit.core.quantities import counted, format_bytes
+from kafkakit.core.quantities import counted, format_bytes, format_percent
 from kafkakit.report.blocks import INDENT, capped, section
 
 SHOWN_BROKERS = 40

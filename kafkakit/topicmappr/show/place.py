@@ -7,7 +7,7 @@ from kafkakit.core.shell_words import quote
 from kafkakit.core.tables import text_table
 from kafkakit.report.blocks import capped, section, text_of
 from kafkakit.report.report import Report
-from kafkakit.topicmappr.decide.place.decision import NewTopic
+from kafkakit.topicmappr.decide.place import NewTopic
 from kafkakit.topicmappr.show.plan_blocks import ids
 
 SHOWN_PARTITIONS = 40

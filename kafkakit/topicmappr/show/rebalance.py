@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from kafkakit.core.percent import format_percent
-from kafkakit.core.quantities import counted, format_bytes
+from kafkakit.core.quantities import counted, format_bytes, format_percent
 from kafkakit.placement.bytes.balance_goal import PPM, BandGoal
 from kafkakit.report.blocks import INDENT, records, section, text_of
 from kafkakit.report.report import Report
@@ -12,20 +11,7 @@ from kafkakit.topicmappr.decide.rebalance.decision import Rebalance
 from kafkakit.topicmappr.decide.rebalance.relocations import Relocation, relocations_of, smallest_tolerance
 from kafkakit.topicmappr.decide.rebalance.request import MIB, RebalanceRequest
 from kafkakit.topicmappr.decide.storage_words import GIB, free_change_data, free_change_lines
-from kafkakit.topicmappr.show.plan_blocks import (
-    MAPS_REFUSED,
-    certificate_data,
-    distribution,
-    files_section,
-    map_changes,
-    moves_data,
-    plan_section,
-    refusal,
-    refused,
-    remarks_data,
-    topics_sections,
-    warn_section,
-)
+from kafkakit.topicmappr.show import plan_blocks as blocks
 
 COLUMNS = ("topic", "partition", "source", "destination", "bytes")
 SHOWN_TRIES = 10
@@ -36,13 +22,13 @@ def rebalance_report(
 ) -> Report:
     """Everything kafka-kit prints, and the plan; `saved` is None when warnings forbade to write it."""
     plan, relocations = decided.plan, relocations_of(decided)
-    text = text_of(_head(decided, request, relocations, verbose=verbose)) + warn_section(plan.warnings)
+    text = text_of(_head(decided, request, relocations, verbose=verbose)) + blocks.warn_section(plan.warnings)
     if saved is None:
-        return refused(command, f"{text}\n  {MAPS_REFUSED}\n", refusal(plan, (), 0, what="map"))
+        return blocks.refused(command, f"{text}\n  {blocks.MAPS_REFUSED}\n", blocks.refusal(plan, (), 0, what="map"))
     return Report(
         command=command,
         data=_data(decided, request, relocations, saved),
-        text=text + files_section(saved.maps) + plan_section(plan, saved),
+        text=text + blocks.files_section(saved.maps) + blocks.plan_section(plan, saved),
         columns=COLUMNS,
         rows=_rows(relocations),
         code=saved.code,
@@ -56,14 +42,14 @@ def _rows(relocations: Sequence[Relocation]) -> tuple[tuple[object, ...], ...]:
 def _head(
     decided: Rebalance, request: RebalanceRequest, relocations: Sequence[Relocation], *, verbose: bool
 ) -> Iterator[str]:
-    yield from topics_sections(decided.scope.selection)
+    yield from blocks.topics_sections(decided.scope.selection)
     yield from _brokers(decided, relocations)
     yield from _parameters(decided, request, relocations)
     if verbose:
         yield from _tries(decided)
     yield from _relocations(decided, relocations)
-    yield from map_changes(decided.scope, decided.before, decided.after)
-    yield from distribution(decided.plan, decided.before, decided.after)
+    yield from blocks.map_changes(decided.scope, decided.before, decided.after)
+    yield from blocks.distribution(decided.plan, decided.before, decided.after)
     yield from ("", *free_change_lines(decided.free))
 
 
@@ -174,14 +160,14 @@ def _data(
         "smallest_partition_bytes": request.smallest_bytes,
         "relocations": records(COLUMNS, _rows(relocations)),
         "relocated_bytes": sum(r.size for r in relocations),
-        "changes": moves_data(plan),
+        "changes": blocks.moves_data(plan),
         "before": plan.before,
         "after": plan.after,
         "storage_free": free_change_data(decided.free),
-        "certificate": certificate_data(plan.certificate),
+        "certificate": blocks.certificate_data(plan.certificate),
         "sizes": plan.storage,
         "stopped_early": decided.stopped,
-        **remarks_data(plan),
+        **blocks.remarks_data(plan),
         "map_files": [m.path for m in maps],
     }  # fmt: skip
 

@@ -9,21 +9,7 @@ from kafkakit.topicmappr.decide.map_files import SavedMap, SavedPlan
 from kafkakit.topicmappr.decide.rebuild.decision import Rebuild
 from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
 from kafkakit.topicmappr.decide.storage_words import free_change_data, free_change_lines
-from kafkakit.topicmappr.show.plan_blocks import (
-    MAPS_REFUSED,
-    certificate_data,
-    change_line,
-    distribution,
-    files_section,
-    map_changes,
-    plan_section,
-    refusal,
-    refused,
-    remarks_data,
-    topics_sections,
-    warn_section,
-    what_changed,
-)
+from kafkakit.topicmappr.show import plan_blocks as blocks
 
 COMMAND = "topicmappr rebuild"
 COLUMNS = ("topic", "partition", "before", "after", "change")
@@ -33,12 +19,14 @@ def rebuild_report(rebuild: Rebuild, request: RebuildRequest, saved: SavedPlan |
     """Everything kafka-kit prints, and the plan; `saved` is None when warnings forbade to write it."""
     plan = rebuild.plan
     head = [*_head(rebuild, request), *(_chunks(rebuild, request.chunk_step) if request.chunk_step else ())]
-    text = text_of(head) + warn_section(plan.warnings)
+    text = text_of(head) + blocks.warn_section(plan.warnings)
     if saved is None:
         short = infeasible(rebuild.shortages, rebuild.unplaced) if rebuild.shortages else None
-        return refused(COMMAND, f"{text}\n  {MAPS_REFUSED}\n", short or refusal(plan, (), 0, what="map"))
+        return blocks.refused(
+            COMMAND, f"{text}\n  {blocks.MAPS_REFUSED}\n", short or blocks.refusal(plan, (), 0, what="map")
+        )
     rows = tuple(
-        (*p.key, old, new, what_changed(old, new))
+        (*p.key, old, new, blocks.what_changed(old, new))
         for p, old, new in zip(rebuild.scope.partitions, rebuild.before, rebuild.after, strict=True)
         if not (request.skip_no_ops and old == new)
     )
@@ -50,14 +38,14 @@ def rebuild_report(rebuild: Rebuild, request: RebuildRequest, saved: SavedPlan |
             "topics_excluded": rebuild.scope.selection.excluded,
             "brokers": _brokers_data(rebuild),
             "partitions": records(COLUMNS, rows),
-            "certificate": certificate_data(plan.certificate),
+            "certificate": blocks.certificate_data(plan.certificate),
             "distribution": [attributes(b, "broker rack replicas leaders bytes") for b in plan.after.brokers],
             **({"storage": free_change_data(rebuild.free)} if rebuild.free is not None else {}),
-            **remarks_data(plan),
+            **blocks.remarks_data(plan),
             "map_files": [m.path for m in saved.maps or ()],
             "maps": _series_data(rebuild, saved.maps or ()),
         },
-        text=text + files_section(saved.maps) + plan_section(plan, saved),
+        text=text + blocks.files_section(saved.maps) + blocks.plan_section(plan, saved),
         columns=COLUMNS,
         rows=rows,
         code=saved.code,
@@ -66,7 +54,7 @@ def rebuild_report(rebuild: Rebuild, request: RebuildRequest, saved: SavedPlan |
 
 def _head(rebuild: Rebuild, request: RebuildRequest) -> Iterator[str]:
     change = rebuild.change
-    yield from topics_sections(rebuild.scope.selection)
+    yield from blocks.topics_sections(rebuild.scope.selection)
     messages = change.messages()
     affinities = [f"Substitution affinity: {a}" for a in rebuild.affinities]
     parts = [*messages, *(["-"] if messages else []), *affinities, *(["-"] if affinities else []), change.summary()]
@@ -77,8 +65,8 @@ def _head(rebuild: Rebuild, request: RebuildRequest) -> Iterator[str]:
         optimize_leadership=request.optimize_leadership,
     )
     yield from section("Action:", actions or ["no-op"])
-    yield from map_changes(rebuild.scope, rebuild.before, rebuild.after)
-    yield from distribution(rebuild.plan, rebuild.before, rebuild.after)
+    yield from blocks.map_changes(rebuild.scope, rebuild.before, rebuild.after)
+    yield from blocks.distribution(rebuild.plan, rebuild.before, rebuild.after)
     if rebuild.free is not None:
         yield from ("", *free_change_lines(rebuild.free))
 
@@ -96,7 +84,9 @@ def _chunks(rebuild: Rebuild, step: int) -> Iterator[str]:
         yield from ("", "", f"Changes for partition map chunk {number} for brokers {window}")
         changes = sorted(chunk.changes.items())
         keys = rebuild.scope.partitions
-        yield from section("Partition map changes:", [change_line(*keys[i].key, now[i], new) for i, new in changes])
+        yield from section(
+            "Partition map changes:", [blocks.change_line(*keys[i].key, now[i], new) for i, new in changes]
+        )
         for i, new in changes:
             now[i] = new
         number += 1

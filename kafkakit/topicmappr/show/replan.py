@@ -8,18 +8,7 @@ from kafkakit.report.blocks import INDENT, attributes, capped, optional_section,
 from kafkakit.report.report import Report
 from kafkakit.topicmappr.decide.map_files import SavedPlan
 from kafkakit.topicmappr.decide.replan.decision import Change, Fate, Replan
-from kafkakit.topicmappr.show.plan_blocks import (
-    SHOWN_CHANGES,
-    broker_table,
-    certificate_data,
-    ids,
-    plan_section,
-    refusal,
-    refusal_line,
-    refused,
-    remarks_data,
-    warn_section,
-)
+from kafkakit.topicmappr.show import plan_blocks as blocks
 
 COMMAND = "topicmappr replan"
 COLUMNS = ("topic", "partition", "fate", "now", "old", "new")
@@ -39,15 +28,15 @@ def replan_report(replan: Replan, source: str, saved: SavedPlan | None, old_comm
     `old_command` carries out the plan that was given, where that is a file.
     """
     plan = replan.plan
-    text = text_of(_lines(replan, source)) + warn_section(plan.warnings)
+    text = text_of(_lines(replan, source)) + blocks.warn_section(plan.warnings)
     if saved is None:
-        failure = refusal(plan, replan.reasons, replan.left_alone)
-        return refused(COMMAND, text + refusal_line(replan.left_alone), failure)
+        failure = blocks.refusal(plan, replan.reasons, replan.left_alone)
+        return blocks.refused(COMMAND, text + blocks.refusal_line(replan.left_alone), failure)
     rows = tuple((*c.key, c.fate.value, c.now, c.old, c.new) for c in replan.changes)
     return Report(
         command=COMMAND,
         data=_data(replan, rows),
-        text=text + plan_section(plan, saved) + _old_file(replan, saved, old_command),
+        text=text + blocks.plan_section(plan, saved) + _old_file(replan, saved, old_command),
         columns=COLUMNS,
         rows=rows,
         code=saved.code,
@@ -64,8 +53,8 @@ def _lines(replan: Replan, source: str) -> Iterator[str]:
     yield from section("Drift:", replan.drift or ("none",))
     yield from ("", verdict(replan))
     changed = replan.having(Fate.CHANGED, Fate.DROPPED, Fate.ADDED)
-    yield from optional_section("Changes to the plan:", capped(changed, _change, SHOWN_CHANGES))
-    yield from broker_table(plan)
+    yield from optional_section("Changes to the plan:", capped(changed, _change, blocks.SHOWN_CHANGES))
+    yield from blocks.broker_table(plan)
 
 
 def verdict(replan: Replan) -> str:
@@ -91,12 +80,12 @@ def verdict(replan: Replan) -> str:
 
 
 def _change(c: Change) -> str:
-    where = f"{c.key.topic} p{c.key.partition} {ids(c.now)}"
+    where = f"{c.key.topic} p{c.key.partition} {blocks.ids(c.now)}"
     if c.fate is Fate.DROPPED:
-        return f"{where}: dropped, was to go to {ids(c.old or ())}"
+        return f"{where}: dropped, was to go to {blocks.ids(c.old or ())}"
     if c.fate is Fate.ADDED:
-        return f"{where}: added, goes to {ids(c.new or ())}"
-    return f"{where}: goes to {ids(c.new or ())} instead of {ids(c.old or ())}"
+        return f"{where}: added, goes to {blocks.ids(c.new or ())}"
+    return f"{where}: goes to {blocks.ids(c.new or ())} instead of {blocks.ids(c.old or ())}"
 
 
 def _old_file(replan: Replan, saved: SavedPlan, old_command: str | None) -> str:
@@ -118,9 +107,9 @@ def _data(replan: Replan, rows: Sequence[Sequence[object]]) -> dict[str, object]
         "drift": replan.drift,
         "moves": {fate.value: fates[fate.value] for fate in Fate},
         "changes": records(COLUMNS, rows),
-        "certificate": certificate_data(plan.certificate),
+        "certificate": blocks.certificate_data(plan.certificate),
         "before": plan.before,
         "after": plan.after,
         "reasons": replan.reasons,
-        **remarks_data(plan),
+        **blocks.remarks_data(plan),
     }

@@ -12,14 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
-from kafkakit.rules.audits.capacity import (
-    DAYS,
-    HORIZONS,
-    STALE_DAYS,
-    ceiling_findings,
-    dir_findings,
-    loss_findings,
-)
+from kafkakit.rules.audits.capacity import DAYS, HORIZONS, STALE_DAYS, ceiling_findings, dir_findings, loss_findings
 from kafkakit.rules.families.drift_load import FULL, WARN_DAYS
 from kafkakit.rules.families.retention_load import FULL_WARNING
 from kafkakit.rules.trend import LEAST_DAYS

@@ -4,30 +4,65 @@ Traffic comes from `traffic_hourly`; where that was not collected, from the rate
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kafkakit.core.audit_findings import AuditFinding
-from kafkakit.rules.audits.hotspots import (
-    BROKER_BYTES,
-    HOT_SHARE,
-    PARTITION_BYTES,
-    PARTITION_MESSAGES,
-    Peers,
-    broker_findings,
-    partition_findings,
-)
+from kafkakit.rules.audits import hotspots as audit
 from kafkakit_spark.findings import findings_of
 from kafkakit_spark.job import JobInput, JobOutput
-from kafkakit_spark.outliers import outliers
 
-PEERS: Mapping[str, tuple[Peers, Peers]] = {
-    "topic": (PARTITION_BYTES, PARTITION_MESSAGES),
-    "cluster": (BROKER_BYTES, BROKER_BYTES),
+Numbers = NDArray[np.float64]
+Ids = NDArray[np.int64]
+
+
+class Outliers(NamedTuple):
+    """For each value: whether it is far above its peers, and their median."""
+
+    is_hot: NDArray[np.bool_]
+    median: Numbers
+
+
+def outliers(cells: Ids, values: Numbers, peers: audit.Peers) -> Outliers:
+    """Compare each value with those of the same cell (a group of peers in an hour).
+
+    Args:
+        cells: the cell of each value, numbered from 0.
+        values: NaN where unknown; these are not compared and are no peers.
+        peers: what is far above.
+
+    Sorts twice.
+    """
+    known = ~np.isnan(values)
+    counts = np.bincount(cells[known], minlength=int(cells.max(initial=-1)) + 1)
+    median = _medians(cells, values, counts)[cells]
+    mad = _medians(cells, np.abs(values - median), counts)[cells]
+    above = np.maximum(peers.factor * median, median + peers.deviations * audit.NORMAL_MAD * mad)
+    with np.errstate(invalid="ignore"):
+        is_hot = known & (values > above) & (values >= peers.floor) & (counts[cells] >= peers.least)
+    return Outliers(is_hot, median)
+
+
+def _medians(cells: Ids, values: Numbers, counts: Ids) -> Numbers:
+    """The median of each cell; NaN where it has no value."""
+    known = ~np.isnan(values)
+    ordered = values[known][np.lexsort((values[known], cells[known]))]
+    if ordered.size == 0:
+        return np.full(len(counts), np.nan)
+    first = np.cumsum(counts) - counts
+    low, high = (np.minimum(first + offset, ordered.size - 1) for offset in ((counts - 1).clip(0) // 2, counts // 2))
+    found: Numbers = np.where(counts > 0, (ordered[low] + ordered[high]) / 2, np.nan)
+    return found
+
+
+PEERS: Mapping[str, tuple[audit.Peers, audit.Peers]] = {
+    "topic": (audit.PARTITION_BYTES, audit.PARTITION_MESSAGES),
+    "cluster": (audit.BROKER_BYTES, audit.BROKER_BYTES),
 }
 GROUPS_AT_ONCE = 512
 FOUND = "cluster string, topic string, id int, hours int, first_hot int, first_mean double, first_median double, " \
@@ -51,8 +86,8 @@ def run(inputs: JobInput) -> JobOutput:
     partitions = inputs.step("partitions", _hot(by_partition, "topic"))
     brokers = inputs.step("brokers", _hot(by_broker, "cluster").drop("topic"))
     sentences: list[tuple[DataFrame, Callable[[Mapping[str, Any]], Iterator[AuditFinding]]]] = [
-        (partitions, partition_findings),
-        (brokers, broker_findings),
+        (partitions, audit.partition_findings),
+        (brokers, audit.broker_findings),
     ]
     one, other = (findings_of(frame, function) for frame, function in sentences)
     led = by_broker.groupBy("cluster", F.col("id").alias("broker")).agg(
@@ -106,7 +141,7 @@ def _hot(traffic: DataFrame, peers: str) -> DataFrame:
     return groups.where(F.size("seen") >= least).select("cluster", "topic", "seen").mapInArrow(convert, FOUND)
 
 
-def _hot_members(batch: pa.RecordBatch, measures: tuple[Peers, Peers]) -> pa.RecordBatch:
+def _hot_members(batch: pa.RecordBatch, measures: tuple[audit.Peers, audit.Peers]) -> pa.RecordBatch:
     series = batch.column("seen")
     flat = series.flatten()
     group = np.repeat(np.arange(len(series)), series.value_lengths().to_numpy(zero_copy_only=False))
@@ -126,7 +161,7 @@ def _hot_members(batch: pa.RecordBatch, measures: tuple[Peers, Peers]) -> pa.Rec
             np.bincount(member, weights=np.nan_to_num(v), minlength=number) / known for v in (values, found.median)
         )
         columns += [hot.astype(np.int32), *means]
-        is_hot |= hot >= HOT_SHARE * counts
+        is_hot |= hot >= audit.HOT_SHARE * counts
     rows = np.flatnonzero(is_hot)
     names = [part.split()[0] for part in FOUND.split(",")]
     keys = [batch.column(name).take(pa.array(members[rows] // len(id_numbers))) for name in ("cluster", "topic")]

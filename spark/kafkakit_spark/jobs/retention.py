@@ -15,8 +15,14 @@ from kafkakit.rules.audits.retention import (
     topic_findings,
 )
 from kafkakit.rules.families.brokers_handles import FULL_SHARE, LEAST_OPEN_FILES
-from kafkakit.rules.handles import DEFAULT_MAX_MAP_COUNT, MAPS_OF_SEGMENT, RESERVED_DESCRIPTORS, RESERVED_MAPS
-from kafkakit.rules.retention import SHORTEST_SENSIBLE_ROLL_MS, SMALLEST_SEGMENT_BYTES
+from kafkakit.rules.retention import (
+    DEFAULT_MAX_MAP_COUNT,
+    MAPS_OF_SEGMENT,
+    RESERVED_DESCRIPTORS,
+    RESERVED_MAPS,
+    SHORTEST_SENSIBLE_ROLL_MS,
+    SMALLEST_SEGMENT_BYTES,
+)
 from kafkakit.rules.rule import Limits
 from kafkakit_spark.effective import effective_topics
 from kafkakit_spark.findings import findings_of

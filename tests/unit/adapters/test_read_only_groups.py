@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafkakit.adapters.read_only_groups import ReadOnlyGroups
+from kafkakit.adapters.read_only import ReadOnlyGroups
 from kafkakit.core.errors import RefusedError
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition

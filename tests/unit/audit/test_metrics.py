@@ -5,10 +5,10 @@ import re
 from typing import Any
 
 from kafkakit.audit.decide.comparison import compare
-from kafkakit.audit.show.dashboard import dashboard_json
 from kafkakit.audit.show.metrics import HELP, PREFIX, datadog_series, families, metrics_report
 from kafkakit.audit.show.view import RunView
 from tests.places import ROOT
+from tests.rigs.audit_dashboard import dashboard_json
 from tests.unit.audit.made import EVIL, KINDS, a_finding, a_run
 
 

@@ -9,21 +9,8 @@ from hypothesis import strategies as st
 
 from kafkakit.audit.decide.launch import Backend
 from kafkakit.audit.decide.progress import Progress, progress_of
-from kafkakit.audit.decide.request import (
-    JOBS,
-    AuditRequest,
-    parameters_of,
-    snapshot_date,
-    spec_of_request,
-)
-from kafkakit.audit.decide.run_state import (
-    RunPhase,
-    RunRecord,
-    decode_record,
-    encode_record,
-    fails_on,
-    state_of,
-)
+from kafkakit.audit.decide.request import JOBS, AuditRequest, parameters_of, snapshot_date, spec_of_request
+from kafkakit.audit.decide.run_state import RunPhase, RunRecord, decode_record, encode_record, fails_on, state_of
 from kafkakit.core.errors import ExitCode, InputError, UsageError
 from kafkakit.core.findings import FailOn, Rule, Severity, fails
 from kafkakit.core.job_spec import JobResult, JobSpec
@@ -42,7 +29,7 @@ def spec(request: AuditRequest = REQUEST, wanted: str = "2026-11-20", taken: int
 def test_the_jobs_are_those_of_the_registry() -> None:
     sys.path.insert(0, str(ROOT / "spark"))
     try:
-        from kafkakit_spark.registry import NAMES
+        from kafkakit_spark.runner import NAMES
     finally:
         sys.path.remove(str(ROOT / "spark"))
     assert tuple(JOBS) == NAMES

@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from kafkakit.broker.decide.holdings import holdings_of
-from kafkakit.broker.decide.next_commands import OperationCommands
-from kafkakit.broker.decide.plans import OperationGoal, decide_operation
+from kafkakit.broker.decide.plans import OperationCommands, OperationGoal, decide_operation
 from kafkakit.broker.decide.safety import Safety, judge_safety
 from kafkakit.broker.show import BrokerOutcome, outcome_data, outcome_rows, render_outcome
 from kafkakit.core.errors import InfeasibleError

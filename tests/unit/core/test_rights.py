@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkakit.core.rights import DUTIES, acl_markdown, lacking, lacking_on_topics
+from kafkakit.core.rights import DUTIES, lacking, lacking_on_topics
+from tests.rigs.documents import acl_markdown
 
 OPERATIONS = ("read", "write", "create", "delete", "alter", "describe", "describe_configs", "alter_configs")
 SETS = st.frozensets(st.sampled_from(OPERATIONS))

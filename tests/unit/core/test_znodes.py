@@ -7,15 +7,11 @@ import pytest
 
 from kafkakit.core import metrics_znodes as znodes
 from kafkakit.core.errors import InputError
-from kafkakit.core.metrics_znodes import (
-    decode_broker_storage,
-    decode_partition_sizes,
-    encode_broker_storage,
-    encode_partition_sizes,
-)
+from kafkakit.core.metrics_znodes import decode_broker_storage, decode_partition_sizes
 from kafkakit.core.model import TopicPartition
 from tests.contracts.storage_metrics import StorageMetricsContract
 from tests.fakes.admin import FakeClock, FakeStorageMetrics
+from tests.rigs.znodes import encode_broker_storage, encode_partition_sizes
 
 SIZES = {TopicPartition("b", 2): 7, TopicPartition("b", 10): 8, TopicPartition("a.x", 0): 2**40}
 

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from kafkakit.adapters.listener_probe import probe_listener
-from kafkakit.config.addresses import parse_addresses
-from kafkakit.config.listeners import Listener
+from kafkakit.config.listeners import Listener, parse_addresses
 from kafkakit.config.security import Mechanism, Protocol, Secret, Security
 from kafkakit.core.cluster_facts import ClusterInfo, ResourceKind
 from kafkakit.core.errors import ExitCode, OperationFailedError, TryLaterError, UsageError

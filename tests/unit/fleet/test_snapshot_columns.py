@@ -8,16 +8,14 @@ from hypothesis import strategies as st
 from kafkakit.core.cluster_facts import BrokerLogDirs, ConfigLayer, ItemError, LayeredValue, LiveReplica
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, Topic, TopicPartition
-from kafkakit.fleet.decide.config_columns import broker_config_columns
+from kafkakit.fleet.decide.config_columns import Columns, broker_config_columns, storable
 from kafkakit.fleet.decide.snapshot_columns import (
-    Columns,
     disk_columns,
     partition_columns,
     replica_columns,
     topic_columns,
     unknown_parts,
 )
-from kafkakit.fleet.decide.stored_values import storable
 
 BROKERS = (1, 2, 3)
 partitions = st.builds(

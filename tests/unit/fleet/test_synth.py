@@ -13,7 +13,7 @@ import pytest
 from kafkakit.adapters.arrow.parquet import ParquetStore
 from kafkakit.core.errors import UsageError
 from kafkakit.core.fleet_tables import TABLES
-from kafkakit.fleet.act.synth_store import write_fleet
+from kafkakit.fleet.act.synth import write_fleet
 from kafkakit.fleet.decide.synth_cluster import LOG_DIRS
 from kafkakit.fleet.decide.synth_defect import Scope, one_of_each, placed
 from kafkakit.fleet.decide.synth_defects import DEFECTS

@@ -4,9 +4,8 @@ import pytest
 import yaml
 
 from kafkakit.lint.decide.documents import yaml_text
-from kafkakit.lint.decide.documents.formats import MAX_PROPERTIES_LINES, read_document
+from kafkakit.lint.decide.documents.formats import MAX_PROPERTIES_LINES, read_document, read_properties
 from kafkakit.lint.decide.documents.json_text import read_json
-from kafkakit.lint.decide.documents.properties_text import read_properties
 from kafkakit.lint.decide.documents.tree import MAX_LINES, Comment, Document, Mapping, Scalar, Sequence
 from kafkakit.lint.decide.documents.yaml_text import read_yaml
 

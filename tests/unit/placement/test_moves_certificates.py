@@ -10,7 +10,7 @@ import pytest
 from kafkakit.core.broker_list import parse_broker_list
 from kafkakit.core.certificate import ProofKind
 from kafkakit.placement.bytes.lp_relaxation import demand_groups_of
-from kafkakit.placement.bytes.moves_bound import moves_bound
+from kafkakit.placement.bytes.proof import moves_bound
 from kafkakit.placement.bytes.slots import make_table
 from kafkakit.placement.bytes.window import Limits, sliding_window
 from kafkakit.placement.group_rule import GroupRule

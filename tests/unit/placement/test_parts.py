@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kafkakit.placement.bytes.balance_goal import BandGoal, RangeGoal, shares
 from kafkakit.placement.bytes.lp_relaxation import demand_groups_of
-from kafkakit.placement.bytes.moves_bound import moves_bound
+from kafkakit.placement.bytes.proof import moves_bound
 from kafkakit.placement.bytes.search_state import SearchState
 from kafkakit.placement.bytes.slots import SlotTable
 from kafkakit.placement.bytes.subset_choice import choose

@@ -16,8 +16,7 @@ from kafkakit.core.plan import Plan
 from kafkakit.placement.counts.blocks import Block, block_proof, blocks_of, reach_by
 from kafkakit.placement.network import FlowNetwork
 from kafkakit.placement.problem import Minimize
-from kafkakit.topicmappr.decide.leaders.decision import decide_leaders
-from kafkakit.topicmappr.decide.leaders.request import LeadersRequest
+from kafkakit.topicmappr.decide.leaders import LeadersRequest, decide_leaders
 from kafkakit.topicmappr.decide.rebuild.decision import decide_rebuild
 from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
 from tests.invariants.plan import verify_plan

@@ -16,10 +16,9 @@ from kafkakit.placement.bytes.tightening import Unwatched
 from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.problem import PlacementProblem, PlannedPartition
 from kafkakit.placement.rebuild_bytes.exact import is_small
-from kafkakit.placement.rebuild_bytes.finishing import finish, open_slots
 from kafkakit.placement.rebuild_bytes.narrowing import RangeNarrowing
 from kafkakit.placement.rebuild_bytes.task import Row, Task, make_task
-from kafkakit.placement.rebuild_bytes.tightening import search
+from kafkakit.placement.rebuild_bytes.tightening import finish, open_slots, search
 
 BROKERS = range(1, 13)
 RACKS: dict[int, str | None] = {b: "abc"[b % 3] for b in BROKERS}

@@ -3,8 +3,7 @@
 import pytest
 
 from kafkakit.rules.effective import InputMissing
-from kafkakit.rules.handles import descriptors, maps, mean_replicas, segments_of
-from kafkakit.rules.retention import SegmentSettings
+from kafkakit.rules.retention import SegmentSettings, descriptors, maps, mean_replicas, segments_of
 from kafkakit.rules.subjects import LintCluster, PartitionFacts
 from tests.rigs.lint_examples import estate_of
 

@@ -3,12 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkakit.rules.retention import (
-    SegmentSettings,
-    better_segment_ms,
-    index_capacity_bytes,
-    time_index_bytes,
-)
+from kafkakit.rules.retention import SegmentSettings, better_segment_ms, index_capacity_bytes, time_index_bytes
 from tests.rigs.segment_simulator import Partition, Rules, first_roll_is_by_index, steady
 
 ROUNDING = 1e-3

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from kafkakit.core.durations import format_span
-from kafkakit.rules.handles import DEFAULT_MAX_MAP_COUNT, descriptors, maps
 from kafkakit.rules.retention import (
+    DEFAULT_MAX_MAP_COUNT,
     SegmentSettings,
     better_segment_ms,
+    descriptors,
     index_capacity_bytes,
+    maps,
     time_index_bytes,
 )
 from tests.rigs.segment_simulator import Partition, Rules, steady

@@ -9,6 +9,7 @@ from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.documents import encode_plan, encode_snapshot
 from kafkakit.core.errors import TryLaterError, UsageError
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, Partition, Topic, TopicPartition
+from kafkakit.topicmappr.decide.assembly import PlannedChange
 from kafkakit.topicmappr.decide.budget import (
     NO_BUDGET,
     Budget,
@@ -19,14 +20,11 @@ from kafkakit.topicmappr.decide.budget import (
     serve,
 )
 from kafkakit.topicmappr.decide.drain.decision import decide_drain
-from kafkakit.topicmappr.decide.drain.request import DrainRequest
+from kafkakit.topicmappr.decide.drain.problem import DrainRequest
 from kafkakit.topicmappr.decide.explain.decision import explain
 from kafkakit.topicmappr.decide.fix_racks.decision import decide_fix_racks
-from kafkakit.topicmappr.decide.fix_racks.request import FixRacksRequest
-from kafkakit.topicmappr.decide.leaders.decision import decide_leaders
-from kafkakit.topicmappr.decide.leaders.order import Passing, first_passings
-from kafkakit.topicmappr.decide.leaders.request import LeadersRequest
-from kafkakit.topicmappr.decide.planned_change import PlannedChange
+from kafkakit.topicmappr.decide.fix_racks.problem import FixRacksRequest
+from kafkakit.topicmappr.decide.leaders import LeadersRequest, Passing, decide_leaders, first_passings
 from kafkakit.topicmappr.decide.set_replication import ReplicationRequest, decide_set_replication
 from tests.invariants.plan import verify_plan
 

@@ -11,10 +11,10 @@ from kafkakit.core.documents import encode_plan, encode_snapshot
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, Partition, Topic
 from kafkakit.placement.choices import PlaceBy
+from kafkakit.topicmappr.decide.assembly import PlannedChange
 from kafkakit.topicmappr.decide.budget import Budget, LeftForLater
 from kafkakit.topicmappr.decide.drain.decision import decide_drain
-from kafkakit.topicmappr.decide.drain.request import DrainRequest
-from kafkakit.topicmappr.decide.planned_change import PlannedChange
+from kafkakit.topicmappr.decide.drain.problem import DrainRequest
 from tests.invariants.plan import verify_plan
 
 ROWS = [((1, 2), 40), ((1, 3), 30), ((1, 4), 20), ((2, 3), 90)]

@@ -7,7 +7,7 @@ import pytest
 from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.errors import InfeasibleError
 from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, Topic
-from kafkakit.core.percent import parse_percent
+from kafkakit.core.quantities import parse_percent
 from kafkakit.topicmappr.decide.rebalance.decision import decide_rebalance
 from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
 

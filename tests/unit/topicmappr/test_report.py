@@ -14,7 +14,7 @@ from kafkakit.core.plan import BrokerLoad, DirMove, Move, PlacementStats, Plan, 
 from kafkakit.report.markup import el, text
 from kafkakit.topicmappr.decide.frontier.trace import FrontierPoint
 from kafkakit.topicmappr.show.page.figures import largest_moves
-from kafkakit.topicmappr.show.page.page import report_page
+from kafkakit.topicmappr.show.page.sections import report_page
 
 MADE_AT = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>&amp;\u202egnp\x00\ud800"

@@ -15,12 +15,7 @@ from kafkakit.placement.broker_disks import broker_disks
 from kafkakit.placement.log_dirs import dir_table
 from kafkakit.topicmappr.act.observation import observe, observe_storage
 from kafkakit.topicmappr.act.places import ClusterSource
-from kafkakit.topicmappr.decide.size_source import (
-    refuse_old,
-    storage_facts,
-    storage_of,
-    with_metrics,
-)
+from kafkakit.topicmappr.decide.size_source import refuse_old, storage_facts, storage_of, with_metrics
 from tests.fakes.admin import FakeClock, FakeCluster, FakeStorageMetrics
 from tests.fakes.planning_session import FakePlanningSession
 

@@ -16,13 +16,11 @@ from kafkakit.placement.leaders import pass_leaders
 from kafkakit.placement.openings.fill import fill_openings, group_openings
 from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.decide.drain.decision import decide_drain
-from kafkakit.topicmappr.decide.drain.request import DrainRequest
-from kafkakit.topicmappr.decide.explain.request import find_partition
+from kafkakit.topicmappr.decide.drain.problem import DrainRequest
+from kafkakit.topicmappr.decide.explain.decision import find_partition
 from kafkakit.topicmappr.decide.fix_racks.decision import decide_fix_racks
-from kafkakit.topicmappr.decide.fix_racks.request import FixRacksRequest
-from kafkakit.topicmappr.decide.place.decision import NewTopic, decide_place
-from kafkakit.topicmappr.decide.place.loads import as_levels
-from kafkakit.topicmappr.decide.place.request import PlaceRequest
+from kafkakit.topicmappr.decide.fix_racks.problem import FixRacksRequest
+from kafkakit.topicmappr.decide.place import NewTopic, PlaceRequest, as_levels, decide_place
 from kafkakit.topicmappr.decide.set_replication import ReplicationRequest, decide_set_replication
 from tests.clusters.strategies import TAKEN_AT
 

@@ -9,8 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
+from typing import Annotated
+
+from msgspec import Meta
 
 from kafkakit.core.model import TopicPartition
+
+# What a control request may hold.
+_Rate = Annotated[int, Meta(ge=1, le=2**62)]
+_RateOf = Annotated[Mapping[Annotated[int, Meta(ge=0, le=2**31 - 1)], _Rate], Meta(max_length=2000)]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -90,11 +97,11 @@ class Rates:
     None: not limited by a throttle. The mappings hold what differs from the default, by broker.
     """
 
-    into: int | None = None
-    out: int | None = None
-    inside: int | None = None
-    into_of: Mapping[int, int] = field(default_factory=dict)
-    out_of: Mapping[int, int] = field(default_factory=dict)
+    into: _Rate | None = None
+    out: _Rate | None = None
+    inside: _Rate | None = None
+    into_of: _RateOf = field(default_factory=dict)
+    out_of: _RateOf = field(default_factory=dict)
 
     def into_broker(self, broker: int) -> int | None:
         """What the broker may take in."""

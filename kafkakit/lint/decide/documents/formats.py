@@ -1,11 +1,40 @@
-"""Which format a text is written in, and reading it: by the name of its file, else by its first lines."""
+"""Which format a text is in, by the name of its file, else by its first lines; and reading it."""
 
 import re
 
+from kafkakit.config.java_properties import locate_properties
 from kafkakit.lint.decide.documents.json_text import read_json
-from kafkakit.lint.decide.documents.properties_text import read_properties
-from kafkakit.lint.decide.documents.tree import MAX_LINES, UNPARSABLE, Document, Problem
+from kafkakit.lint.decide.documents.tree import (
+    MAX_LINES,
+    UNPARSABLE,
+    CommentAt,
+    Document,
+    Entry,
+    Mapping,
+    Problem,
+    Scalar,
+    duplicate_key,
+)
 from kafkakit.lint.decide.documents.yaml_text import read_yaml
+
+
+def read_properties(path: str, text: str) -> Document:
+    """Read a properties text; bad escapes are problems with their places, never exceptions."""
+    located = locate_properties(text)
+    root = Mapping({}, located.entries[0].name_at.start if located.entries else 0)
+    problems = []
+    for entry in located.entries:
+        key = Scalar(entry.name, *entry.name_at)
+        value = Scalar(entry.value, *entry.value_at, False)
+        if entry.problem is not None:
+            problems.append(Problem(UNPARSABLE, f"not a valid property: {entry.problem}", key.start, key.text))
+        before = root.entries.get(entry.name)
+        if before is not None:
+            problems.append(duplicate_key(key, before.value, value))
+        root.entries[entry.name] = Entry(key, value)
+    comments = tuple(CommentAt(*comment) for comment in located.comments)
+    return Document(path, text, "properties", (root,), tuple(problems), comments)
+
 
 SUFFIXES = {".yaml": "yaml", ".yml": "yaml", ".json": "json", ".properties": "properties"}
 MAX_PROPERTIES_LINES = 200_000

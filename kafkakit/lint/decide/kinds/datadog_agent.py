@@ -1,12 +1,11 @@
 """The Datadog agent's `kafka_consumer.d/conf.yaml` and `kafka.d/conf.yaml` (JMX): one subject for each instance."""
 
-from collections.abc import Callable
+from functools import partial
 
 from kafkakit.core.findings import Place
 from kafkakit.lint.decide.documents.tree import Document, Mapping, Node, Scalar, Sequence
-from kafkakit.lint.decide.kinds.kind import Kind, joined
-from kafkakit.lint.decide.kinds.secrets import without_secret
-from kafkakit.lint.decide.kinds.values import Reader
+from kafkakit.lint.decide.kinds.kind import Kind, of_each
+from kafkakit.lint.decide.kinds.values import Reader, without_secret
 from kafkakit.lint.decide.pieces import Pieces
 from kafkakit.rules.effective import Declared, Source, to_int
 from kafkakit.rules.subjects import LintAgent
@@ -31,13 +30,6 @@ def _is_jmx(root: Node) -> bool:
     beans = [part.mapping("include") for part in options.sequence("conf") if isinstance(part, Mapping)]
     texts = [bean.text(key) or "" for bean in beans if bean is not None for key in ("domain", "bean")]
     return any(text.strip("'\"").startswith("kafka.") for text in texts)
-
-
-def _reader_of(kind: str) -> Callable[[Document, tuple[Node, ...]], Pieces]:
-    def read(document: Document, roots: tuple[Node, ...]) -> Pieces:
-        return joined([_read_one(document, root, kind) for root in roots if isinstance(root, Mapping)])
-
-    return read
 
 
 def _read_one(document: Document, root: Mapping, kind: str) -> Pieces:
@@ -106,7 +98,7 @@ CONSUMER_KIND = Kind(
     about="the Datadog agent's kafka_consumer.d/conf.yaml",
     formats=("yaml", "json"),
     recognise=_is_consumer,
-    read=_reader_of(CONSUMER),
+    read=of_each(partial(_read_one, kind=CONSUMER)),
     patterns=("kafka_consumer.d/*.yaml", "kafka_consumer.d/*.yml", "kafka_consumer.yaml"),
 )
 JMX_KIND = Kind(
@@ -114,6 +106,6 @@ JMX_KIND = Kind(
     about="the Datadog agent's kafka.d/conf.yaml",
     formats=("yaml", "json"),
     recognise=_is_jmx,
-    read=_reader_of(JMX),
+    read=of_each(partial(_read_one, kind=JMX)),
     patterns=("kafka.d/*.yaml", "kafka.d/*.yml", "conf.d/kafka.yaml"),
 )

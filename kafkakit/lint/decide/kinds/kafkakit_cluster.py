@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 from kafkakit.lint.decide.documents.tree import Document, Mapping, Node, Sequence
 from kafkakit.lint.decide.kinds.kafkakit_facts import (
-    cluster_facts,
     host_facts,
     log_dirs,
     partition_facts,
     topic_facts,
+    with_cluster_facts,
 )
-from kafkakit.lint.decide.kinds.kind import Kind, joined
+from kafkakit.lint.decide.kinds.kind import Kind, of_each
 from kafkakit.lint.decide.kinds.values import Reader, dirs_of, node_id_of, roles_of
 from kafkakit.lint.decide.pieces import BrokerPiece, ClusterPiece, Pieces, TopicPiece
 from kafkakit.rules.effective import Source
@@ -78,9 +78,8 @@ def _cluster(reader: Reader, root: Mapping, shared: _Shared) -> ClusterPiece:
     if env is not None and env not in ENVS:
         reader.problem(root.entries["env"].value, f"env must be one of {', '.join(ENVS)}", "env")
         env = None
-    facts = cluster_facts(reader, reader.mapping(root, "observed"))
     has_config = "config" in root.entries
-    return ClusterPiece(
+    cluster = ClusterPiece(
         place=reader.place(root),
         name=shared.cluster,
         version=reader.version(root, "version"),
@@ -91,15 +90,8 @@ def _cluster(reader: Reader, root: Mapping, shared: _Shared) -> ClusterPiece:
         broker_count=reader.integer(root, "broker_count", 1),
         rack_count=reader.integer(root, "rack_count", 1),
         labels=frozenset(reader.texts(root, "labels")),
-        groups=facts.groups,
-        features=facts.features,
-        metadata_behind_days=facts.metadata_behind_days,
-        moves_running=facts.moves_running,
-        is_live=facts.is_live,
-        rollout=facts.rollout,
-        peers=facts.peers,
-        versions_differ_days=facts.versions_differ_days,
     )
+    return with_cluster_facts(reader, reader.mapping(root, "observed"), cluster)
 
 
 def _broker(reader: Reader, node: Mapping, shared: _Shared) -> BrokerPiece:
@@ -153,15 +145,10 @@ def _ignored(reader: Reader, node: Mapping) -> dict[str, str]:
     return reader.plain_texts(node.mapping("lint", "ignore"))
 
 
-def read_kafkakit(document: Document, roots: tuple[Node, ...]) -> Pieces:
-    """The pieces of a file of this kind; every document of it is a part of a cluster."""
-    return joined([_read_one(document, root) for root in roots if isinstance(root, Mapping)])
-
-
 KIND = Kind(
     name="kafkakit",
     about="kafkakit cluster and topic YAML",
     formats=("yaml", "json"),
     recognise=is_kafkakit_cluster,
-    read=read_kafkakit,
+    read=of_each(_read_one),
 )

@@ -1,9 +1,10 @@
 """The parts of the kit's own format that are observed, not declared: hosts, partitions, groups, audits."""
 
-from dataclasses import dataclass
+from dataclasses import replace
 
 from kafkakit.lint.decide.documents.tree import Mapping
 from kafkakit.lint.decide.kinds.values import Reader
+from kafkakit.lint.decide.pieces import ClusterPiece
 from kafkakit.rules.effective import to_int
 from kafkakit.rules.subjects import (
     NO_FACTS,
@@ -22,29 +23,16 @@ OBSERVED_OF_CLUSTER = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedCluster:
-    """The facts of a cluster."""
-
-    groups: tuple[GroupFacts, ...] | None = None
-    features: dict[str, int] | None = None
-    metadata_behind_days: float | None = None
-    moves_running: bool | None = None
-    is_live: bool = False
-    rollout: RolloutFacts | None = None
-    peers: dict[str, tuple[str, ...]] | None = None
-    versions_differ_days: float | None = None
-
-
-def cluster_facts(reader: Reader, node: Mapping | None) -> ObservedCluster:
-    """The `observed` part of a cluster."""
+def with_cluster_facts(reader: Reader, node: Mapping | None, cluster: ClusterPiece) -> ClusterPiece:
+    """A cluster with its `observed` part."""
     if node is None:
-        return ObservedCluster()
+        return cluster
     reader.known_keys(node, OBSERVED_OF_CLUSTER, "what is observed of a cluster")
     features = reader.mapping(node, "features")
     peers = reader.mapping(node, "peers")
     rollout = reader.mapping(node, "rollout")
-    return ObservedCluster(
+    return replace(
+        cluster,
         groups=tuple(_group(reader, group) for group in reader.mappings(node, "groups"))
         if node.get("groups") is not None
         else None,

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kafkakit.lint.decide.documents.tree import Document, Node
+from kafkakit.lint.decide.documents.tree import Document, Mapping, Node
 from kafkakit.lint.decide.pieces import Pieces
 
 
@@ -35,3 +35,12 @@ def joined(parts: list[Pieces]) -> Pieces:
         connectors=tuple(piece for part in parts for piece in part.connectors),
         problems=tuple(piece for part in parts for piece in part.problems),
     )
+
+
+def of_each(read_one: Callable[[Document, Mapping], Pieces]) -> Callable[[Document, tuple[Node, ...]], Pieces]:
+    """Reads a file mapping by mapping."""
+
+    def read(document: Document, roots: tuple[Node, ...]) -> Pieces:
+        return joined([read_one(document, root) for root in roots if isinstance(root, Mapping)])
+
+    return read

@@ -1,7 +1,7 @@
 """Kafka's reassignment JSON (`kafka-reassign-partitions`): the replicas that partitions are to have."""
 
 from kafkakit.lint.decide.documents.tree import Document, Mapping, Node, Sequence
-from kafkakit.lint.decide.kinds.kind import Kind, joined
+from kafkakit.lint.decide.kinds.kind import Kind, of_each
 from kafkakit.lint.decide.kinds.values import Reader
 from kafkakit.lint.decide.pieces import AssignmentPiece, Pieces
 
@@ -28,14 +28,10 @@ def _read_one(document: Document, root: Mapping) -> Pieces:
     return Pieces(assignments=tuple(found), problems=tuple(reader.problems))
 
 
-def _read(document: Document, roots: tuple[Node, ...]) -> Pieces:
-    return joined([_read_one(document, root) for root in roots if isinstance(root, Mapping)])
-
-
 KIND = Kind(
     name="reassignment",
     about="Kafka's partition reassignment JSON",
     formats=("json",),
     recognise=_is_reassignment,
-    read=_read,
+    read=of_each(_read_one),
 )

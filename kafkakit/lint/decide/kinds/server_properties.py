@@ -1,7 +1,7 @@
 """`server.properties` and the properties of KRaft nodes: one broker or controller a file."""
 
 from kafkakit.lint.decide.documents.tree import Document, Mapping, Node
-from kafkakit.lint.decide.kinds.kind import Kind, joined
+from kafkakit.lint.decide.kinds.kind import Kind, of_each
 from kafkakit.lint.decide.kinds.values import Reader, dirs_of, node_id_of, roles_of
 from kafkakit.lint.decide.pieces import BrokerPiece, Pieces
 from kafkakit.rules.effective import Source
@@ -35,15 +35,11 @@ def _read_one(document: Document, root: Mapping) -> Pieces:
     return Pieces(brokers=(broker,), problems=tuple(reader.problems))
 
 
-def _read(document: Document, roots: tuple[Node, ...]) -> Pieces:
-    return joined([_read_one(document, root) for root in roots if isinstance(root, Mapping)])
-
-
 KIND = Kind(
     name="server-properties",
     about="server.properties of a broker, controller.properties and broker.properties of KRaft",
     formats=("properties",),
     recognise=_is_server,
-    read=_read,
+    read=of_each(_read_one),
     patterns=("server*.properties", "broker*.properties", "controller*.properties", "kraft/*.properties"),
 )

@@ -13,7 +13,7 @@ from kafkakit.core.errors import InputError
 from kafkakit.core.findings import Place
 from kafkakit.lint.decide.documents.tree import UNPARSABLE, Document, Node
 from kafkakit.lint.decide.kinds.kind import Kind
-from kafkakit.lint.decide.kinds.secrets import without_secret
+from kafkakit.lint.decide.kinds.values import without_secret
 from kafkakit.lint.decide.pieces import ClusterPiece, FileProblem, Pieces, TopicPiece
 from kafkakit.lint.decide.seen_cluster import seen_broker, seen_partitions, seen_replication
 from kafkakit.rules.effective import Declared, Source

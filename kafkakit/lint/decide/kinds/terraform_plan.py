@@ -7,7 +7,7 @@ modules; the values before a change become the topic's current ones.
 from collections.abc import Iterator
 
 from kafkakit.lint.decide.documents.tree import Document, Mapping, Node
-from kafkakit.lint.decide.kinds.kind import Kind, joined
+from kafkakit.lint.decide.kinds.kind import Kind, of_each
 from kafkakit.lint.decide.kinds.values import Reader
 from kafkakit.lint.decide.pieces import Pieces, TopicPiece
 from kafkakit.rules.effective import Source
@@ -73,15 +73,11 @@ def _topic(reader: Reader, resource: Mapping, before: dict[str, Mapping]) -> Top
     )
 
 
-def _read(document: Document, roots: tuple[Node, ...]) -> Pieces:
-    return joined([_read_one(document, root) for root in roots if isinstance(root, Mapping)])
-
-
 KIND = Kind(
     name="terraform-plan",
     about="Terraform plan JSON (kafka_topic, confluent_kafka_topic)",
     formats=("json",),
     recognise=_is_plan,
-    read=_read,
+    read=of_each(_read_one),
     patterns=("*.tfplan.json", "tfplan*.json"),
 )

@@ -1,7 +1,7 @@
 """topicctl's YAML: one cluster or one topic a document."""
 
 from kafkakit.lint.decide.documents.tree import Document, Mapping, Node, Scalar, Sequence
-from kafkakit.lint.decide.kinds.kind import Kind, joined
+from kafkakit.lint.decide.kinds.kind import Kind, of_each
 from kafkakit.lint.decide.kinds.values import Reader, environment_of, owner_in
 from kafkakit.lint.decide.pieces import AssignmentPiece, ClusterPiece, Pieces, TopicPiece
 from kafkakit.rules.effective import Declared, Source, to_int
@@ -86,14 +86,10 @@ def _cluster_name(meta: Mapping, key: str) -> str | None:
     return f"{name} ({where})" if name and where else name
 
 
-def _read(document: Document, roots: tuple[Node, ...]) -> Pieces:
-    return joined([_read_one(document, root) for root in roots if isinstance(root, Mapping)])
-
-
 KIND = Kind(
     name="topicctl",
     about="topicctl cluster and topic YAML",
     formats=("yaml", "json"),
     recognise=_is_topicctl,
-    read=_read,
+    read=of_each(_read_one),
 )

@@ -5,13 +5,31 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from kafkakit.core.findings import Place
 from kafkakit.lint.decide.documents.tree import NULLS, UNPARSABLE, Document, Mapping, Node, Scalar, Sequence
-from kafkakit.lint.decide.kinds.secrets import without_secret
 from kafkakit.lint.decide.pieces import FileProblem
 from kafkakit.rules.effective import NO_CONFIGS, Configs, Declared, Source, to_int, to_items
+from kafkakit.rules.secrets import is_reference, is_secret_key, without_jaas_secrets, without_secret_in_address
 from kafkakit.rules.subjects import LogDirFacts
+
+LITERAL = "[hidden secret]"
+"""Stands for a secret that a file holds: the text is gone, the fact that it was written out is not."""
+
+_is_secret = lru_cache(maxsize=10_000)(is_secret_key)
+
+
+def without_secret(key: str, text: str) -> str:
+    """The value, hidden where its key names a secret and it is no reference to one kept elsewhere.
+
+    Passwords in addresses are hidden under every key.
+    """
+    text = without_secret_in_address(text, LITERAL)
+    if not _is_secret(key) or not text.strip() or is_reference(text):
+        return text
+    return without_jaas_secrets(text, LITERAL) if key.endswith("sasl.jaas.config") else LITERAL
+
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _WHOLE_FLOAT = re.compile(r"([+-]?\d+)\.0+")

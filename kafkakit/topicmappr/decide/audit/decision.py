@@ -5,18 +5,16 @@ from dataclasses import dataclass, replace
 from kafkakit.core.errors import InputError, TryLaterError, UsageError
 from kafkakit.core.findings import Finding, Severity, in_order
 from kafkakit.core.model import ClusterSnapshot
-from kafkakit.core.percent import format_percent
 from kafkakit.core.placement_statistics import placement_stats
 from kafkakit.core.plan import PlacementStats, StorageFacts
-from kafkakit.core.quantities import format_bytes
+from kafkakit.core.quantities import format_bytes, format_percent
 from kafkakit.placement.bytes.balance_goal import PPM
 from kafkakit.placement.bytes.layout import Disks, bytes_now, counts_now, held_by
 from kafkakit.placement.bytes.tightening import Watch
 from kafkakit.placement.group_rule import GroupRule, racks_to_spread
-from kafkakit.topicmappr.decide.audit.case import AuditCase, case_of
+from kafkakit.topicmappr.decide.audit.case import AuditCase, case_of, disk_issues
 from kafkakit.topicmappr.decide.audit.catalogue import BY_NAME, Issue, findings_of
 from kafkakit.topicmappr.decide.audit.cost import AuditInputs, Yardstick, compare, measure
-from kafkakit.topicmappr.decide.audit.disks import disk_issues
 from kafkakit.topicmappr.decide.audit.lists import list_issues, map_issues
 from kafkakit.topicmappr.decide.audit.reading import MapReading
 from kafkakit.topicmappr.decide.audit.request import AuditRequest

@@ -5,11 +5,10 @@ from fractions import Fraction
 from math import ceil, floor
 
 from kafkakit.core.findings import Finding
-from kafkakit.core.percent import format_percent
-from kafkakit.core.quantities import counted, format_bytes
+from kafkakit.core.quantities import counted, format_bytes, format_percent
 from kafkakit.placement.broker_disks import BrokerDisks, DirStorage
 from kafkakit.topicmappr.decide.check.catalogue import finding
-from kafkakit.topicmappr.decide.check.grouping import Subject, by_topic
+from kafkakit.topicmappr.decide.check.table import Subject, by_topic
 
 
 def balance_findings(subject: Subject, disks: BrokerDisks) -> Iterator[Finding]:

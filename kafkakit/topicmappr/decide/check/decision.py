@@ -8,12 +8,10 @@ from kafkakit.core.plan import StorageFacts
 from kafkakit.core.topic_selection import TopicSelection, select_topics
 from kafkakit.placement.broker_disks import broker_disks
 from kafkakit.topicmappr.decide.check.balance_rules import balance_findings
-from kafkakit.topicmappr.decide.check.catalogue import RULES
-from kafkakit.topicmappr.decide.check.grouping import Subject
+from kafkakit.topicmappr.decide.check.catalogue import RULES, CheckRequest
 from kafkakit.topicmappr.decide.check.health_rules import health_findings
 from kafkakit.topicmappr.decide.check.placement_rules import placement_findings
-from kafkakit.topicmappr.decide.check.request import CheckRequest
-from kafkakit.topicmappr.decide.check.table import table_of
+from kafkakit.topicmappr.decide.check.table import Subject, table_of
 from kafkakit.topicmappr.decide.size_source import storage_facts
 
 

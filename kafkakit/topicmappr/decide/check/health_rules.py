@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from kafkakit.core.findings import Finding
 from kafkakit.core.quantities import counted
 from kafkakit.topicmappr.decide.check.catalogue import finding
-from kafkakit.topicmappr.decide.check.grouping import Subject, by_topic, list_of
+from kafkakit.topicmappr.decide.check.table import Subject, by_topic, list_of
 
 if TYPE_CHECKING:
-    from kafkakit.topicmappr.decide.check.table import Ints
+    from kafkakit.placement.arrays import Ints
 
 
 def health_findings(subject: Subject) -> Iterator[Finding]:

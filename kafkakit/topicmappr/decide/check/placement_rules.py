@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from kafkakit.core.findings import Finding
 from kafkakit.placement.group_rule import GroupRule
 from kafkakit.topicmappr.decide.check.catalogue import finding
-from kafkakit.topicmappr.decide.check.grouping import Describe, Subject, by_topic, list_of, replicas_of
+from kafkakit.topicmappr.decide.check.table import Describe, Subject, by_topic, list_of, replicas_of
 
 if TYPE_CHECKING:
-    from kafkakit.topicmappr.decide.check.table import Bools, Ints
+    from kafkakit.placement.arrays import Bools, Ints
 
 
 def placement_findings(subject: Subject) -> Iterator[Finding]:

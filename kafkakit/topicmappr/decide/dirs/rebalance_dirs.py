@@ -1,22 +1,44 @@
 """`topicmappr rebalance-dirs` as a pure function: level log dirs inside brokers, with the fewest bytes."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 
+from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.certificate import Certificate, PlacementRules, certificate
 from kafkakit.core.errors import UsageError
 from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot
-from kafkakit.core.percent import format_percent
 from kafkakit.core.plan import StorageFacts
-from kafkakit.core.quantities import counted, format_bytes
-from kafkakit.placement.stranded import set_stranded_apart
-from kafkakit.topicmappr.decide.assembly import Decision, assemble
+from kafkakit.core.quantities import counted, format_bytes, format_percent
+from kafkakit.placement.log_dirs_balance.rules import DirRules
+from kafkakit.placement.problem import set_stranded_apart
+from kafkakit.topicmappr.decide.assembly import Decision, PlannedChange, assemble
 from kafkakit.topicmappr.decide.dirs.decision import DirPlan, plan_dirs
-from kafkakit.topicmappr.decide.dirs.request import RebalanceDirsRequest
-from kafkakit.topicmappr.decide.pins import pinned_indices
-from kafkakit.topicmappr.decide.planned_change import PlannedChange
-from kafkakit.topicmappr.decide.scope import Scope, TopicScope, scope_of
+from kafkakit.topicmappr.decide.scope import Scope, TopicScope, pinned_indices, scope_of
 from kafkakit.topicmappr.decide.size_source import Sizes, storage_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebalanceDirsRequest:
+    """Balance the log dirs of the chosen brokers with copies of the chosen topics; no replica changes brokers.
+
+    `rules.band` is required. `pinned` are topics or topic/partition that stay as they are. `words` are the flags as
+    given, for the plan's record.
+    """
+
+    brokers: BrokerList
+    rules: DirRules
+    topics: tuple[str, ...]
+    topics_exclude: tuple[str, ...] = ()
+    pinned: tuple[str, ...] = ()
+    words: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        if self.rules.band is None:
+            raise UsageError("must specify --band", hint="write it like 10%")
+        if not self.topics:
+            raise UsageError("must specify --topics")
+
 
 TWO = 2
 

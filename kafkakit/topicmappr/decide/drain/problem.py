@@ -1,23 +1,57 @@
-"""A drain as a problem: which replicas leave, which stay, and who may take the new copies.
+"""A drain as it was asked for, and as a problem: which replicas leave, which stay, and who may take the new copies.
 
 Placing is another step, so that the same problem can be placed by counts or by bytes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.errors import UsageError
 from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
+from kafkakit.core.plan import StorageFacts
+from kafkakit.placement.choices import PlaceBy
 from kafkakit.placement.group_rooms import Grouping
-from kafkakit.placement.group_rule import GroupRule, racks_to_spread
+from kafkakit.placement.group_rule import GroupRule, racks_to_spread, refuse_both_rules
 from kafkakit.placement.openings.broker_pool import BrokerPool, pool_of
-from kafkakit.placement.problem import PlannedPartition
-from kafkakit.placement.stranded import set_stranded_apart
-from kafkakit.topicmappr.decide.drain.request import DrainRequest
-from kafkakit.topicmappr.decide.pins import pinned_indices
-from kafkakit.topicmappr.decide.scope import Scope, TopicScope, scope_of
+from kafkakit.placement.problem import PlannedPartition, set_stranded_apart
+from kafkakit.topicmappr.decide.budget import NO_BUDGET, Budget, PartitionChange, Served, refuse_unsized, serve
+from kafkakit.topicmappr.decide.scope import Scope, TopicScope, pinned_indices, scope_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainRequest:
+    """Empty the brokers `leaving` of the chosen topics; `receiving` may take the replicas (None: all others).
+
+    `spread` is the even spread over racks, in place of `min_rack_ids`. `placement` says what comes out even among
+    those receivers: counts of replicas, or free bytes.
+    `pinned` are topics or topic/partition that stay as they are, `budget` what one run may copy.
+    `words` are the flags as given, for the plan's record. Raises `UsageError` for contradictions.
+    """
+
+    leaving: BrokerList
+    receiving: BrokerList | None = None
+    topics: tuple[str, ...]
+    topics_exclude: tuple[str, ...] = ()
+    min_rack_ids: int = 0
+    spread: bool = False
+    placement: PlaceBy = PlaceBy.COUNT
+    pinned: tuple[str, ...] = ()
+    budget: Budget = NO_BUDGET
+    words: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        for flag, listed in (("--brokers", self.leaving), ("--to", self.receiving)):
+            if listed is not None and (listed.existing or listed.everything):
+                raise UsageError(f"{flag}: name the brokers, -1 and -2 mean all of them")
+        if self.receiving is not None:
+            both = sorted({*self.leaving.ids} & {*self.receiving.ids})
+            if both:
+                raise UsageError(f"broker {both[0]} is named by both --brokers and --to")
+        if self.min_rack_ids < 0:
+            raise UsageError(f"--min-rack-ids: {self.min_rack_ids} is below 0")
+        refuse_both_rules(self.min_rack_ids, self.spread)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,3 +121,31 @@ def _receivers(pool: BrokerPool, leaving: frozenset[int], listed: BrokerList | N
         if broker in pool.closed:
             raise UsageError(f"--to: every log dir of broker {broker} is cordoned or broken")
     return tuple(sorted(listed.ids))
+
+
+_WHOLE = 1 << 20
+
+
+def serve_drain(
+    snapshot: ClusterSnapshot, problem: DrainProblem, unfit: Collection[int], budget: Budget, facts: StorageFacts | None
+) -> Served:
+    """Choose the openings that the budget takes; those of `unfit` partitions find no place and cost nothing.
+
+    First come partitions with a replica on a dead leaving broker, those with the fewest live copies in sync before
+    all; then the smallest, so that most partitions are freed for the bytes. Raises as `refuse_unsized`.
+    """
+    changes = [
+        _change(problem, i, problem.scope.partitions[i], len(kept))
+        for i, kept in problem.openings.items()
+        if i not in unfit
+    ]
+    refuse_unsized(snapshot, budget, changes, facts)
+    return serve(changes, budget)
+
+
+def _change(problem: DrainProblem, index: int, p: PlannedPartition, kept: int) -> PartitionChange:
+    live = problem.pool.live
+    rank = _WHOLE
+    if any(b in problem.leaving and b not in live for b in p.current):
+        rank = sum(1 for b in p.current if b in live and (p.in_sync is None or b in p.in_sync))
+    return PartitionChange(index=index, key=p.key, copies=len(p.current) - kept, size_bytes=p.size_bytes, rank=rank)

@@ -7,24 +7,13 @@ from kafkakit.core.certificate import Certificate, PlacementRules, Proof, ProofK
 from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.quantities import counted
+from kafkakit.placement.openings.broker_pool import replace_replicas
 from kafkakit.placement.openings.fill import fill_openings
-from kafkakit.placement.openings.new_lists import replace_replicas
-from kafkakit.placement.problem import Minimize
-from kafkakit.placement.stranded import stranded_warning
-from kafkakit.topicmappr.decide.assembly import Decision, assemble
-from kafkakit.topicmappr.decide.budget import (
-    PartitionChange,
-    Served,
-    budget_argument,
-    budget_notes,
-    pinned_note,
-    refuse_unsized,
-    serve,
-)
+from kafkakit.placement.problem import Minimize, stranded_warning
+from kafkakit.topicmappr.decide import budget as budgets
+from kafkakit.topicmappr.decide.assembly import Decision, PlannedChange, assemble
 from kafkakit.topicmappr.decide.dirs.joining import with_destinations
-from kafkakit.topicmappr.decide.fix_racks.problem import RackProblem, rack_problem
-from kafkakit.topicmappr.decide.fix_racks.request import FixRacksRequest
-from kafkakit.topicmappr.decide.planned_change import PlannedChange
+from kafkakit.topicmappr.decide.fix_racks.problem import FixRacksRequest, RackProblem, rack_problem
 
 
 def decide_fix_racks(snapshot: ClusterSnapshot, request: FixRacksRequest) -> PlannedChange:
@@ -56,7 +45,7 @@ def decide_fix_racks(snapshot: ClusterSnapshot, request: FixRacksRequest) -> Pla
             pinned=problem.pinned,
             later=served.later,
         ),
-        notes=(*budget_notes(request.budget, served), *_notes(problem)),
+        notes=(*budgets.budget_notes(request.budget, served), *_notes(problem)),
         warnings=tuple(sorted((*reasons, *map(stranded_warning, problem.stranded)))),
     )
     rule = "even spread over racks" if request.spread else _rule_words(request.min_rack_ids)
@@ -72,29 +61,31 @@ def decide_fix_racks(snapshot: ClusterSnapshot, request: FixRacksRequest) -> Pla
     )
 
 
-def _serve(snapshot: ClusterSnapshot, problem: RackProblem, request: FixRacksRequest) -> Served:
+def _serve(snapshot: ClusterSnapshot, problem: RackProblem, request: FixRacksRequest) -> budgets.Served:
     changes = []
     for i, repair in problem.repairs.items():
         p = problem.scope.partitions[i]
         changes.append(
-            PartitionChange(index=i, key=p.key, copies=repair.moves, size_bytes=p.size_bytes, rank=-repair.moves)
+            budgets.PartitionChange(
+                index=i, key=p.key, copies=repair.moves, size_bytes=p.size_bytes, rank=-repair.moves
+            )
         )
-    refuse_unsized(snapshot, request.budget, changes)
-    return serve(changes, request.budget)
+    budgets.refuse_unsized(snapshot, request.budget, changes)
+    return budgets.serve(changes, request.budget)
 
 
 def _rule_words(minimum: int) -> str:
     return f"each set spans {counted(minimum, 'rack')} before one repeats" if minimum else "all racks of a set differ"
 
 
-def _certify(problem: RackProblem, request: FixRacksRequest, served: Served) -> Certificate:
+def _certify(problem: RackProblem, request: FixRacksRequest, served: budgets.Served) -> Certificate:
     unit = "bytes" if request.minimize is Minimize.BYTES else "replicas"
     copies = sum(m.moves for m in problem.repairs.values())
     weight = copies
     if unit == "bytes":
         weight = sum(m.moves * (problem.scope.partitions[i].size_bytes or 0) for i, m in problem.repairs.items())
     if copies:
-        words = budget_argument(
+        words = budgets.budget_argument(
             f"{counted(len(problem.repairs), 'partition')} hold {counted(copies, 'replica')} more in their racks than "
             "the rule allows, counted set by set; one move repairs one of them at most",
             served,
@@ -122,7 +113,7 @@ def _reasons(problem: RackProblem) -> tuple[str, ...]:
 def _notes(problem: RackProblem) -> tuple[str, ...]:
     alone = len(problem.standing) == 1
     fate = "breaks the rule and stays as it is" if alone else "break the rule and stay as they are"
-    notes = [*pinned_note(problem.standing, fate)]
+    notes = [*budgets.pinned_note(problem.standing, fate)]
     if loose := problem.grouping.receivers.get(None):
         notes.append(f"brokers {some(loose)} have no rack: they conflict with no other broker and count as no rack")
     if problem.pool.closed:

@@ -1,4 +1,4 @@
-"""Which partitions break the rack rule, what each needs, and which cannot be repaired."""
+"""What the operator asked `topicmappr fix-racks` for, validated, and the replicas that have to leave their racks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,15 +7,38 @@ from kafkakit.core.errors import UsageError
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.placement.group_repairs import NoRepair, Repair, Repairs
 from kafkakit.placement.group_rooms import Grouping
-from kafkakit.placement.group_rule import GroupRule
+from kafkakit.placement.group_rule import GroupRule, refuse_both_rules
 from kafkakit.placement.openings.broker_pool import BrokerPool, pool_of
 from kafkakit.placement.openings.fill import LEVEL_PRICE, Alike
 from kafkakit.placement.openings.surplus import Surplus
-from kafkakit.placement.problem import Minimize, PlannedPartition
-from kafkakit.placement.stranded import set_stranded_apart
-from kafkakit.topicmappr.decide.fix_racks.request import FixRacksRequest
-from kafkakit.topicmappr.decide.pins import pinned_indices
-from kafkakit.topicmappr.decide.scope import Scope, TopicScope, scope_of
+from kafkakit.placement.problem import Minimize, PlannedPartition, set_stranded_apart
+from kafkakit.topicmappr.decide.budget import NO_BUDGET, Budget
+from kafkakit.topicmappr.decide.scope import Scope, TopicScope, pinned_indices, scope_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixRacksRequest:
+    """Repair the rack rule for the chosen topics.
+
+    The rule is `min_rack_ids` as everywhere, or with `spread` that a partition's replicas per rack differ by
+    at most one. `pinned` are topics or topic/partition that stay as they are, `budget` what one run may copy. `words`
+    are the flags as given, for the plan's record.
+    """
+
+    topics: tuple[str, ...]
+    topics_exclude: tuple[str, ...] = ()
+    min_rack_ids: int = 0
+    spread: bool = False
+    minimize: Minimize = Minimize.MOVES
+    pinned: tuple[str, ...] = ()
+    budget: Budget = NO_BUDGET
+    words: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        if self.min_rack_ids < 0:
+            raise UsageError(f"--min-rack-ids: {self.min_rack_ids} is below 0")
+        refuse_both_rules(self.min_rack_ids, self.spread)
+
 
 # Above what evenness can cost a single replica, see `fill.py`; below the leader's.
 _STALE = 10**10

@@ -7,8 +7,7 @@ from fractions import Fraction
 from typing import TypeVar
 
 from kafkakit.core.errors import UsageError
-from kafkakit.core.percent import parse_percent
-from kafkakit.core.quantities import parse_size
+from kafkakit.core.quantities import parse_percent, parse_size
 from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
 
 DEFAULT_BANDS = tuple(Fraction(n, 100) for n in (20, 15, 10, 7, 5, 3, 2, 1))

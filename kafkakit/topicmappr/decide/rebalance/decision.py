@@ -1,36 +1,57 @@
 """`topicmappr rebalance` and `scale` as a pure function: snapshot and request in, plan and report facts out."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from kafkakit.core.certificate import Certificate, PlacementRules, Proof, ProofKind, certificate
 from kafkakit.core.errors import InfeasibleError, UsageError
 from kafkakit.core.model import ClusterSnapshot
-from kafkakit.core.percent import format_percent
 from kafkakit.core.plan import Plan, StorageFacts
-from kafkakit.core.quantities import format_bytes
+from kafkakit.core.quantities import format_bytes, format_percent
 from kafkakit.placement.broker_change import BrokerChange
 from kafkakit.placement.bytes.attempt import Attempt
 from kafkakit.placement.bytes.balance_goal import BalanceProblem, BandGoal
 from kafkakit.placement.bytes.impossible import more_brokers, why_not
 from kafkakit.placement.bytes.layout import Layout
 from kafkakit.placement.bytes.lp_relaxation import DemandGroups
-from kafkakit.placement.bytes.moves_bound import moves_bound
-from kafkakit.placement.bytes.proof import argument_of, cancels, proof_of
+from kafkakit.placement.bytes.proof import argument_of, cancels, moves_bound, proof_of
 from kafkakit.placement.bytes.tightening import Unwatched, Watch
 from kafkakit.placement.log_dirs_balance.rules import DirRules
 from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.decide.assembly import Decision, assemble
 from kafkakit.topicmappr.decide.dirs.joining import with_dirs
-from kafkakit.topicmappr.decide.rebalance.free_range import free_change, with_range
-from kafkakit.topicmappr.decide.rebalance.goal import Aim, reach_aim
+from kafkakit.topicmappr.decide.rebalance.goal import Aim, Sources, reach_aim
 from kafkakit.topicmappr.decide.rebalance.inputs import BalanceInputs, balance_inputs
 from kafkakit.topicmappr.decide.rebalance.request import RebalanceRequest
 from kafkakit.topicmappr.decide.rebalance.soft_goals import FreeChoices
-from kafkakit.topicmappr.decide.rebalance.sources import Sources
 from kafkakit.topicmappr.decide.rebalance.tries import Notebook, Tried
 from kafkakit.topicmappr.decide.scope import Scope
 from kafkakit.topicmappr.decide.size_source import Sizes
-from kafkakit.topicmappr.decide.storage_words import FreeChange
+from kafkakit.topicmappr.decide.storage_words import RANGE_INCREASED, FreeChange
+
+
+def free_change(plan: Plan, holding: frozenset[int], targets: Sequence[int]) -> FreeChange:
+    """Free bytes of the targets; the summary's left side counts brokers that hold something, as kafka-kit does."""
+    before, after = (
+        {load.broker: load.free_bytes for load in stats.brokers if load.free_bytes is not None}
+        for stats in (plan.before, plan.after)
+    )
+    chosen = frozenset(targets)
+    return FreeChange(
+        before={b: free for b, free in before.items() if b in chosen},
+        after={b: free for b, free in after.items() if b in chosen},
+        holding=holding & chosen,
+    )
+
+
+def with_range(plan: Plan, free: FreeChange, request: RebalanceRequest) -> Plan:
+    """Warn of a growing range of free bytes in kafka-kit's words; a note where a goal of its own asks for that."""
+    if not plan.moves or not free.range_increased:
+        return plan
+    if request.goal.given:
+        return replace(plan, notes=(*plan.notes, RANGE_INCREASED))
+    return replace(plan, warnings=tuple(sorted((*plan.warnings, RANGE_INCREASED))))
+
 
 STOPPED = "the search was stopped early; this is the best plan found until then"
 

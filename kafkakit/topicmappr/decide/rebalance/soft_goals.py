@@ -8,10 +8,12 @@ the brokers. Leader bytes in would come after leaders; no source tells their rat
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from kafkakit.placement import leaders
 from kafkakit.placement.bytes.attempt import Attempt
 from kafkakit.placement.bytes.balance_goal import BalanceGoal, BandGoal
 from kafkakit.placement.bytes.even_counts import counts_of, positions
@@ -20,10 +22,43 @@ from kafkakit.placement.bytes.search_state import SearchState
 from kafkakit.placement.bytes.slots import SlotTable
 from kafkakit.placement.bytes.spreading import FreeMoves, Leaders, Topics, level_counts, looks_for, spread_topics
 from kafkakit.placement.problem import PlannedPartition
-from kafkakit.topicmappr.decide.rebalance.leaders import even_leaders, even_vacant_leaders, leaders_of
 
 if TYPE_CHECKING:
     from kafkakit.placement.arrays import Ints
+
+
+Row = tuple[int, ...]
+
+
+def even_leaders(
+    partitions: Sequence[PlannedPartition],
+    lists: Sequence[Row],
+    targets: Sequence[int],
+    stranded: Collection[PlannedPartition],
+) -> list[Row]:
+    """The lists with leaders spread evenly; partitions without a live copy in sync stay as they are."""
+    apart = {p.key for p in stranded}
+    may_lead = [() if p.key in apart else row for p, row in zip(partitions, lists, strict=True)]
+    return leaders.even_leaders([p.current for p in partitions], lists, targets, may_lead)
+
+
+def even_vacant_leaders(
+    partitions: Sequence[PlannedPartition], lists: Sequence[Row], targets: Sequence[int]
+) -> list[Row]:
+    """The lists with leaders as even as those can make them whose leader leaves anyway; no other leader changes.
+
+    `lists` have each new copy in the place of the one it replaces; of equally even orders the one nearest to that.
+    """
+    may_lead = [row if row and p.current[0] not in row else () for p, row in zip(partitions, lists, strict=True)]
+    led = leaders_of([row for row, vacant in zip(lists, may_lead, strict=True) if not vacant], targets)
+    return leaders.even_leaders(lists, lists, targets, may_lead, list(led.values()))
+
+
+def leaders_of(lists: Sequence[Row], targets: Sequence[int]) -> dict[int, int]:
+    """How many lists each target leads, by id in order."""
+    led = Counter(row[0] for row in lists if row)
+    return {b: led[b] for b in sorted(targets)}
+
 
 _HIGHEST = 1 << 62
 Lists = Sequence[tuple[int, ...]]

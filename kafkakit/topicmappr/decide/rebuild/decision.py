@@ -15,8 +15,15 @@ from kafkakit.placement.counts.affinity import Affinity, apply_affinities, find_
 from kafkakit.placement.counts.forced import place_forced
 from kafkakit.placement.counts.minimal import movement_bound, place_minimal
 from kafkakit.placement.group_rule import GroupRule
-from kafkakit.placement.problem import Minimize, Placement, PlacementProblem, PlannedPartition
-from kafkakit.placement.stranded import set_stranded_apart, stranded_warning, with_stranded
+from kafkakit.placement.problem import (
+    Minimize,
+    Placement,
+    PlacementProblem,
+    PlannedPartition,
+    set_stranded_apart,
+    stranded_warning,
+    with_stranded,
+)
 from kafkakit.topicmappr.decide.assembly import Decision, assemble
 from kafkakit.topicmappr.decide.diagnose import explain_unplaced
 from kafkakit.topicmappr.decide.dirs.joining import with_destinations

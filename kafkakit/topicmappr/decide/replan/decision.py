@@ -9,16 +9,14 @@ from kafkakit.core.errors import RefusedError, TryLaterError, UsageError
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.plan import DirMove, Plan, StorageFacts, identity_of
 from kafkakit.core.topic_selection import TopicSelection
-from kafkakit.placement.problem import PlannedPartition
-from kafkakit.placement.stranded import stranded_warning
+from kafkakit.placement.problem import PlannedPartition, stranded_warning
 from kafkakit.topicmappr.decide.assembly import Decision, assemble
 from kafkakit.topicmappr.decide.dirs.joining import with_destinations
 from kafkakit.topicmappr.decide.replan.by_bytes import solve_bytes
 from kafkakit.topicmappr.decide.replan.by_counts import solve_counts
-from kafkakit.topicmappr.decide.replan.drift import drift_of
 from kafkakit.topicmappr.decide.replan.goal import PlanGoal, goal_of
 from kafkakit.topicmappr.decide.replan.places import Places, places_of, rules_now
-from kafkakit.topicmappr.decide.replan.situation import MoveState, ReplannedPartition, Situation, situation_of
+from kafkakit.topicmappr.decide.replan.situation import MoveState, ReplannedPartition, Situation, drift_of, situation_of
 from kafkakit.topicmappr.decide.replan.solved import Solved
 from kafkakit.topicmappr.decide.scope import Scope
 from kafkakit.topicmappr.decide.size_source import Sizes, storage_of

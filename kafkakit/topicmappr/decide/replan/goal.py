@@ -6,9 +6,8 @@ from fractions import Fraction
 
 from kafkakit.core.broker_list import parse_broker_list
 from kafkakit.core.errors import InputError, UsageError
-from kafkakit.core.percent import parse_percent
 from kafkakit.core.plan import BrokerLoad, Plan
-from kafkakit.core.quantities import format_bytes, parse_size
+from kafkakit.core.quantities import format_bytes, parse_percent, parse_size
 from kafkakit.placement.bytes.balance_goal import PPM, shares
 
 _NOT_REPLANNED = ("topicmappr leaders", "topicmappr rebalance-dirs", "reassign apply")

@@ -1,4 +1,9 @@
-"""The parts of the page that speak of the plan as a whole: head, proof, warnings, what to do next."""
+"""The page of a plan, and its parts on the plan as a whole: head, proof, warnings, what to do next.
+
+The page (`--report`) is self-contained, for people who did not make the plan. No script, nothing from the network (a
+content security policy says so), nothing but text that was escaped: topic names, racks and notes come from outside. It
+is bounded in size whatever the plan's.
+"""
 
 from collections.abc import Sequence
 
@@ -6,8 +11,16 @@ from kafkakit.core.certificate import BrokerLimit, Certificate, GroupLimit, Solv
 from kafkakit.core.lists_in_words import some
 from kafkakit.core.plan import Plan
 from kafkakit.core.quantities import counted, format_bytes
-from kafkakit.report.markup import Html, card_row, el, join, table, text
-from kafkakit.topicmappr.show.page.figures import Totals, request_words
+from kafkakit.report.markup import Html, card_row, el, html_page, join, table, text
+from kafkakit.topicmappr.decide.frontier.trace import FrontierPoint
+from kafkakit.topicmappr.show.page.figures import Totals, broker_rows, rack_rows, request_words, totals_of
+from kafkakit.topicmappr.show.page.tables import (
+    brokers_section,
+    dir_moves_section,
+    frontier_section,
+    moves_section,
+    racks_section,
+)
 
 _MOST_LINES = 100
 _MOST_LIMITS = 30
@@ -138,3 +151,25 @@ def foot(plan: Plan) -> Html:
     storage = plan.storage
     sizes = f" Sizes: {storage.source}, {storage.age_s} s old." if storage else ""
     return el("footer", el("p", "Fingerprint ", el("code", plan.fingerprint), f".{sizes}", class_="soft"))
+
+
+def report_page(plan: Plan, *, next_command: str | None = None, frontier: Sequence[FrontierPoint] = ()) -> bytes:
+    """The page as UTF-8; the same plan gives the same bytes. O(moves + brokers), below 2 MB.
+
+    `next_command` is the line that carries the plan out, None when the plan was not saved.
+    """
+    rows = broker_rows(plan)
+    body = [
+        head(plan, totals_of(plan)),
+        remarks_section(plan),
+        certificate_section(plan),
+        brokers_section(rows, frozenset(b.id for b in plan.brokers)),
+        racks_section(rack_rows(rows)),
+        frontier_section(frontier),
+        moves_section(plan),
+        dir_moves_section(plan),
+        next_section(plan, next_command),
+        foot(plan),
+    ]
+    title = f"{plan.request.get('command', 'plan')} on {plan.cluster_id}"
+    return html_page(title, body)

@@ -15,13 +15,7 @@ from kafkakit.streams.formats.offsets_log.group_values import (
     NewMember,
     Unread,
 )
-from kafkakit.streams.formats.offsets_log.keys import (
-    KeyType,
-    LogKey,
-    Opaque,
-    Undecodable,
-    decode_key,
-)
+from kafkakit.streams.formats.offsets_log.keys import KeyType, LogKey, Opaque, Undecodable, decode_key
 from kafkakit.streams.formats.offsets_log.records import Entry, decode_entry
 from kafkakit.streams.formats.offsets_log.values import OffsetCommit, decode_offset_commit
 from tests.clusters.streams_batches import group_key, offset_key, offset_value, string, uvarint

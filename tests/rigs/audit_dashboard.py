@@ -1,7 +1,7 @@
 """A Grafana dashboard over the metrics of audits, as the JSON that Grafana imports."""
 
 from kafkakit.audit.show.metrics import PREFIX
-from kafkakit.report.dashboard import Dashboard, Panel, as_json
+from tests.rigs.dashboard import Dashboard, Panel, as_json
 
 _BY_CLUSTER = '{cluster=~"$cluster"}'
 _CHOSEN = '{cluster=~"$cluster",audit=~"$audit"}'

@@ -1,29 +1,110 @@
 """`topicmappr leaders` as a pure function: even preferred leaders, with the fewest changes and no data moved."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
+from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.certificate import Certificate, PlacementRules, Proof, certificate
 from kafkakit.core.errors import UsageError
 from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.quantities import counted
-from kafkakit.placement.leader_proof import leader_proof
-from kafkakit.placement.leaders import Candidates, candidates_of, choose_leaders, in_front
+from kafkakit.placement.leaders import Candidates, candidates_of, choose_leaders, in_front, leader_proof
 from kafkakit.placement.price_bound import leader_bound
-from kafkakit.placement.problem import PlannedPartition
-from kafkakit.placement.stranded import set_stranded_apart
-from kafkakit.topicmappr.decide.assembly import Decision, assemble
-from kafkakit.topicmappr.decide.budget import Budget, LeftForLater, Served, budget_notes, pinned_note
-from kafkakit.topicmappr.decide.leaders.order import Passing, first_passings
-from kafkakit.topicmappr.decide.leaders.request import LeadersRequest
-from kafkakit.topicmappr.decide.pins import pinned_indices
-from kafkakit.topicmappr.decide.planned_change import PlannedChange
-from kafkakit.topicmappr.decide.scope import TopicScope, scope_of
+from kafkakit.placement.problem import PlannedPartition, set_stranded_apart
+from kafkakit.topicmappr.decide.assembly import Decision, PlannedChange, assemble
+from kafkakit.topicmappr.decide.budget import NO_BUDGET, Budget, LeftForLater, Served, budget_notes, pinned_note
+from kafkakit.topicmappr.decide.scope import TopicScope, pinned_indices, scope_of
 
 if TYPE_CHECKING:
     from kafkakit.placement.arrays import Ints
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeadersRequest:
+    """Even out preferred leaders of the chosen topics.
+
+    `brokers` may lead (None: every live broker), `evacuated` may not. `pinned` are topics or topic/partition that
+    keep their order, `budget` how many partitions one run may change. `words` are the flags as given, for the plan's
+    record. Raises `UsageError` for contradictions.
+    """
+
+    topics: tuple[str, ...]
+    topics_exclude: tuple[str, ...] = ()
+    brokers: BrokerList | None = None
+    evacuated: BrokerList | None = None
+    pinned: tuple[str, ...] = ()
+    budget: Budget = NO_BUDGET
+    words: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        if self.evacuated is None:
+            return
+        if self.evacuated.existing or self.evacuated.everything:
+            raise UsageError("--leader-evac-brokers: name the brokers, -1 and -2 mean all of them")
+        both = sorted({*self.evacuated.ids} & {*(self.brokers.ids if self.brokers else ())})
+        if both:
+            raise UsageError(f"broker {both[0]} is named by both --brokers and --leader-evac-brokers")
+
+
+Pair = tuple[int, int]
+Urgency = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Passing:
+    """One leadership to pass on, of the partition `index`, from one broker to another (-1: from one that must not)."""
+
+    index: int
+    giver: int
+    taker: int
+
+
+def first_passings(passings: Sequence[Passing], led: Mapping[int, int], most: int) -> frozenset[int]:
+    """The indices of the `most` leaderships to pass on first; `led` counts what each broker leads now.
+
+    First those on brokers that must not lead. Then always the one whose giver leads most above its taker at that
+    moment, which lowers the sum of squares of the counts most; equals by broker ids, then in the order given.
+    As part of a choice with the fewest changes, none of these steps makes the counts less even than they were.
+    O(n log n), and as many entries more as brokers both get and give leaderships.
+    """
+    loads = defaultdict(int, led)
+    waiting: dict[Pair, list[int]] = defaultdict(list)
+    for passing in reversed(passings):
+        waiting[passing.giver, passing.taker].append(passing.index)
+    giving: dict[int, list[Pair]] = defaultdict(list)
+    taking: dict[int, list[Pair]] = defaultdict(list)
+    for pair in waiting:
+        giving[pair[0]].append(pair)
+        taking[pair[1]].append(pair)
+
+    def urgency(pair: Pair) -> Urgency:
+        giver, taker = pair
+        return (0, loads[taker]) if giver < 0 else (1, loads[taker] - loads[giver])
+
+    heap = [(urgency(pair), pair) for pair in waiting]
+    heapify(heap)
+    taken: set[int] = set()
+    while heap and len(taken) < most:
+        known, pair = heappop(heap)
+        if not waiting[pair]:
+            continue
+        if known != urgency(pair):  # it has become less urgent: back into the queue
+            heappush(heap, (urgency(pair), pair))
+            continue
+        taken.add(waiting[pair].pop())
+        giver, taker = pair
+        loads[giver] -= 1
+        loads[taker] += 1
+        # More urgent are those alone whose taker leads less now, or whose giver leads more.
+        for other in (pair, *taking[giver], *giving[taker]):
+            if waiting[other]:
+                heappush(heap, (urgency(other), other))
+    return frozenset(taken)
+
 
 Partitions = Sequence[PlannedPartition]
 

@@ -1,8 +1,8 @@
 """A Grafana dashboard over the metrics of the lag service and its recording rules, as the JSON that Grafana imports."""
 
-from kafkakit.report.dashboard import Dashboard, Panel, as_json
 from kafkakit.streams.lag.decide.measure.status import LagStatus
 from kafkakit.streams.lag.show.metrics_text import PREFIX
+from tests.rigs.dashboard import Dashboard, Panel, as_json
 
 _CHOSEN = '{cluster=~"$cluster",group=~"$group",topic=~"$topic"}'
 _CLUSTERS = '{cluster=~"$cluster"}'

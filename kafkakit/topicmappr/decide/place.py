@@ -1,12 +1,15 @@
 """`topicmappr place` as a pure function: where the partitions of a new topic should go."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.errors import UsageError
 from kafkakit.core.lists_in_words import some
-from kafkakit.core.model import ClusterSnapshot, PartitionAssignment, PartitionMap, TopicPartition
+from kafkakit.core.model import ClusterSnapshot, PartitionAssignment, PartitionMap, Topic, TopicPartition
+from kafkakit.core.plan_rules import topic_problem
+from kafkakit.core.topic_selection import select_topics
 from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.leaders import pass_leaders
@@ -14,9 +17,121 @@ from kafkakit.placement.openings.broker_pool import BrokerPool, pool_of
 from kafkakit.placement.openings.fill import fill_openings, group_openings
 from kafkakit.placement.problem import PlacementProblem, PlannedPartition
 from kafkakit.topicmappr.decide.diagnose import explain_unplaced, infeasible
-from kafkakit.topicmappr.decide.place.loads import as_levels, bytes_held
-from kafkakit.topicmappr.decide.place.request import PlaceRequest
-from kafkakit.topicmappr.decide.place.shape import Shape, shape_of
+from kafkakit.topicmappr.decide.rebuild.request import MAX_REPLICATION
+
+MAX_PARTITIONS = 200_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceRequest:
+    """A new topic; what is None is taken from the topics `like`, and `brokers` None means all live ones.
+
+    `partition_bytes` is the expected size of one partition: then brokers are filled by bytes, not by counts.
+    """
+
+    topic: str
+    partitions: int | None = None
+    replication: int | None = None
+    partition_bytes: int | None = None
+    like: tuple[str, ...] = ()
+    brokers: BrokerList | None = None
+    min_rack_ids: int = 0
+
+    def __post_init__(self) -> None:
+        problem = topic_problem(self.topic)
+        if problem:
+            raise UsageError(f"{self.topic!r:.80} is {problem}", hint="letters, digits, '.', '_' and '-', at most 249")
+        for flag, value, most in (
+            ("--partitions", self.partitions, MAX_PARTITIONS),
+            ("--replication", self.replication, MAX_REPLICATION),
+        ):
+            if value is not None and not 1 <= value <= most:
+                raise UsageError(f"{flag}: {value} is not between 1 and {most}")
+            if value is None and not self.like:
+                raise UsageError(f"{flag} is missing", hint="give it, or name a topic to imitate with --topics-like")
+        if self.partition_bytes is not None and self.partition_bytes < 1:
+            raise UsageError("--partition-bytes must be at least 1 byte")
+        if self.min_rack_ids < 0:
+            raise UsageError(f"--min-rack-ids: {self.min_rack_ids} is below 0")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Partitions, replicas of each, and the expected bytes of one; None when load is counted in replicas."""
+
+    partitions: int
+    replication: int
+    partition_bytes: int | None
+
+
+def shape_of(snapshot: ClusterSnapshot, request: PlaceRequest) -> Shape:
+    """Settle the shape; raises `UsageError` when the topics to imitate differ in what was not given."""
+    models: list[Topic] = []
+    if request.like:
+        names = set(select_topics([t.name for t in snapshot.topics], request.like).selected)
+        models = [t for t in snapshot.topics if t.name in names]
+    partitions = request.partitions or _same("--partitions", {t.name: len(t.partitions) for t in models})
+    replication = request.replication or _same(
+        "--replication", {t.name: max(len(p.replicas) for p in t.partitions) for t in models if t.partitions}
+    )
+    size = request.partition_bytes
+    if size is None and models:
+        known = [b for t in models for p in t.partitions if (b := p.known_bytes) is not None]
+        size = max(1, -(-sum(known) // len(known))) if known else None
+    return Shape(partitions, replication, size)
+
+
+def _same(flag: str, found: dict[str, int]) -> int:
+    values = sorted(set(found.values()))
+    if len(values) != 1 or not values[0]:
+        raise UsageError(f"--topics-like: the topics differ ({flag[2:]} {some(values)})", hint=f"give {flag}")
+    return values[0]
+
+
+_MOST_LEVELS = 10**12
+
+
+@dataclass(frozen=True, slots=True)
+class BytesHeld:
+    """Bytes on each broker; `guessed` partitions have no known size and count with the mean of the others."""
+
+    by_broker: Mapping[int, int]
+    guessed: int
+
+
+def bytes_held(snapshot: ClusterSnapshot, brokers: Sequence[int]) -> BytesHeld:
+    """Add up the replicas of every topic; raises `UsageError` when no size is known at all. O(replicas)."""
+    held = dict.fromkeys(brokers, 0)
+    unsized: list[tuple[int, ...]] = []
+    total = count = 0
+    for _, partition in snapshot.partitions():
+        size = partition.known_bytes
+        if size is None:
+            unsized.append(partition.replicas)
+            continue
+        total, count = total + size, count + 1
+        for broker in partition.replicas:
+            if broker in held:
+                held[broker] += partition.replica_bytes.get(broker, size)
+    if unsized and not count:
+        raise UsageError(
+            "no size of any partition is known, so nothing can be filled by bytes",
+            hint="take a snapshot with sizes, or leave --partition-bytes out",
+        )
+    for replicas in unsized:
+        for broker in replicas:
+            if broker in held:
+                held[broker] += total // count
+    return BytesHeld(held, len(unsized))
+
+
+def as_levels(held: Mapping[int, int], partition_bytes: int) -> dict[int, int]:
+    """Bytes as whole partitions of the new topic, so that one more copy is one level more.
+
+    Where one partition is less than a million-millionth of a broker, the step is that much.
+    """
+    step = max(partition_bytes, -(-max(held.values(), default=0) // _MOST_LEVELS))
+    return {broker: size // step for broker, size in held.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

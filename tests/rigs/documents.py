@@ -1,0 +1,84 @@
+"""Makes the documents that are generated from the program: `docs/commands.md` and `docs/acl.md`.
+
+make docs
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from kafkakit.cli.command_reference import OptionEntry, commands, root_options
+from kafkakit.cli.root import build_root
+from kafkakit.core.rights import DUTIES
+from tests.places import ROOT
+
+PROGRAM = "kafkakit"
+HEAD = f"""# Command reference
+
+Generated from the program by `make docs`; do not edit. `{PROGRAM} --help-json` prints the same as JSON.
+"""
+
+
+def reference_markdown(root: Any) -> str:
+    """The whole reference as Markdown."""
+    parts = [HEAD, "## Options of every command", "", "They may be given before or after the command's name.", ""]
+    parts += [*_option_lines(root_options(root)), ""]
+    for command in commands(root):
+        parts += [f"## {PROGRAM} {command.words}", "", command.help, ""]
+        if command.arguments:
+            parts += ["Arguments:", "", *_option_lines(command.arguments), ""]
+        if command.options:
+            parts += ["Options:", "", *_option_lines(command.options), ""]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _option_lines(options: tuple[OptionEntry, ...]) -> list[str]:
+    lines = []
+    for option in options:
+        value = f" {option.value}" if option.value and option.names[0].startswith("-") else ""
+        extras = [f"default {option.default}"] if option.default else []
+        extras += [f"environment {', '.join(option.env)}"] if option.env else []
+        extras += ["required"] if option.required else []
+        extras += ["repeatable"] if option.repeatable else []
+        extra = f" ({'; '.join(extras)})" if extras else ""
+        lines.append(f"- `{', '.join(option.names)}{value}`: {' '.join(option.help.split())}{extra}")
+    return lines
+
+
+def acl_markdown() -> str:
+    """The table as a document, `docs/acl.md`."""
+    return "\n".join(_lines()) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    yield "# Rights"
+    yield ""
+    yield "Generated from `kafkakit/core/rights.py` by `make docs`; do not edit. The least ACLs of each command on a"
+    yield "cluster with an authorizer. A test on real brokers grants each line to a user without other rights, runs"
+    yield "commands of it, takes each right away in turn, and sees them refused. `kafkakit doctor` compares what the"
+    yield "user in use may do on the cluster and on the topics that it can see."
+    yield ""
+    yield "| for | commands | rights |"
+    yield "|---|---|---|"
+    for duty in DUTIES:
+        rights = "; ".join(
+            f"{', '.join(o.upper() for o in sorted(operations))} on {resource}"
+            for resource, operations in duty.rights.items()
+            if operations
+        )
+        yield f"| {duty.name} | {', '.join(f'`{c}`' for c in duty.commands)} | {rights} |"
+    yield ""
+    yield "Kafka's authorizer grants DESCRIBE with READ, WRITE, DELETE or ALTER, and DESCRIBE_CONFIGS with"
+    yield "ALTER_CONFIGS, so these are not named twice. Topics are those that are planned, moved or read. Commands that"
+    yield "are not named need no right, only a login."
+    yield ""
+    for duty in DUTIES:
+        if duty.note:
+            yield f"- {duty.name}: {duty.note}."
+    yield ""
+    yield "A run checks its rights before its first change, those on each topic too: without ALTER_CONFIGS on a topic a"
+    yield "throttle could not be removed later."
+
+
+if __name__ == "__main__":
+    (ROOT / "docs" / "commands.md").write_text(reference_markdown(build_root()))
+    (ROOT / "docs" / "acl.md").write_text(acl_markdown())
