@@ -112,6 +112,7 @@ class _ConfluentProducer:
         return self._last_error
 
     def send(self, partition: TopicPartition, value: bytes | None, key: bytes | None = None) -> None:
+        """See `ports.data`; waits while the client's queue is full."""
         from confluent_kafka import KafkaException
 
         while True:
@@ -168,6 +169,7 @@ class _ConfluentConsumer:
         self._client.assign([Place(*tp, offsets.get(tp, OFFSET_BEGINNING)) for tp in sorted(partitions)])
 
     def poll(self, timeout_s: float, limit: int = 500) -> Sequence[Record]:
+        """See `ports.data`."""
         from confluent_kafka import KafkaError, KafkaException
 
         if self._client is None:
