@@ -1,7 +1,9 @@
 """Where partition sizes and free space come from beside the brokers."""
 
+from datetime import datetime
 from typing import Protocol
 
+from kafkakit.core.metric_sample import Sample
 from kafkakit.core.storage_reading import StorageReading
 
 
@@ -18,4 +20,21 @@ class StorageMetrics(Protocol):
 
     def close(self) -> None:
         """Let go of connections; closing twice is harmless."""
+        ...
+
+
+class SampleQueries(Protocol):
+    """A service that keeps series of metrics and answers queries in a language of its own."""
+
+    @property
+    def source(self) -> str:
+        """The service in words."""
+        ...
+
+    def query(self, expression: str, at: datetime) -> tuple[Sample, ...]:
+        """One sample a series, not later than `at`.
+
+        Raises `TryLaterError` when the service does not answer, `OperationFailedError` when it refuses the query or
+        the credentials, and `InputError` when the answer makes no sense.
+        """
         ...
