@@ -1,5 +1,6 @@
 """Where partition sizes and free space come from beside the brokers."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Protocol
 
@@ -20,6 +21,18 @@ class StorageMetrics(Protocol):
 
     def close(self) -> None:
         """Let go of connections; closing twice is harmless."""
+        ...
+
+
+class StorageStore(StorageMetrics, Protocol):
+    """The same, where readings can be kept."""
+
+    def write(self, reading: StorageReading) -> Mapping[str, int]:
+        """Replace what is there; returns the number of bytes by the name of each thing written.
+
+        Raises `TryLaterError` when the place cannot be reached (it may have been written then), `OperationFailedError`
+        when it refuses, `UsageError` when the reading does not fit.
+        """
         ...
 
 

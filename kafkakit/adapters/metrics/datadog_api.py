@@ -1,17 +1,25 @@
-"""Sending metrics to Datadog's API: series as JSON over HTTPS, in parts, tried again while the service is busy.
+"""Datadog's API over HTTPS: sending series in parts, and queries; tried again while the service is busy.
 
 https://docs.datadoghq.com/api/latest/metrics/#submit-metrics
 """
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from time import sleep
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
+
+import msgspec
 
 from kafkakit.adapters.metrics.http_service import LOOPBACK, HttpService
+from kafkakit.adapters.metrics.http_service import MOST_BYTES as MOST_ANSWERED
 from kafkakit.config.security import Secret
-from kafkakit.core.errors import UsageError
+from kafkakit.core.documents import decode_json
+from kafkakit.core.errors import InputError, OperationFailedError, UsageError
+from kafkakit.core.metric_sample import Sample
+from kafkakit.core.printable import printable
 
 DEFAULT_SITE = "datadoghq.com"
 MOST_BYTES = 400_000
@@ -25,13 +33,7 @@ class DatadogApi:
     def __init__(
         self, key: Secret, site: str = DEFAULT_SITE, *, timeout_s: float = 10, pause: Callable[[float], None] = sleep
     ) -> None:
-        parts = urlsplit(site)
-        if parts.scheme == "http" and parts.hostname in LOOPBACK:
-            base = f"http://{parts.netloc}"
-        elif _SITE.fullmatch(site):
-            base = f"https://api.{site}"
-        else:
-            raise UsageError(f"{site[:60]!r} is no site of Datadog", hint=f"write {DEFAULT_SITE} or datadoghq.eu, say")
+        base = _base(site)
         self._service = HttpService(base, base, {"DD-API-KEY": key}, timeout_s=timeout_s, pause=pause)
 
     def send(self, series: Iterable[Mapping[str, object]]) -> int:
@@ -59,3 +61,64 @@ def _bodies(series: Iterable[Mapping[str, object]]) -> Iterator[tuple[int, bytes
         size += len(line) + 1
     if lines:
         yield len(lines), b'{"series":[' + b",".join(lines) + b"]}"
+
+
+class _DatadogSeries(msgspec.Struct):
+    scope: str
+    points: list[tuple[float, float | None]] = msgspec.field(name="pointlist")
+
+
+class _DatadogAnswer(msgspec.Struct):
+    status: str = "ok"
+    series: list[_DatadogSeries] = []
+    error: str | None = None
+
+
+class DatadogQueries:
+    """`ports.SampleQueries` over Datadog's timeseries: the newest point of each series in twice `span_s`.
+
+    https://docs.datadoghq.com/api/latest/metrics/#query-timeseries-points
+    """
+
+    def __init__(
+        self,
+        key: Secret,
+        application_key: Secret,
+        site: str = DEFAULT_SITE,
+        *,
+        span_s: int,
+        timeout_s: float = 60,
+        pause: Callable[[float], None] = sleep,
+        most_bytes: int = MOST_ANSWERED,
+    ) -> None:
+        secrets, base = {"DD-API-KEY": key, "DD-APPLICATION-KEY": application_key}, _base(site)
+        self.source, self._span_s = f"Datadog {site}", span_s
+        self._service = HttpService(base, base, secrets, timeout_s=timeout_s, pause=pause, most_bytes=most_bytes)
+
+    def query(self, expression: str, at: datetime) -> tuple[Sample, ...]:
+        """One request; labels are those of the scope, a tag's value ends at its second colon as in kafka-kit."""
+        end_s = int(at.timestamp())
+        words = {"from": end_s - 2 * self._span_s, "to": end_s, "query": expression}
+        data = self._service.request(f"/api/v1/query?{urlencode(words)}")
+        answer = decode_json(data, _DatadogAnswer, self.source)
+        if answer.status != "ok" or answer.error:
+            raise OperationFailedError(f"{self.source} cannot answer: {printable(answer.error or answer.status):.300}")
+        return tuple(self._newest(series, at) for series in answer.series)
+
+    def _newest(self, series: _DatadogSeries, at: datetime) -> Sample:
+        tags = (tag.strip().split(":") for tag in series.scope.split(","))
+        labels = {words[0]: words[1] for words in tags if len(words) > 1}
+        moment, value = max(((t, v) for t, v in series.points if v is not None), default=(None, math.nan))
+        try:
+            return Sample(labels, value, at if moment is None else datetime.fromtimestamp(moment / 1000, UTC))
+        except (ValueError, OverflowError, OSError):
+            raise InputError(self.source, f"{moment!r:.40} is no time in milliseconds") from None
+
+
+def _base(site: str) -> str:
+    parts = urlsplit(site)
+    if parts.scheme == "http" and parts.hostname in LOOPBACK:
+        return f"http://{parts.netloc}"
+    if _SITE.fullmatch(site):
+        return f"https://api.{site}"
+    raise UsageError(f"{site[:60]!r} is no site of Datadog", hint=f"write {DEFAULT_SITE} or datadoghq.eu, say")

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
 from kafkakit.config.security import MASK, Secret
-from kafkakit.core.errors import InputError, OperationFailedError, TryLaterError
+from kafkakit.core.errors import InputError, OperationFailedError, TryLaterError, UsageError
 from kafkakit.core.printable import printable
 
 ATTEMPTS = 4
@@ -44,6 +44,9 @@ class HttpService:
         pause: Callable[[float], None] = sleep,
         most_bytes: int = MOST_BYTES,
     ) -> None:
+        for name, secret in secrets.items():
+            if not secret.reveal().isascii() or not secret.reveal().isprintable():
+                raise UsageError(f"the secret for {what} has characters that no header ({name}) can hold")
         self._base, self._what, self._secrets = base, what, secrets
         self._timeout_s, self._pause, self._most_bytes = timeout_s, pause, most_bytes
         proxies = [ProxyHandler({})] if urlsplit(base).hostname in LOOPBACK else []
