@@ -88,3 +88,9 @@ def vector(*series: tuple[Mapping[str, str], object], at: float = 1_700_000_000.
     """What Prometheus answers to an instant query."""
     result = [{"metric": dict(labels), "value": [at, str(value)]} for labels, value in series]
     return Reply({"status": "success", "data": {"resultType": "vector", "result": result}, **more})
+
+
+def timeseries(*series: tuple[str, list[tuple[float, float | None]]]) -> Reply:
+    """What Datadog answers to a query of timeseries; points are milliseconds and values."""
+    body = [{"scope": scope, "pointlist": points, "metric": "m", "length": len(points)} for scope, points in series]
+    return Reply({"status": "ok", "res_type": "time_series", "series": body, "query": "q", "error": ""})
