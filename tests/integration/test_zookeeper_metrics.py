@@ -271,6 +271,22 @@ def test_neither_znode_changes_where_one_may_not_be_written(keeper: SandboxClust
         store.close()
 
 
+@pytest.mark.parametrize(("chroot", "prefix"), [("/below/{}", ""), ("", "/"), ("", "{}/deep/er/")])
+def test_znodes_are_made_wherever_they_are_to_be(
+    keeper: SandboxCluster, rig: ZooKeeperRig, chroot: str, prefix: str
+) -> None:
+    address = keeper.state.layout.keeper.address + chroot.format(rig.prefix)
+    store = ZooKeeperMetrics(address, prefix.format(rig.prefix), read_only=False)
+    try:
+        written = store.write(reading_of(3))
+        assert len(store.read().sizes.bytes_of) == 3
+        path = f"{chroot.format(rig.prefix)}/{prefix.format(rig.prefix).strip('/')}".rstrip("/")
+        assert set(written) == {f"znode {path}/{PARTITION_SIZES}", f"znode {path}/{BROKER_STORAGE}"}
+        assert rig.client.exists(f"{path}/{PARTITION_SIZES}")
+    finally:
+        store.close()
+
+
 def test_values_go_to_a_compacted_topic_and_come_back(keeper: SandboxCluster, tmp_path: Path) -> None:
     command = ("metricsfetcher", "fetch", "--to", "topic:kit_sizes")
     for _ in range(2):
