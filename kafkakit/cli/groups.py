@@ -21,6 +21,11 @@ ENTRIES: tuple[Entry, ...] = (
         "Carry out a plan: forecast, apply, watch, throttle, resume, undo.",
     ),
     Entry("broker", "kafkakit.broker.commands.app", "Drain, replace, decommission and rejoin brokers."),
+    Entry(
+        "metricsfetcher",
+        "kafkakit.metricsfetcher.commands.app",
+        "Collect partition sizes and free storage for topicmappr.",
+    ),
     Entry("streams", "kafkakit.streams.commands", "Inspect and edit committed offsets, measure lag in time."),
     Entry(
         "lint",

@@ -202,8 +202,10 @@ class ClusterOptions(ClusterSource):
     sizes_from: SizesWord = option(
         DEFAULT_SIZES,
         "--sizes-from",
-        help="Where sizes and free bytes come from: the brokers (or the --snapshot file), or kafka-kit's znodes.",
+        help="Where sizes and free bytes come from: the brokers (or the --snapshot file), kafka-kit's znodes, or "
+        "a file of metricsfetcher.",
     )
+    sizes_file: Path | None = option(None, "--sizes-file", metavar="FILE", help="With --sizes-from file: the file.")
     metrics_age: int | None = option(
         None,
         min=0,
