@@ -8,7 +8,6 @@ from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.session import finish
 from kafkakit.core.cycle_collector import without_collector
-from kafkakit.core.plan_rules import read_plan
 from kafkakit.topicmappr.commands.flow import observed, observed_storage
 from kafkakit.topicmappr.commands.options import KafkaKitClusterOptions, PlanArgument, ReplanOutput, Snapshot
 from kafkakit.wiring import read_input, write_file
@@ -25,6 +24,7 @@ def explain(ctx: typer.Context, plan: PlanArgument, partition: PartitionArgument
     Needs only the plan file. With --snapshot it also shows which brokers are alive, and whether the list has
     changed.
     """
+    from kafkakit.core.plan_rules import read_plan
     from kafkakit.topicmappr.decide.explain.decision import explain as explain_partition
     from kafkakit.topicmappr.decide.explain.decision import find_partition
     from kafkakit.topicmappr.show.explain import explain_report
@@ -57,6 +57,7 @@ def replan(
     kafkakit --profile prod topicmappr replan p.json --plan p2.json
     kafkakit topicmappr replan p.json --snapshot now.json --slack 10%
     """
+    from kafkakit.core.plan_rules import read_plan
     from kafkakit.core.quantities import parse_percent
     from kafkakit.topicmappr.act.saving import save_plan
     from kafkakit.topicmappr.decide.map_files import apply_command
