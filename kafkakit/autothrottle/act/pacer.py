@@ -1,0 +1,296 @@
+"""One tick of the pacer: look at the moves, let a law decide the rates, and set them, or request them from a run.
+
+It throttles moves that another tool began. Where a run of kafkakit changes the cluster, that run has throttles of its
+own, and gets the rates as a control request. All that the pacer sets stands in its journal first.
+"""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+from kafkakit.autothrottle.act.journal import compact, open_journal
+from kafkakit.autothrottle.act.notes import Notes
+from kafkakit.autothrottle.act.overrides import OverrideStore
+from kafkakit.autothrottle.decide.law import Decision, Law
+from kafkakit.autothrottle.decide.look import MovesSeen, goals_of, observed_of, override_goals, own_rates
+from kafkakit.autothrottle.decide.observed import Observed
+from kafkakit.autothrottle.decide.overrides import Overrides
+from kafkakit.autothrottle.decide.saved import (
+    SavedTick,
+    decode_tick,
+    encode_tick,
+    memory_of,
+    memory_rows,
+    rates_data,
+    reasons_data,
+)
+from kafkakit.autothrottle.decide.tick import Tick
+from kafkakit.core.cluster_facts import ResourceKind
+from kafkakit.core.durations import epoch_ms
+from kafkakit.core.errors import KafkakitError, TryLaterError
+from kafkakit.core.model import TopicPartition
+from kafkakit.core.rights import THROTTLED
+from kafkakit.execution.act.cluster_access import ClusterAccess, OpenAccess, access_or_busy
+from kafkakit.execution.act.control_requests import ControlRequests
+from kafkakit.execution.act.lease_guard import GuardedAdmin, HeldClock
+from kafkakit.execution.act.lease_reader import held_lease
+from kafkakit.execution.act.leases import Lease
+from kafkakit.execution.act.retrier import ClusterReader, Retrier
+from kafkakit.execution.act.run_journal import RunJournal
+from kafkakit.execution.act.throttles import Throttles
+from kafkakit.execution.decide.goals import Goal
+from kafkakit.execution.decide.journal import What
+from kafkakit.execution.decide.rates import is_unlimited, rates_to_data
+from kafkakit.execution.decide.schedule.work import Rates
+from kafkakit.execution.decide.throttle import wanted_rates
+from kafkakit.ports.admin import ClusterAdmin
+from kafkakit.ports.clock import Clock
+from kafkakit.ports.control import ControlStore
+
+PATIENCE_S = 30.0
+LEASE_PIECE_S = 1.0
+STALE_LOOK_S = 900.0
+Measure = Callable[[], Observed]
+"""Asks a metrics source; what could not be read is among `problems`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PacerOptions:
+    """`sample_s`: the time between two looks where there is none from before. `answer_s`: how long a run may take to
+    answer a request for rates."""
+
+    law: Law
+    law_name: str
+    by: str
+    sample_s: float = 5.0
+    answer_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PacerPorts:
+    """What a pacer talks to; `admin` reads only, `open_access` gives the right to change the cluster for a moment."""
+
+    admin: ClusterAdmin
+    clock: Clock
+    store: ControlStore
+    overrides: OverrideStore
+    open_access: OpenAccess
+    measure: Measure | None = None
+
+
+class Pacer:
+    """The pacer of one cluster. `lead` is its lead over other pacers, None for one that only looks."""
+
+    def __init__(self, cluster_id: str, ports: PacerPorts, lead: Lease | None, options: PacerOptions) -> None:
+        self._cluster_id, self._ports, self._lead, self._options = cluster_id, ports, lead, options
+        self._clock: Clock = ports.clock if lead is None else HeldClock(ports.clock, lead, LEASE_PIECE_S, PATIENCE_S)
+        self._state_path = f"clusters/{cluster_id}/autothrottle/state"
+        self._notes = Notes()
+        retrier = Retrier(self._clock, self._notes, PATIENCE_S)
+        self._reader = ClusterReader(ports.admin, self._clock, retrier)
+        self._before: MovesSeen | None = None
+        self._writes = 0
+
+    def decide(self) -> tuple[MovesSeen, Overrides, Decision]:
+        """Look and decide, and change nothing."""
+        saved = self.saved()
+        look = self._look()
+        if look.goals and not self._is_comparable(look):
+            self._before = look
+            self._clock.sleep(self._options.sample_s)
+            look = self._look()
+        before, self._before = self._before or look, look
+        overrides = self._ports.overrides.read()
+        if not look.goals:
+            return look, overrides, Decision(rates=None, memory=memory_of(None))
+        measured = None if self._ports.measure is None else self._ports.measure()
+        observed = observed_of(before, look, measured)
+        decision = self._options.law(observed, memory_of(saved))
+        return look, overrides, replace(decision, warnings=(*observed.problems, *decision.warnings))
+
+    def tick(self) -> Tick:
+        """Look, decide and act. Raises `LeaseLostError` when another pacer has the lead, and what reads raise."""
+        self._notes.clear()
+        look, overrides, decision = self.decide()
+        goals = (*look.goals, *self._standing_goals(look, overrides))
+        state = open_journal(self._ports.store, self._clock, self._cluster_id).state
+        law = decision.rates if decision.rates is not None else state.wanted if look.goals else None
+        brokers = {b for g in goals for b in (*g.holders, *g.adding)}
+        rates = overrides.over(law, sorted(brokers)) if goals else None
+        tick = Tick(
+            moves=len(look.goals),
+            decision=decision,
+            rates=rates,
+            left_bytes=sum(_left(g, look) for g in look.goals),
+            overrides=overrides,
+        )
+        if state.throttled or (goals and rates is not None and not is_unlimited(rates)):
+            tick = self._act(tick, look, goals, law)
+        if not look.goals and overrides.every is not None and overrides.every.autoremove and self._had_moves():
+            self._ports.overrides.put(None, None)
+            self._notes.warn("the override for all brokers is removed, as the moves have ended")
+        if not tick.requested_from:
+            self._ports.overrides.settle()
+        tick = replace(tick, notes=tuple(dict.fromkeys((*self._notes.lines, *decision.warnings))))
+        self._save(tick)
+        return tick
+
+    def remove_all(self) -> tuple[str, ...]:
+        """Take every throttle of the pacer away; returns what could not be. Raises as `tick`."""
+        with self._ports.open_access() as access:
+            journal, throttles = self._writer(access)
+            owed = throttles.lift(self._reader.live(())) if journal.state.throttled else ()
+            compact(self._ports.store, self._clock, self._cluster_id)
+        return owed
+
+    def saved(self) -> SavedTick | None:
+        """The last tick of any pacer of the cluster, None where there was none."""
+        found = self._ports.store.get(self._state_path)
+        return None if found is None else decode_tick(found.value, self._state_path)
+
+    def _look(self) -> MovesSeen:
+        live = self._reader.live(())
+        live = self._reader.with_states(live, live.running)
+        goals = goals_of(live)
+        at_ms = epoch_ms(self._clock.now())
+        return MovesSeen(at_ms=at_ms, live=live, goals=goals, dirs=self._reader.dirs(goals, live))
+
+    def _is_comparable(self, look: MovesSeen) -> bool:
+        before = self._before
+        if before is None:
+            return False
+        seconds = (look.at_ms - before.at_ms) / 1000
+        known = {g.key for g in before.goals}
+        return self._options.sample_s <= seconds <= STALE_LOOK_S and any(g.key in known for g in look.goals)
+
+    def _standing_goals(self, look: MovesSeen, overrides: Overrides) -> tuple[Goal, ...]:
+        """Copies of brokers with an override of their own that do not move; reads the whole cluster's metadata."""
+        idle = [b for b in overrides.of if b not in look.brokers and look.live.is_alive(b)]
+        if not idle:
+            return ()
+        snapshot = self._ports.admin.snapshot(now=self._clock.now(), sizes=False)
+        replicas = {
+            TopicPartition(t.name, p.partition): p.replicas
+            for t in snapshot.topics
+            for p in t.partitions
+            if TopicPartition(t.name, p.partition) not in look.live.running
+        }
+        return override_goals(idle, replicas)
+
+    def _act(self, tick: Tick, look: MovesSeen, goals: tuple[Goal, ...], law: Rates | None) -> Tick:
+        with ExitStack() as stack:
+            access = access_or_busy(stack, self._ports.open_access)
+            if isinstance(access, TryLaterError):
+                return self._request(tick, access)
+            return self._set(tick, look, goals, law, access)
+
+    def _set(
+        self, tick: Tick, look: MovesSeen, goals: tuple[Goal, ...], law: Rates | None, access: ClusterAccess
+    ) -> Tick:
+        """Set the rates on exactly the copies that move; what is ours and not needed any more goes."""
+        journal, throttles = self._writer(access)
+        begun = journal.state
+        topics = {g.key.topic for g in goals} | {k.name for k in begun.entries}
+        self._reader.require_rights(THROTTLED, look.live, topics)
+        # A move may have ended while the lease was taken; what is not running now is not throttled now.
+        live = self._reader.with_states(self._reader.live(()), look.live.running)
+        goals = tuple(g for g in goals if not g.running or g.key in live.running)
+        if tick.rates is None or not goals:
+            owed = throttles.lift(live) if journal.state.throttled else ()
+        else:
+            names = sorted({k.name for k in wanted_rates(goals, tick.rates)})
+            alive = [n for n in names if live.is_alive(int(n))]
+            now = access.admin.dynamic_configs(ResourceKind.BROKER, alive) if alive else {}
+            rates, theirs = own_rates(goals, tick.rates, journal.state.rates, now)
+            for words in theirs:
+                self._notes.warn(words)
+            if law is not None and law != journal.state.wanted:
+                journal.check(What.RATES, {"rates": rates_to_data(law)})
+            wanted = {g.key for g in goals}
+            held = {TopicPartition(k.name, int(e.split(":")[0])) for k, es in journal.state.entries.items() for e in es}
+            ended = [Goal(key=k, target=(), holders=()) for k in sorted(held - wanted)]
+            if ended:
+                throttles.lift_entries(ended)
+            owed = throttles.change(rates, live, goals)
+            tick = replace(tick, rates=rates)
+        compact(self._ports.store, self._clock, self._cluster_id)
+        return replace(tick, owed=owed, writes=self._writes)
+
+    def _request(self, tick: Tick, busy: TryLaterError) -> Tick:
+        """Leave the rates for the run that changes the cluster; what the pacer itself set before stays as it is."""
+        lease = held_lease(self._ports.store, self._cluster_id)
+        if lease is None:
+            raise busy
+        holder = str(lease.holder)
+        if tick.rates is None or not tick.moves:
+            return replace(tick, requested_from=holder)
+        requests = ControlRequests(self._ports.store, self._clock, self._cluster_id)
+        found = requests.read(lease.token)
+        writes = 0
+        if found is not None and found.request.rates == tick.rates:
+            version = found.version
+        else:
+            version, writes = requests.request(lease.token, self._options.by, rates=tick.rates), 1
+        answer = requests.wait_for_answer(lease.token, version, self._options.answer_s)
+        if answer is None:
+            self._notes.warn(f"the rates are requested, and not yet taken up: {holder}")
+        elif answer.refused:
+            self._notes.warn(f"the rates are refused: {answer.refused}")
+        return replace(tick, requested_from=holder, writes=writes)
+
+    def _writer(self, access: ClusterAccess) -> tuple[RunJournal, Throttles]:
+        """The journal and the throttles, guarded by the cluster's lease and by the lead."""
+        self._writes = 0
+        self._guard()
+        clock = access.clock if self._lead is None else HeldClock(access.clock, self._lead, LEASE_PIECE_S, PATIENCE_S)
+        admin = GuardedAdmin(access.admin, self._count)
+        journal = open_journal(self._ports.store, clock, self._cluster_id)
+        return journal, Throttles(admin, clock, journal, self._notes, Retrier(clock, self._notes, PATIENCE_S))
+
+    def _guard(self) -> None:
+        if self._lead is not None:
+            self._lead.require_held()
+
+    def _count(self) -> None:
+        self._guard()
+        self._writes += 1
+
+    def _had_moves(self) -> bool:
+        saved = self.saved()
+        return saved is not None and saved.moves > 0
+
+    def _save(self, tick: Tick) -> None:
+        record = SavedTick(
+            at=self._clock.now(),
+            by=self._options.by,
+            law=self._options.law_name,
+            token=0 if self._lead is None else self._lead.token,
+            moves=tick.moves,
+            rates=rates_data(tick.rates),
+            reasons=reasons_data(tick.decision.reasons),
+            notes=(*tick.notes, *tick.owed),
+            failures=tick.decision.memory.failures,
+            memory=memory_rows(tick.decision.memory),
+        )
+        found = self._ports.store.get(self._state_path)
+        if (
+            found is not None
+            and decode_tick(found.value, self._state_path).moves == 0
+            and tick.is_quiet
+            and not tick.moves
+        ):
+            return  # an idle pacer writes nothing
+        try:
+            self._ports.store.cas(self._state_path, encode_tick(record), None if found is None else found.version)
+        except KafkakitError as error:
+            self._notes.warn(f"the state of the pacer could not be saved: {error.message}")
+
+
+def _left(goal: Goal, look: MovesSeen) -> int:
+    sizes = {
+        b: copy.size_bytes
+        for b in (*goal.holders, *goal.adding)
+        if (answer := look.dirs.get(b)) is not None and (copy := answer.replicas.get(goal.key)) is not None
+    }
+    size = max((sizes.get(b, 0) for b in goal.holders), default=0)
+    return sum(max(0, size - sizes.get(b, 0)) for b in goal.adding)
