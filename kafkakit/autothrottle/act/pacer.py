@@ -20,6 +20,7 @@ from kafkakit.autothrottle.decide.saved import (
     decode_tick,
     encode_tick,
     memory_of,
+    memory_rest,
     memory_rows,
     rates_data,
     reasons_data,
@@ -269,7 +270,7 @@ class Pacer:
             rates=rates_data(tick.rates),
             reasons=reasons_data(tick.decision.reasons),
             notes=(*tick.notes, *tick.owed),
-            failures=tick.decision.memory.failures,
+            learnt=memory_rest(tick.decision.memory),
             memory=memory_rows(tick.decision.memory),
         )
         found = self._ports.store.get(self._state_path)

@@ -1,10 +1,11 @@
 """What a pacer keeps between ticks and shows to other processes: one document of the control store."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, field, fields, replace
 from datetime import datetime
 from typing import Annotated, Any
 
+import msgspec
 from msgspec import Meta
 
 from kafkakit.autothrottle.decide.law import Memory, RateMemory, Reason, Side
@@ -14,7 +15,13 @@ from kafkakit.execution.decide.schedule.work import Rates
 
 KIND = "autothrottle-state"
 LIMIT_BYTES = 60_000
-_Kept = tuple[int, str, int, int, int]
+_RATE_FIELDS = tuple(f.name for f in fields(RateMemory))
+
+
+class _KeptRate(msgspec.Struct):
+    broker: int
+    side: Side
+    memory: RateMemory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +36,8 @@ class SavedTick:
     rates: Mapping[str, Any] | None = None
     reasons: tuple[tuple[int, str, int, str, str], ...] = ()
     notes: tuple[str, ...] = ()
-    failures: int = 0
-    memory: tuple[_Kept, ...] = ()
+    learnt: Mapping[str, Any] = field(default_factory=dict)
+    memory: tuple[list[Any], ...] = ()
 
 
 def encode_tick(tick: SavedTick) -> bytes:
@@ -56,18 +63,27 @@ def rates_data(rates: Rates | None) -> Mapping[str, Any] | None:
     return None if rates is None else rates_to_data(rates)
 
 
-def memory_rows(memory: Memory) -> tuple[_Kept, ...]:
-    """A memory as rows."""
-    return tuple((b, s.value, m.rate, m.changed_ms, m.calm_since_ms) for (b, s), m in sorted(memory.rates.items()))
+def memory_rows(memory: Memory) -> tuple[list[Any], ...]:
+    """What a law remembers of single rates, as rows."""
+    return tuple([b, s.value, *astuple(m)] for (b, s), m in sorted(memory.rates.items()))
+
+
+def memory_rest(memory: Memory) -> Mapping[str, Any]:
+    """What a law remembers beside that."""
+    return {f.name: getattr(memory, f.name) for f in fields(Memory) if f.name != "rates"}
 
 
 def memory_of(tick: SavedTick | None) -> Memory:
-    """The law's memory as it was saved."""
+    """The law's memory as it was saved; an empty one where another version of kafkakit saved it."""
     if tick is None:
         return Memory()
-    rates = {
-        (b, Side(s)): RateMemory(rate=rate, changed_ms=changed, calm_since_ms=calm)
-        for b, s, rate, changed, calm in tick.memory
-        if s in (Side.INTO.value, Side.OUT.value)
-    }
-    return Memory(rates=rates, failures=tick.failures)
+    try:
+        rates = [
+            {"broker": b, "side": s, "memory": dict(zip(_RATE_FIELDS, values, strict=True))}
+            for b, s, *values in tick.memory
+        ]
+        kept = msgspec.convert(rates, tuple[_KeptRate, ...])
+        rest = msgspec.convert({"rates": {}, **tick.learnt}, Memory)
+    except (ValueError, msgspec.ValidationError):
+        return Memory()
+    return replace(rest, rates={(k.broker, k.side): k.memory for k in kept})
