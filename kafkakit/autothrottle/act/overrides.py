@@ -116,3 +116,9 @@ def _until_no_conflict(change: Callable[[], None]) -> None:
                 raise
         else:
             return
+
+
+def remove_each(store: OverrideStore) -> None:
+    """Remove the overrides of all single brokers."""
+    for broker in store.read().of:
+        store.put(broker, None)

@@ -85,7 +85,7 @@ class Pacer:
     def __init__(self, cluster_id: str, ports: PacerPorts, lead: Lease | None, options: PacerOptions) -> None:
         self._cluster_id, self._ports, self._lead, self._options = cluster_id, ports, lead, options
         self._clock: Clock = ports.clock if lead is None else HeldClock(ports.clock, lead, LEASE_PIECE_S, PATIENCE_S)
-        self._state_path = f"clusters/{cluster_id}/autothrottle/state"
+        self._state_path = state_path(cluster_id)
         self._notes = Notes()
         retrier = Retrier(self._clock, self._notes, PATIENCE_S)
         self._reader = ClusterReader(ports.admin, self._clock, retrier)
@@ -94,7 +94,7 @@ class Pacer:
 
     def decide(self) -> tuple[MovesSeen, Overrides, Decision]:
         """Look and decide, and change nothing."""
-        saved = self.saved()
+        saved = read_saved(self._ports.store, self._cluster_id)
         look = self._look()
         if look.goals and not self._is_comparable(look):
             self._before = look
@@ -118,13 +118,7 @@ class Pacer:
         law = decision.rates if decision.rates is not None else state.wanted if look.goals else None
         brokers = {b for g in goals for b in (*g.holders, *g.adding)}
         rates = overrides.over(law, sorted(brokers)) if goals else None
-        tick = Tick(
-            moves=len(look.goals),
-            decision=decision,
-            rates=rates,
-            left_bytes=sum(_left(g, look) for g in look.goals),
-            overrides=overrides,
-        )
+        tick = self._seen(look, overrides, decision, rates)
         if state.throttled or (goals and rates is not None and not is_unlimited(rates)):
             tick = self._act(tick, look, goals, law)
         if not look.goals and overrides.every is not None and overrides.every.autoremove and self._had_moves():
@@ -144,10 +138,20 @@ class Pacer:
             compact(self._ports.store, self._clock, self._cluster_id)
         return owed
 
-    def saved(self) -> SavedTick | None:
-        """The last tick of any pacer of the cluster, None where there was none."""
-        found = self._ports.store.get(self._state_path)
-        return None if found is None else decode_tick(found.value, self._state_path)
+    def preview(self) -> Tick:
+        """What a tick would find and set now; changes nothing."""
+        look, overrides, decision = self.decide()
+        rates = overrides.over(decision.rates, look.brokers) if look.goals else None
+        return self._seen(look, overrides, decision, rates)
+
+    def _seen(self, look: MovesSeen, overrides: Overrides, decision: Decision, rates: Rates | None) -> Tick:
+        return Tick(
+            moves=len(look.goals),
+            decision=decision,
+            rates=rates,
+            left_bytes=sum(_left(g, look) for g in look.goals),
+            overrides=overrides,
+        )
 
     def _look(self) -> MovesSeen:
         live = self._reader.live(())
@@ -257,7 +261,7 @@ class Pacer:
         self._writes += 1
 
     def _had_moves(self) -> bool:
-        saved = self.saved()
+        saved = read_saved(self._ports.store, self._cluster_id)
         return saved is not None and saved.moves > 0
 
     def _save(self, tick: Tick) -> None:
@@ -285,6 +289,18 @@ class Pacer:
             self._ports.store.cas(self._state_path, encode_tick(record), None if found is None else found.version)
         except KafkakitError as error:
             self._notes.warn(f"the state of the pacer could not be saved: {error.message}")
+
+
+def state_path(cluster_id: str) -> str:
+    """Where the last tick is kept."""
+    return f"clusters/{cluster_id}/autothrottle/state"
+
+
+def read_saved(store: ControlStore, cluster_id: str) -> SavedTick | None:
+    """The last tick of any pacer of the cluster, None where there was none."""
+    path = state_path(cluster_id)
+    found = store.get(path)
+    return None if found is None else decode_tick(found.value, path)
 
 
 def _left(goal: Goal, look: MovesSeen) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from threading import Event
 
 from kafkakit.autothrottle.act.overrides import OverrideStore
 from kafkakit.autothrottle.act.pacer import Pacer
@@ -42,6 +43,7 @@ class PacerService:
         self._due_s = self._look_s = 0.0
         self._known: Overrides | None = None
         self._is_waiting = False
+        self._woken = Event()
         self.last: Tick | None = None
         self.failure = ""
 
@@ -49,6 +51,10 @@ class PacerService:
     def is_leader(self) -> bool:
         """Whether this instance certainly leads; for any thread."""
         return self._lead.is_held()
+
+    def wake(self) -> None:
+        """Tick at the next step; for any thread."""
+        self._woken.set()
 
     def say(self, line: str) -> None:
         """Report a line."""
@@ -59,8 +65,9 @@ class PacerService:
         if not self._leads():
             return
         now_s = self._clock.monotonic()
-        if now_s < self._due_s and not self._overrides_changed(now_s):
+        if now_s < self._due_s and not self._woken.is_set() and not self._overrides_changed(now_s):
             return
+        self._woken.clear()
         try:
             tick = self._pacer.tick()
             self._known = tick.overrides

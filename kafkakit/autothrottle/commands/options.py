@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import ExitStack
+    from pathlib import Path
+
     from kafkakit.autothrottle.act.overrides import OverrideStore
     from kafkakit.autothrottle.act.pacer import Pacer
+    from kafkakit.autothrottle.act.run import PacerService
     from kafkakit.autothrottle.decide.law import Law
+    from kafkakit.autothrottle.decide.overrides import Override
     from kafkakit.cli.context import CliContext
     from kafkakit.cli.session import ClusterSession
     from kafkakit.execution.act.leases import Lease
@@ -94,6 +101,31 @@ def open_pacer(
     return Pacer(session.cluster_id, ports, lead, options)
 
 
+@contextmanager
+def leading(cli: CliContext, session: ClusterSession, command: str) -> Iterator[Lease]:
+    """The lead over the other pacers of the cluster while the context is open; `TryLaterError` names its holder."""
+    from kafkakit.autothrottle.act.run import LEAD_TTL_S
+
+    lead = open_lead(cli, session, command)
+    lead.acquire(LEAD_TTL_S)
+    try:
+        yield lead
+    finally:
+        lead.release()
+
+
+def read_override(rate: str | None, into: str | None, out: str | None, *, autoremove: bool) -> Override:
+    """The texts as an override; raises `UsageError` for what cannot be read, and for none."""
+    from kafkakit.autothrottle.decide.overrides import Override
+    from kafkakit.core.errors import UsageError
+    from kafkakit.core.quantities import parse_rate
+
+    if not (rate or into or out):
+        raise UsageError("no rate is given", hint="kafkakit autothrottle set 40MB")
+    both, one, other = (None if text is None else parse_rate(text) for text in (rate, into, out))
+    return Override(into=one or both, out=other or both, autoremove=autoremove)
+
+
 def open_lead(cli: CliContext, session: ClusterSession, command: str) -> Lease:
     """The lead over the other pacers of the cluster, not yet taken."""
     from kafkakit.autothrottle.act.run import lead_path
@@ -101,3 +133,44 @@ def open_lead(cli: CliContext, session: ClusterSession, command: str) -> Lease:
 
     path = lead_path(session.cluster_id)
     return open_lease(session.control, session.clock, session.cluster_id, command, cli.output.say, path)
+
+
+def read_token(file: Path | None, listen: str, *, no_token: bool) -> str | None:
+    """The token of the API: "" where this host needs none, None where only its reads are answered.
+
+    Raises `UsageError` for an address that other machines reach without a token, and for a file without a sound one.
+    """
+    from kafkakit.adapters.http_server import parse_listen
+    from kafkakit.core.errors import UsageError
+    from kafkakit.wiring import read_input
+
+    if file is not None:
+        if no_token:
+            raise UsageError("--token-file and --no-token exclude each other")
+        token = read_input(file, 4096).decode("ascii", "replace").strip()
+        if not 16 <= len(token) <= 512 or not token.isascii() or not token.isprintable() or " " in token:
+            raise UsageError(
+                f"{file} holds no token", hint="one line of 16 to 512 letters, such as from: openssl rand -hex 32"
+            )
+        return token
+    if listen != "none" and parse_listen(listen)[0] not in ("127.0.0.1", "::1", "localhost"):
+        raise UsageError(f"{listen} can be reached from other machines", hint="protect it with --token-file")
+    return "" if no_token else None
+
+
+def open_api(
+    stack: ExitStack, cli: CliContext, service: PacerService, overrides: OverrideStore, listen: str, token: str | None
+) -> None:
+    """Serve the HTTP API until `stack` ends."""
+    from contextlib import closing
+
+    from kafkakit.adapters.http_server import HttpServer
+    from kafkakit.autothrottle.act.api import PacerApi
+    from kafkakit.autothrottle.show.status import service_pages
+
+    if listen == "none":
+        return
+    pages = service_pages(lambda: service.last, lambda: service.is_leader, lambda: service.failure)
+    api = PacerApi(overrides, pages, token, service.wake)
+    server = stack.enter_context(closing(HttpServer(listen, api.answer)))
+    cli.output.say(f"serving http://{server.address}/throttle, /healthz and /metrics")

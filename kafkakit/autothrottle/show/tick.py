@@ -1,8 +1,8 @@
 """A tick in one line, and as the result of a command."""
 
-from kafkakit.autothrottle.decide.overrides import Override, Overrides
 from kafkakit.autothrottle.decide.saved import rates_data, reasons_data
 from kafkakit.autothrottle.decide.tick import Tick
+from kafkakit.autothrottle.show.overrides import override_words, overrides_data
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.quantities import counted, format_bytes, format_rate
 from kafkakit.core.tables import text_table
@@ -69,24 +69,6 @@ def explain_text(tick: Tick) -> str:
         lines.append(text_table(("broker", "direction", "rate", "limited by", "why"), rows))
     lines += [f"override for {name}: {words}" for name, words in override_words(tick.overrides)]
     return "\n".join(lines) + "\n"
-
-
-def overrides_data(overrides: Overrides) -> dict[str, object]:
-    """Overrides for programs; rates in bytes per second."""
-    named = {"all": overrides.every, **{str(b): o for b, o in overrides.of.items()}}
-    return {n: {"in": o.into, "out": o.out, "autoremove": o.autoremove} for n, o in named.items() if o is not None}
-
-
-def override_words(overrides: Overrides) -> tuple[tuple[str, str], ...]:
-    """Overrides for people, by the name of what they are for."""
-    found = [("all brokers", overrides.every), *((f"broker {b}", o) for b, o in overrides.of.items())]
-    return tuple((name, _override_words(o)) for name, o in found if o is not None)
-
-
-def _override_words(override: Override) -> str:
-    sides = [(w, r) for w, r in (("in", override.into), ("out", override.out)) if r is not None]
-    words = ", ".join(f"{word} {format_rate(rate)}" for word, rate in sides)
-    return f"{words}, until the moves end" if override.autoremove else words
 
 
 def _rates_words(rates: Rates | None) -> str:
