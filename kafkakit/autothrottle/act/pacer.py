@@ -144,6 +144,11 @@ class Pacer:
         rates = overrides.over(decision.rates, look.brokers) if look.goals else None
         return self._seen(look, overrides, decision, rates)
 
+    def has_other_moves(self) -> bool:
+        """True when other moves run than at the last look; one request."""
+        running = {TopicPartition(r.topic, r.partition) for r in self._ports.admin.reassignments() if r.adding}
+        return self._before is None or running != {k for k, r in self._before.live.running.items() if r.adding}
+
     def _seen(self, look: MovesSeen, overrides: Overrides, decision: Decision, rates: Rates | None) -> Tick:
         return Tick(
             moves=len(look.goals),

@@ -15,7 +15,8 @@ from kafkakit.ports.clock import Clock
 LEAD_TTL_S = 10.0
 """A leader that is silent for so long is replaced."""
 POLL_S = 1.0
-OVERRIDES_EVERY_S = 5.0
+LOOK_EVERY_S = 5.0
+"""How often overrides and the list of moves are read between ticks."""
 RETRY_S = 15.0
 
 
@@ -25,7 +26,7 @@ def lead_path(cluster_id: str) -> str:
 
 
 class PacerService:
-    """Ticks every `interval_s` while this instance leads; also when overrides change. `report` gets a line a tick."""
+    """Ticks every `interval_s` while this instance leads, and soon after overrides or the moves changed. `report` gets a line a tick."""
 
     def __init__(
         self,
@@ -65,7 +66,7 @@ class PacerService:
         if not self._leads():
             return
         now_s = self._clock.monotonic()
-        if now_s < self._due_s and not self._woken.is_set() and not self._overrides_changed(now_s):
+        if now_s < self._due_s and not self._woken.is_set() and not self._has_changed(now_s):
             return
         self._woken.clear()
         try:
@@ -104,12 +105,12 @@ class PacerService:
             self._report(line)
         self._is_waiting = True
 
-    def _overrides_changed(self, now_s: float) -> bool:
+    def _has_changed(self, now_s: float) -> bool:
         if self._known is None or now_s < self._look_s:
             return False
-        self._look_s = now_s + OVERRIDES_EVERY_S
+        self._look_s = now_s + LOOK_EVERY_S
         with suppress(KafkakitError):
-            return self._overrides.read() != self._known
+            return self._overrides.read() != self._known or self._pacer.has_other_moves()
         return False
 
 

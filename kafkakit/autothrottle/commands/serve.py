@@ -42,7 +42,8 @@ def serve(
         bool, typer.Option("--remove-on-exit", help="Remove the pacer's throttles at SIGTERM, while moves run, too.")
     ] = False,
 ) -> None:
-    """Adapt the throttles of moves until stopped: a tick each interval, and soon after an override changed.
+    """Adapt the throttles of moves until stopped: a tick each interval, and within about 5 s of other
+    moves or overrides.
 
     Of several instances one leads and the others wait; one that ends or falls silent is replaced within 15 s, and
     writes nothing after it lost the lead. The HTTP API has kafka-kit's routes (/throttle, /throttle/ID,
