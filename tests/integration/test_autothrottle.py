@@ -76,12 +76,10 @@ def begin(admin: ClusterAdmin, topic: str, target: tuple[int, ...]) -> None:
     assert admin.reassign({TopicPartition(topic, 0): target})[TopicPartition(topic, 0)] is None
 
 
-def slow(admin: ClusterAdmin, topic: str, *targets: int) -> None:
+def slow(admin: ClusterAdmin, topic: str, broker: int) -> None:
     """A throttle of another process on the destination, so that the copy takes long."""
-    for broker in targets:
-        set_config(admin, ResourceKind.BROKER, str(broker), FOLLOWER_RATE, "50000")
-        set_config(admin, ResourceKind.TOPIC, topic, FOLLOWER_LIST, f"0:{broker}")
-        becomes(lambda b=broker: admin.dynamic_configs(ResourceKind.BROKER, [str(b)])[str(b)], {FOLLOWER_RATE: "50000"})  # type: ignore[misc]
+    set_config(admin, ResourceKind.BROKER, str(broker), FOLLOWER_RATE, "50000")
+    set_config(admin, ResourceKind.TOPIC, topic, FOLLOWER_LIST, f"0:{broker}")
 
 
 def hasten(admin: ClusterAdmin, topic: str, broker: int) -> None:
