@@ -10,10 +10,12 @@ from kafkakit.core.errors import MissingExtraError, RefusedError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafkakit.adapters.metrics.datadog_api import DatadogApi
+    from kafkakit.adapters.metrics.datadog_api import DatadogApi, DatadogQueries
+    from kafkakit.adapters.metrics.prometheus_api import PrometheusApi
     from kafkakit.config.listeners import Listener
     from kafkakit.config.read.settings import Settings
-    from kafkakit.config.security import Security
+    from kafkakit.config.security import Secret, Security
+    from kafkakit.core.metrics_znodes import Compression
     from kafkakit.core.versions import Versions
     from kafkakit.execution.act.leases import Lease
     from kafkakit.ports.admin import ClusterAdmin
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from kafkakit.ports.groups import GroupAdmin
     from kafkakit.ports.log import LogReader
     from kafkakit.ports.machine import Machine
-    from kafkakit.ports.metrics import StorageMetrics
+    from kafkakit.ports.metrics import StorageMetrics, StorageStore
     from kafkakit.ports.run_store import RunStore
     from kafkakit.ports.spark_driver import SparkDrivers
     from kafkakit.ports.table_store import TableStore
@@ -174,23 +176,92 @@ def open_storage_metrics(source: str, addresses: str, prefix: str) -> StorageMet
     """The sizes that a collector keeps, such as kafka-kit's metricsfetcher in ZooKeeper; connects on the first read."""
     from kafkakit.adapters.metrics.sources import SOURCES
 
-    return SOURCES[source](addresses, prefix)
+    return SOURCES[source](addresses, prefix, read_input)
+
+
+def open_storage_file(path: str) -> StorageStore:
+    """A file for a reading of sizes."""
+    from kafkakit.adapters.metrics.storage_file import StorageFile
+
+    return StorageFile(path, read_input, write_file)
+
+
+def open_storage_znodes(addresses: str, prefix: str, compression: Compression) -> StorageStore:
+    """kafka-kit's znodes, to be written; connects on first use."""
+    from kafkakit.adapters.metrics.znodes import ZooKeeperMetrics
+
+    return ZooKeeperMetrics(addresses, prefix, compression=compression, read_only=False)
+
+
+def open_storage_topic(topic: str, data: DataPlane, admin: ClusterAdmin, compression: Compression) -> StorageStore:
+    """A compacted topic for a reading of sizes."""
+    from kafkakit.adapters.metrics.storage_topic import StorageTopic
+
+    return StorageTopic(topic, data, admin, compression=compression)
+
+
+def open_prometheus(
+    url: str,
+    token_file: Path | None,
+    user: str | None,
+    password_file: Path | None,
+    warn: Callable[[str], None],
+    note_lack: Callable[[str], None],
+) -> PrometheusApi:
+    """A Prometheus server, with a bearer token or a user's password from a file; `note_lack` gets what answers lack."""
+    from base64 import b64encode
+
+    from kafkakit.adapters.metrics.prometheus_api import PrometheusApi
+    from kafkakit.config.security import Secret
+
+    if (user is None) != (password_file is None) or (user is not None and token_file is not None):
+        raise UsageError("give --prometheus-token-file, or --prometheus-user and --prometheus-password-file")
+    authorization = None
+    if token_file is not None:
+        token = _secret("token", token_file, "--prometheus-token-file", (), warn).reveal().strip()
+        authorization = Secret(f"Bearer {token}")
+    elif user is not None:
+        password = _secret("password", password_file, "--prometheus-password-file", (), warn)
+        authorization = Secret("Basic " + b64encode(f"{user}:{password.reveal()}".encode()).decode())
+    return PrometheusApi(url, authorization, warn=note_lack)
+
+
+def open_datadog_queries(
+    site: str, key_file: Path | None, application_key_file: Path | None, span_s: int, warn: Callable[[str], None]
+) -> DatadogQueries:
+    """Datadog's timeseries, with the keys that files or else kafka-kit's or Datadog's variables hold."""
+    from kafkakit.adapters.metrics.datadog_api import DatadogQueries
+
+    key = _secret("api_key", key_file, "--api-key-file", ("METRICSFETCHER_API_KEY", "DD_API_KEY"), warn)
+    names = ("METRICSFETCHER_APP_KEY", "DD_APP_KEY")
+    application_key = _secret("app_key", application_key_file, "--app-key-file", names, warn)
+    return DatadogQueries(key, application_key, site, span_s=span_s)
 
 
 def open_datadog(site: str, key_file: Path | None, warn: Callable[[str], None]) -> DatadogApi:
     """Datadog's API at a site, with the key that a file or else the variable DD_API_KEY holds."""
     from kafkakit.adapters.metrics.datadog_api import DatadogApi
+
+    origin = "--datadog-key-file" if key_file is not None else "--datadog"
+    return DatadogApi(_secret("api_key", key_file, origin, ("DD_API_KEY",), warn), site)
+
+
+def _secret(
+    name: str, path: Path | None, origin: str, variables: tuple[str, ...], warn: Callable[[str], None]
+) -> Secret:
+    """The secret in a file, or else in the first of the variables that is set; `UsageError` when there is none."""
     from kafkakit.config.merge import Entry, Rank
     from kafkakit.config.read.environment import read_environment
     from kafkakit.config.read.secrets import SecretReader
 
-    way, value = ("file", str(key_file)) if key_file is not None else ("env", "DD_API_KEY")
-    entry = Entry(value=value, origin="--datadog-key-file" if key_file is not None else "--datadog", rank=Rank.FLAG)
-    reader = SecretReader(environment=read_environment(), warn=warn, input_allowed=False)
-    key = reader.fetch("api_key", {f"api_key_{way}": entry})
-    if key is None:
-        raise UsageError("there is no API key for Datadog")
-    return DatadogApi(key, site)
+    environment = read_environment()
+    named = next((variable for variable in variables if environment.get(variable)), "".join(variables[-1:]))
+    way, value = ("file", str(path)) if path is not None else ("env", named)
+    reader = SecretReader(environment=environment, warn=warn, input_allowed=False)
+    found = reader.fetch(name, {f"{name}_{way}": Entry(value=value, origin=origin, rank=Rank.FLAG)})
+    if found is None:
+        raise UsageError(f"there is no {name}")
+    return found
 
 
 def usable_security(settings: Settings) -> Security:

@@ -22,6 +22,11 @@ ENTRIES: tuple[Entry, ...] = (
     ),
     Entry("autothrottle", "kafkakit.autothrottle.commands.app", "Throttle the moves of any tool while they run."),
     Entry("broker", "kafkakit.broker.commands.app", "Drain, replace, decommission and rejoin brokers."),
+    Entry(
+        "metricsfetcher",
+        "kafkakit.metricsfetcher.commands.app",
+        "Collect partition sizes and free storage for topicmappr.",
+    ),
     Entry("streams", "kafkakit.streams.commands", "Inspect and edit committed offsets, measure lag in time."),
     Entry(
         "lint",

@@ -1,28 +1,36 @@
 """Partition sizes and free space as read from a metrics source."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from kafkakit.core.model import TopicPartition
 
 FROM_BROKERS = "brokers"
+FROM_FILE = "file"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionSizes:
-    """The bytes of one copy of each partition, and when they were written down."""
+    """The bytes of the largest copy of each partition, and when they were written down.
+
+    `smallest_of` has the smallest copy where it is known to be smaller, `times` those values that are older than
+    `taken_at`.
+    """
 
     bytes_of: Mapping[TopicPartition, int]
     taken_at: datetime
+    smallest_of: Mapping[TopicPartition, int] = field(default_factory=dict)
+    times: Mapping[TopicPartition, datetime] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreeStorage:
-    """The free bytes of each broker's disks together, and when they were written down."""
+    """The free bytes of each broker's disks together, and when they were written down; `times` as above."""
 
     bytes_of: Mapping[int, int]
     taken_at: datetime
+    times: Mapping[int, datetime] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,10 @@
 """Where partition sizes and free space come from beside the brokers."""
 
+from collections.abc import Mapping
+from datetime import datetime
 from typing import Protocol
 
+from kafkakit.core.metric_sample import Sample
 from kafkakit.core.storage_reading import StorageReading
 
 
@@ -18,4 +21,33 @@ class StorageMetrics(Protocol):
 
     def close(self) -> None:
         """Let go of connections; closing twice is harmless."""
+        ...
+
+
+class StorageStore(StorageMetrics, Protocol):
+    """The same, where readings can be kept."""
+
+    def write(self, reading: StorageReading) -> Mapping[str, int]:
+        """Replace what is there; returns the number of bytes by the name of each thing written.
+
+        Raises `TryLaterError` when the place cannot be reached (it may have been written then), `OperationFailedError`
+        when it refuses, `UsageError` when the reading does not fit.
+        """
+        ...
+
+
+class SampleQueries(Protocol):
+    """A service that keeps series of metrics and answers queries in a language of its own."""
+
+    @property
+    def source(self) -> str:
+        """The service in words."""
+        ...
+
+    def query(self, expression: str, at: datetime) -> tuple[Sample, ...]:
+        """One sample a series, not later than `at`.
+
+        Raises `TryLaterError` when the service does not answer, `OperationFailedError` when it refuses the query or
+        the credentials, and `InputError` when the answer makes no sense.
+        """
         ...

@@ -16,7 +16,13 @@ from kazoo.client import KazooClient
 
 from kafkakit.adapters.metrics.znodes import ZooKeeperMetrics
 from kafkakit.core.errors import InputError, OperationFailedError, TryLaterError
-from kafkakit.core.metrics_znodes import BROKER_STORAGE, PARTITION_SIZES, encode_broker_storage, encode_partition_sizes
+from kafkakit.core.metrics_znodes import (
+    BROKER_STORAGE,
+    PARTITION_SIZES,
+    Compression,
+    encode_broker_storage,
+    encode_partition_sizes,
+)
 from kafkakit.core.model import TopicPartition
 from tests.contracts.storage_metrics import StorageMetricsContract
 from tests.integration.conftest import SandboxCluster, StartCluster
@@ -64,7 +70,7 @@ class ZooKeeperRig:
         self.put(PARTITION_SIZES, encode_partition_sizes(sizes))
 
     def put_free(self, free: Mapping[int, int]) -> None:
-        self.put(BROKER_STORAGE, encode_broker_storage(free, compress=False))
+        self.put(BROKER_STORAGE, encode_broker_storage(free, Compression.NONE))
 
     def pass_time(self) -> None:
         time.sleep(0.05)

@@ -2,11 +2,13 @@
 
 import gzip
 
+import zstandard
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kafkakit.core.errors import InputError
 from kafkakit.core.metrics_znodes import (
+    Compression,
     decode_broker_storage,
     decode_partition_sizes,
     encode_broker_storage,
@@ -43,6 +45,8 @@ def test_random_bytes(data: bytes) -> None:
     only_input_errors(data)
     only_input_errors(b"\x1f\x8b" + data)
     only_input_errors(gzip.compress(data))
+    only_input_errors(b"\x28\xb5\x2f\xfd" + data)
+    only_input_errors(zstandard.compress(data))
 
 
 @ROUNDS
@@ -55,7 +59,9 @@ def test_a_good_znode_with_a_byte_changed_or_its_end_cut_off(place: int, value: 
 
 
 @ROUNDS
-@given(SIZES, FREE, st.booleans())
-def test_what_is_written_is_read(sizes: dict[TopicPartition, int], free: dict[int, int], compress: bool) -> None:
-    assert decode_partition_sizes(encode_partition_sizes(sizes, compress=compress), "z") == sizes
-    assert decode_broker_storage(encode_broker_storage(free, compress=compress), "z") == free
+@given(SIZES, FREE, st.sampled_from(Compression))
+def test_what_is_written_is_read(
+    sizes: dict[TopicPartition, int], free: dict[int, int], compression: Compression
+) -> None:
+    assert decode_partition_sizes(encode_partition_sizes(sizes, compression), "z") == sizes
+    assert decode_broker_storage(encode_broker_storage(free, compression), "z") == free

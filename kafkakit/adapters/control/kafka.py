@@ -15,7 +15,8 @@ from kafkakit.adapters.control.kafka_records import LogView, encode_change, enco
 from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.control_paths import check_folder, check_path, check_value, conflict
 from kafkakit.core.errors import KafkakitError, OperationFailedError, TryLaterError, UsageError
-from kafkakit.core.model import Broker, TopicPartition
+from kafkakit.core.model import TopicPartition
+from kafkakit.core.new_topic import MOST_REPLICAS, replicas_of_new_topic
 from kafkakit.core.records import Record
 from kafkakit.core.versioned import Versioned
 from kafkakit.ports.admin import ClusterAdmin
@@ -26,7 +27,6 @@ ANSWER_LIMIT_S = 10.0
 READ_LIMIT_S = 60.0
 # Far longer than any reading takes: see control/log.py.
 COMPACTION_LAG_MS = 1_800_000
-REPLICAS = 3
 _SOURCE = f"topic {TOPIC}"
 _POLL_S = 0.2
 _FAR = 1000
@@ -198,8 +198,8 @@ class KafkaControl:
         if self._topic_is_there or self._find_topic():
             return
         with closing(self._open_admin()) as admin:
-            brokers = _spread(admin.cluster().brokers)
-            in_sync = "2" if len(brokers) == REPLICAS else "1"
+            brokers = replicas_of_new_topic(admin.cluster().brokers, TOPIC)
+            in_sync = "2" if len(brokers) == MOST_REPLICAS else "1"
             error = admin.create_topic(TOPIC, {0: brokers}, {**_CONFIGS, "min.insync.replicas": in_sync})
         if error is not None and error.name != "TopicAlreadyExistsError":
             raise OperationFailedError(
@@ -222,20 +222,6 @@ class KafkaControl:
 
 def _version(found: Versioned | None) -> int | None:
     return None if found is None else found.version
-
-
-def _spread(brokers: Collection[Broker]) -> tuple[int, ...]:
-    """Up to three live brokers, of different racks as far as there are any, lowest ids first."""
-    alive = sorted((broker for broker in brokers if broker.is_alive), key=lambda broker: broker.id)
-    chosen: list[Broker] = []
-    for fresh_rack in (True, False):
-        for broker in alive:
-            seen = {other.rack for other in chosen}
-            if broker not in chosen and len(chosen) < REPLICAS and (broker.rack not in seen or not fresh_rack):
-                chosen.append(broker)
-    if not chosen:
-        raise TryLaterError(f"there is no live broker for topic {TOPIC}")
-    return tuple(broker.id for broker in chosen)
 
 
 def _check_topic(partitions: Collection[int], configs: dict[str, str]) -> None:

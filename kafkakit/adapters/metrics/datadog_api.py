@@ -1,32 +1,30 @@
-"""Sending metrics to Datadog's API: series as JSON over HTTPS, in parts, tried again while the service is busy.
+"""Datadog's API over HTTPS: sending series in parts, and queries; tried again while the service is busy.
 
 https://docs.datadoghq.com/api/latest/metrics/#submit-metrics
 """
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from time import sleep
-from urllib.error import HTTPError, URLError
-from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
+from urllib.parse import urlencode, urlsplit
 
+import msgspec
+
+from kafkakit.adapters.metrics.http_service import LOOPBACK, HttpService
+from kafkakit.adapters.metrics.http_service import MOST_BYTES as MOST_ANSWERED
 from kafkakit.config.security import Secret
-from kafkakit.core.errors import OperationFailedError, TryLaterError, UsageError
+from kafkakit.core.documents import decode_json
+from kafkakit.core.errors import InputError, OperationFailedError, UsageError
+from kafkakit.core.metric_sample import Sample
+from kafkakit.core.printable import printable
 
 DEFAULT_SITE = "datadoghq.com"
 MOST_BYTES = 400_000
 """The service takes 500 kB in one request, uncompressed."""
-ATTEMPTS = 4
 _SITE = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+")
-_LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
-
-
-class _NoRedirect(HTTPRedirectHandler):
-    """Another host must not get the key."""
-
-    def redirect_request(self, *args: object) -> None:
-        return None
 
 
 class DatadogApi:
@@ -35,16 +33,8 @@ class DatadogApi:
     def __init__(
         self, key: Secret, site: str = DEFAULT_SITE, *, timeout_s: float = 10, pause: Callable[[float], None] = sleep
     ) -> None:
-        parts = urlsplit(site)
-        if parts.scheme == "http" and parts.hostname in _LOOPBACK:
-            base, proxies = f"http://{parts.netloc}", [ProxyHandler({})]
-        elif _SITE.fullmatch(site):
-            base, proxies = f"https://api.{site}", []
-        else:
-            raise UsageError(f"{site[:60]!r} is no site of Datadog", hint=f"write {DEFAULT_SITE} or datadoghq.eu, say")
-        self._url, self._key = f"{base}/api/v2/series", key
-        self._timeout_s, self._pause = timeout_s, pause
-        self._opener = build_opener(_NoRedirect, *proxies)
+        base = _base(site)
+        self._service = HttpService(base, base, {"DD-API-KEY": key}, timeout_s=timeout_s, pause=pause)
 
     def send(self, series: Iterable[Mapping[str, object]]) -> int:
         """Send series, each as the API's documents name its fields; returns how many.
@@ -54,28 +44,9 @@ class DatadogApi:
         """
         sent = 0
         for number, body in _bodies(series):
-            self._post(body)
+            self._service.request("/api/v2/series", body)
             sent += number
         return sent
-
-    def _post(self, body: bytes) -> None:
-        headers = {"Content-Type": "application/json", "DD-API-KEY": self._key.reveal()}
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                request = Request(self._url, data=body, headers=headers, method="POST")
-                with self._opener.open(request, timeout=self._timeout_s):
-                    return
-            except HTTPError as error:
-                with error:
-                    problem, wait_s = f"HTTP {error.code}", _retry_after_s(error)
-                if error.code not in (408, 429) and error.code < 500:
-                    hint = "check the key and the site" if error.code in (401, 403) else None
-                    raise OperationFailedError(f"{self._url} refuses the metrics: {problem}", hint=hint) from None
-            except (URLError, OSError) as error:
-                problem, wait_s = str(getattr(error, "reason", error)), 0.0
-            if attempt < ATTEMPTS:
-                self._pause(max(wait_s, 2.0 ** (attempt - 1)))
-        raise TryLaterError(f"{self._url} takes no metrics: {problem}", hint=f"{ATTEMPTS} attempts were made")
 
 
 def _bodies(series: Iterable[Mapping[str, object]]) -> Iterator[tuple[int, bytes]]:
@@ -92,7 +63,62 @@ def _bodies(series: Iterable[Mapping[str, object]]) -> Iterator[tuple[int, bytes
         yield len(lines), b'{"series":[' + b",".join(lines) + b"]}"
 
 
-def _retry_after_s(error: HTTPError) -> float:
-    """What the service asks to wait for, at most a minute."""
-    told = error.headers.get("Retry-After") or error.headers.get("X-RateLimit-Reset") or ""
-    return min(60.0, float(told)) if told.isdecimal() else 0.0
+class _DatadogSeries(msgspec.Struct):
+    scope: str
+    points: list[tuple[float, float | None]] = msgspec.field(name="pointlist")
+
+
+class _DatadogAnswer(msgspec.Struct):
+    status: str = "ok"
+    series: list[_DatadogSeries] = []
+    error: str | None = None
+
+
+class DatadogQueries:
+    """`ports.SampleQueries` over Datadog's timeseries: the newest point of each series in twice `span_s`.
+
+    https://docs.datadoghq.com/api/latest/metrics/#query-timeseries-points
+    """
+
+    def __init__(
+        self,
+        key: Secret,
+        application_key: Secret,
+        site: str = DEFAULT_SITE,
+        *,
+        span_s: int,
+        timeout_s: float = 60,
+        pause: Callable[[float], None] = sleep,
+        most_bytes: int = MOST_ANSWERED,
+    ) -> None:
+        secrets, base = {"DD-API-KEY": key, "DD-APPLICATION-KEY": application_key}, _base(site)
+        self.source, self._span_s = f"Datadog {site}", span_s
+        self._service = HttpService(base, base, secrets, timeout_s=timeout_s, pause=pause, most_bytes=most_bytes)
+
+    def query(self, expression: str, at: datetime) -> tuple[Sample, ...]:
+        """One request; labels are those of the scope, a tag's value ends at its second colon as in kafka-kit."""
+        end_s = int(at.timestamp())
+        words = {"from": end_s - 2 * self._span_s, "to": end_s, "query": expression}
+        data = self._service.request(f"/api/v1/query?{urlencode(words)}")
+        answer = decode_json(data, _DatadogAnswer, self.source)
+        if answer.status != "ok" or answer.error:
+            raise OperationFailedError(f"{self.source} cannot answer: {printable(answer.error or answer.status):.300}")
+        return tuple(self._newest(series, at) for series in answer.series)
+
+    def _newest(self, series: _DatadogSeries, at: datetime) -> Sample:
+        tags = (tag.strip().split(":") for tag in series.scope.split(","))
+        labels = {words[0]: words[1] for words in tags if len(words) > 1}
+        moment, value = max(((t, v) for t, v in series.points if v is not None), default=(None, math.nan))
+        try:
+            return Sample(labels, value, at if moment is None else datetime.fromtimestamp(moment / 1000, UTC))
+        except (ValueError, OverflowError, OSError):
+            raise InputError(self.source, f"{moment!r:.40} is no time in milliseconds") from None
+
+
+def _base(site: str) -> str:
+    parts = urlsplit(site)
+    if parts.scheme == "http" and parts.hostname in LOOPBACK:
+        return f"http://{parts.netloc}"
+    if _SITE.fullmatch(site):
+        return f"https://api.{site}"
+    raise UsageError(f"{site[:60]!r} is no site of Datadog", hint=f"write {DEFAULT_SITE} or datadoghq.eu, say")

@@ -1,45 +1,11 @@
-"""A schedule as a systemd timer, a line for cron, or a CronJob of Kubernetes."""
+"""A schedule of audits as a systemd timer, a line for cron, or a CronJob of Kubernetes."""
 
 import yaml
 
 from kafkakit.audit.decide.schedule import Schedule, Scheduler
 from kafkakit.core.errors import UsageError
 from kafkakit.report.report import Report
-
-_SERVICE = """\
-[Unit]
-Description=Snapshots of Kafka clusters, and audits of them
-Wants=network-online.target
-After=network-online.target
-
-[Service]
-Type=oneshot
-ExecStart=/bin/sh -c {script}
-TimeoutStartSec=6h
-# A user that may write to the places below, which must exist.
-User=kafkakit
-StateDirectory=kafkakit
-Environment=XDG_STATE_HOME=/var/lib
-{writes}NoNewPrivileges=yes
-ProtectSystem=strict
-ProtectHome=yes
-PrivateTmp=yes
-PrivateDevices=yes
-CapabilityBoundingSet=
-UMask=0022
-"""
-_TIMER = """\
-[Unit]
-Description=Snapshots and audits of Kafka clusters, each day
-
-[Timer]
-OnCalendar=*-*-* {at}:00 UTC
-RandomizedDelaySec=5min
-Persistent=true
-
-[Install]
-WantedBy=timers.target
-"""
+from kafkakit.report.scheduler_files import cron_line, files_report, folder_of, service_text, timer_text
 
 
 def unit_report(schedule: Schedule, scheduler: Scheduler) -> Report:
@@ -51,33 +17,28 @@ def unit_report(schedule: Schedule, scheduler: Scheduler) -> Report:
             files = {f"{schedule.name}.cron": cron_text(schedule)}
         case Scheduler.K8S:
             files = {f"{schedule.name}.yaml": cron_job(schedule)}
-    parts = [f"# {name}\n{text}" if len(files) > 1 else text for name, text in files.items()]
-    return Report(
-        command="audit unit",
-        data={"format": scheduler.value, "files": files},
-        text="\n".join(parts),
-        columns=("file", "line"),
-        rows=tuple((name, line) for name, text in files.items() for line in text.splitlines()),
-    )
+    return files_report("audit unit", scheduler.value, files)
 
 
 def systemd_files(schedule: Schedule) -> dict[str, str]:
     """The service and its timer by file name, for /etc/systemd/system."""
     places = [schedule.store, schedule.results]
     if schedule.metrics_file is not None:
-        places.append(schedule.metrics_file.rpartition("/")[0] or "/")
-    local = dict.fromkeys(place for place in places if place.startswith("/"))
-    writes = "".join(f"ReadWritePaths={_systemd_word(place)}\n" for place in local)
+        places.append(folder_of(schedule.metrics_file))
     return {
-        f"{schedule.name}.service": _SERVICE.format(script=_systemd_word(schedule.script, dollars=True), writes=writes),
-        f"{schedule.name}.timer": _TIMER.format(at=schedule.at),
+        f"{schedule.name}.service": service_text(
+            "Snapshots of Kafka clusters, and audits of them", schedule.script, places, timeout="6h"
+        ),
+        f"{schedule.name}.timer": timer_text(
+            "Snapshots and audits of Kafka clusters, each day", f"*-*-* {schedule.at}:00 UTC", delay="5min"
+        ),
     }
 
 
 def cron_text(schedule: Schedule) -> str:
-    """A line for a user's crontab; cron ends a command at a bare %, and has one line for it."""
+    """A line for a user's crontab."""
     hour, minute = schedule.hour_and_minute
-    return f"{minute} {hour} * * * {schedule.script.replace('%', chr(92) + '%')}\n"
+    return cron_line(f"{minute} {hour} * * *", schedule.script)
 
 
 def cron_job(schedule: Schedule) -> str:
@@ -118,9 +79,3 @@ def cron_job(schedule: Schedule) -> str:
         },
     }
     return yaml.safe_dump(body, sort_keys=False, allow_unicode=True, width=10_000)
-
-
-def _systemd_word(text: str, *, dollars: bool = False) -> str:
-    """One word of a unit file in quotes: specifiers, escapes and, in command lines, variables are plain text in it."""
-    quoted = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
-    return f'"{quoted.replace("$", "$$") if dollars else quoted}"'

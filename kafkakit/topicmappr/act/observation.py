@@ -77,7 +77,7 @@ def observe_storage(session: ObservingSession, wanted: ClusterSource, *, sound_l
     are too old: collected ones after 60 minutes, those of a file only where an age is given, since it was named on
     purpose.
     """
-    path = wanted.snapshot
+    path, place = wanted.snapshot, wanted.sizes_place
     if wanted.sizes_from == FROM_BROKERS:
         snapshot = observe(session, path, sound_lists=sound_lists)
         facts = storage_facts(snapshot)
@@ -85,7 +85,7 @@ def observe_storage(session: ObservingSession, wanted: ClusterSource, *, sound_l
             refuse_old(facts.taken_at, now=session.clock.now(), max_age_minutes=wanted.metrics_age)
         return Observed(snapshot=snapshot, facts=facts)
     # The collector first: it is the part that is most often missing, and cheap to ask.
-    with closing(session.storage_metrics(wanted.sizes_from, wanted.zk_addr, wanted.zk_metrics_prefix)) as metrics:
+    with closing(session.storage_metrics(wanted.sizes_from, place, wanted.zk_metrics_prefix)) as metrics:
         reading = metrics.read()
     limit = DEFAULT_AGE_MINUTES if wanted.metrics_age is None else wanted.metrics_age
     refuse_old(reading.taken_at, now=session.clock.now(), max_age_minutes=limit)

@@ -6,19 +6,30 @@ from pathlib import Path
 
 from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.errors import UsageError
-from kafkakit.core.storage_reading import FROM_BROKERS
+from kafkakit.core.storage_reading import FROM_BROKERS, FROM_FILE
 from kafkakit.ports.reporter import Reporter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSource:
-    """A live cluster, or the file `snapshot`; its sizes with the oldest age allowed in minutes, kafka-kit's znodes."""
+    """A live cluster, or the file `snapshot`; its sizes with the oldest age allowed in minutes, kafka-kit's znodes.
+
+    `sizes_file` is the file of metricsfetcher.
+    """
 
     snapshot: Path | None = None
     sizes_from: str = FROM_BROKERS
     metrics_age: int | None = None
     zk_addr: str = "localhost:2181"
     zk_metrics_prefix: str = "topicmappr"
+    sizes_file: Path | None = None
+
+    @property
+    def sizes_place(self) -> str:
+        """The address or path where the collector's sizes are; `UsageError` for a file that is not named."""
+        if (self.sizes_from == FROM_FILE) != (self.sizes_file is not None):
+            raise UsageError("--sizes-from file and --sizes-file PATH go together")
+        return self.zk_addr if self.sizes_file is None else str(self.sizes_file)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

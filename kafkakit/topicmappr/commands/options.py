@@ -205,9 +205,13 @@ class ClusterOptions(ClusterSource):
         SizesWord,
         typer.Option(
             "--sizes-from",
-            help="Where sizes and free bytes come from: the brokers (or the --snapshot file), or kafka-kit's znodes.",
+            help="Where sizes and free bytes come from: the brokers (or the --snapshot file), kafka-kit's znodes, or "
+            "a file of metricsfetcher.",
         ),
     ] = DEFAULT_SIZES
+    sizes_file: Annotated[
+        Path | None, typer.Option("--sizes-file", metavar="FILE", help="With --sizes-from file: the file.")
+    ] = None
     metrics_age: Annotated[
         int | None,
         typer.Option(

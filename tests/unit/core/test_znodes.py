@@ -8,6 +8,7 @@ import pytest
 from kafkakit.core import metrics_znodes as znodes
 from kafkakit.core.errors import InputError
 from kafkakit.core.metrics_znodes import (
+    Compression,
     decode_broker_storage,
     decode_partition_sizes,
     encode_broker_storage,
@@ -43,18 +44,18 @@ class TestFakeStorageMetrics(StorageMetricsContract):
 
 def test_the_bytes_are_those_that_kafka_kit_writes() -> None:
     text = b'{"a.x":{"0":{"Size":1099511627776}},"b":{"10":{"Size":8},"2":{"Size":7}}}'
-    assert encode_partition_sizes(SIZES, compress=False) == text
+    assert encode_partition_sizes(SIZES, Compression.NONE) == text
     assert gzip.decompress(encode_partition_sizes(SIZES)) == text
-    assert encode_broker_storage({1002: 1, 999: 2}, compress=False) == (
+    assert encode_broker_storage({1002: 1, 999: 2}, Compression.NONE) == (
         b'{"1002":{"StorageFree":1},"999":{"StorageFree":2}}'
     )
 
 
-@pytest.mark.parametrize("compress", [True, False])
-def test_what_is_written_is_read(compress: bool) -> None:
-    assert decode_partition_sizes(encode_partition_sizes(SIZES, compress=compress), "z") == SIZES
-    assert decode_broker_storage(encode_broker_storage({1: 5}, compress=compress), "z") == {1: 5}
-    assert decode_partition_sizes(encode_partition_sizes({}, compress=compress), "z") == {}
+@pytest.mark.parametrize("compression", Compression)
+def test_what_is_written_is_read(compression: Compression) -> None:
+    assert decode_partition_sizes(encode_partition_sizes(SIZES, compression), "z") == SIZES
+    assert decode_broker_storage(encode_broker_storage({1: 5}, compression), "z") == {1: 5}
+    assert decode_partition_sizes(encode_partition_sizes({}, compression), "z") == {}
 
 
 def test_numbers_with_fractions_and_exponents_are_rounded_down() -> None:
@@ -122,4 +123,4 @@ def test_a_small_znode_that_inflates_without_end_is_refused(monkeypatch: pytest.
 def test_a_large_cluster_is_read_whole() -> None:
     sizes = {TopicPartition(f"topic-{t}", p): t * p for t in range(100) for p in range(100)}
     assert decode_partition_sizes(encode_partition_sizes(sizes), "z") == sizes
-    assert json.loads(encode_partition_sizes(sizes, compress=False))["topic-99"]["99"] == {"Size": 99 * 99}
+    assert json.loads(encode_partition_sizes(sizes, Compression.NONE))["topic-99"]["99"] == {"Size": 99 * 99}

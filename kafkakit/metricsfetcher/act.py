@@ -1,0 +1,29 @@
+"""Collecting sizes and free space from a source."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kafkakit.core.model import ClusterSnapshot
+from kafkakit.metricsfetcher.decide import Collected, Queries, compared, from_samples
+from kafkakit.ports.clock import Clock
+from kafkakit.ports.metrics import SampleQueries
+
+
+def query_storage(
+    service: SampleQueries,
+    queries: Queries,
+    clock: Clock,
+    *,
+    lacks: Sequence[str],
+    cluster: ClusterSnapshot | None,
+) -> Collected:
+    """Send both queries for the same moment; `lacks` is where the service puts what its answers lack.
+
+    `cluster` is what the answers are compared with, None for nothing. Raises what `ports.SampleQueries` does.
+    """
+    now = clock.now()
+    sizes = service.query(queries.sizes, now)
+    free = service.query(queries.free, now)
+    found = from_samples(service.source, sizes, free, queries, now)
+    found = replace(found, problems=(*lacks, *found.problems))
+    return found if cluster is None else compared(found, cluster)

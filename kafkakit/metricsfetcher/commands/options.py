@@ -1,0 +1,210 @@
+"""The options of `kafkakit metricsfetcher`; names, variables and defaults are kafka-kit's where it has them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kafkakit.core.errors import UsageError
+from kafkakit.core.metrics_znodes import Compression
+from kafkakit.metricsfetcher.decide import (
+    DATADOG_QUERIES,
+    Collected,
+    Queries,
+    QuerySet,
+    StoreKind,
+    StorePlace,
+    datadog_queries,
+    from_snapshot,
+    parse_place,
+    prometheus_queries,
+)
+
+if TYPE_CHECKING:
+    from kafkakit.cli.session import ClusterSession
+    from kafkakit.ports.metrics import SampleQueries, StorageStore
+
+
+class Source(StrEnum):
+    """Where values come from."""
+
+    BROKERS = "brokers"
+    DATADOG = "datadog"
+    PROMETHEUS = "prometheus"
+
+
+class UnitFormat(StrEnum):
+    """What starts `fetch`."""
+
+    SYSTEMD = "systemd"
+    CRON = "cron"
+
+
+def no_key(value: str | None) -> None:
+    """Refuse a secret on the command line, where every user of the host can read it."""
+    if value is not None:
+        raise UsageError(
+            "keys are not taken from the command line, which every user of the host can read",
+            hint="use --api-key-file and --app-key-file, or METRICSFETCHER_API_KEY and METRICSFETCHER_APP_KEY",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    """Where sizes and free storage come from."""
+
+    source: Annotated[
+        Source, typer.Option("--source", envvar="METRICSFETCHER_SOURCE", help="Where values come from.")
+    ] = Source.BROKERS
+    check_cluster: Annotated[
+        bool,
+        typer.Option("--check-cluster", help="Name what the cluster has and Datadog or Prometheus does not."),
+    ] = False
+    partition_size_query: Annotated[
+        str | None,
+        typer.Option(
+            envvar="METRICSFETCHER_PARTITION_SIZE_QUERY", metavar="QUERY", help="Bytes by topic and partition."
+        ),
+    ] = None
+    broker_storage_query: Annotated[
+        str | None,
+        typer.Option(envvar="METRICSFETCHER_BROKER_STORAGE_QUERY", metavar="QUERY", help="Free bytes by broker."),
+    ] = None
+    broker_id_tag: Annotated[
+        str, typer.Option(envvar="METRICSFETCHER_BROKER_ID_TAG", metavar="NAME", help="The tag or label of a broker.")
+    ] = "broker_id"
+    span: Annotated[
+        int,
+        typer.Option(
+            envvar="METRICSFETCHER_SPAN", min=60, max=86_400, metavar="SECONDS", help="Datadog: averages are over this."
+        ),
+    ] = 3600
+    api_key_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Datadog: the API key; else METRICSFETCHER_API_KEY, DD_API_KEY.")
+    ] = None
+    app_key_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Datadog: the application key; else METRICSFETCHER_APP_KEY, DD_APP_KEY."),
+    ] = None
+    api_key: Annotated[str | None, typer.Option(hidden=True, callback=no_key)] = None
+    app_key: Annotated[str | None, typer.Option(hidden=True, callback=no_key)] = None
+    datadog_site: Annotated[
+        str, typer.Option(envvar="DD_SITE", metavar="SITE", help="Datadog: the site of the keys.")
+    ] = "datadoghq.com"
+    prometheus_url: Annotated[
+        str, typer.Option(envvar="METRICSFETCHER_PROMETHEUS_URL", metavar="URL", help="Prometheus: its address.")
+    ] = "http://localhost:9090"
+    query_set: Annotated[
+        QuerySet, typer.Option("--query-set", help="Prometheus: whose names of metrics the usual queries have.")
+    ] = QuerySet.JMX
+    prometheus_selector: Annotated[
+        str, typer.Option(metavar="MATCHERS", help="""Prometheus: added to the usual queries: 'namespace="kafka"'.""")
+    ] = ""
+    prometheus_token_file: Annotated[Path | None, typer.Option(metavar="FILE", help="Prometheus: a bearer token.")] = (
+        None
+    )
+    prometheus_user: Annotated[str | None, typer.Option(metavar="NAME", help="Prometheus: basic authentication.")] = (
+        None
+    )
+    prometheus_password_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Prometheus: the user's password.")
+    ] = None
+
+    @property
+    def queries(self) -> Queries:
+        """The queries as they are sent."""
+        usual = DATADOG_QUERIES
+        if self.source is Source.PROMETHEUS:
+            usual = prometheus_queries(self.query_set, self.prometheus_selector)
+        asked = Queries(
+            sizes=self.partition_size_query or usual.sizes,
+            free=self.broker_storage_query or usual.free,
+            broker_id_tag=self.broker_id_tag,
+            renames_topics=usual.renames_topics,
+        )
+        return datadog_queries(asked, self.span) if self.source is Source.DATADOG else asked
+
+    def collect(self, session: ClusterSession) -> Collected:
+        """Read the source."""
+        from kafkakit.metricsfetcher.act import query_storage
+        from kafkakit.wiring import open_datadog_queries, open_prometheus
+
+        if self.source is Source.BROKERS:
+            return from_snapshot(session.admin.snapshot(now=session.clock.now()))
+        lacks: list[str] = []
+        warn = session.cli.output.warn
+        service: SampleQueries
+        if self.source is Source.DATADOG:
+            files = (self.api_key_file, self.app_key_file)
+            service = open_datadog_queries(self.datadog_site, *files, self.span, warn)
+        else:
+            access = (self.prometheus_token_file, self.prometheus_user, self.prometheus_password_file)
+            service = open_prometheus(self.prometheus_url, *access, warn, lacks.append)
+        cluster = session.admin.snapshot(now=session.clock.now(), sizes=False) if self.check_cluster else None
+        return query_storage(service, self.queries, session.clock, lacks=lacks, cluster=cluster)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZooKeeperOptions:
+    """Where kafka-kit's znodes are."""
+
+    zk_addr: Annotated[
+        str,
+        typer.Option(envvar="METRICSFETCHER_ZK_ADDR", metavar="HOST:PORT,...", help="ZooKeeper; a chroot may follow."),
+    ] = "localhost:2181"
+    zk_prefix: Annotated[
+        str,
+        typer.Option(envvar="METRICSFETCHER_ZK_PREFIX", help="Parent of the znodes: topicmappr's --zk-metrics-prefix."),
+    ] = "topicmappr"
+
+    def open_store(
+        self, session: ClusterSession, place: StorePlace, compression: Compression = Compression.GZIP
+    ) -> StorageStore:
+        """The store at a place."""
+        from kafkakit import wiring
+
+        if place.kind is StoreKind.FILE:
+            return wiring.open_storage_file(place.name)
+        if place.kind is StoreKind.TOPIC:
+            return wiring.open_storage_topic(place.name, session.data, session.admin, compression)
+        return wiring.open_storage_znodes(self.zk_addr, self.zk_prefix, compression)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreOptions(ZooKeeperOptions):
+    """Where values are written, and whether incomplete ones are."""
+
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to", envvar="METRICSFETCHER_TO", metavar="PLACE", help="zookeeper, topic:NAME, file:PATH or - (stdout)."
+        ),
+    ] = "zookeeper"
+    compression: Annotated[
+        str,
+        typer.Option(
+            envvar="METRICSFETCHER_COMPRESSION",
+            metavar="gzip|none|zstd",
+            help="Of znodes and records; kafka-kit reads gzip and none.",
+        ),
+    ] = "gzip"
+    allow_partial: Annotated[
+        bool, typer.Option("--allow-partial", help="Write an incomplete answer, too, but never an empty one.")
+    ] = False
+
+    @property
+    def place(self) -> StorePlace:
+        """Where values go."""
+        return parse_place(self.to, "--to")
+
+    @property
+    def packing(self) -> Compression:
+        """The compression; kafka-kit's true and false are gzip and none."""
+        word = {"true": "gzip", "false": "none"}.get(self.compression, self.compression)
+        if word not in tuple(Compression):
+            raise UsageError(f"--compression {self.compression!r:.40}: choose {', '.join(Compression)}")
+        return Compression(word)

@@ -1,0 +1,161 @@
+"""What was collected, written or is stored, and the files that collect regularly."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from kafkakit.core.durations import format_span
+from kafkakit.core.errors import KafkakitError, UsageError
+from kafkakit.core.model import TopicPartition
+from kafkakit.core.quantities import counted, format_bytes
+from kafkakit.core.storage_document import encode_reading
+from kafkakit.core.storage_reading import StorageReading
+from kafkakit.core.tables import text_table
+from kafkakit.metricsfetcher.decide import Collected, StoreKind, StorePlace
+from kafkakit.report.report import Report
+from kafkakit.report.scheduler_files import cron_line, files_report, folder_of, service_text, timer_text
+
+_COLUMNS = ("partition", "size_bytes", "smallest_copy_bytes")
+
+
+def fetch_report(
+    collected: Collected, place: str, written: Mapping[str, int], refusal: KafkakitError | None, *, dry_run: bool
+) -> Report:
+    """What was collected, and what became of it; a dry run shows all of it."""
+    reading = collected.reading
+    lines = _summary(reading)
+    if refusal is None and dry_run:
+        lines += [f"dry run: {place} was not written; it would hold", encode_reading(reading).decode().rstrip()]
+    lines += [f"wrote {name} ({size:,} bytes)" for name, size in written.items()]
+    data = {**_facts(reading), "place": place, "written": dict(written), "problems": list(collected.problems)}
+    return Report(
+        command="metricsfetcher fetch",
+        data={**data, **_values(reading)} if dry_run else data,
+        text="\n".join(lines) + "\n",
+        columns=("written", "bytes"),
+        rows=tuple(written.items()),
+        warnings=collected.problems,
+        failure=refusal,
+    )
+
+
+def document_report(collected: Collected, refusal: KafkakitError | None) -> Report:
+    """The reading itself, as the file would be."""
+    reading = collected.reading
+    return Report(
+        command="metricsfetcher fetch",
+        data={**_facts(reading), "problems": list(collected.problems), **_values(reading)},
+        text="" if refusal else encode_reading(reading).decode(),
+        columns=_COLUMNS,
+        rows=_rows(reading, list(reading.sizes.bytes_of)),
+        warnings=collected.problems,
+        failure=refusal,
+        is_document=True,
+    )
+
+
+def stored_report(reading: StorageReading, now: datetime, shown: int) -> Report:
+    """What a store holds, how old it is, and its `shown` largest partitions."""
+    sizes = reading.sizes
+    largest = _rows(reading, sorted(sizes.bytes_of, key=lambda key: (-sizes.bytes_of[key], key))[:shown])
+    age_s = max(0.0, (now - reading.taken_at).total_seconds())
+    cells = [(key, format_bytes(size), format_bytes(least)) for key, size, least in largest]
+    free = reading.free.bytes_of
+    brokers = [(b, format_bytes(free[b])) for b in sorted(free, key=lambda b: (free[b], b))[:shown]]
+    text = [*_summary(reading), f"age      {format_span(age_s)}"]
+    for title, columns, rows in (
+        ("largest partitions", ("partition", "size", "smallest copy"), cells),
+        ("least free storage", ("broker", "free"), brokers),
+    ):
+        text += ["", title, text_table(columns, rows).rstrip()] if rows else []
+    return Report(
+        command="metricsfetcher show",
+        data={**_facts(reading), "age_s": round(age_s), **_values(reading)},
+        text="\n".join(text) + "\n",
+        columns=_COLUMNS,
+        rows=largest,
+    )
+
+
+def unit_report(
+    program: Sequence[str], options: Sequence[str], place: StorePlace, every_minutes: int, *, as_cron: bool
+) -> Report:
+    """A systemd service with its timer, or a line for cron; `options` are those of `fetch`, quoted for a shell."""
+    script = " ".join([shlex.join([*program, "metricsfetcher", "fetch"]), *options])
+    if not script.isprintable():
+        raise UsageError("a path or name holds a character that does not print")
+    if place.kind is StoreKind.STDOUT:
+        raise UsageError("a timer has no reader of stdout", hint="write zookeeper, topic:NAME or file:PATH")
+    if place.kind is StoreKind.FILE and not place.name.startswith("/"):
+        raise UsageError(f"{place.name:.80} is not absolute", hint="write a path that begins with /")
+    name, what = "kafkakit-metricsfetcher", "Sizes of partitions and free storage of brokers for topicmappr"
+    if as_cron:
+        files = {f"{name}.cron": cron_line(f"*/{every_minutes} * * * *", f"{script} >/dev/null")}
+    else:
+        places = [folder_of(place.name)] if place.kind is StoreKind.FILE else []
+        environment = "/etc/kafkakit/metricsfetcher.env"
+        files = {
+            f"{name}.service": service_text(what, script, places, timeout="10min", environment=environment),
+            f"{name}.timer": timer_text(what, f"*:0/{every_minutes}", delay="30s"),
+        }
+    return files_report("metricsfetcher unit", "cron" if as_cron else "systemd", files)
+
+
+def _summary(reading: StorageReading) -> list[str]:
+    sizes, free = reading.sizes.bytes_of, reading.free.bytes_of
+    lines = [
+        f"source   {reading.source}",
+        f"sizes    {counted(len(sizes), 'partition')} of {counted(_topics(reading), 'topic')}, "
+        f"{format_bytes(sum(sizes.values()))} in one copy of each",
+    ]
+    if reading.sizes.smallest_of:
+        most = max(sizes[key] - least for key, least in reading.sizes.smallest_of.items())
+        differing = counted(len(reading.sizes.smallest_of), "partition")
+        lines.append(f"copies   differ in {differing}, by up to {format_bytes(most)}")
+    if free:
+        lines.append(
+            f"free     {counted(len(free), 'broker')}, {format_bytes(min(free.values()))} to "
+            f"{format_bytes(max(free.values()))} on each"
+        )
+    return lines
+
+
+def _facts(reading: StorageReading) -> dict[str, object]:
+    sizes, free = reading.sizes, reading.free
+    return {
+        "source": reading.source,
+        "taken_at": reading.taken_at,
+        "oldest_value_at": min([reading.taken_at, *sizes.times.values(), *free.times.values()]),
+        "partitions": len(sizes.bytes_of),
+        "topics": _topics(reading),
+        "brokers": len(free.bytes_of),
+        "bytes_of_one_copy": sum(sizes.bytes_of.values()),
+    }
+
+
+def _values(reading: StorageReading) -> dict[str, object]:
+    sizes, free = reading.sizes, reading.free
+    return {
+        "sizes": [
+            {
+                "topic": key.topic,
+                "partition": key.partition,
+                "bytes": size,
+                "smallest_bytes": sizes.smallest_of.get(key, size),
+                "at": sizes.times.get(key, sizes.taken_at),
+            }
+            for key, size in sorted(sizes.bytes_of.items())
+        ],
+        "free": [
+            {"broker": b, "bytes": n, "at": free.times.get(b, free.taken_at)} for b, n in sorted(free.bytes_of.items())
+        ],
+    }
+
+
+def _rows(reading: StorageReading, keys: Sequence[TopicPartition]) -> tuple[tuple[str, int, int], ...]:
+    sizes = reading.sizes
+    return tuple((str(k), sizes.bytes_of[k], sizes.smallest_of.get(k, sizes.bytes_of[k])) for k in keys)
+
+
+def _topics(reading: StorageReading) -> int:
+    return len({key.topic for key in reading.sizes.bytes_of})
