@@ -222,8 +222,12 @@ def test_the_service_goes_on_when_the_cluster_or_a_broker_fails(desk: Desk) -> N
 
 
 def test_the_service_sees_other_moves_long_before_its_interval_ends(desk: Desk) -> None:
-    begins = [lambda _: desk.clock.elapsed < 20 or (desk.clock.on_sleep.remove(begins[0]), desk.begin())]
-    desk.clock.on_sleep.append(begins[0])
+    def begin(_: float) -> None:
+        if desk.clock.elapsed >= 20:
+            desk.clock.on_sleep.remove(begin)
+            desk.begin()
+
+    desk.clock.on_sleep.append(begin)
     stop_after(desk, 40)
     ran = desk.run("run", "--rate", "100kB", "--interval", "1h", "--listen", "none")
     assert (ran.code, desk.configs()) == (143, SET)

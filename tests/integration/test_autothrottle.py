@@ -14,6 +14,7 @@ from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
 from kafkakit.ports.admin import ClusterAdmin
+from tests.clusters.plans import make_plan
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.test_reassign import (
     MB,
@@ -24,7 +25,6 @@ from tests.integration.test_reassign import (
     alive,
     becomes,
     kit_running,
-    make_plan,
     make_topic,
     save,
     set_config,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kafkakit.autothrottle.act.overrides import ControlOverrides, OverrideStore
-from kafkakit.autothrottle.act.pacer import Pacer, PacerOptions, PacerPorts
+from kafkakit.autothrottle.act.pacer import Measure, Pacer, PacerOptions, PacerPorts
 from kafkakit.autothrottle.act.run import LEAD_TTL_S, PacerService, lead_path
 from kafkakit.autothrottle.decide.fixed import fixed_law
 from kafkakit.autothrottle.decide.law import Law
@@ -70,7 +70,13 @@ class PacerRig:
             lease.release()
 
     def pacer(
-        self, pid: int = 1, law: Law | None = None, overrides: OverrideStore | None = None, *, leads: bool = True
+        self,
+        pid: int = 1,
+        law: Law | None = None,
+        overrides: OverrideStore | None = None,
+        measure: Measure | None = None,
+        *,
+        leads: bool = True,
     ) -> "tuple[Pacer, Lease]":
         """An instance; with `leads` it has the lead."""
         lead = self.lease(lead_path(CLUSTER), pid)
@@ -82,6 +88,7 @@ class PacerRig:
             store=self.store,
             overrides=overrides or ControlOverrides(self.store, CLUSTER),
             open_access=lambda: self.access(pid),
+            measure=measure,
         )
         options = PacerOptions(law=law or fixed_law(RATE), law_name="fixed", by=f"op on h{pid}", answer_s=1.0)
         return Pacer(CLUSTER, ports, lead, options), lead

@@ -9,10 +9,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from kafkakit.autothrottle.act.journal import compact, open_journal
+from kafkakit.autothrottle.act.move_looks import MoveLooks
 from kafkakit.autothrottle.act.notes import Notes
 from kafkakit.autothrottle.act.overrides import OverrideStore
 from kafkakit.autothrottle.decide.law import Decision, Law
-from kafkakit.autothrottle.decide.look import MovesSeen, goals_of, observed_of, override_goals, own_rates
+from kafkakit.autothrottle.decide.look import MovesSeen, observed_of, own_rates
 from kafkakit.autothrottle.decide.observed import Observed
 from kafkakit.autothrottle.decide.overrides import Overrides
 from kafkakit.autothrottle.decide.saved import (
@@ -27,7 +28,6 @@ from kafkakit.autothrottle.decide.saved import (
 )
 from kafkakit.autothrottle.decide.tick import Tick
 from kafkakit.core.cluster_facts import ResourceKind
-from kafkakit.core.durations import epoch_ms
 from kafkakit.core.errors import KafkakitError, TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.rights import THROTTLED
@@ -50,7 +50,6 @@ from kafkakit.ports.control import ControlStore
 
 PATIENCE_S = 30.0
 LEASE_PIECE_S = 1.0
-STALE_LOOK_S = 900.0
 Measure = Callable[[], Observed]
 """Asks a metrics source; what could not be read is among `problems`."""
 
@@ -89,23 +88,18 @@ class Pacer:
         self._notes = Notes()
         retrier = Retrier(self._clock, self._notes, PATIENCE_S)
         self._reader = ClusterReader(ports.admin, self._clock, retrier)
-        self._before: MovesSeen | None = None
+        self._moves = MoveLooks(ports.admin, self._clock, self._reader, options.sample_s)
         self._writes = 0
 
     def decide(self) -> tuple[MovesSeen, Overrides, Decision]:
         """Look and decide, and change nothing."""
         saved = read_saved(self._ports.store, self._cluster_id)
-        look = self._look()
-        if look.goals and not self._is_comparable(look):
-            self._before = look
-            self._clock.sleep(self._options.sample_s)
-            look = self._look()
-        before, self._before = self._before or look, look
+        before, look = self._moves.look()
         overrides = self._ports.overrides.read()
         if not look.goals:
             return look, overrides, Decision(rates=None, memory=memory_of(None))
         measured = None if self._ports.measure is None else self._ports.measure()
-        observed = observed_of(before, look, measured)
+        observed = self._moves.with_health(observed_of(before, look, measured), look)
         decision = self._options.law(observed, memory_of(saved))
         return look, overrides, replace(decision, warnings=(*observed.problems, *decision.warnings))
 
@@ -113,7 +107,7 @@ class Pacer:
         """Look, decide and act. Raises `LeaseLostError` when another pacer has the lead, and what reads raise."""
         self._notes.clear()
         look, overrides, decision = self.decide()
-        goals = (*look.goals, *self._standing_goals(look, overrides))
+        goals = (*look.goals, *self._moves.standing(look, overrides.of))
         state = open_journal(self._ports.store, self._clock, self._cluster_id).state
         law = decision.rates if decision.rates is not None else state.wanted if look.goals else None
         brokers = {b for g in goals for b in (*g.holders, *g.adding)}
@@ -146,46 +140,16 @@ class Pacer:
 
     def has_other_moves(self) -> bool:
         """True when other moves run than at the last look; one request."""
-        running = {TopicPartition(r.topic, r.partition) for r in self._ports.admin.reassignments() if r.adding}
-        return self._before is None or running != {k for k, r in self._before.live.running.items() if r.adding}
+        return self._moves.has_others()
 
     def _seen(self, look: MovesSeen, overrides: Overrides, decision: Decision, rates: Rates | None) -> Tick:
         return Tick(
             moves=len(look.goals),
             decision=decision,
             rates=rates,
-            left_bytes=sum(_left(g, look) for g in look.goals),
+            left_bytes=look.left_bytes,
             overrides=overrides,
         )
-
-    def _look(self) -> MovesSeen:
-        live = self._reader.live(())
-        live = self._reader.with_states(live, live.running)
-        goals = goals_of(live)
-        at_ms = epoch_ms(self._clock.now())
-        return MovesSeen(at_ms=at_ms, live=live, goals=goals, dirs=self._reader.dirs(goals, live))
-
-    def _is_comparable(self, look: MovesSeen) -> bool:
-        before = self._before
-        if before is None:
-            return False
-        seconds = (look.at_ms - before.at_ms) / 1000
-        known = {g.key for g in before.goals}
-        return self._options.sample_s <= seconds <= STALE_LOOK_S and any(g.key in known for g in look.goals)
-
-    def _standing_goals(self, look: MovesSeen, overrides: Overrides) -> tuple[Goal, ...]:
-        """Copies of brokers with an override of their own that do not move; reads the whole cluster's metadata."""
-        idle = [b for b in overrides.of if b not in look.brokers and look.live.is_alive(b)]
-        if not idle:
-            return ()
-        snapshot = self._ports.admin.snapshot(now=self._clock.now(), sizes=False)
-        replicas = {
-            TopicPartition(t.name, p.partition): p.replicas
-            for t in snapshot.topics
-            for p in t.partitions
-            if TopicPartition(t.name, p.partition) not in look.live.running
-        }
-        return override_goals(idle, replicas)
 
     def _act(self, tick: Tick, look: MovesSeen, goals: tuple[Goal, ...], law: Rates | None) -> Tick:
         with ExitStack() as stack:
@@ -306,13 +270,3 @@ def read_saved(store: ControlStore, cluster_id: str) -> SavedTick | None:
     path = state_path(cluster_id)
     found = store.get(path)
     return None if found is None else decode_tick(found.value, path)
-
-
-def _left(goal: Goal, look: MovesSeen) -> int:
-    sizes = {
-        b: copy.size_bytes
-        for b in (*goal.holders, *goal.adding)
-        if (answer := look.dirs.get(b)) is not None and (copy := answer.replicas.get(goal.key)) is not None
-    }
-    size = max((sizes.get(b, 0) for b in goal.holders), default=0)
-    return sum(max(0, size - sizes.get(b, 0)) for b in goal.adding)

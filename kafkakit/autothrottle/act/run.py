@@ -26,7 +26,10 @@ def lead_path(cluster_id: str) -> str:
 
 
 class PacerService:
-    """Ticks every `interval_s` while this instance leads, and soon after overrides or the moves changed. `report` gets a line a tick."""
+    """Ticks every `interval_s` while this instance leads, and soon after overrides or moves changed.
+
+    `report` gets a line a tick.
+    """
 
     def __init__(
         self,

@@ -27,6 +27,15 @@ class MovesSeen:
         """The brokers that send or receive copies."""
         return tuple(sorted({b for g in self.goals for b in (*g.holders, *g.adding)}))
 
+    @property
+    def left_bytes(self) -> int:
+        """What is still to be copied, as far as the brokers tell."""
+        found = 0
+        for goal in self.goals:
+            size = max((_bytes(self.dirs, b, goal.key) or 0 for b in goal.holders), default=0)
+            found += sum(max(0, size - (_bytes(self.dirs, b, goal.key) or 0)) for b in goal.adding)
+        return found
+
 
 def goals_of(live: Live) -> tuple[Goal, ...]:
     """The moves with a copy to make; one whose topic is gone by now is left out."""
