@@ -15,6 +15,9 @@ class Side(StrEnum):
     OUT = "out"
 
 
+BrokerSide = tuple[int, Side]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateMemory:
     """One rate between ticks, bytes/s: since when it holds, and since when nothing asked for less.
@@ -67,3 +70,10 @@ class Decision:
 
 
 Law = Callable[[Observed, Memory], Decision]
+
+def rates_of(now: Mapping[BrokerSide, RateMemory], memory: Memory, *, default: int | None = None) -> Rates | None:
+    """The rates as the acting side takes them, None where each is set already; `default` is for all other brokers."""
+    if {s: r.rate for s, r in now.items()} == {s: r.rate for s, r in memory.rates.items()}:
+        return None
+    by_side = {way: {b: r.rate for (b, w), r in now.items() if w is way} for way in Side}
+    return Rates(into=default, out=default, into_of=by_side[Side.INTO], out_of=by_side[Side.OUT])
