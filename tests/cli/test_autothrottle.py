@@ -160,7 +160,10 @@ def test_overrides_are_set_for_all_and_for_one_and_removed(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("once",), "no law of rates"),
+        (("once", "--law", "fixed"), "--rate is for --law fixed"),
+        (("once", "--law", "slo", "--rate", "1MB"), "--rate is for --law fixed"),
+        (("once", "--broker-capacity", "x:1MB"), "names no broker"),
+        (("once", "--prometheus-url", "ftp://x"), "no address of Prometheus"),
         (("set",), "no rate is given"),
         (("set", "fast"), "fast"),
         (("set", "1MB", "--zk-config-prefix", "autothrottle"), "no ZooKeeper address"),
@@ -231,3 +234,24 @@ def test_the_service_sees_other_moves_long_before_its_interval_ends(desk: Desk) 
     stop_after(desk, 40)
     ran = desk.run("run", "--rate", "100kB", "--interval", "1h", "--listen", "none")
     assert (ran.code, desk.configs()) == (143, SET)
+
+
+def test_the_slo_law_keeps_what_clients_need(desk: Desk) -> None:
+    desk.begin()
+    lacks = desk.run("once")
+    assert (lacks.code, desk.configs()) == (2, {})
+    assert "does not know" in lacks.stderr
+    ran = desk.run("once", "--capacity", "1MB", "--client-rate", "500kB", "--min-rate", "10kB", "-o", "json")
+    assert ran.code == 0, ran.stderr
+    rate = int(desk.configs()["broker 3"][FOLLOWER_RATE])
+    assert 10_000 <= rate <= 500_000
+    again = desk.run("explain", "--capacity", "1MB", "--client-rate", "500kB", "-o", "json")
+    assert {r["direction"] for r in again.json["reasons"]} == {"in", "out"}
+
+
+def test_the_headroom_law_takes_the_minimum_without_metrics(desk: Desk) -> None:
+    desk.begin()
+    words = ("once", "--law", "headroom", "--min-rate", "50kB", "--failure-threshold", "1", "-o", "json")
+    assert desk.run(*words).json["rates"] is None
+    assert desk.run(*words).code == 0
+    assert desk.configs()["broker 3"] == {FOLLOWER_RATE: "50000"}

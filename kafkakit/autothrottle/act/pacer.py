@@ -12,7 +12,7 @@ from kafkakit.autothrottle.act.journal import compact, open_journal
 from kafkakit.autothrottle.act.move_looks import MoveLooks
 from kafkakit.autothrottle.act.notes import Notes
 from kafkakit.autothrottle.act.overrides import OverrideStore
-from kafkakit.autothrottle.decide.law import Decision, Law
+from kafkakit.autothrottle.decide.law import Decision, Law, Memory, rates_of
 from kafkakit.autothrottle.decide.look import MovesSeen, observed_of, own_rates
 from kafkakit.autothrottle.decide.observed import Observed
 from kafkakit.autothrottle.decide.overrides import Overrides
@@ -41,6 +41,7 @@ from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.act.throttles import Throttles
 from kafkakit.execution.decide.goals import Goal
 from kafkakit.execution.decide.journal import What
+from kafkakit.execution.decide.journal_state import RunState
 from kafkakit.execution.decide.rates import is_unlimited, rates_to_data
 from kafkakit.execution.decide.schedule.work import Rates
 from kafkakit.execution.decide.throttle import wanted_rates
@@ -109,7 +110,7 @@ class Pacer:
         look, overrides, decision = self.decide()
         goals = (*look.goals, *self._moves.standing(look, overrides.of))
         state = open_journal(self._ports.store, self._clock, self._cluster_id).state
-        law = decision.rates if decision.rates is not None else state.wanted if look.goals else None
+        law = _in_force(decision, state) if look.goals else None
         brokers = {b for g in goals for b in (*g.holders, *g.adding)}
         rates = overrides.over(law, sorted(brokers)) if goals else None
         tick = self._seen(look, overrides, decision, rates)
@@ -135,7 +136,7 @@ class Pacer:
     def preview(self) -> Tick:
         """What a tick would find and set now; changes nothing."""
         look, overrides, decision = self.decide()
-        rates = overrides.over(decision.rates, look.brokers) if look.goals else None
+        rates = overrides.over(_in_force(decision, RunState()), look.brokers) if look.goals else None
         return self._seen(look, overrides, decision, rates)
 
     def has_other_moves(self) -> bool:
@@ -258,6 +259,11 @@ class Pacer:
             self._ports.store.cas(self._state_path, encode_tick(record), None if found is None else found.version)
         except KafkakitError as error:
             self._notes.warn(f"the state of the pacer could not be saved: {error.message}")
+
+
+def _in_force(decision: Decision, state: RunState) -> Rates | None:
+    """The rates that the law wants: those of now, else those that it remembers, else those that were set last."""
+    return decision.rates or rates_of(decision.memory.rates, Memory()) or state.wanted
 
 
 def state_path(cluster_id: str) -> str:

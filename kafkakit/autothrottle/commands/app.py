@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
-from kafkakit.autothrottle.commands.options import LawChoice, OverridePlace
+from kafkakit.autothrottle.commands.options import LawChoice, MetricsChoice, OverridePlace
 from kafkakit.autothrottle.commands.overrides import remove_override, set_override
 from kafkakit.autothrottle.commands.serve import serve
+from kafkakit.autothrottle.commands.unit import print_unit
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.option_groups import with_option_groups
 
@@ -16,11 +17,12 @@ app = new_group("Throttle the moves of any tool, adapt the rates while they run,
 app.command("run", cls=CliCommand)(serve)
 app.command("set", cls=CliCommand)(set_override)
 app.command("remove", cls=CliCommand)(remove_override)
+app.command("unit", cls=CliCommand)(print_unit)
 
 
 @app.command("once", cls=CliCommand)
 @with_option_groups
-def once(ctx: typer.Context, law: LawChoice, place: OverridePlace) -> int:
+def once(ctx: typer.Context, law: LawChoice, metrics: MetricsChoice, place: OverridePlace) -> int:
     """Look at the moves once, set or change their throttles, or remove them when the moves have ended.
 
     For a timer: it prints nothing where nothing changed. Only moves that another tool began are throttled here, by
@@ -40,14 +42,14 @@ def once(ctx: typer.Context, law: LawChoice, place: OverridePlace) -> int:
 
     cli = cli_context(ctx)
     with open_session(cli, read_only=True) as session, leading(cli, session, "autothrottle once") as lead:
-        tick = open_pacer(cli, session, law, place, lead, "10s").tick()
+        tick = open_pacer(cli, session, law, metrics, place, lead, "10s").tick()
         cluster_id = session.cluster_id
     return finish(cli, once_report(tick, cluster_id))
 
 
 @app.command("explain", cls=CliCommand)
 @with_option_groups
-def explain(ctx: typer.Context, law: LawChoice, place: OverridePlace) -> int:
+def explain(ctx: typer.Context, law: LawChoice, metrics: MetricsChoice, place: OverridePlace) -> int:
     """Show which rates the law would set now, and which limit each of them comes from; change nothing.
 
     Examples:
@@ -61,7 +63,7 @@ def explain(ctx: typer.Context, law: LawChoice, place: OverridePlace) -> int:
 
     cli = cli_context(ctx)
     with open_session(cli, read_only=True) as session:
-        tick = open_pacer(cli, session, law, place, None).preview()
+        tick = open_pacer(cli, session, law, metrics, place, None).preview()
         cluster_id = session.cluster_id
     return finish(cli, once_report(tick, cluster_id, is_dry=True))
 

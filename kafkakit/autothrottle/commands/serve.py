@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kafkakit.autothrottle.commands.options import LawChoice, OverridePlace
+from kafkakit.autothrottle.commands.options import LawChoice, MetricsChoice, OverridePlace
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 
@@ -18,8 +18,9 @@ DEFAULT_LISTEN = "127.0.0.1:8080"
 def serve(
     ctx: typer.Context,
     law: LawChoice,
+    metrics: MetricsChoice,
     place: OverridePlace,
-    interval: Annotated[str, typer.Option("--interval", metavar="DURATION", help="Time between two ticks.")] = "1m",
+    interval: Annotated[str, typer.Option("--interval", metavar="DURATION", help="Time between two ticks.")] = "30s",
     listen: Annotated[
         str,
         typer.Option(
@@ -71,7 +72,7 @@ def serve(
     with ExitStack() as stack:
         session = stack.enter_context(open_session(cli, read_only=True))
         lead = open_lead(cli, session, "autothrottle run")
-        pacer, overrides = open_pacer(cli, session, law, place, lead), place.open(session)
+        pacer, overrides = open_pacer(cli, session, law, metrics, place, lead), place.open(session)
         service = PacerService(
             pacer,
             lead,

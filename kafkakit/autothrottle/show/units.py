@@ -64,8 +64,8 @@ def unit_report(
     files: Mapping[str, str]
     match runner:
         case Runner.SYSTEMD:
-            command = " ".join(systemd_word(w, dollars=True) for w in ("kafkakit", *words[1:], "run", *options))
-            command = command.replace('"kafkakit"', "/usr/local/bin/kafkakit", 1)
+            # The first word is a path as it is; all others are quoted.
+            command = " ".join((words[0], *(systemd_word(w, dollars=True) for w in (*words[1:], "run", *options))))
             files = {f"{NAME}.service": _SERVICE.format(what=WHAT, command=command, stopped=int(ExitCode.TERMINATED))}
         case Runner.TIMER:
             files = {

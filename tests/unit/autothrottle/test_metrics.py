@@ -67,8 +67,8 @@ def test_a_law_is_told_both_what_the_service_and_what_the_brokers_tell() -> None
         seen.append(observed)
         return Decision(rates=None, memory=memory)
 
+    rig.cluster.add_topic("v", {0: (1, 4)})
     rig.cluster.kill(4)
-    rig.cluster.topics["u"].partitions[0].isr.remove(2)
     rig.begin()
     pacer, _ = rig.pacer(law=law, measure=measure_with(FakeService(), rig.clock, TrafficQueries(), 100.0 * MB))
     pacer.tick()
