@@ -13,7 +13,7 @@ from kafkakit.autothrottle.act.move_looks import MoveLooks
 from kafkakit.autothrottle.act.notes import Notes
 from kafkakit.autothrottle.act.overrides import OverrideStore
 from kafkakit.autothrottle.decide.law import Decision, Law, Memory, rates_of
-from kafkakit.autothrottle.decide.look import MovesSeen, observed_of, own_rates
+from kafkakit.autothrottle.decide.look import MovesSeen, for_run, observed_of, own_rates
 from kafkakit.autothrottle.decide.observed import Observed
 from kafkakit.autothrottle.decide.overrides import Overrides
 from kafkakit.autothrottle.decide.saved import (
@@ -69,7 +69,10 @@ class PacerOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PacerPorts:
-    """What a pacer talks to; `admin` reads only, `open_access` gives the right to change the cluster for a moment."""
+    """What a pacer talks to; `admin` reads only, `open_access` gives the right to change the cluster for a moment.
+
+    `rates_of_run` tells what the run with a fencing token was asked for, None where that is not known on this host.
+    """
 
     admin: ClusterAdmin
     clock: Clock
@@ -77,6 +80,7 @@ class PacerPorts:
     overrides: OverrideStore
     open_access: OpenAccess
     measure: Measure | None = None
+    rates_of_run: Callable[[int], Rates | None] = lambda _: None
 
 
 class Pacer:
@@ -201,11 +205,13 @@ class Pacer:
             return replace(tick, requested_from=holder)
         requests = ControlRequests(self._ports.store, self._clock, self._cluster_id)
         found = requests.read(lease.token)
+        present = None if found is None else found.request.rates
+        rates = for_run(tick.rates, (present or self._ports.rates_of_run(lease.token) or Rates()).inside)
         writes = 0
-        if found is not None and found.request.rates == tick.rates:
+        if found is not None and present == rates:
             version = found.version
         else:
-            version, writes = requests.request(lease.token, self._options.by, rates=tick.rates), 1
+            version, writes = requests.request(lease.token, self._options.by, rates=rates), 1
         answer = requests.wait_for_answer(lease.token, version, self._options.answer_s)
         if answer is None:
             self._notes.warn(f"the rates are requested, and not yet taken up: {holder}")

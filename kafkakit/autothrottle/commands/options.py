@@ -251,6 +251,7 @@ def open_pacer(
     from functools import partial
 
     from kafkakit.autothrottle.act.pacer import Pacer, PacerOptions, PacerPorts
+    from kafkakit.autothrottle.act.status import rates_of_run
     from kafkakit.cli.session import open_access
     from kafkakit.core.durations import parse_duration, parse_duration_or_zero
 
@@ -268,6 +269,7 @@ def open_pacer(
         overrides=place.open(session),
         open_access=partial(open_access, cli, "autothrottle", cluster_id=session.cluster_id),
         measure=metrics.measure(session),
+        rates_of_run=partial(rates_of_run, session.settings.state_dir, session.cluster_id),
     )
     return Pacer(session.cluster_id, ports, lead, options)
 

@@ -131,6 +131,15 @@ def own_rates(
     return replace(rates, into_of=into_of, out_of=out_of), words
 
 
+def for_run(rates: Rates, inside: int | None) -> Rates:
+    """The rates for a run of kafkakit, which may begin moves on other brokers: there the lowest of them holds.
+
+    `inside` is the run's rate between log dirs, which stays.
+    """
+    into, out = min(rates.into_of.values(), default=rates.into), min(rates.out_of.values(), default=rates.out)
+    return replace(rates, into=into, out=out, inside=inside)
+
+
 def override_goals(brokers: Collection[int], replicas: Mapping[TopicPartition, tuple[int, ...]]) -> tuple[Goal, ...]:
     """Copies on brokers with an override that take part in no move: their catching up is throttled, as kafka-kit does.
 

@@ -5,6 +5,7 @@ import pytest
 from kafkakit.autothrottle.act.journal import open_journal
 from kafkakit.autothrottle.act.overrides import ControlOverrides
 from kafkakit.autothrottle.decide.law import Decision, Memory
+from kafkakit.autothrottle.decide.look import for_run
 from kafkakit.autothrottle.decide.observed import Observed
 from kafkakit.autothrottle.decide.overrides import Override
 from kafkakit.core.cluster_facts import ConfigChange
@@ -204,10 +205,16 @@ def test_a_run_that_changes_the_cluster_gets_the_rates_as_a_request(rig: PacerRi
 
     rig.clock.on_sleep.append(executor)
     tick = rig.pacer()[0].tick()
-    assert taken[-1] == Rates(into_of=dict.fromkeys((1, 2, 3), RATE), out_of=dict.fromkeys((1, 2, 3), RATE))
+    each = dict.fromkeys((1, 2, 3), RATE)
+    assert taken[-1] == Rates(into=RATE, out=RATE, into_of=each, out_of=each)
     assert "reassign apply" in tick.requested_from
     assert rig.configs() == rig.before
     assert rig.pacer(1)[0].tick().writes == 0
+
+
+def test_the_rate_between_log_dirs_of_a_run_stays_as_it_was_asked_for() -> None:
+    asked = for_run(Rates(into_of={3: 5, 4: 2}, out_of={1: 7}), 9)
+    assert asked == Rates(into=2, out=7, inside=9, into_of={3: 5, 4: 2}, out_of={1: 7})
 
 
 def test_an_override_goes_before_the_law_and_one_for_all_ends_with_the_moves(rig: PacerRig) -> None:
