@@ -125,7 +125,9 @@ class Pacer:
             self._notes.warn("the override for all brokers is removed, as the moves have ended")
         if not tick.requested_from:
             self._ports.overrides.settle()
-        tick = replace(tick, notes=tuple(dict.fromkeys((*self._notes.lines, *decision.warnings))))
+        notes = tuple(dict.fromkeys((*self._notes.lines, *decision.warnings)))
+        saved = read_saved(self._ports.store, self._cluster_id)
+        tick = replace(tick, notes=notes, news=tuple(n for n in notes if saved is None or n not in saved.notes))
         self._save(tick)
         return tick
 

@@ -9,7 +9,10 @@ from kafkakit.execution.decide.schedule.work import Rates
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """What one tick found and did; `requested_from` names the run that got the rates."""
+    """What one tick found and did; `requested_from` names the run that got the rates.
+
+    `news` are those of the notes that the tick before did not have.
+    """
 
     moves: int
     decision: Decision
@@ -18,10 +21,11 @@ class Tick:
     writes: int = 0
     requested_from: str = ""
     notes: tuple[str, ...] = ()
+    news: tuple[str, ...] = ()
     owed: tuple[str, ...] = ()
     overrides: Overrides = field(default_factory=Overrides)
 
     @property
     def is_quiet(self) -> bool:
-        """True when nothing was changed and there is nothing to say."""
-        return not (self.writes or self.notes or self.owed)
+        """True when nothing was changed and there is nothing new to say."""
+        return not (self.writes or self.news or self.owed)

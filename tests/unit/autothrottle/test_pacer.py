@@ -70,6 +70,17 @@ def test_what_others_set_is_left_alone_and_named(rig: PacerRig) -> None:
     assert any("broker 1" in n and "777" in n for n in tick.notes)
 
 
+def test_what_was_said_at_the_tick_before_is_no_news(rig: PacerRig) -> None:
+    rig.cluster.brokers[1].configs[LEADER_RATE] = "777"
+    rig.begin()
+    pacer, _ = rig.pacer()
+    first, second = pacer.tick(), pacer.tick()
+    assert first.news == first.notes == second.notes
+    assert (second.news, second.is_quiet) == ((), True)
+    rig.cluster.brokers[1].configs[LEADER_RATE] = "778"
+    assert not pacer.tick().is_quiet
+
+
 def test_a_law_that_holds_leaves_the_rates_and_covers_new_moves(rig: PacerRig) -> None:
     decisions = [Rates(into_of={3: RATE, 4: RATE}, out_of={1: RATE, 2: RATE}), None]
 
