@@ -3,7 +3,7 @@
 All scenarios are played in one simulation: they share no broker. Directions are in the order (out, into).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -45,7 +45,7 @@ class Scenario:
     @property
     def seconds(self) -> int:
         """How long it is described."""
-        return self.clients.shape[2]
+        return int(self.clients.shape[2])
 
 
 def make_scenario(kind: str, seed: int, *, duration_s: tuple[int, int] = (1200, 3000)) -> Scenario:
@@ -208,9 +208,7 @@ def play(
     *,
     tick_s: int,
     window_s: int,
-    quota: QuotaModel = QuotaModel(),
     history: bool = False,
-    warn: Callable[[str], None] | None = None,
 ) -> list[Played]:
     """Play each scenario with its law, all at once; a law looks every `tick_s` at averages over `window_s`."""
     offset = np.cumsum([0, *(s.line.shape[1] for s in scenarios)])
@@ -222,7 +220,7 @@ def play(
         np.concatenate([s.left for s in scenarios]),
         np.concatenate([s.ingest for s in scenarios]),
         brokers,
-        quota,
+        QuotaModel(),
     )
     copies.partitions = np.concatenate([s.partitions for s in scenarios])
     clients = np.concatenate([_padded(s.clients, longest) for s in scenarios], axis=1)
@@ -247,8 +245,6 @@ def play(
                     _apply(copies, decision.memory, int(offset[n]))
                 if history:
                     played[n].history.append((t, {k: m.rate for k, m in memories[n].rates.items()}))
-                if warn and decision.warnings:
-                    warn(f"{t} {scenario.name}: {decision.warnings}")
         now = clients[:, :, t]
         copies.second(now, real[:, :, t], alive[:, t])
         over = (now <= real[:, :, t]) & (now + copies.demand > real[:, :, t]) & (copies.demand > 0)

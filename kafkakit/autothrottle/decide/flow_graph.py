@@ -10,7 +10,7 @@ INFINITE = float("inf")
 
 
 def sides_of(flows: Iterable[Flow]) -> dict[BrokerSide, float]:
-    """What producers write meanwhile to the partitions that pass each side, bytes/s: less, and copies never catch up."""
+    """What producers write to the partitions that pass each side, bytes/s: at less, copies never catch up."""
     ingest: dict[BrokerSide, float] = defaultdict(float)
     for flow in flows:
         ingest[flow.source, Side.OUT] += flow.ingest_per_s
@@ -45,7 +45,7 @@ def within_peers(
     allowed = dict(limits)
     waiting = list(allowed)
     for _ in range(len(allowed)):
-        changed = set()
+        changed: set[BrokerSide] = set()
         for side in waiting:
             others = peers.get(side, ())
             total = sum(allowed.get(other, INFINITE) for other in others) if others else INFINITE

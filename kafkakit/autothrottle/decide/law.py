@@ -71,6 +71,7 @@ class Decision:
 
 Law = Callable[[Observed, Memory], Decision]
 
+
 def rates_of(now: Mapping[BrokerSide, RateMemory], memory: Memory, *, default: int | None = None) -> Rates | None:
     """The rates as the acting side takes them, None where each is set already; `default` is for all other brokers."""
     if {s: r.rate for s, r in now.items()} == {s: r.rate for s, r in memory.rates.items()}:

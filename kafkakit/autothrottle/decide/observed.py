@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 class Load:
     """Bytes per second through a broker's network in one direction; None where the source does not say.
 
-    `total` is all traffic, `moved` the part of it that the copies of moves take, and `capacity` what the network can do.
+    `total` is all traffic, `moved` the part of it that copies of moves take, and `capacity` what the network can do.
     """
 
     total: float | None = None

@@ -1,4 +1,4 @@
-"""The law `slo`: as fast as objectives allow, from measured traffic, in steps that a quota's window turns into no burst.
+"""The law `slo`: as fast as objectives allow, from measured traffic, in steps that fit a quota's window.
 
 For each broker and direction: what clients leave of the capacity less a reserve, no more than the peers at the other
 end may pass, no less than what lets copies catch up. A breach halves a rate at once; a rise takes at most a share of
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from kafkakit.autothrottle.decide.flow_graph import INFINITE, load_of, peers_of, sides_of, within_peers
 from kafkakit.autothrottle.decide.law import BrokerSide, Decision, Law, Memory, RateMemory, Reason, rates_of
-from kafkakit.autothrottle.decide.observed import BrokerSeen, Load, Observed
+from kafkakit.autothrottle.decide.observed import Load, Observed
 from kafkakit.autothrottle.decide.slo_settings import SloSettings
 from kafkakit.autothrottle.decide.time_rules import rule_at
 from kafkakit.core.quantities import format_rate
@@ -36,7 +36,9 @@ class _SideState:
     learnt: float = 0.0
     moved: float = 0.0
     limit: float = INFINITE
-    text: str = ""
+    free: float = 0.0
+    is_probing: bool = False
+    text: str = "objectives are met"
 
 
 def slo_law(settings: SloSettings) -> Law:
@@ -74,7 +76,7 @@ class _Look:
         self._factor = rule.factor if rule else 1.0
         self._reserve = settings.reserve if rule is None or rule.reserve is None else rule.reserve
         counts = observed.under_min_isr, memory.under_min_isr
-        self._isr_fell = counts[0] is not None and counts[1] is not None and counts[0] > counts[1]
+        self._isr_shrank = counts[0] is not None and counts[1] is not None and counts[0] > counts[1]
         self._reached = self._share_reached() if self._fresh else memory.reached
 
     def decide(self) -> Decision:
@@ -99,6 +101,8 @@ class _Look:
             if side not in states and seen is not None and not seen.is_alive:
                 rates[side] = old
         blind = bool(states) and not any(t.is_fresh for t in states.values())
+        if blind and self._fresh and memory.at_ms < 0:
+            raise self._settings.refusal(observed.brokers.get(side[0]) for side in states)
         new = Memory(
             rates=rates,
             failures=memory.failures + 1 if blind else 0,
@@ -137,18 +141,17 @@ class _Look:
         settings, seen = self._settings, self._observed.brokers.get(side[0])
         load, old = load_of(self._observed, side), self._memory.rates.get(side)
         floor = max(settings.min_rate, _CATCH_UP * ingest)
-        fresh = self._fresh and seen is not None and seen.is_alive
-        if fresh and seen is not None and load.total is None and not settings.has_health(seen) and load.capacity:
-            fresh = settings.client_rate is not None
+        fresh = self._fresh and seen is not None and seen.is_alive and settings.is_enough(seen, load)
         state = _SideState(side=side, load=load, old=old, floor=floor, breach="", is_fresh=fresh)
         if old is not None:
             state.learnt = old.learnt
         if not fresh or seen is None:
             return state
-        settings.require_enough(seen, load)
-        state.breach = settings.breach(seen) or ("more partitions under min ISR" if self._isr_fell else "")
+        state.breach = settings.breach(seen)
         self._learn(state, settings.stated_capacity(side[0], load))
-        self._limit(state, seen)
+        self._limit(state)
+        if self._isr_shrank and not state.breach:
+            state.breach = "more partitions under min ISR"
         return state
 
     def _learn(self, state: _SideState, stated: float | None) -> None:
@@ -168,7 +171,7 @@ class _Look:
         state.learnt = 0.0 if learnt >= most else learnt
         state.capacity = min(most, state.learnt or INFINITE)
 
-    def _limit(self, state: _SideState, seen: BrokerSeen) -> None:
+    def _limit(self, state: _SideState) -> None:
         """What copies may take: capacity less reserve less clients, times the factor of the hour."""
         load, settings = state.load, self._settings
         held = state.old.rate * self._reached if state.old else 0.0
@@ -181,7 +184,9 @@ class _Look:
             state.moved = min(load.total, held if load.moved is None else load.moved)
             clients, what = load.total - state.moved, "of clients"
         state.limit = (usable - clients) * self._factor
-        if usable < INFINITE:
+        state.is_probing = usable == INFINITE or (load.total is None and settings.client_rate is None)
+        state.free = 0.0 if state.is_probing else max(0.0, state.capacity - clients - state.moved)
+        if not state.is_probing:
             state.text = f"{format_rate(int(state.capacity))} less {self._reserve:.0%} reserve and "
             state.text += f"{format_rate(int(clients))} {what}"
         if self._factor != 1:
@@ -193,12 +198,14 @@ class _Look:
         if not state.is_fresh:
             return self._blind(state)
         top = max(state.floor, min(allowed, state.limit))
-        binding, text = ("capacity", state.text) if allowed >= state.limit else ("peers", "what the other ends may pass")
+        binding, text = (
+            ("capacity", state.text) if allowed >= state.limit else ("peers", "what the other ends may pass")
+        )
         if state.limit <= state.floor:
             binding, text = "floor", f"what copies need; clients leave {format_rate(max(0, int(state.limit)))}"
         if old is None:
             start = top * (1 - settings.slack)
-            if state.moved > 0 or top == INFINITE:  # copies run under a throttle that is not known
+            if state.moved > 0 or state.is_probing:  # copies run under a throttle that is not known
                 start = min(start, state.moved + self._step(state))
             return self._setting(max(state.floor, start)), binding, text
         now = old.rate * self._reached
@@ -220,23 +227,25 @@ class _Look:
 
     def _step(self, state: _SideState) -> float:
         """The most that a rate may rise by: `quota_s` times that passes at line speed."""
-        settings = self._settings
-        if state.load.total is None or state.capacity == INFINITE:
-            return settings.probe * max(state.moved, settings.min_rate)
-        return settings.burst_share * max(0.0, state.capacity - state.load.total) / settings.quota_s
+        settings, old = self._settings, state.old
+        if not state.is_probing:
+            return settings.burst_share * state.free / settings.quota_s
+        # The burst must be seen in latencies before the next.
+        waits = old is not None and self._observed.at_ms - old.changed_ms < 1000 * settings.quota_s
+        return 0.0 if waits else settings.probe * max(state.moved, settings.min_rate)
 
     def _blind(self, state: _SideState) -> tuple[int, str, str]:
         """Without metrics: what was set, for a while, then less and less."""
         old, settings = state.old, self._settings
         floor = max(1, int(state.floor / self._reached))
         if old is None:
-            return floor, "floor", "no metrics yet"
+            return floor, "floor", "no metrics, or no capacity"
         seen = self._observed.brokers.get(state.side[0])
         if seen is not None and not seen.is_alive:
             return old.rate, "hold", "the broker is not alive"
         if old.seen_ms >= 0 and self._observed.at_ms - old.seen_ms <= settings.hold_ms:
             return old.rate, "hold", "no metrics: the rate stays for a while"
-        return max(min(floor, old.rate), max(1, int(old.rate * settings.decay))), "decay", "no metrics for long"
+        return max(min(floor, old.rate), int(old.rate * settings.decay), 1), "decay", "no metrics for long"
 
     def _remember(self, state: _SideState, rate: int, binding: str) -> RateMemory:
         old, now = state.old, self._observed.at_ms

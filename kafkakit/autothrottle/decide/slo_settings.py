@@ -1,13 +1,13 @@
 """The options of the `slo` law, and what it cannot do without."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kafkakit.autothrottle.decide.observed import BrokerSeen, Load
 from kafkakit.autothrottle.decide.time_rules import TimeRule
 from kafkakit.core.errors import UsageError
 
-_HINT = "state the bytes/s to keep for clients on every broker, or give the law produce latencies with an objective"
+_HINT = "state capacities and the bytes/s to keep for clients, or give it produce latencies and an objective"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,9 +17,11 @@ class SloSettings:
     `reserve` is the share of a capacity that stays free beside clients and copies, and `client_rate` what clients
     may take, for sources without traffic. Objectives: `p99_ms` of produce requests, `queue_ms` in the request queue.
 
-    `quota_s` is the brokers' averaging window (`replication.quota.window.num` samples of a second). After a raise
-    `quota_s` times its amount passes at once, so a raise takes at most `burst_share` of the capacity that is free.
-    A rise ends `slack` below the limit, and only what is above the limit is cut, so that noise asks for no writes. Without metrics for `hold_ms` rates fall by `decay` a look, down to the floor.
+    `quota_s` is the brokers' averaging window (`replication.quota.window.num` samples of a second); metrics best
+    average over as long. After a raise, `quota_s` times its amount passes at once, so a raise takes at most
+    `burst_share` of what is free. It ends `slack` below the limit, and only what is above the limit is cut, so that
+    noise asks for no writes. A breach multiplies a rate by `back_off`; where nothing but latency bounds a rate, it
+    rises by `probe`. Without metrics for `hold_ms` rates fall by `decay` a look, down to the floor.
     """
 
     reserve: float = 0.1
@@ -59,10 +61,13 @@ class SloSettings:
         p99 = self.p99_ms is not None and seen.produce_p99_ms is not None
         return p99 or (self.queue_ms is not None and seen.queue_ms is not None)
 
-    def require_enough(self, seen: BrokerSeen, load: Load) -> None:
-        """Raise `UsageError` where neither traffic nor latency nor a stated reserve bounds a rate."""
-        capacity = self.stated_capacity(seen.broker, load)
-        if self.has_health(seen) or (capacity is not None and (load.total is not None or self.client_rate is not None)):
-            return
-        lacks = "a capacity" if load.total is not None else "the traffic of clients"
-        raise UsageError(f"the slo law does not know {lacks} of broker {seen.broker}", hint=_HINT)
+    def is_enough(self, seen: BrokerSeen, load: Load) -> bool:
+        """True when traffic, a statement or an objective bounds the rate of this side."""
+        stated = self.stated_capacity(seen.broker, load) is not None
+        return self.has_health(seen) or (stated and (load.total is not None or self.client_rate is not None))
+
+    def refusal(self, brokers: Iterable[BrokerSeen | None]) -> UsageError:
+        """The error where nothing bounds the rate of any broker from the first look on."""
+        known = sorted({seen.broker for seen in brokers if seen is not None})
+        ids = ", ".join(map(str, known[:8])) + (", ..." if len(known) > 8 else "")
+        return UsageError(f"nothing bounds the rates of broker {ids or '?'} for the slo law", hint=_HINT)
