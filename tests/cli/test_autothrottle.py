@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from kafkakit.adapters.own_process import life_of, this_holder
 from kafkakit.adapters.read_only import ReadOnlyAdmin
 from kafkakit.autothrottle.act.run import lead_path
 from kafkakit.core.errors import OperationFailedError, TerminationRequested, TryLaterError
+from kafkakit.core.metric_sample import Sample
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.act.leases import Lease
 from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
@@ -240,7 +242,7 @@ def test_the_slo_law_keeps_what_clients_need(desk: Desk) -> None:
     desk.begin()
     lacks = desk.run("once")
     assert (lacks.code, desk.configs()) == (2, {})
-    assert "does not know" in lacks.stderr
+    assert "slo law" in lacks.stderr
     ran = desk.run("once", "--capacity", "1MB", "--client-rate", "500kB", "--min-rate", "10kB", "-o", "json")
     assert ran.code == 0, ran.stderr
     rate = int(desk.configs()["broker 3"][FOLLOWER_RATE])
@@ -255,3 +257,44 @@ def test_the_headroom_law_takes_the_minimum_without_metrics(desk: Desk) -> None:
     assert desk.run(*words).json["rates"] is None
     assert desk.run(*words).code == 0
     assert desk.configs()["broker 3"] == {FOLLOWER_RATE: "50000"}
+
+
+class Service:
+    """A metrics service that knows every broker, until it is away."""
+
+    source = "fake metrics"
+
+    def __init__(self, clock: FakeClock) -> None:
+        self.clock, self.is_away = clock, False
+
+    def query(self, expression: str, at: datetime) -> tuple[Sample, ...]:
+        if self.is_away:
+            raise TryLaterError("the metrics service does not answer")
+        value = 0.0 if "reassignment" in expression else 300_000.0
+        return tuple(Sample({"broker_id": str(b)}, value, at) for b in (1, 2, 3))
+
+
+def test_rates_leave_room_for_measured_clients_and_stay_when_the_metrics_are_away(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = Service(desk.clock)
+    monkeypatch.setattr(wiring, "open_prometheus", lambda *_: service)
+    desk.begin()
+    words = (
+        "once",
+        "--prometheus-url",
+        "http://metrics",
+        "--law",
+        "headroom",
+        "--capacity",
+        "1MB",
+        "--min-rate",
+        "10kB",
+    )
+    assert desk.run(*words).code == 0
+    assert desk.configs()["broker 3"] == {FOLLOWER_RATE: "630000"}
+    before = desk.configs()
+    service.is_away = True
+    ran = desk.run(*words)
+    assert (ran.code, desk.configs()) == (0, before)
+    assert "the metrics service does not answer" in ran.stdout

@@ -12,8 +12,9 @@ from kafkakit.autothrottle.act.journal import compact, open_journal
 from kafkakit.autothrottle.act.move_looks import MoveLooks
 from kafkakit.autothrottle.act.notes import Notes
 from kafkakit.autothrottle.act.overrides import OverrideStore
+from kafkakit.autothrottle.act.run_rates import request_rates
 from kafkakit.autothrottle.decide.law import Decision, Law, Memory, rates_of
-from kafkakit.autothrottle.decide.look import MovesSeen, for_run, observed_of, own_rates
+from kafkakit.autothrottle.decide.look import MovesSeen, observed_of, own_rates
 from kafkakit.autothrottle.decide.observed import Observed
 from kafkakit.autothrottle.decide.overrides import Overrides
 from kafkakit.autothrottle.decide.saved import (
@@ -202,24 +203,17 @@ class Pacer:
         lease = held_lease(self._ports.store, self._cluster_id)
         if lease is None:
             raise busy
-        holder = str(lease.holder)
+        tick = replace(tick, requested_from=str(lease.holder))
         if tick.rates is None or not tick.moves:
-            return replace(tick, requested_from=holder)
+            return tick
         requests = ControlRequests(self._ports.store, self._clock, self._cluster_id)
-        found = requests.read(lease.token)
-        present = None if found is None else found.request.rates
-        rates = for_run(tick.rates, (present or self._ports.rates_of_run(lease.token) or Rates()).inside)
-        writes = 0
-        if found is not None and present == rates:
-            version = found.version
-        else:
-            version, writes = requests.request(lease.token, self._options.by, rates=rates), 1
-        answer = requests.wait_for_answer(lease.token, version, self._options.answer_s)
-        if answer is None:
-            self._notes.warn(f"the rates are requested, and not yet taken up: {holder}")
-        elif answer.refused:
-            self._notes.warn(f"the rates are refused: {answer.refused}")
-        return replace(tick, requested_from=holder, writes=writes)
+        earlier = self._ports.rates_of_run(lease.token)
+        writes, note = request_rates(
+            requests, lease.token, self._options.by, tick.rates, earlier, self._options.answer_s
+        )
+        if note:
+            self._notes.warn(note)
+        return replace(tick, writes=writes)
 
     def _writer(self, access: ClusterAccess) -> tuple[RunJournal, Throttles]:
         """The journal and the throttles, guarded by the cluster's lease and by the lead."""

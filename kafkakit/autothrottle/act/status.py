@@ -1,7 +1,5 @@
 """Reading what is set on a cluster, and by which process."""
 
-from pathlib import Path
-
 from kafkakit.autothrottle.act.journal import open_journal
 from kafkakit.autothrottle.act.overrides import OverrideStore
 from kafkakit.autothrottle.act.pacer import read_saved
@@ -9,9 +7,7 @@ from kafkakit.autothrottle.act.run import lead_path
 from kafkakit.autothrottle.decide.status import PacerStatus
 from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.execution.act.lease_reader import lease_path, read_lease
-from kafkakit.execution.act.run_journal import journal_files, read_run_state
 from kafkakit.execution.decide.journal_state import ConfigKey
-from kafkakit.execution.decide.schedule.work import Rates
 from kafkakit.execution.decide.throttle import LIST_KEYS, RATE_KEYS
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
@@ -50,9 +46,3 @@ def read_status(
         leader="" if leader is None or leader.holder is None else str(leader),
         run="" if run is None or run.holder is None else str(run),
     )
-
-
-def rates_of_run(state_dir: Path, cluster_id: str, token: int) -> Rates | None:
-    """The rates that the run with this fencing token was asked for, None where it has no journal on this host."""
-    states = (read_run_state(file) for file in journal_files(state_dir, cluster_id))
-    return next((s.wanted for s in states if s.token == token), None)

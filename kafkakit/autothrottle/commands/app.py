@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from kafkakit.autothrottle.commands.options import LawChoice, MetricsChoice, OverridePlace
+from kafkakit.autothrottle.commands.law_options import LawChoice
+from kafkakit.autothrottle.commands.options import MetricsChoice, OverridePlace
 from kafkakit.autothrottle.commands.overrides import remove_override, set_override
 from kafkakit.autothrottle.commands.serve import serve
 from kafkakit.autothrottle.commands.unit import print_unit

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from kafkakit.autothrottle.commands.options import LawChoice, MetricsChoice, OverridePlace
+from kafkakit.autothrottle.commands.law_options import LawChoice
+from kafkakit.autothrottle.commands.options import MetricsChoice, OverridePlace
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 

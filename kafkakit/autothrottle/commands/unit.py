@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from kafkakit.autothrottle.commands.options import LawChoice, MetricsChoice, OverridePlace
+from kafkakit.autothrottle.commands.law_options import LawChoice
+from kafkakit.autothrottle.commands.options import MetricsChoice, OverridePlace
 from kafkakit.autothrottle.show.units import Runner
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import option_words, with_option_groups
