@@ -160,11 +160,11 @@ def least_seconds(scenario: Scenario, reserve: float) -> int:
     for side, ends in enumerate((scenario.source, scenario.target)):
         for broker in set(ends.tolist()):
             mine = ends == broker
-            missing = scenario.left[mine].sum() + scenario.ingest[mine].sum() * t - sums[side, broker]
-            longest = max(longest, _first(missing <= 0))
+            # Without what is written meanwhile, since a flow that has ended takes no more of it.
+            longest = max(longest, _first(scenario.left[mine].sum() <= sums[side, broker] + 1))
     for s, d, size, grows in zip(scenario.source, scenario.target, scenario.left, scenario.ingest, strict=True):
         passed = np.minimum(free[0, s], free[1, d]).cumsum()
-        longest = max(longest, _first(size + grows * t - passed <= 0))
+        longest = max(longest, _first(size + grows * t <= passed + 1))
     return longest
 
 

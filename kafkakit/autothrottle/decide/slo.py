@@ -9,7 +9,7 @@ the traffic of clients alone, so a rate does not feed back into it: under consta
 from dataclasses import dataclass, replace
 
 from kafkakit.autothrottle.decide.flow_graph import INFINITE, load_of, peers_of, sides_of, within_peers
-from kafkakit.autothrottle.decide.law import BrokerSide, Decision, Law, Memory, RateMemory, Reason, rates_of
+from kafkakit.autothrottle.decide.law import BrokerSide, Decision, Law, Memory, RateMemory, Reason, Side, rates_of
 from kafkakit.autothrottle.decide.observed import Load, Observed
 from kafkakit.autothrottle.decide.slo_settings import SloSettings
 from kafkakit.autothrottle.decide.time_rules import rule_at
@@ -38,6 +38,7 @@ class _SideState:
     limit: float = INFINITE
     free: float = 0.0
     is_probing: bool = False
+    is_news: bool = False
     text: str = "objectives are met"
 
 
@@ -148,11 +149,25 @@ class _Look:
         if not fresh or seen is None:
             return state
         state.breach = settings.breach(seen)
+        # Of a breach that stays, only what was measured wholly after the last cut tells that it was too small.
+        after = old is None or self._observed.measured_ms - self._observed.window_ms >= old.changed_ms
+        state.is_news = bool(state.breach) and (after or (old is not None and old.calm_since_ms != self._memory.at_ms))
+        if state.is_news and self._is_emptier(side):
+            state.is_news = False
         self._learn(state, settings.stated_capacity(side[0], load))
         self._limit(state)
         if self._isr_shrank and not state.breach:
-            state.breach = "more partitions under min ISR"
+            state.breach, state.is_news = "more partitions under min ISR", True
         return state
+
+    def _is_emptier(self, side: BrokerSide) -> bool:
+        """True when the broker's other direction is clearly the fuller one: a latency does not tell which is at fault."""
+        fullness = []
+        for one in (side, (side[0], Side.OUT if side[1] is Side.INTO else Side.INTO)):
+            load, old = load_of(self._observed, one), self._memory.rates.get(one)
+            carried = (old.learnt if old else 0.0) or self._settings.stated_capacity(side[0], load) or INFINITE
+            fullness.append((load.total or 0.0) / carried)
+        return fullness[0] < 0.9 * fullness[1]
 
     def _learn(self, state: _SideState, stated: float | None) -> None:
         """What the network carries: as stated, less where a breach showed less, and from totals where nothing is."""
@@ -166,8 +181,12 @@ class _Look:
         if total is not None:
             if stated is None and not state.breach and calm_ms > _LEARN_AFTER_MS:
                 learnt = max(learnt, total * (1 + 2 * (self._reserve + self._settings.probe)))
-            if state.breach and calm_ms > 3000 * self._settings.quota_s and (not learnt or 2 * total > learnt):
-                learnt = min(learnt or most, 0.95 * total)
+            # Where the total is near what the network carries anyway, or far below, a breach teaches nothing.
+            believed = min(most, learnt or INFINITE)
+            near = (1 - self._reserve if believed == most else 1.0) * believed
+            unexplained = total < near and (believed == INFINITE or total > believed / 3)
+            if state.is_news and unexplained:
+                learnt = total
         state.learnt = 0.0 if learnt >= most else learnt
         state.capacity = min(most, state.learnt or INFINITE)
 
@@ -210,9 +229,7 @@ class _Look:
             return self._setting(max(state.floor, start)), binding, text
         now = old.rate * self._reached
         if state.breach:
-            # The averages of one window, and the stall that a cut makes, must pass before the next halving tells more.
-            again = self._observed.at_ms - old.changed_ms >= 1000 * settings.quota_s
-            lower = now * settings.back_off if again or old.calm_since_ms != self._memory.at_ms else now
+            lower = now * settings.back_off if state.is_news else now
             return self._setting(max(state.floor, min(top, lower))), "health", state.breach
         if now > top:
             return self._setting(top), binding, text

@@ -33,12 +33,12 @@ class SloSettings:
     min_rate: int = 1_000_000
     quota_s: int = 11
     burst_share: float = 0.8
-    slack: float = 0.09
+    slack: float = 0.08
     back_off: float = 0.5
     probe: float = 0.1
     stale_ms: int = 45_000
-    hold_ms: int = 60_000
-    decay: float = 0.8
+    hold_ms: int = 120_000
+    decay: float = 0.9
     rules: tuple[TimeRule, ...] = ()
     utc_offset_s: int = 0
 
