@@ -34,13 +34,13 @@ $(STAMP): pyproject.toml $(LOCK)
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
 	@touch $@
 
-# What tests use that no wheel brings, unpacked into .parts without installing it: Debian's Prometheus, for promtool.
-parts: .parts/usr/bin/promtool
+# What tests use that no wheel brings, unpacked into .parts without installing it: Debian's Prometheus with promtool.
+parts: .parts/usr/bin/prometheus
 
-.parts/usr/bin/promtool:
+.parts/usr/bin/prometheus:
 	mkdir -p .parts
 	cd .parts && { apt-get download -q prometheus || { apt-get update -q && apt-get download -q prometheus; }; } && \
-	  for package in prometheus_*.deb; do dpkg-deb --fsys-tarfile "$$package" | tar -x ./usr/bin/promtool && rm "$$package"; done
+	  for package in prometheus_*.deb; do dpkg-deb --fsys-tarfile "$$package" | tar -x ./usr/bin/promtool ./usr/bin/prometheus && rm "$$package"; done
 	test -x $@
 
 # What a fresh environment gets now becomes what everyone gets; names and versions alone, so that any registry will do.

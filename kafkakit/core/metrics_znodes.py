@@ -16,6 +16,7 @@ import msgspec
 from kafkakit.core.documents import decode_json, encode_json
 from kafkakit.core.errors import InputError
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.storage_reading import StorageReading
 
 PARTITION_SIZES = "partitionmeta"
 BROKER_STORAGE = "brokermetrics"
@@ -75,6 +76,14 @@ def encode_partition_sizes(sizes: Mapping[TopicPartition, int], compression: Com
 def encode_broker_storage(free: Mapping[int, int], compression: Compression = Compression.GZIP) -> bytes:
     """Write a `brokermetrics` znode the way kafka-kit does."""
     return _packed({str(b): {"StorageFree": free[b]} for b in sorted(free, key=str)}, compression)
+
+
+def encode_parts(reading: StorageReading, compression: Compression) -> dict[str, bytes]:
+    """Both znodes by name."""
+    return {
+        PARTITION_SIZES: encode_partition_sizes(reading.sizes.bytes_of, compression),
+        BROKER_STORAGE: encode_broker_storage(reading.free.bytes_of, compression),
+    }
 
 
 def _packed(value: object, compression: Compression) -> bytes:

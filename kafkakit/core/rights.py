@@ -41,9 +41,10 @@ def _rights(**operations: str) -> Rights:
 
 LOOK = Duty(
     name="snapshots and plans",
-    commands=("snapshot", "topicmappr"),
+    commands=("snapshot", "topicmappr", "metricsfetcher fetch"),
     rights=_rights(cluster="describe", topics="describe describe_configs"),
-    note="not with --snapshot, which needs no cluster; on all topics, since a plan that lacks one would be wrong",
+    note="not with --snapshot, which needs no cluster; on all topics, since a plan that lacks one would be wrong; "
+    "metricsfetcher --to topic:NAME also needs CREATE and WRITE on that topic, and show --from topic:NAME READ",
 )
 LIST = Duty(
     name="running moves",

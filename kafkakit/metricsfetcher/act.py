@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kafkakit.core.model import ClusterSnapshot
-from kafkakit.metricsfetcher.decide import Collected, Queries, compared, from_samples
+from kafkakit.metricsfetcher.decide import Collected, Queries, from_samples
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.metrics import SampleQueries
 
@@ -22,8 +22,8 @@ def query_storage(
     `cluster` is what the answers are compared with, None for nothing. Raises what `ports.SampleQueries` does.
     """
     now = clock.now()
+    now = now.replace(microsecond=now.microsecond // 1000 * 1000)  # services know no finer times
     sizes = service.query(queries.sizes, now)
     free = service.query(queries.free, now)
-    found = from_samples(service.source, sizes, free, queries, now)
-    found = replace(found, problems=(*lacks, *found.problems))
-    return found if cluster is None else compared(found, cluster)
+    found = from_samples(service.source, sizes, free, queries, now, cluster)
+    return replace(found, problems=(*lacks, *found.problems))

@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -171,10 +171,20 @@ def from_snapshot(snapshot: ClusterSnapshot) -> Collected:
 
 
 def from_samples(
-    source: str, sizes: Iterable[Sample], free: Iterable[Sample], queries: Queries, now: datetime
+    source: str,
+    sizes: Iterable[Sample],
+    free: Iterable[Sample],
+    queries: Queries,
+    now: datetime,
+    cluster: ClusterSnapshot | None = None,
 ) -> Collected:
-    """Sizes and free space from the samples of two queries; a partition's largest sample counts. O(samples)."""
+    """Sizes and free space from the samples of two queries; a partition's largest sample counts. O(samples).
+
+    With a `cluster` series of what it does not have are left out, a topic that was deleted say, and what it has must
+    be there.
+    """
     faults: dict[str, list[str]] = defaultdict(list)
+    partitions, members = _members(cluster)
     found: dict[TopicPartition, list[Sample]] = defaultdict(list)
     for sample in sizes:
         topic = sample.labels.get("topic", "")
@@ -182,14 +192,16 @@ def from_samples(
         number = _id(sample.labels.get("partition", ""))
         if not topic or number is None:
             faults["series of sizes have no topic or no number of a partition"].append(_labels(sample))
-        elif _is_sound(sample, f"partition {topic}-{number}", faults):
-            found[TopicPartition(topic, number)].append(sample)
+            continue
+        key = TopicPartition(topic, number)
+        if (cluster is None or key in partitions) and _is_sound(sample, f"partition {key}", faults):
+            found[key].append(sample)
     brokers: dict[int, list[Sample]] = defaultdict(list)
     for sample in free:
         broker = _id(sample.labels.get(queries.broker_id_tag, ""))
         if broker is None:
             faults[f"series of free storage have no broker's number in {queries.broker_id_tag}"].append(_labels(sample))
-        elif _is_sound(sample, f"broker {broker}", faults):
+        elif (cluster is None or broker in members) and _is_sound(sample, f"broker {broker}", faults):
             brokers[broker].append(sample)
     faults["brokers have several series of free storage, of which the lowest was taken"] += [
         str(b) for b, several in brokers.items() if len(several) > 1
@@ -199,7 +211,9 @@ def from_samples(
     left = {b: min(int(s.value) for s in several) for b, several in brokers.items()}
     size_times = {key: min(s.time for s in several) for key, several in found.items()}
     free_times = {b: min(s.time for s in several) for b, several in brokers.items()}
-    faults["partitions are missing between others of their topic"] += _gaps(largest)
+    faults["partitions of the cluster have no size"] += map(str, partitions - largest.keys())
+    faults["brokers of the cluster have no free storage"] += map(str, members - left.keys())
+    faults["partitions are missing between others of their topic"] += _gaps(largest) if cluster is None else []
     late = timedelta(seconds=queries.behind_s)
     faults[f"series ended {format_span(queries.behind_s)} or more before the others"] += [
         *_behind(size_times, late), *(f"broker {text}" for text in _behind(free_times, late)),
@@ -220,19 +234,11 @@ def from_samples(
     return Collected(reading=reading, problems=tuple(problems))
 
 
-def compared(collected: Collected, cluster: ClusterSnapshot) -> Collected:
-    """The same, with what the cluster has and the reading has not as problems, and the other way round."""
-    sizes, free = collected.reading.sizes.bytes_of, collected.reading.free.bytes_of
-    partitions = {TopicPartition(t.name, p.partition) for t in cluster.topics for p in t.partitions}
-    brokers = {broker.id for broker in cluster.brokers}
-    sides: Sequence[tuple[str, Collection[object]]] = (
-        ("partitions of the cluster have no size", partitions - sizes.keys()),
-        ("sizes are of partitions that the cluster does not have", sizes.keys() - partitions),
-        ("brokers of the cluster have no free storage", brokers - free.keys()),
-        ("values of free storage are of brokers that the cluster does not have", free.keys() - brokers),
-    )
-    found = [f"{len(items)} {what}: {some(sorted(map(str, items)))}" for what, items in sides if items]
-    return replace(collected, problems=(*collected.problems, *found))
+def _members(cluster: ClusterSnapshot | None) -> tuple[frozenset[TopicPartition], frozenset[int]]:
+    if cluster is None:
+        return frozenset(), frozenset()
+    partitions = frozenset(TopicPartition(t.name, p.partition) for t in cluster.topics for p in t.partitions)
+    return partitions, frozenset(broker.id for broker in cluster.brokers)
 
 
 def _id(text: str) -> int | None:

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
-from kafkakit.adapters.metrics.znodes import ZooKeeperMetrics
-from kafkakit.core.errors import InputError, OperationFailedError, TryLaterError
+from kafkakit.adapters.kafka.data import KafkaData
+from kafkakit.adapters.metrics.znodes import MOST_WRITTEN, ZooKeeperMetrics
+from kafkakit.core.errors import InputError, OperationFailedError, TryLaterError, UsageError
 from kafkakit.core.metrics_znodes import (
     BROKER_STORAGE,
     PARTITION_SIZES,
@@ -24,6 +25,7 @@ from kafkakit.core.metrics_znodes import (
     encode_partition_sizes,
 )
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.storage_reading import FreeStorage, PartitionSizes, StorageReading
 from tests.contracts.storage_metrics import StorageMetricsContract
 from tests.integration.conftest import SandboxCluster, StartCluster
 
@@ -161,3 +163,157 @@ def test_check_takes_sizes_from_the_znodes(keeper: SandboxCluster, rig: ZooKeepe
     assert ran.returncode == 2
     assert "brokermetrics" in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+def fetched(cluster: SandboxCluster, rig: ZooKeeperRig, folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    place = ("--zk-addr", cluster.state.layout.keeper.address, "--zk-prefix", rig.prefix)
+    return kafkakit(cluster, folder, "metricsfetcher", "fetch", *place, *more)
+
+
+def make_sized(cluster: SandboxCluster, name: str) -> TopicPartition:
+    """A topic with an empty partition and one of some 100 kB, whose copies are alike when this returns."""
+    admin, key = cluster.open_admin(), TopicPartition(name, 0)
+    assert admin.create_topic(name, {0: cluster.broker_ids, 1: cluster.broker_ids}, {}) is None
+    producer = KafkaData(cluster.bootstrap_servers, cluster.security).producer()
+    for _ in range(100):
+        producer.send(key, b"x" * 1000)
+    assert producer.flush(60) == 0
+    end = time.monotonic() + 60
+    while (p := admin.snapshot(now=datetime.now(UTC), topics=[name]).topics[0].partitions[0]) and (
+        len(set(p.replica_bytes.values())) != 1 or len(p.replica_bytes) != 2
+    ):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    admin.close()
+    return key
+
+
+def test_what_brokers_report_is_written_as_kafka_kit_does_and_planned_with(
+    keeper: SandboxCluster, rig: ZooKeeperRig, tmp_path: Path
+) -> None:
+    key = make_sized(keeper, "fetched")
+    admin = keeper.open_admin()
+    snapshot = admin.snapshot(now=datetime.now(UTC))
+    admin.close()
+    sizes = {
+        TopicPartition(t.name, p.partition): max(p.replica_bytes.values())
+        for t in snapshot.topics
+        for p in t.partitions
+    }
+    assert sizes[key] > 100_000
+    ran = fetched(keeper, rig, tmp_path)
+    assert (ran.returncode, ran.stderr) == (0, ""), ran.stderr
+    data = gzip.decompress(rig.client.get(f"/{rig.prefix}/{PARTITION_SIZES}")[0])
+    topics: dict[str, Any] = {}
+    for tp, size in sizes.items():
+        topics.setdefault(tp.topic, {})[str(tp.partition)] = {"Size": size}
+    # Go's encoding/json: no blanks, keys of maps sorted as text.
+    assert data == json.dumps(topics, separators=(",", ":"), sort_keys=True).encode()
+    free = json.loads(gzip.decompress(rig.client.get(f"/{rig.prefix}/{BROKER_STORAGE}")[0]))
+    assert set(free) == {str(b) for b in keeper.broker_ids}
+    assert all(value["StorageFree"] > 0 for value in free.values())
+    reading = rig.metrics.read()
+    assert reading.sizes.bytes_of == sizes
+    place = ("--zk-addr", keeper.state.layout.keeper.address, "--zk-metrics-prefix", rig.prefix)
+    rebuild = ("topicmappr", "rebuild", "--topics", "fetched", "--brokers", "-2", "--placement", "storage")
+    ran = kafkakit(keeper, tmp_path, *rebuild, "--sizes-from", "zookeeper", *place, "--plan", "plan.json", "-o", "json")
+    assert ran.returncode == 0, ran.stderr
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    assert plan["storage"]["source"] == reading.source
+    shown = kafkakit(keeper, tmp_path, "metricsfetcher", "show", *place[:2], "--zk-prefix", rig.prefix, "-o", "json")
+    values = json.loads(shown.stdout)
+    assert (values["partitions"], values["brokers"]) == (len(sizes), 2)
+    # Again, over what is there, in another compression; the znodes change together.
+    ran = fetched(keeper, rig, tmp_path, "--compression", "zstd")
+    assert ran.returncode == 0, ran.stderr
+    stats = [rig.client.get(f"/{rig.prefix}/{name}")[1] for name in (PARTITION_SIZES, BROKER_STORAGE)]
+    assert stats[0].last_modified_transaction_id == stats[1].last_modified_transaction_id
+    assert rig.metrics.read().sizes.bytes_of == sizes
+
+
+def reading_of(partitions: int) -> StorageReading:
+    now = datetime.now(UTC)
+    sizes = {TopicPartition("large", n): 1 for n in range(partitions)}
+    return StorageReading(
+        source="a test",
+        sizes=PartitionSizes(bytes_of=sizes, taken_at=now),
+        free=FreeStorage(bytes_of={1: 1}, taken_at=now),
+    )
+
+
+def test_the_largest_request_that_is_sent_is_taken_and_a_larger_one_is_not_sent(
+    keeper: SandboxCluster, rig: ZooKeeperRig
+) -> None:
+    store = ZooKeeperMetrics(
+        keeper.state.layout.keeper.address, rig.prefix, compression=Compression.NONE, read_only=False
+    )
+    most = MOST_WRITTEN // 19  # "12345":{"Size":1}, is 19 bytes at most
+    try:
+        assert sum(store.write(reading_of(most)).values()) > MOST_WRITTEN - 25_000
+        with pytest.raises(UsageError, match=r"do not fit below znode .*--compression zstd"):
+            store.write(reading_of(most + 3_000))
+        assert len(store.read().sizes.bytes_of) == most
+    finally:
+        store.close()
+
+
+def test_neither_znode_changes_where_one_may_not_be_written(keeper: SandboxCluster, rig: ZooKeeperRig) -> None:
+    from kazoo.security import ACL, Id
+
+    store = ZooKeeperMetrics(keeper.state.layout.keeper.address, rig.prefix, read_only=False)
+    try:
+        store.write(reading_of(1))
+        rig.client.set_acls(f"/{rig.prefix}/{BROKER_STORAGE}", [ACL(1, Id("world", "anyone"))])
+        with pytest.raises(OperationFailedError, match="not allowed to read or write"):
+            store.write(reading_of(2))
+        assert len(store.read().sizes.bytes_of) == 1
+    finally:
+        store.close()
+
+
+@pytest.mark.parametrize(("chroot", "prefix"), [("/below/{}", ""), ("", "/"), ("", "{}/deep/er/")])
+def test_znodes_are_made_wherever_they_are_to_be(
+    keeper: SandboxCluster, rig: ZooKeeperRig, chroot: str, prefix: str
+) -> None:
+    address = keeper.state.layout.keeper.address + chroot.format(rig.prefix)
+    store = ZooKeeperMetrics(address, prefix.format(rig.prefix), read_only=False)
+    try:
+        written = store.write(reading_of(3))
+        assert len(store.read().sizes.bytes_of) == 3
+        path = f"{chroot.format(rig.prefix)}/{prefix.format(rig.prefix).strip('/')}".rstrip("/")
+        assert set(written) == {f"znode {path}/{PARTITION_SIZES}", f"znode {path}/{BROKER_STORAGE}"}
+        assert rig.client.exists(f"{path}/{PARTITION_SIZES}")
+    finally:
+        store.close()
+
+
+def test_values_go_to_a_compacted_topic_and_come_back(keeper: SandboxCluster, tmp_path: Path) -> None:
+    command = ("metricsfetcher", "fetch", "--to", "topic:kit_sizes")
+    for _ in range(2):
+        ran = kafkakit(keeper, tmp_path, *command)
+        assert ran.returncode == 0, ran.stderr
+    ran = kafkakit(keeper, tmp_path, "metricsfetcher", "show", "--from", "topic:kit_sizes", "-o", "json")
+    assert ran.returncode == 0, ran.stderr
+    values = json.loads(ran.stdout)
+    assert "kit_sizes" in {entry["topic"] for entry in values["sizes"]}, "the second one knows the topic of the first"
+    assert values["age_s"] < 300
+
+
+def test_a_dead_broker_is_named_and_what_is_stored_stays(
+    keeper: SandboxCluster, rig: ZooKeeperRig, tmp_path: Path
+) -> None:
+    make_sized(keeper, "outage")
+    assert fetched(keeper, rig, tmp_path).returncode == 0
+    before = rig.client.get(f"/{rig.prefix}/{PARTITION_SIZES}")
+    first, second = keeper.broker_ids
+    keeper.kill(second)
+    try:
+        ran = fetched(keeper, rig, tmp_path, "-X", "request_timeout=5s")
+        assert ran.returncode == 1, ran.stderr
+        assert f"broker {second} gave no answer" in ran.stderr or f"of brokers {second}" in ran.stderr, ran.stderr
+        assert rig.client.get(f"/{rig.prefix}/{PARTITION_SIZES}") == before
+        ran = fetched(keeper, rig, tmp_path, "-X", "request_timeout=5s", "--allow-partial")
+        assert ran.returncode == 0, ran.stderr
+        assert set(rig.metrics.read().free.bytes_of) == {first}
+    finally:
+        keeper.revive()

@@ -18,11 +18,16 @@ def missing(part: str, reason: str) -> NoReturn:
     pytest.skip(f"{part}: {reason}")
 
 
+def part(name: str) -> str:
+    """The path of a program that `make parts` fetches."""
+    found = shutil.which(name, path=f"{ROOT / '.parts/usr/bin'}:/usr/bin:/usr/local/bin")
+    if found is None:
+        missing(name, "none in .parts or on the PATH; make parts")
+    return found
+
+
 def promtool(*words: str | Path, cwd: Path = ROOT) -> str:
     """What promtool prints; fails where it does."""
-    found = shutil.which("promtool", path=f"{ROOT / '.parts/usr/bin'}:/usr/bin:/usr/local/bin")
-    if found is None:
-        missing("promtool", "none in .parts or on the PATH; make parts")
-    ran = subprocess.run([found, *words], cwd=cwd, capture_output=True, text=True, check=False)
+    ran = subprocess.run([part("promtool"), *words], cwd=cwd, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return ran.stdout

@@ -14,8 +14,7 @@ from kafkakit.core.metrics_znodes import (
     Compression,
     decode_broker_storage,
     decode_partition_sizes,
-    encode_broker_storage,
-    encode_partition_sizes,
+    encode_parts,
 )
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.new_topic import replicas_of_new_topic
@@ -77,10 +76,7 @@ class StorageTopic:
     def write(self, reading: StorageReading) -> Mapping[str, int]:
         """Append both records, and wait until all in-sync replicas have them."""
         topic = self._partition.topic
-        parts = {
-            PARTITION_SIZES: encode_partition_sizes(reading.sizes.bytes_of, self._compression),
-            BROKER_STORAGE: encode_broker_storage(reading.free.bytes_of, self._compression),
-        }
+        parts = encode_parts(reading, self._compression)
         for name, value in parts.items():
             if len(value) > MOST_WRITTEN:
                 raise UsageError(

@@ -16,8 +16,7 @@ from kafkakit.core.metrics_znodes import (
     Compression,
     decode_broker_storage,
     decode_partition_sizes,
-    encode_broker_storage,
-    encode_partition_sizes,
+    encode_parts,
 )
 from kafkakit.core.storage_reading import FreeStorage, PartitionSizes, StorageReading
 from kafkakit.core.zookeeper_address import parse_zookeeper_address, znode_path
@@ -71,10 +70,7 @@ class ZooKeeperMetrics:
 
     def write(self, reading: StorageReading) -> Mapping[str, int]:
         """Replace both znodes in one transaction, so that readers never see halves of two readings."""
-        parts = {
-            PARTITION_SIZES: encode_partition_sizes(reading.sizes.bytes_of, self._compression),
-            BROKER_STORAGE: encode_broker_storage(reading.free.bytes_of, self._compression),
-        }
+        parts = encode_parts(reading, self._compression)
         folder = f"{self._chroot}{self._prefix}"
         size = sum(map(len, parts.values()))
         if size > MOST_WRITTEN:

@@ -27,7 +27,8 @@ def fetch(
     JMX exporter or of Strimzi, or with your queries. In ZooKeeper the values are kafka-kit's two znodes, replaced in
     one transaction; in a topic they are the records of two keys; a file also has the source, the age of each value and
     the smallest copy of each partition. An incomplete answer (a broker that is silent, a series without a value, a
-    partition missing between others) is named and not written, an empty one never is.
+    partition missing between others) is named and not written, an empty one never is. --check-cluster leaves out series
+    of topics that were deleted, and finds what has no series at all.
 
     Exit codes: 0 written, 1 incomplete, empty or refused, 75 a service cannot be reached.
 

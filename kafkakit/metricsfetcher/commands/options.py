@@ -62,7 +62,9 @@ class SourceOptions:
     ] = Source.BROKERS
     check_cluster: Annotated[
         bool,
-        typer.Option("--check-cluster", help="Name what the cluster has and Datadog or Prometheus does not."),
+        typer.Option(
+            "--check-cluster", help="Datadog, Prometheus: take what the cluster has, and name what of it is missing."
+        ),
     ] = False
     partition_size_query: Annotated[
         str | None,

@@ -2,8 +2,10 @@
 
 import gzip
 import json
+import tracemalloc
 
 import pytest
+import zstandard
 
 from kafkakit.core import metrics_znodes as znodes
 from kafkakit.core.errors import InputError
@@ -118,6 +120,14 @@ def test_a_small_znode_that_inflates_without_end_is_refused(monkeypatch: pytest.
         decode_broker_storage(gzip.compress(b" " * (1 << 19)) * 3, "z")
     with pytest.raises(InputError, match="more than 1 MiB"):
         decode_broker_storage(b" " * (2 << 20), "z")
+    bomb = zstandard.compress(b" " * (1 << 30))
+    assert len(bomb) < 100_000
+    tracemalloc.start()
+    with pytest.raises(InputError, match="more than 1 MiB"):
+        decode_broker_storage(bomb, "z")
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 64 << 20
 
 
 def test_a_large_cluster_is_read_whole() -> None:

@@ -17,7 +17,6 @@ from kafkakit.metricsfetcher.decide import (
     QuerySet,
     StoreKind,
     StorePlace,
-    compared,
     datadog_queries,
     from_samples,
     from_snapshot,
@@ -167,14 +166,16 @@ def test_a_silent_or_dead_broker_and_an_offline_dir_are_named() -> None:
     assert any("no size is known of 1 partitions: t-0" in p for p in from_snapshot(rig.snapshot(now=NOW)).problems)
 
 
-def test_what_the_cluster_has_is_compared() -> None:
-    found = taken([size("t", 0, 1), size("gone", 0, 1)], [free(1, GB), free(9, GB)])
-    assert compared(found, cluster().snapshot(now=NOW, sizes=False)).problems == (
-        "1 partitions of the cluster have no size: t-1",
-        "1 sizes are of partitions that the cluster does not have: gone-0",
+def test_only_what_the_cluster_has_is_taken_and_all_of_it_is_expected() -> None:
+    sizes = [size("t", 1, 1), size("deleted", 7, math.nan), size("deleted", 8, 5, 7000)]
+    snapshot = cluster().snapshot(now=NOW, sizes=False)
+    found = from_samples("here", sizes, [free(1, GB), free(9, GB)], Queries(sizes="s", free="f"), NOW, snapshot)
+    assert found.problems == (
+        "1 partitions of the cluster have no size: t-0",
         "2 brokers of the cluster have no free storage: 2, 3",
-        "1 values of free storage are of brokers that the cluster does not have: 9",
     )
+    assert set(found.reading.sizes.bytes_of) == {TopicPartition("t", 1)}
+    assert set(found.reading.free.bytes_of) == {1}
 
 
 def test_places() -> None:
