@@ -20,7 +20,7 @@ BrokerSide = tuple[int, Side]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateMemory:
-    """One rate between ticks, bytes/s: since when it holds, and since when nothing asked for less.
+    """One rate between ticks, bytes/s: since when it holds, and when a breach last lowered it (-1 never).
 
     `seen_ms` is when metrics last spoke of it (-1 never), and `learnt` what the network is believed to carry, from
     totals with and without a breach (0 for nothing learnt).

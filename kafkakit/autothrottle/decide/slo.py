@@ -149,11 +149,10 @@ class _Look:
         if not fresh or seen is None:
             return state
         state.breach = settings.breach(seen)
-        # Of a breach that stays, only what was measured wholly after the last cut tells that it was too small.
-        after = old is None or self._observed.measured_ms - self._observed.window_ms >= old.changed_ms
-        state.is_news = bool(state.breach) and (after or (old is not None and old.calm_since_ms != self._memory.at_ms))
-        if state.is_news and self._is_emptier(side):
-            state.is_news = False
+        # Of a breach that stays, only what was measured wholly after the last back-off tells that it was too small.
+        before = self._observed.measured_ms - self._observed.window_ms
+        is_after = old is None or old.calm_since_ms < 0 or before >= old.calm_since_ms
+        state.is_news = bool(state.breach) and is_after and not self._is_emptier(side)
         self._learn(state, settings.stated_capacity(side[0], load))
         self._limit(state)
         if self._isr_shrank and not state.breach:
@@ -269,7 +268,7 @@ class _Look:
         return RateMemory(
             rate=rate,
             changed_ms=old.changed_ms if old and old.rate == rate else now,
-            calm_since_ms=now if state.breach else old.calm_since_ms if old else -1,
+            calm_since_ms=now if state.is_news else old.calm_since_ms if old else -1,
             seen_ms=now if state.is_fresh else old.seen_ms if old else -1,
             learnt=state.learnt,
         )
