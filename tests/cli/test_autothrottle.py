@@ -298,3 +298,27 @@ def test_rates_leave_room_for_measured_clients_and_stay_when_the_metrics_are_awa
     ran = desk.run(*words)
     assert (ran.code, desk.configs()) == (0, before)
     assert "the metrics service does not answer" in ran.stdout
+
+
+def test_units_hold_the_options_that_were_given_and_no_others(desk: Desk) -> None:
+    ran = desk.run("unit", "--format", "systemd", "--rate", "40MB", "--broker-label", "pod")
+    line = next(x for x in ran.stdout.splitlines() if x.startswith("ExecStart="))
+    assert line == (
+        'ExecStart=/usr/local/bin/kafkakit "--profile" "p" "autothrottle" "run" "--rate" "40MB" "--broker-label" "pod"'
+    )
+    cron = desk.run("unit", "--format", "cron", "--law", "slo", "--capacity", "1GB", "-o", "json")
+    assert cron.json["files"] == {
+        "kafkakit-autothrottle.cron": "*/1 * * * * /usr/local/bin/kafkakit --profile p autothrottle once "
+        "--law slo --capacity 1GB\n"
+    }
+    assert desk.run("unit", "--format", "k8s", "--rate", "40MB").code == 2
+    assert desk.run("unit", "--format", "cron", "--rate", "fast").code == 2
+
+
+def test_rows_are_for_programs(desk: Desk) -> None:
+    desk.begin()
+    assert desk.run("once", "--rate", "100kB", "-o", "tsv").stdout.splitlines() == [
+        "1\tout\t100000\tfixed\tgiven by --rate",
+        "3\tin\t100000\tfixed\tgiven by --rate",
+    ]
+    assert f"broker\t1\t{LEADER_RATE}\t100000\tautothrottle" in desk.run("show", "-o", "tsv").stdout
