@@ -106,19 +106,31 @@ def open_control(settings: Settings) -> ControlStore:
     if settings.control_store == "zookeeper":
         from kafkakit.adapters.control.zookeeper import ZooKeeperControl
 
-        if not settings.zookeeper_addr:
-            raise UsageError(
-                "control_store is zookeeper, but no ZooKeeper address is configured",
-                hint="set zookeeper.addr in the profile, or KAFKAKIT_ZOOKEEPER_ADDR",
-            )
-        return ZooKeeperControl(settings.zookeeper_addr)
+        return ZooKeeperControl(_zookeeper(settings, "control_store is zookeeper"))
     from kafkakit.adapters.control.file import FileControl
 
     return FileControl(settings.state_dir / "control", write_file)
 
 
-def open_lease(store: ControlStore, clock: Clock, cluster_id: str, command: str, say: Callable[[str], None]) -> Lease:
-    """The claim of this process to change a cluster, not yet made; `command` names it for others, without secrets."""
+def open_znodes(settings: Settings) -> ControlStore:
+    """ZooKeeper's whole tree as a store: what is deleted is gone there; connects on first use."""
+    from kafkakit.adapters.control.zookeeper import ZooKeeperControl
+
+    return ZooKeeperControl(_zookeeper(settings, "znodes are to be used"), root="")
+
+
+def open_lease(
+    store: ControlStore,
+    clock: Clock,
+    cluster_id: str,
+    command: str,
+    say: Callable[[str], None],
+    path: str | None = None,
+) -> Lease:
+    """The claim of this process to change a cluster, not yet made; `command` names it for others, without secrets.
+
+    `path`: another lease, which is about the same cluster.
+    """
     from kafkakit.adapters.own_process import life_of, this_holder
     from kafkakit.execution.act.lease_reader import lease_path
     from kafkakit.execution.act.leases import Lease
@@ -126,7 +138,7 @@ def open_lease(store: ControlStore, clock: Clock, cluster_id: str, command: str,
     return Lease(
         store,
         clock,
-        lease_path(cluster_id),
+        path or lease_path(cluster_id),
         this_holder(command),
         what=f"cluster {cluster_id}",
         life_of=life_of,
@@ -363,6 +375,15 @@ def _address(settings: Settings) -> str:
             "default with kafkakit profile use NAME; --zk-addr names ZooKeeper alone, not a Kafka cluster",
         )
     return settings.bootstrap_servers
+
+
+def _zookeeper(settings: Settings, why: str) -> str:
+    if not settings.zookeeper_addr:
+        raise UsageError(
+            f"{why}, but no ZooKeeper address is configured",
+            hint="set zookeeper.addr in the profile, or KAFKAKIT_ZOOKEEPER_ADDR",
+        )
+    return settings.zookeeper_addr
 
 
 def _refuse_other_cluster(admin: ClusterAdmin, pinned: str) -> None:

@@ -80,6 +80,13 @@ class ClusterSession:
 
         return self._stack.enter_context(closing(open_control(self.settings)))
 
+    @cached_property
+    def znodes(self) -> ControlStore:
+        """All of ZooKeeper's tree, for what kafka-kit keeps there."""
+        from kafkakit.wiring import open_znodes
+
+        return self._stack.enter_context(closing(open_znodes(self.settings)))
+
     def storage_metrics(self, source: str, addresses: str, prefix: str) -> StorageMetrics:
         """The sizes that a collector keeps; the caller closes it."""
         from kafkakit.wiring import open_storage_metrics

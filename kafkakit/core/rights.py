@@ -66,7 +66,7 @@ MOVE = Duty(
 )
 THROTTLED = Duty(
     name="moves with a throttle",
-    commands=("reassign apply --throttle", "reassign throttle"),
+    commands=("reassign apply --throttle", "reassign throttle", "autothrottle once", "autothrottle run"),
     rights=_rights(cluster="alter alter_configs", topics="describe alter_configs"),
 )
 BROKERS = Duty(

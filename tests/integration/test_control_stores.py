@@ -11,6 +11,8 @@ from kafkakit.adapters.control import kafka as control_kafka
 from kafkakit.adapters.control.kafka import TOPIC, KafkaControl
 from kafkakit.adapters.control.zookeeper import ZooKeeperControl
 from kafkakit.adapters.kafka.data import KafkaData
+from kafkakit.autothrottle.act.overrides import ZnodeOverrides
+from kafkakit.autothrottle.decide.overrides import MB, Override, Overrides
 from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ResourceKind
 from kafkakit.core.errors import ConflictError, TryLaterError, UsageError
 from kafkakit.core.lease import Holder, Life
@@ -323,3 +325,39 @@ def until(holds: Callable[[], bool], seconds: float = 180) -> None:
     while not holds():
         assert time.monotonic() < end
         time.sleep(0.1)
+
+
+@pytest.mark.zookeeper
+def test_overrides_of_the_pacer_are_znodes_of_kafka_kit(zookeeper_rig: ZooKeeperRig) -> None:
+    """What kafka-kit wrote is read, what it reads is written, and a removed broker's znode is gone."""
+    from kazoo.client import KazooClient
+
+    address, rate = zookeeper_rig.cluster.state.layout.keeper.address, 40 * MB
+    client = KazooClient(hosts=address)
+    client.start(timeout=60)
+    store = ZooKeeperControl(f"{address}/chroot", root="")
+    try:
+        client.create("/autothrottle/override_rate", b'{"rate":40,"autoremove":true}', makepath=True)
+        client.create("/autothrottle/override_rate/1001", b'{"rate":5,"autoremove":false}')
+        overrides = ZnodeOverrides(store, "autothrottle")
+        assert overrides.read() == Overrides(
+            every=Override(into=rate, out=rate, autoremove=True), of={1001: Override(into=5 * MB, out=5 * MB)}
+        )
+        overrides.put(1002, Override(into=MB, out=MB))
+        overrides.put(1001, None)
+        overrides.put(None, None)
+        assert client.get("/autothrottle/override_rate/1002")[0] == b'{"rate":1,"autoremove":false}'
+        assert client.get("/autothrottle/override_rate/1001")[0] == b'{"rate":0,"autoremove":false}'
+        overrides.settle()
+        assert client.get_children("/autothrottle/override_rate") == ["1002"]
+        assert client.get("/autothrottle/override_rate")[0] == b'{"rate":0,"autoremove":false}'
+        found = store.get("autothrottle/override_rate/1002")
+        assert found is not None
+        client.set("/autothrottle/override_rate/1002", b'{"rate":2,"autoremove":false}')
+        with pytest.raises(ConflictError):
+            store.delete("autothrottle/override_rate/1002", found.version)
+        assert overrides.read().of == {1002: Override(into=2 * MB, out=2 * MB)}
+    finally:
+        store.close()
+        client.stop()
+        client.close()

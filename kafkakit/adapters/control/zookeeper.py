@@ -29,12 +29,14 @@ class ZooKeeperControl:
     """Implements `ports.ControlStore`; safe for several threads, which wait for one another.
 
     `address` is `host:port,host:port/chroot`. Connects on first use, and again after every failure: a request that
-    was not answered is dropped with its connection and not sent again.
+    was not answered is dropped with its connection and not sent again. With another `root` it is a tree of another
+    program, outside the chroot of the address: what is deleted is gone, and versions begin again.
     """
 
-    def __init__(self, address: str, *, answer_limit_s: float = ANSWER_LIMIT_S) -> None:
+    def __init__(self, address: str, *, answer_limit_s: float = ANSWER_LIMIT_S, root: str = ROOT) -> None:
         self._hosts, chroot = parse_zookeeper_address(address, "zookeeper.addr")
-        self._root = f"{chroot}{ROOT}"
+        self._is_own = root == ROOT
+        self._root = f"{chroot}{root}" if self._is_own else root
         self._answer_limit_s = answer_limit_s
         self._client: Any = None
         self._lock = threading.Lock()
@@ -54,9 +56,19 @@ class ZooKeeperControl:
             return self._create(path, parts, value) if expected is None else self._set(path, parts, value, expected)
 
     def delete(self, path: str, expected: int) -> None:
-        """Empties the znode; one request."""
+        """Empties the znode, which goes in a tree of another program; one request."""
+        parts = check_path(path)
         with self._lock:
-            self._set(path, check_path(path), b"", expected)
+            if self._is_own:
+                self._set(path, parts, b"", expected)
+                return
+            znode = self._znode(parts)
+            try:
+                self._ask(lambda client: client.delete_async(znode, version=expected - 1), znode)
+            except NoNodeError:
+                raise conflict(path, expected, None) from None
+            except BadVersionError:
+                raise conflict(path, expected, self._read(znode)[0]) from None
 
     def children(self, path: str) -> tuple[str, ...]:
         """Two requests for each znode below."""
@@ -96,7 +108,7 @@ class ZooKeeperControl:
 
     def _read(self, znode: str) -> tuple[int, bytes]:
         """Version and data, 0 and nothing when there is no such znode."""
-        self._ask(lambda client: client.sync_async(self._root), znode)
+        self._ask(lambda client: client.sync_async(self._root or "/"), znode)
         try:
             data, stat = self._ask(lambda client: client.get_async(znode), znode)
         except NoNodeError:
@@ -104,7 +116,7 @@ class ZooKeeperControl:
         return int(stat.version) + 1, bytes(data)
 
     def _names(self, znode: str) -> list[str]:
-        self._ask(lambda client: client.sync_async(self._root), znode)
+        self._ask(lambda client: client.sync_async(self._root or "/"), znode)
         try:
             return list(self._ask(lambda client: client.get_children_async(znode), znode))
         except NoNodeError:

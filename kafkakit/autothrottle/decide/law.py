@@ -15,21 +15,37 @@ class Side(StrEnum):
     OUT = "out"
 
 
+BrokerSide = tuple[int, Side]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateMemory:
-    """One rate between ticks, bytes/s: since when it holds, and since when nothing asked for less."""
+    """One rate between ticks, bytes/s: since when it holds, and when a breach last lowered it (-1 never).
+
+    `seen_ms` is when metrics last spoke of it (-1 never), and `learnt` what the network is believed to carry, from
+    totals with and without a breach (0 for nothing learnt).
+    """
 
     rate: int
     changed_ms: int
     calm_since_ms: int
+    seen_ms: int = -1
+    learnt: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """What the law keeps between ticks; `failures` counts looks in a row without usable metrics."""
+    """What the law keeps between ticks; `failures` counts looks in a row without usable metrics.
+
+    `at_ms` is the time of the last look (-1 before the first), `reached` the share of a setting that copies were seen
+    to reach, `under_min_isr` the count at the last look (None: not known).
+    """
 
     rates: Mapping[tuple[int, Side], RateMemory] = field(default_factory=dict)
     failures: int = 0
+    at_ms: int = -1
+    reached: float = 1.0
+    under_min_isr: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,3 +70,11 @@ class Decision:
 
 
 Law = Callable[[Observed, Memory], Decision]
+
+
+def rates_of(now: Mapping[BrokerSide, RateMemory], memory: Memory, *, default: int | None = None) -> Rates | None:
+    """The rates as the acting side takes them, None where each is set already; `default` is for all other brokers."""
+    if {s: r.rate for s, r in now.items()} == {s: r.rate for s, r in memory.rates.items()}:
+        return None
+    by_side = {way: {b: r.rate for (b, w), r in now.items() if w is way} for way in Side}
+    return Rates(into=default, out=default, into_of=by_side[Side.INTO], out_of=by_side[Side.OUT])

@@ -71,13 +71,14 @@ def serve(
     """
     from contextlib import ExitStack, closing
 
+    from kafkakit.adapters.http_server import HttpServer, parse_listen
     from kafkakit.adapters.metrics.dogstatsd import DogStatsd
     from kafkakit.adapters.own_process import life_of, this_holder
     from kafkakit.adapters.service_manager import notify_service, resident_bytes
     from kafkakit.cli.session import open_session
+    from kafkakit.core.http_page import answer_pages
     from kafkakit.streams.lag.act.cluster_shares import ClusterShares
     from kafkakit.streams.lag.act.fleet import Fleet
-    from kafkakit.streams.lag.act.http_server import LagServer, parse_listen
     from kafkakit.streams.lag.act.serve import LagService, run_service
     from kafkakit.streams.lag.decide.shares import instance_name
     from kafkakit.streams.lag.show.pages import service_pages
@@ -96,7 +97,7 @@ def serve(
         )
         service = LagService(Fleet(clusters, context), shares, session.clock, cli.output.say)
         pages = service_pages(service.published, service.is_healthy, series, partition_groups)
-        server = stack.enter_context(closing(LagServer(listen, pages)))
+        server = stack.enter_context(closing(HttpServer(listen, answer_pages(pages))))
         if host not in ("127.0.0.1", "::1", "localhost"):
             cli.output.warn(
                 f"{server.address} can be reached from other machines, without authentication or encryption"

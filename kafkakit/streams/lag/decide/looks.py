@@ -50,12 +50,3 @@ class Published:
     def carried(self) -> tuple[str, ...]:
         """The names of the clusters that this instance monitors."""
         return tuple(sorted(c.cluster for c in self.conditions))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpPage:
-    """One answer of the service over HTTP."""
-
-    body: bytes
-    media: str
-    status: int = 200

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 from kafkakit.core.documents import encode_json
 from kafkakit.core.errors import UsageError
+from kafkakit.core.http_page import HttpPage
 from kafkakit.core.tables import plain_value
-from kafkakit.streams.lag.decide.looks import HttpPage, Published
+from kafkakit.streams.lag.decide.looks import Published
 from kafkakit.streams.lag.decide.views.selecting import LineOrder, RowFilter, ViewRequest
 from kafkakit.streams.lag.decide.views.views import ViewLevel
 from kafkakit.streams.lag.show.metrics_text import exposition

@@ -8,18 +8,18 @@ from contextlib import ExitStack
 
 import pytest
 
-from kafkakit.streams.lag.act.http_server import MAX_CONNECTIONS, LagServer
-from kafkakit.streams.lag.decide.looks import HttpPage
+from kafkakit.adapters.http_server import MAX_CONNECTIONS, HttpServer
+from kafkakit.core.http_page import HttpPage, answer_pages
 
 
 @pytest.fixture
-def server() -> Iterator[LagServer]:
-    made = LagServer("127.0.0.1:0", {"/x": lambda _: HttpPage(body=b"x", media="text/plain")})
+def server() -> Iterator[HttpServer]:
+    made = HttpServer("127.0.0.1:0", answer_pages({"/x": lambda _: HttpPage(body=b"x", media="text/plain")}))
     yield made
     made.close()
 
 
-def test_silent_clients_take_a_bounded_number_of_threads_and_free_them(server: LagServer) -> None:
+def test_silent_clients_take_a_bounded_number_of_threads_and_free_them(server: HttpServer) -> None:
     host, _, port = server.address.rpartition(":")
     before = threading.active_count()
     with ExitStack() as stack:

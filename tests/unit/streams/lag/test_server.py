@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from kafkakit.adapters.http_server import MAX_AT_ONCE, HttpServer, parse_listen
 from kafkakit.core.errors import UsageError
-from kafkakit.streams.lag.act.http_server import MAX_AT_ONCE, LagServer, Query, parse_listen
-from kafkakit.streams.lag.decide.looks import HttpPage
+from kafkakit.core.http_page import HttpPage, Query, answer_pages
 
 
 def text(query: Query) -> HttpPage:
@@ -25,13 +25,13 @@ def picky(query: Query) -> HttpPage:
 
 
 @pytest.fixture
-def server() -> Iterator[LagServer]:
-    served = LagServer("127.0.0.1:0", {"/metrics": text, "/broken": broken, "/picky": picky})
+def server() -> Iterator[HttpServer]:
+    served = HttpServer("127.0.0.1:0", answer_pages({"/metrics": text, "/broken": broken, "/picky": picky}))
     yield served
     served.close()
 
 
-def ask(server: LagServer, path: str, method: str = "GET") -> tuple[int, str, str]:
+def ask(server: HttpServer, path: str, method: str = "GET") -> tuple[int, str, str]:
     host, port = server.address.split(":")
     connection = http.client.HTTPConnection(host, int(port), timeout=5)
     try:
@@ -42,19 +42,19 @@ def ask(server: LagServer, path: str, method: str = "GET") -> tuple[int, str, st
         connection.close()
 
 
-def test_a_page_is_served_with_its_query(server: LagServer) -> None:
+def test_a_page_is_served_with_its_query(server: HttpServer) -> None:
     assert ask(server, "/metrics?group=a%20b") == (200, "hello a b\n", "text/plain")
     assert ask(server, "/metrics", "HEAD") == (200, "", "text/plain")
 
 
-def test_what_is_not_there_is_told_with_what_is(server: LagServer) -> None:
+def test_what_is_not_there_is_told_with_what_is(server: HttpServer) -> None:
     status, body, _ = ask(server, "/")
     assert (status, body) == (404, "there is /broken /metrics /picky\n")
     assert ask(server, "/metrics?" + "x" * 3000)[0] == 414
     assert ask(server, "/metrics", "POST")[0] == 501
 
 
-def test_a_fault_of_a_page_tells_no_details_and_ends_nothing(server: LagServer) -> None:
+def test_a_fault_of_a_page_tells_no_details_and_ends_nothing(server: HttpServer) -> None:
     assert ask(server, "/broken")[:2] == (500, "ValueError\n")
     assert ask(server, "/picky")[:2] == (400, "no such view; ask for groups\n")
     assert ask(server, "/metrics")[0] == 200
@@ -68,7 +68,7 @@ def test_too_many_at_once_are_told_to_come_again() -> None:
         go_on.wait(10)
         return HttpPage(body=b"", media="text/plain")
 
-    served = LagServer("127.0.0.1:0", {"/slow": slow})
+    served = HttpServer("127.0.0.1:0", answer_pages({"/slow": slow}))
     try:
         waiting = [threading.Thread(target=ask, args=(served, "/slow")) for _ in range(MAX_AT_ONCE)]
         for thread in waiting:
@@ -90,7 +90,7 @@ def test_a_port_in_use_is_a_usage_error() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         with pytest.raises(UsageError, match="cannot listen on"):
-            LagServer(f"127.0.0.1:{taken.getsockname()[1]}", {})
+            HttpServer(f"127.0.0.1:{taken.getsockname()[1]}", answer_pages({}))
 
 
 @pytest.mark.parametrize(

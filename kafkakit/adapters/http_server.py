@@ -1,24 +1,22 @@
-"""A small HTTP server for what the lag monitor shows: reads only, no name lookups, limits on everything."""
+"""A small HTTP server for services: no name lookups, limits on everything."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socket import AF_INET, AF_INET6, socket
 from threading import BoundedSemaphore, Thread
 from urllib.parse import parse_qsl, urlsplit
 
 from kafkakit.core.errors import UsageError
-from kafkakit.streams.lag.decide.looks import HttpPage
+from kafkakit.core.http_page import HttpPage, HttpRequest, plain_page
 
 MAX_AT_ONCE = 16
 MAX_CONNECTIONS = 64
 """More are closed at once: each takes a thread, for as long as its client stays idle, up to `IDLE_S`."""
 MAX_QUERY = 2000
 IDLE_S = 10.0
+MAX_BODY = 65536
 
-Query = Mapping[str, str]
-
-
-Pages = Mapping[str, Callable[[Query], HttpPage]]
+Answer = Callable[[HttpRequest], HttpPage]
 
 
 def parse_listen(text: str) -> tuple[str, int]:
@@ -31,13 +29,13 @@ def parse_listen(text: str) -> tuple[str, int]:
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
-class LagServer:
-    """Answers GET and HEAD for the pages given, from threads of its own, until it is closed.
+class HttpServer:
+    """Answers GET, HEAD, POST, PUT and DELETE from threads of its own, until it is closed; bodies are not used.
 
-    A page is called for each request, at most `MAX_AT_ONCE` at a time; others get 503.
+    `answer` is called for each request, at most `MAX_AT_ONCE` at a time; others get 503.
     """
 
-    def __init__(self, listen: str, pages: Pages) -> None:
+    def __init__(self, listen: str, answer: Answer) -> None:
         host, port = parse_listen(listen)
         family = AF_INET6 if ":" in host else AF_INET
 
@@ -69,7 +67,7 @@ class LagServer:
                 """Ignore clients that went away."""
 
         try:
-            self._server = _Bound((host, port), _handler(pages))
+            self._server = _Bound((host, port), _handler(answer))
         except OSError as error:
             raise UsageError(
                 f"cannot listen on {listen}: {error.strerror or error}", hint="choose another address with --listen"
@@ -92,7 +90,7 @@ class LagServer:
         self._thread.join(timeout=2.0)
 
 
-def _handler(pages: Pages) -> type[BaseHTTPRequestHandler]:
+def _handler(answer: Answer) -> type[BaseHTTPRequestHandler]:
     places = BoundedSemaphore(MAX_AT_ONCE)
 
     class _Handler(BaseHTTPRequestHandler):
@@ -103,26 +101,25 @@ def _handler(pages: Pages) -> type[BaseHTTPRequestHandler]:
         def do_GET(self) -> None:
             self._send(self._page())
 
-        do_HEAD = do_GET  # noqa: N815 - the name that the parent calls
+        do_HEAD = do_POST = do_PUT = do_DELETE = do_GET  # noqa: N815 - the names that the parent calls
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the parent's name
             """Log nothing of scrapes."""
 
         def _page(self) -> HttpPage:
             parts = urlsplit(self.path)
-            page = pages.get(parts.path)
-            if page is None:
-                return _plain(404, "there is " + " ".join(sorted(pages)))
-            if len(parts.query) > MAX_QUERY:
-                return _plain(414, "the query is too long")
+            if len(parts.query) > MAX_QUERY or len(parts.path) > MAX_QUERY:
+                return plain_page(414, "the query is too long")
+            if not _skip_body(self):
+                return plain_page(413, "the body is too long")
             if not places.acquire(blocking=False):
-                return _plain(503, "too many requests at once")
+                return plain_page(503, "too many requests at once")
             try:
-                return page(dict(parse_qsl(parts.query, keep_blank_values=True)))
+                return answer(_request_of(self, parts.path, parts.query))
             except UsageError as error:
-                return _plain(400, str(error))
+                return plain_page(400, str(error))
             except Exception as error:  # one bad page must not end the service
-                return _plain(500, f"{type(error).__name__}")
+                return plain_page(500, f"{type(error).__name__}")
             finally:
                 places.release()
 
@@ -139,5 +136,27 @@ def _handler(pages: Pages) -> type[BaseHTTPRequestHandler]:
     return _Handler
 
 
-def _plain(status: int, text: str) -> HttpPage:
-    return HttpPage(body=f"{text}\n".encode(), media="text/plain; charset=utf-8", status=status)
+def _skip_body(handler: BaseHTTPRequestHandler) -> bool:
+    """Read and drop the body; False for one that is too long or of unknown length, whose connection ends."""
+    length = handler.headers.get("Content-Length", "0")
+    if handler.headers.get("Transfer-Encoding") or not length.isdigit() or int(length[:9]) > MAX_BODY:
+        handler.close_connection = True
+        return False
+    handler.rfile.read(int(length))
+    return True
+
+
+def _request_of(handler: BaseHTTPRequestHandler, path: str, query: str) -> HttpRequest:
+    found: dict[str, str] = {}
+    for key, value in parse_qsl(query, keep_blank_values=True):
+        found.setdefault(key, value)
+    host = str(handler.client_address[0])
+    return HttpRequest(
+        method=handler.command,
+        path=path,
+        query=found,
+        remote=host,
+        is_local=host == "::1" or host.removeprefix("::ffff:").startswith("127."),
+        authorization=handler.headers.get("Authorization", ""),
+        accept=handler.headers.get("Accept", ""),
+    )

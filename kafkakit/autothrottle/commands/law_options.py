@@ -1,0 +1,159 @@
+"""The options of the laws of rates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from kafkakit.autothrottle.decide.law import Law
+
+
+class LawName(StrEnum):
+    """How rates are decided: to keep clients' objectives, by kafka-kit's formula, or one rate for all."""
+
+    SLO = "slo"
+    HEADROOM = "headroom"
+    FIXED = "fixed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LawChoice:
+    """How rates are decided; the usual numbers are those of the laws."""
+
+    law: Annotated[
+        LawName | None,
+        typer.Option("--law", help="The law of rates; slo when not given, fixed with --rate.", show_default=False),
+    ] = None
+    rate: Annotated[
+        str | None, typer.Option("--rate", metavar="RATE", help="fixed: the rate for each broker.", show_default=False)
+    ] = None
+    min_rate: Annotated[
+        str | None,
+        typer.Option(
+            "--min-rate", metavar="RATE", help="No rate below this (slo 1MB, headroom 10MB).", show_default=False
+        ),
+    ] = None
+    capacity: Annotated[
+        str | None,
+        typer.Option("--capacity", metavar="RATE", help="A broker's network in each direction.", show_default=False),
+    ] = None
+    broker_capacity: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--broker-capacity", metavar="ID:RATE", help="slo: that of one broker. Repeatable.", show_default=False
+        ),
+    ] = None
+    client_rate: Annotated[
+        str | None,
+        typer.Option(
+            "--client-rate", metavar="RATE", help="slo: what clients may take, without metrics.", show_default=False
+        ),
+    ] = None
+    reserve: Annotated[
+        str, typer.Option("--reserve", metavar="PERCENT", help="slo: the share of a capacity that stays free.")
+    ] = "10%"
+    p99: Annotated[
+        str | None,
+        typer.Option(
+            "--p99", metavar="DURATION", help="slo: the most that produce requests may take.", show_default=False
+        ),
+    ] = None
+    queue: Annotated[
+        str | None,
+        typer.Option(
+            "--queue", metavar="DURATION", help="slo: the most they may wait in the queue.", show_default=False
+        ),
+    ] = None
+    rule: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--rule", metavar="RULE", help="slo: a limit at times of the day, in UTC. Repeatable.", show_default=False
+        ),
+    ] = None
+    max_tx_rate: Annotated[
+        float, typer.Option("--max-tx-rate", min=0.1, max=99.9, help="headroom: percent of what is free to send.")
+    ] = 90.0
+    max_rx_rate: Annotated[
+        float, typer.Option("--max-rx-rate", min=0.1, max=99.9, help="headroom: percent of what is free to receive.")
+    ] = 90.0
+    change_threshold: Annotated[
+        float, typer.Option("--change-threshold", min=0, max=100, help="headroom: percent of change worth a write.")
+    ] = 10.0
+    failure_threshold: Annotated[
+        int, typer.Option("--failure-threshold", min=0, max=1000, help="headroom: looks without metrics to pass over.")
+    ] = 1
+    sample: Annotated[
+        str, typer.Option("--sample", metavar="DURATION", help="Time between the first two looks at the log dirs.")
+    ] = "5s"
+
+    @property
+    def name(self) -> LawName:
+        """The law's name."""
+        return self.law or (LawName.SLO if self.rate is None else LawName.FIXED)
+
+    def build(self) -> Law:
+        """The law; raises `UsageError` for a text that cannot be read."""
+        from kafkakit.autothrottle.decide.fixed import fixed_law
+        from kafkakit.autothrottle.decide.headroom import HeadroomSettings, headroom_law
+        from kafkakit.autothrottle.decide.slo import slo_law
+        from kafkakit.autothrottle.decide.slo_settings import SloSettings
+        from kafkakit.autothrottle.decide.time_rules import parse_time_rule
+        from kafkakit.core.errors import UsageError
+        from kafkakit.core.percent import parse_percent
+        from kafkakit.core.quantities import parse_rate
+
+        if (self.name is LawName.FIXED) != (self.rate is not None):
+            raise UsageError("--rate is for --law fixed, which needs it")
+        if self.rate is not None:
+            return fixed_law(parse_rate(self.rate))
+        capacity = _rate(self.capacity)
+        least = parse_rate(self.min_rate or ("10MB" if self.name is LawName.HEADROOM else "1MB"))
+        if self.name is LawName.HEADROOM:
+            return headroom_law(
+                HeadroomSettings(
+                    capacity_of_type={} if capacity is None else {"": capacity},
+                    max_tx_percent=self.max_tx_rate,
+                    max_rx_percent=self.max_rx_rate,
+                    change_percent=self.change_threshold,
+                    failure_threshold=self.failure_threshold,
+                    min_rate=least,
+                )
+            )
+        return slo_law(
+            SloSettings(
+                reserve=float(parse_percent(self.reserve, "--reserve")),
+                capacity=capacity,
+                capacity_of=dict(_broker_capacity(text) for text in self.broker_capacity or ()),
+                client_rate=_rate(self.client_rate),
+                p99_ms=_ms(self.p99, "--p99"),
+                queue_ms=_ms(self.queue, "--queue"),
+                rules=tuple(parse_time_rule(text) for text in self.rule or ()),
+                min_rate=least,
+            )
+        )
+
+
+def _rate(text: str | None) -> float | None:
+    from kafkakit.core.quantities import parse_rate
+
+    return None if text is None else float(parse_rate(text))
+
+
+def _ms(text: str | None, flag: str) -> float | None:
+    from kafkakit.core.durations import parse_duration
+
+    return None if text is None else parse_duration(text, flag) * 1000
+
+
+def _broker_capacity(text: str) -> tuple[int, float]:
+    from kafkakit.core.errors import UsageError
+    from kafkakit.core.quantities import parse_rate
+
+    broker, colon, rate = text.partition(":")
+    if not colon or not broker.isascii() or not broker.isdigit() or int(broker[:11]) >= 2**31:
+        raise UsageError(f"--broker-capacity {text!r:.60} names no broker", hint="write 1003:1GB")
+    return int(broker), float(parse_rate(rate))

@@ -1,0 +1,81 @@
+"""Traffic and latency of brokers from a metrics service: the queries, and their answers as what a law is told."""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafkakit.autothrottle.decide.observed import BrokerSeen, Load, Observed
+from kafkakit.core.durations import epoch_ms
+from kafkakit.core.metric_sample import Sample
+
+_ID = re.compile(r"(?:^|[^0-9])([0-9]{1,10})$", re.ASCII)
+_TRAFFIC = 'sum by (LABEL) (rate(kafka_server_brokertopicmetrics_{}_total{{topic=""SELECTOR}}[WINDOW]))'
+_TIME = 'max by (LABEL) (kafka_network_requestmetrics_{}{{request="Produce",quantile="0.99"SELECTOR}})'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrafficQueries:
+    """PromQL, each with one series a broker; the broker's id is the number at the end of its `label`'s value.
+
+    The usual ones are for the names of Kafka's example rules of the JMX exporter. `selector` are matchers to add.
+    """
+
+    label: str = "broker_id"
+    selector: str = ""
+    window_s: int = 120
+
+    def texts(self) -> Mapping[str, str]:
+        """The queries by what they measure."""
+        received, sent = _TRAFFIC.format("bytesin"), _TRAFFIC.format("bytesout")
+        copied, served = _TRAFFIC.format("replicationbytesin"), _TRAFFIC.format("replicationbytesout")
+        found = {
+            "into": f"{received} + {copied}",
+            "out": f"{sent} + {served}",
+            "moved_into": _TRAFFIC.format("reassignmentbytesin"),
+            "moved_out": _TRAFFIC.format("reassignmentbytesout"),
+            "produce_p99_ms": _TIME.format("totaltimems"),
+            "queue_ms": _TIME.format("requestqueuetimems"),
+        }
+        selector = f",{self.selector}" if self.selector else ""
+        return {
+            name: text.replace("LABEL", self.label).replace("SELECTOR", selector).replace("WINDOW", f"{self.window_s}s")
+            for name, text in found.items()
+        }
+
+
+def measured_of(
+    answers: Mapping[str, tuple[Sample, ...]], queries: TrafficQueries, capacity: float | None, at_ms: int
+) -> Observed:
+    """The answers by broker; series without a broker's id and values that are no numbers are left out.
+
+    `measured_ms` is the oldest time among the samples of all traffic, -1 where there is none. `capacity` is what every
+    broker's network can do in each direction, bytes/s.
+    """
+    values: dict[int, dict[str, float]] = {}
+    oldest: list[int] = []
+    for name, samples in answers.items():
+        for sample in samples:
+            match = _ID.search(sample.labels.get(queries.label, ""))
+            if match is None or not math.isfinite(sample.value) or sample.value < 0:
+                continue
+            values.setdefault(int(match[1]), {})[name] = sample.value
+            if name in ("into", "out"):
+                oldest.append(epoch_ms(sample.time))
+    brokers = {
+        broker: BrokerSeen(
+            broker=broker,
+            into=Load(total=found.get("into"), moved=found.get("moved_into"), capacity=capacity),
+            out=Load(total=found.get("out"), moved=found.get("moved_out"), capacity=capacity),
+            produce_p99_ms=found.get("produce_p99_ms"),
+            queue_ms=found.get("queue_ms"),
+        )
+        for broker, found in sorted(values.items())
+    }
+    return Observed(
+        at_ms=at_ms,
+        measured_ms=min(oldest, default=-1),
+        window_ms=queries.window_s * 1000,
+        brokers=brokers,
+        problems=() if oldest else ("the metrics service has no traffic of any broker",),
+    )

@@ -1,0 +1,31 @@
+"""What one tick of the pacer found and did."""
+
+from dataclasses import dataclass, field
+
+from kafkakit.autothrottle.decide.law import Decision
+from kafkakit.autothrottle.decide.overrides import Overrides
+from kafkakit.execution.decide.schedule.work import Rates
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick:
+    """What one tick found and did; `requested_from` names the run that got the rates.
+
+    `news` are those of the notes that the tick before did not have.
+    """
+
+    moves: int
+    decision: Decision
+    rates: Rates | None = None
+    left_bytes: int = 0
+    writes: int = 0
+    requested_from: str = ""
+    notes: tuple[str, ...] = ()
+    news: tuple[str, ...] = ()
+    owed: tuple[str, ...] = ()
+    overrides: Overrides = field(default_factory=Overrides)
+
+    @property
+    def is_quiet(self) -> bool:
+        """True when nothing was changed and there is nothing new to say."""
+        return not (self.writes or self.news or self.owed)

@@ -1,0 +1,111 @@
+"""The files by which systemd, cron and Kubernetes run the pacer."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+
+import yaml
+
+from kafkakit.core.errors import ExitCode, UsageError
+from kafkakit.report.report import Report
+from kafkakit.report.scheduler_files import cron_line, files_report, service_text, systemd_word, timer_text
+
+NAME = "kafkakit-autothrottle"
+WHAT = "Throttles of Kafka's replica moves"
+_SERVICE = """\
+[Unit]
+Description={what}
+Wants=network-online.target
+After=network-online.target
+
+[Service]
+Type=notify
+ExecStart={command}
+WatchdogSec=5min
+Restart=on-failure
+RestartSec=5s
+SuccessExitStatus={stopped}
+User=kafkakit
+StateDirectory=kafkakit
+Environment=XDG_STATE_HOME=/var/lib
+NoNewPrivileges=yes
+ProtectSystem=strict
+ProtectHome=yes
+PrivateTmp=yes
+PrivateDevices=yes
+CapabilityBoundingSet=
+UMask=0022
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+class Runner(StrEnum):
+    """What runs the pacer: a service, a timer for `once`, cron for `once`, a Deployment of Kubernetes."""
+
+    SYSTEMD = "systemd"
+    TIMER = "timer"
+    CRON = "cron"
+    K8S = "k8s"
+
+
+def unit_report(
+    program: Sequence[str], options: Sequence[str], runner: Runner, every_minutes: int, *, image: str | None
+) -> Report:
+    """The files by name; `program` is the command line up to the group, `options` those of `run` and `once`.
+
+    Raises `UsageError` for words that no unit file can hold, and for Kubernetes without an image.
+    """
+    words = [*program, "autothrottle"]
+    if not all(word.isprintable() for word in (*words, *options)):
+        raise UsageError("an option holds a character that does not print")
+    once = shlex.join([*words, "once", *options])
+    files: Mapping[str, str]
+    match runner:
+        case Runner.SYSTEMD:
+            # The first word is a path as it is; all others are quoted.
+            command = " ".join((words[0], *(systemd_word(w, dollars=True) for w in (*words[1:], "run", *options))))
+            files = {f"{NAME}.service": _SERVICE.format(what=WHAT, command=command, stopped=int(ExitCode.TERMINATED))}
+        case Runner.TIMER:
+            files = {
+                f"{NAME}.service": service_text(WHAT, once, [], timeout="10min"),
+                f"{NAME}.timer": timer_text(WHAT, f"*:0/{every_minutes}", delay="5s"),
+            }
+        case Runner.CRON:
+            files = {f"{NAME}.cron": cron_line(f"*/{every_minutes} * * * *", once)}
+        case Runner.K8S:
+            files = {f"{NAME}.yaml": _deployment([*words, "run", *options], image)}
+    return files_report("autothrottle unit", runner.value, files)
+
+
+def _deployment(command: Sequence[str], image: str | None) -> str:
+    """Two pods, of which one leads; their control store must be Kafka or ZooKeeper."""
+    if image is None:
+        raise UsageError("a Deployment needs an image", hint="--image: one with kafkakit")
+    container = {
+        "name": "autothrottle",
+        "image": image,
+        "command": [word.replace("$(", "$$(") for word in command],
+        "env": [{"name": "HOME", "value": "/tmp"}, {"name": "KAFKAKIT_CONTROL_STORE", "value": "kafka"}],
+        "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}},
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+    }
+    pod = {
+        "automountServiceAccountToken": False,
+        "terminationGracePeriodSeconds": 30,
+        "securityContext": {"runAsNonRoot": True, "runAsUser": 10001, "seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [container],
+    }
+    labels = {"app.kubernetes.io/name": NAME}
+    body = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": NAME, "labels": labels},
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        },
+    }
+    return yaml.safe_dump(body, sort_keys=False, allow_unicode=True, width=10_000)

@@ -1,0 +1,324 @@
+"""`kafkakit autothrottle` as an operator, a timer and a service manager run it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkakit import wiring
+from kafkakit.adapters.control.file import FileControl
+from kafkakit.adapters.files import write_file
+from kafkakit.adapters.own_process import life_of, this_holder
+from kafkakit.adapters.read_only import ReadOnlyAdmin
+from kafkakit.autothrottle.act.run import lead_path
+from kafkakit.core.errors import OperationFailedError, TerminationRequested, TryLaterError
+from kafkakit.core.metric_sample import Sample
+from kafkakit.core.model import TopicPartition
+from kafkakit.execution.act.leases import Lease
+from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
+from kafkakit.ports.admin import ClusterAdmin
+from tests.fakes.admin import FakeClock, FakeCluster
+from tests.rigs.command_line import Home, Ran
+
+MB = 1_000_000
+CLUSTER = "fake-cluster"
+SET = {
+    "broker 1": {LEADER_RATE: "100000"},
+    "broker 2": {LEADER_RATE: "100000"},
+    "broker 3": {FOLLOWER_RATE: "100000"},
+    "topic t": {LEADER_LIST: "0:2,0:1", FOLLOWER_LIST: "0:3"},
+}
+
+
+class Desk:
+    """A host that runs pacers, and a cluster on which another tool moves partitions."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = Home(folder)
+        self.home.write_config("bootstrap_server: fake:1\n", "profiles.d/p.yaml")
+        self.cluster = FakeCluster({1: "a", 2: "b", 3: "c"}, line_rate=MB)
+        self.cluster.add_topic("t", {0: (1, 2)}, size_bytes=20 * MB)
+        self.clock = FakeClock()
+        self.clock.on_sleep.append(self.cluster.advance)
+
+    def open_admin(self, settings: Any, *, read_only: bool = False, **_: Any) -> ClusterAdmin:
+        return ReadOnlyAdmin(self.cluster) if read_only else self.cluster
+
+    def run(self, *words: str) -> Ran:
+        return self.home.run("--profile", "p", "autothrottle", *words)
+
+    def begin(self) -> None:
+        self.cluster.reassign({TopicPartition("t", 0): (3, 2)})
+        self.cluster.calls.clear()
+
+    def configs(self) -> dict[str, dict[str, str]]:
+        brokers = {f"broker {b.id}": dict(b.configs) for b in self.cluster.brokers.values()}
+        found = brokers | {f"topic {t.name}": dict(t.configs) for t in self.cluster.topics.values()}
+        return {name: values for name, values in found.items() if values}
+
+    def store(self) -> FileControl:
+        return FileControl(self.home.state / "control", write_file)
+
+    @contextmanager
+    def led_by_another(self) -> Iterator[None]:
+        holder = this_holder("autothrottle run")
+        lease = Lease(
+            self.store(), self.clock, lead_path(CLUSTER), holder, what="it", life_of=life_of, say=lambda _: None
+        )
+        lease.acquire()
+        try:
+            yield
+        finally:
+            lease.release()
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    desk = Desk(tmp_path)
+    monkeypatch.setattr(wiring, "open_admin", desk.open_admin)
+    monkeypatch.setattr(wiring, "system_clock", lambda: desk.clock)
+    return desk
+
+
+def test_once_says_what_changed_and_is_quiet_when_nothing_did(desk: Desk) -> None:
+    idle = desk.run("once", "--rate", "100kB")
+    assert (idle.code, idle.stdout, idle.stderr) == (0, "", "")
+    desk.begin()
+    ran = desk.run("once", "--rate", "100kB")
+    assert (ran.code, ran.stderr, desk.configs()) == (0, "", SET)
+    assert "1 move" in ran.stdout
+    again = desk.run("once", "--rate", "100kB")
+    assert (again.code, again.stdout, again.stderr) == (0, "", "")
+    desk.clock.sleep(1000)
+    ended = desk.run("once", "--rate", "100kB", "-o", "json")
+    assert (ended.code, desk.configs(), ended.json["moves"]) == (0, {}, 0)
+
+
+def test_once_ends_with_75_while_another_pacer_leads(desk: Desk) -> None:
+    desk.begin()
+    with desk.led_by_another():
+        ran = desk.run("once", "--rate", "100kB")
+    assert (ran.code, ran.stdout, desk.cluster.calls) == (75, "", [])
+    assert "autothrottle run" in ran.stderr
+
+
+def test_once_fails_where_a_throttle_cannot_be_removed(desk: Desk) -> None:
+    desk.begin()
+    assert desk.run("once", "--rate", "100kB").code == 0
+    desk.clock.sleep(1000)
+    desk.cluster.kill(3)
+    ran = desk.run("once", "--rate", "100kB")
+    assert ran.code == 1
+    assert "broker 3" in ran.stderr
+
+
+def test_explain_changes_nothing_and_names_every_rate(desk: Desk) -> None:
+    desk.begin()
+    ran = desk.run("explain", "--rate", "100kB", "-o", "json")
+    assert (ran.code, desk.configs(), desk.cluster.calls) == (0, {}, [])
+    assert {(r["broker"], r["direction"], r["rate_bytes_per_s"]) for r in ran.json["reasons"]} == {
+        (1, "out", 100_000),
+        (3, "in", 100_000),
+    }
+    assert "given by --rate" in desk.run("explain", "--rate", "100kB").stdout
+
+
+def test_show_tells_ours_from_those_of_others(desk: Desk) -> None:
+    desk.cluster.brokers[2].configs[LEADER_RATE] = "777"
+    desk.begin()
+    desk.run("once", "--rate", "100kB")
+    ran = desk.run("show")
+    assert f"set by the pacer: broker 1 {LEADER_RATE}=100000" in ran.stdout
+    assert f"set by others, left alone: broker 2 {LEADER_RATE}=777" in ran.stdout
+    assert "law fixed, 1 moves" in ran.stdout
+    found = desk.run("show", "-o", "json").json
+    assert {t["set_by"] for t in found["throttles"] if t["name"] == "2"} == {"others"}
+    assert desk.cluster.calls
+    assert found["leader"] is None
+
+
+def test_overrides_are_set_for_all_and_for_one_and_removed(desk: Desk) -> None:
+    assert desk.run("set", "40MB", "--autoremove").stdout.endswith(
+        "override for all brokers: in 40 MB/s, out 40 MB/s, until the moves end\n"
+    )
+    assert desk.run("set", "--broker", "3", "--in", "10kB", "-o", "json").json["overrides"]["3"] == {
+        "in": 10_000,
+        "out": None,
+        "autoremove": False,
+    }
+    desk.begin()
+    assert desk.run("once", "--rate", "100kB").code == 0
+    assert desk.configs()["broker 3"] == {FOLLOWER_RATE: "10000"}
+    assert desk.configs()["broker 1"] == {LEADER_RATE: str(40 * MB)}
+    assert desk.run("remove", "--all-brokers", "-o", "json").json["overrides"].keys() == {"all"}
+    assert "no override is set" in desk.run("remove").stdout
+    assert desk.run("once", "--rate", "100kB").code == 0
+    assert desk.configs() == SET
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("once", "--law", "fixed"), "--rate is for --law fixed"),
+        (("once", "--law", "slo", "--rate", "1MB"), "--rate is for --law fixed"),
+        (("once", "--broker-capacity", "x:1MB"), "names no broker"),
+        (("once", "--prometheus-url", "ftp://x"), "no address of Prometheus"),
+        (("set",), "no rate is given"),
+        (("set", "fast"), "fast"),
+        (("set", "1MB", "--zk-config-prefix", "autothrottle"), "no ZooKeeper address"),
+        (("run", "--rate", "1MB", "--listen", "0.0.0.0:0"), "other machines"),
+        (("run", "--rate", "1MB", "--token-file", "t", "--no-token"), "exclude each other"),
+    ],
+)
+def test_what_cannot_be_read_is_a_usage_error(desk: Desk, words: tuple[str, ...], said: str) -> None:
+    ran = desk.run(*words)
+    assert ran.code == 2
+    assert said in ran.stderr
+
+
+def test_a_token_file_must_hold_a_token(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("short\n")
+    ran = desk.run("run", "--rate", "1MB", "--token-file", str(tmp_path / "token"))
+    assert ran.code == 2
+    assert "holds no token" in ran.stderr
+
+
+def stop_after(desk: Desk, seconds: float) -> None:
+    end = desk.clock.elapsed + seconds
+
+    def stop(_: float) -> None:
+        if desk.clock.elapsed >= end:
+            desk.clock.on_sleep.remove(stop)
+            raise TerminationRequested
+
+    desk.clock.on_sleep.append(stop)
+
+
+def test_the_service_adapts_until_it_is_stopped_and_throttles_stay(desk: Desk) -> None:
+    desk.begin()
+    stop_after(desk, 30)
+    ran = desk.run("run", "--rate", "100kB", "--interval", "10s", "--listen", "none")
+    assert (ran.code, desk.configs()) == (143, SET)
+    assert ran.stderr.count("1 move,") == 3
+    assert "throttles of moves that run stay set" in ran.stderr
+    desk.clock.sleep(1000)
+    assert desk.run("once", "--rate", "100kB").code == 0
+    assert desk.configs() == {}
+
+
+def test_the_service_removes_its_throttles_at_the_end_on_request(desk: Desk) -> None:
+    desk.begin()
+    stop_after(desk, 30)
+    ran = desk.run("run", "--rate", "100kB", "--listen", "none", "--remove-on-exit")
+    assert (ran.code, desk.configs()) == (143, {})
+
+
+def test_the_service_goes_on_when_the_cluster_or_a_broker_fails(desk: Desk) -> None:
+    desk.begin()
+    desk.cluster.fail_next("reassignments", OperationFailedError("the controller refuses"))
+    desk.cluster.fail_next("alter_configs", TryLaterError("no answer"))
+    stop_after(desk, 40)
+    ran = desk.run("run", "--rate", "100kB", "--interval", "10s", "--listen", "none")
+    assert (ran.code, desk.configs()) == (143, SET)
+    assert "this tick failed" in ran.stderr
+
+
+def test_the_service_sees_other_moves_long_before_its_interval_ends(desk: Desk) -> None:
+    def begin(_: float) -> None:
+        if desk.clock.elapsed >= 20:
+            desk.clock.on_sleep.remove(begin)
+            desk.begin()
+
+    desk.clock.on_sleep.append(begin)
+    stop_after(desk, 40)
+    ran = desk.run("run", "--rate", "100kB", "--interval", "1h", "--listen", "none")
+    assert (ran.code, desk.configs()) == (143, SET)
+
+
+def test_the_slo_law_keeps_what_clients_need(desk: Desk) -> None:
+    desk.begin()
+    lacks = desk.run("once")
+    assert (lacks.code, desk.configs()) == (2, {})
+    assert "slo law" in lacks.stderr
+    ran = desk.run("once", "--capacity", "1MB", "--client-rate", "500kB", "--min-rate", "10kB", "-o", "json")
+    assert ran.code == 0, ran.stderr
+    rate = int(desk.configs()["broker 3"][FOLLOWER_RATE])
+    assert 10_000 <= rate <= 500_000
+    again = desk.run("explain", "--capacity", "1MB", "--client-rate", "500kB", "-o", "json")
+    assert {r["direction"] for r in again.json["reasons"]} == {"in", "out"}
+
+
+def test_the_headroom_law_takes_the_minimum_without_metrics(desk: Desk) -> None:
+    desk.begin()
+    words = ("once", "--law", "headroom", "--min-rate", "50kB", "--failure-threshold", "1", "-o", "json")
+    assert desk.run(*words).json["rates"] is None
+    assert desk.run(*words).code == 0
+    assert desk.configs()["broker 3"] == {FOLLOWER_RATE: "50000"}
+
+
+class Service:
+    """A metrics service that knows every broker, until it is away."""
+
+    source = "fake metrics"
+
+    def __init__(self, clock: FakeClock) -> None:
+        self.clock, self.is_away = clock, False
+
+    def query(self, expression: str, at: datetime) -> tuple[Sample, ...]:
+        if self.is_away:
+            raise TryLaterError("the metrics service does not answer")
+        value = 0.0 if "reassignment" in expression else 300_000.0
+        return tuple(Sample({"broker_id": str(b)}, value, at) for b in (1, 2, 3))
+
+
+def test_rates_leave_room_for_measured_clients_and_stay_when_the_metrics_are_away(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = Service(desk.clock)
+    monkeypatch.setattr(wiring, "open_prometheus", lambda *_: service)
+    desk.begin()
+    words = (
+        "once",
+        "--prometheus-url",
+        "http://metrics",
+        "--law",
+        "headroom",
+        "--capacity",
+        "1MB",
+        "--min-rate",
+        "10kB",
+    )
+    assert desk.run(*words).code == 0
+    assert desk.configs()["broker 3"] == {FOLLOWER_RATE: "630000"}
+    before = desk.configs()
+    service.is_away = True
+    ran = desk.run(*words)
+    assert (ran.code, desk.configs()) == (0, before)
+    assert "the metrics service does not answer" in ran.stdout
+
+
+def test_units_hold_the_options_that_were_given_and_no_others(desk: Desk) -> None:
+    ran = desk.run("unit", "--format", "systemd", "--rate", "40MB", "--broker-label", "pod")
+    line = next(x for x in ran.stdout.splitlines() if x.startswith("ExecStart="))
+    assert line == (
+        'ExecStart=/usr/local/bin/kafkakit "--profile" "p" "autothrottle" "run" "--rate" "40MB" "--broker-label" "pod"'
+    )
+    cron = desk.run("unit", "--format", "cron", "--law", "slo", "--capacity", "1GB", "-o", "json")
+    assert cron.json["files"] == {
+        "kafkakit-autothrottle.cron": "*/1 * * * * /usr/local/bin/kafkakit --profile p autothrottle once "
+        "--law slo --capacity 1GB\n"
+    }
+    assert desk.run("unit", "--format", "k8s", "--rate", "40MB").code == 2
+    assert desk.run("unit", "--format", "cron", "--rate", "fast").code == 2
+
+
+def test_rows_are_for_programs(desk: Desk) -> None:
+    desk.begin()
+    assert desk.run("once", "--rate", "100kB", "-o", "tsv").stdout.splitlines() == [
+        "1\tout\t100000\tfixed\tgiven by --rate",
+        "3\tin\t100000\tfixed\tgiven by --rate",
+    ]
+    assert f"broker\t1\t{LEADER_RATE}\t100000\tautothrottle" in desk.run("show", "-o", "tsv").stdout

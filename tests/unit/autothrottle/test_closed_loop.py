@@ -1,0 +1,57 @@
+"""The slo law against simulated brokers and clients: close to ideal rates, and no long breach."""
+
+import numpy as np
+import pytest
+
+from kafkakit.autothrottle.decide.slo import slo_law
+from kafkakit.autothrottle.decide.slo_settings import SloSettings
+from tests.rigs.pacing import (
+    CLASSES,
+    P99_OBJECTIVE_MS,
+    WHOLE_WINDOW_S,
+    Played,
+    Scenario,
+    ideal_seconds,
+    least_seconds,
+    make_scenario,
+    play,
+)
+
+LAW = slo_law(SloSettings(p99_ms=P99_OBJECTIVE_MS))
+
+
+@pytest.fixture(scope="module")
+def scenarios() -> list[Scenario]:
+    return [make_scenario(kind, seed, duration_s=(400, 600)) for kind in CLASSES for seed in (100, 101)]
+
+
+@pytest.fixture(scope="module")
+def played(scenarios: list[Scenario]) -> list[Played]:
+    return play(scenarios, [LAW] * len(scenarios), tick_s=5, window_s=WHOLE_WINDOW_S, history=True)
+
+
+def test_moves_end_soon_after_ideal_rates_would_have_ended_them(
+    scenarios: list[Scenario], played: list[Played]
+) -> None:
+    ideal = [ideal_seconds(s, 0.1) for s in scenarios]
+    assert all(i >= least_seconds(s, 0.1) for i, s in zip(ideal, scenarios, strict=True))
+    over = [p.seconds / i for p, i in zip(played, ideal, strict=True)]
+    assert all(p.finished for p in played)
+    assert np.median(over) < 1.2  # moves of minutes; hours come closer
+
+
+def test_no_breach_is_longer_than_a_quota_window(played: list[Played]) -> None:
+    assert max(p.longest_s for p in played) <= WHOLE_WINDOW_S
+
+
+def test_rates_settle_under_constant_load() -> None:
+    scenario = make_scenario("steady", 3, duration_s=(400, 401))
+    scenario.clients[:] = scenario.clients.mean(axis=2, keepdims=True)
+    scenario.left[:] = 1e15
+    history = play([scenario], [LAW], tick_s=5, window_s=WHOLE_WINDOW_S, history=True)[0].history
+    late = [rates for t, rates in history if t > 600]
+    for side in late[0]:
+        rates = np.array([r[side] for r in late])
+        assert rates.max() <= 1.12 * rates.min(), side
+    changes = sum(a != b for a, b in zip(late, late[1:], strict=False))
+    assert changes < len(late) / 4

@@ -1,0 +1,333 @@
+"""The pacer on a fake cluster: moves of another tool are throttled, and nothing of it stays."""
+
+import pytest
+
+from kafkakit.autothrottle.act.journal import open_journal
+from kafkakit.autothrottle.act.overrides import ControlOverrides
+from kafkakit.autothrottle.decide.law import Decision, Memory
+from kafkakit.autothrottle.decide.look import for_run
+from kafkakit.autothrottle.decide.observed import Observed
+from kafkakit.autothrottle.decide.overrides import Override
+from kafkakit.core.cluster_facts import ConfigChange
+from kafkakit.core.errors import LeaseLostError
+from kafkakit.execution.act.control_requests import ControlRequests
+from kafkakit.execution.act.lease_reader import lease_path
+from kafkakit.execution.decide.schedule.work import Rates
+from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
+from tests.rigs.pacer import CLUSTER, KB, MB, RATE, PacerRig
+from tests.rigs.reassign import Killed
+
+SET = {
+    "broker 1": {LEADER_RATE: str(RATE)},
+    "broker 2": {LEADER_RATE: str(RATE)},
+    "broker 3": {FOLLOWER_RATE: str(RATE)},
+    "topic t": {LEADER_LIST: "0:2,0:1", FOLLOWER_LIST: "0:3"},
+}
+
+
+@pytest.fixture
+def rig() -> PacerRig:
+    return PacerRig()
+
+
+def test_a_move_of_another_tool_is_throttled_exactly_and_all_goes_with_it(rig: PacerRig) -> None:
+    rig.begin()
+    pacer, _ = rig.pacer()
+    tick = pacer.tick()
+    assert rig.configs() == SET
+    assert (tick.moves, tick.is_quiet) == (1, False)
+    again = pacer.tick()
+    assert (again.writes, again.is_quiet) == (0, True)
+    rig.clock.advance(1000)
+    rig.cluster.advance(1000)
+    last = pacer.tick()
+    assert (last.moves, last.owed, rig.configs()) == (0, (), rig.before)
+    assert rig.store.children(f"clusters/{CLUSTER}/autothrottle/journal") == ()
+    assert pacer.tick().is_quiet
+
+
+def test_a_second_move_is_added_and_the_entries_of_one_that_ended_go(rig: PacerRig) -> None:
+    rig.begin()
+    pacer, _ = rig.pacer()
+    pacer.tick()
+    rig.begin("u", 1, (4, 1))
+    rig.cluster.cancel([next(iter(rig.cluster.replication.partitions()))[0]])
+    rig.clock.sleep(1)
+    pacer.tick()
+    found = rig.configs()
+    assert "topic t" not in found
+    assert found["topic u"] == {LEADER_LIST: "1:1,1:2", FOLLOWER_LIST: "1:4"}
+    assert "broker 3" not in found
+
+
+def test_what_others_set_is_left_alone_and_named(rig: PacerRig) -> None:
+    rig.cluster.brokers[1].configs[LEADER_RATE] = "777"
+    rig.begin()
+    tick = rig.pacer()[0].tick()
+    assert rig.configs()["broker 1"] == {LEADER_RATE: "777"}
+    assert rig.configs()["topic t"][LEADER_LIST] == "0:2"
+    assert rig.configs()["broker 3"] == {FOLLOWER_RATE: str(RATE)}
+    assert any("broker 1" in n and "777" in n for n in tick.notes)
+
+
+def test_what_was_said_at_the_tick_before_is_no_news(rig: PacerRig) -> None:
+    rig.cluster.brokers[1].configs[LEADER_RATE] = "777"
+    rig.begin()
+    pacer, _ = rig.pacer()
+    first, second = pacer.tick(), pacer.tick()
+    assert first.news == first.notes == second.notes
+    assert (second.news, second.is_quiet) == ((), True)
+    rig.cluster.brokers[1].configs[LEADER_RATE] = "778"
+    assert not pacer.tick().is_quiet
+
+
+def test_a_law_that_holds_leaves_the_rates_and_covers_new_moves(rig: PacerRig) -> None:
+    decisions = [Rates(into_of={3: RATE, 4: RATE}, out_of={1: RATE, 2: RATE}), None]
+
+    def law(observed: Observed, memory: Memory) -> Decision:
+        assert {f.destination for f in observed.flows} <= {3, 4}
+        return Decision(rates=decisions.pop(0), memory=memory)
+
+    rig.begin()
+    pacer, _ = rig.pacer(law=law)
+    pacer.tick()
+    rig.begin("u", 1, (4, 1))
+    pacer.tick()
+    assert rig.configs()["broker 4"] == {FOLLOWER_RATE: str(RATE)}
+    assert rig.configs()["topic u"][FOLLOWER_LIST] == "1:4"
+
+
+def test_a_broker_that_dies_keeps_its_rate_and_is_named(rig: PacerRig) -> None:
+    rig.begin()
+    pacer, _ = rig.pacer()
+    pacer.tick()
+    rig.cluster.kill(3)
+    rig.clock.sleep(30)
+    assert any("broker 3 is not alive" in w for w in pacer.tick().owed)
+    rig.cluster.cancel([k for k, _ in rig.cluster.replication.partitions()])
+    tick = pacer.tick()
+    assert rig.configs() == {"broker 3": {FOLLOWER_RATE: str(RATE)}}
+    assert any("broker 3" in w for w in tick.owed)
+    rig.cluster.revive(3)
+    assert pacer.tick().owed == ()
+    assert rig.configs() == rig.before
+
+
+@pytest.mark.parametrize("effect", range(12))
+def test_a_kill_at_any_effect_is_taken_over_by_the_next_instance(rig: PacerRig, effect: int) -> None:
+    rig.begin()
+    first, lead = rig.pacer(1)
+    left = [effect]
+
+    def die(name: str, argument: object) -> None:
+        del argument
+        if name == "alter_configs":
+            if not left[0]:
+                raise Killed
+            left[0] -= 1
+
+    rig.cluster.before_call.append(die)
+    try:
+        first.tick()
+        rig.cluster.advance(1000)
+        first.tick()
+    except Killed:
+        rig.cluster.before_call.clear()
+        rig.clock.advance(60)
+        assert not lead.is_held()
+        rig.cluster.advance(1000)
+        second, _ = rig.pacer(2)
+        second.tick()
+    assert rig.configs() == rig.before
+
+
+@pytest.mark.parametrize("write", range(14))
+def test_a_kill_at_any_write_of_the_store_is_taken_over(
+    rig: PacerRig, write: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig.begin()
+    first, _ = rig.pacer(1)
+    replaced, left = rig.store._replace, [write]
+
+    def replace(path: str, value: bytes, expected: int | None) -> int:
+        if "journal" in path:
+            if not left[0]:
+                raise Killed
+            left[0] -= 1
+        return replaced(path, value, expected)
+
+    monkeypatch.setattr(rig.store, "_replace", replace)
+    try:
+        first.tick()
+        rig.cluster.advance(1000)
+        first.tick()
+    except Killed:
+        monkeypatch.undo()
+        rig.clock.advance(60)
+        rig.cluster.advance(1000)
+        rig.pacer(2)[0].tick()
+    assert rig.configs() == rig.before
+
+
+def test_after_the_lead_is_lost_nothing_is_written(rig: PacerRig) -> None:
+    rig.begin()
+    pacer, lead = rig.pacer(1)
+    pacer.tick()
+    rig.clock.advance(60)
+    other, _ = rig.pacer(2)
+    before = (rig.configs(), len(rig.cluster.calls))
+    with pytest.raises(LeaseLostError):
+        pacer.tick()
+    assert (rig.configs(), len(rig.cluster.calls)) == before
+    assert not lead.is_held()
+    other.tick()
+
+
+def test_the_lead_lost_between_two_effects_stops_the_second(rig: PacerRig) -> None:
+    rig.begin()
+    pacer, _ = rig.pacer(1)
+    seen: list[object] = []
+
+    def steal(name: str, argument: object) -> None:
+        if name == "alter_configs":
+            seen.append(argument)
+            if len(seen) == 1:
+                rig.clock.advance(60)
+                rig.pacer(2)
+
+    rig.cluster.before_call.append(steal)
+    with pytest.raises(LeaseLostError):
+        pacer.tick()
+    assert len(seen) == 1
+
+
+def test_a_run_that_changes_the_cluster_gets_the_rates_as_a_request(rig: PacerRig) -> None:
+    rig.begin()
+    lease = rig.lease(lease_path(CLUSTER), 9, "reassign apply")
+    token = lease.acquire()
+    requests = ControlRequests(rig.store, rig.clock, CLUSTER)
+    taken: list[Rates | None] = []
+
+    def executor(_: float) -> None:
+        lease.require_held()
+        if (found := requests.read(token)) is not None:
+            taken.append(found.request.rates)
+            requests.answer(token, found.version)
+
+    rig.clock.on_sleep.append(executor)
+    tick = rig.pacer()[0].tick()
+    each = dict.fromkeys((1, 2, 3), RATE)
+    assert taken[-1] == Rates(into=RATE, out=RATE, into_of=each, out_of=each)
+    assert "reassign apply" in tick.requested_from
+    assert rig.configs() == rig.before
+    assert rig.pacer(1)[0].tick().writes == 0
+
+
+def test_the_rate_between_log_dirs_of_a_run_stays_as_it_was_asked_for() -> None:
+    asked = for_run(Rates(into_of={3: 5, 4: 2}, out_of={1: 7}), 9)
+    assert asked == Rates(into=2, out=7, inside=9, into_of={3: 5, 4: 2}, out_of={1: 7})
+
+
+def test_an_override_goes_before_the_law_and_one_for_all_ends_with_the_moves(rig: PacerRig) -> None:
+    overrides = ControlOverrides(rig.store, CLUSTER)
+    overrides.put(None, Override(into=2 * MB, out=3 * MB, autoremove=True))
+    overrides.put(3, Override(into=KB))
+    rig.begin()
+    pacer, _ = rig.pacer()
+    pacer.tick()
+    assert rig.configs()["broker 1"] == {LEADER_RATE: str(3 * MB)}
+    assert rig.configs()["broker 3"] == {FOLLOWER_RATE: str(KB)}
+    overrides.put(3, None)
+    rig.cluster.advance(100_000)
+    pacer.tick()
+    assert (rig.configs(), overrides.read().every) == (rig.before, None)
+
+
+def test_an_override_on_a_broker_without_moves_throttles_its_catching_up(rig: PacerRig) -> None:
+    ControlOverrides(rig.store, CLUSTER).put(2, Override(into=MB, out=MB))
+    pacer, _ = rig.pacer()
+    pacer.tick()
+    assert rig.configs() == {
+        "broker 2": {FOLLOWER_RATE: str(MB)},
+        "topic t": {FOLLOWER_LIST: "0:2,1:2"},
+        "topic u": {FOLLOWER_LIST: "0:2,1:2"},
+    }
+    ControlOverrides(rig.store, CLUSTER).put(2, None)
+    pacer.tick()
+    assert rig.configs() == rig.before
+
+
+def test_a_journal_that_grew_is_kept_short(rig: PacerRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkakit.autothrottle.act.journal.COMPACT_BYTES", 500)
+    rates = iter(range(RATE, RATE + 40))
+
+    def law(observed: Observed, memory: Memory) -> Decision:
+        rate = next(rates)
+        return Decision(rates=Rates(into_of={3: rate}, out_of={1: rate}), memory=memory)
+
+    rig.begin()
+    pacer, _ = rig.pacer(law=law)
+    for _ in range(20):
+        pacer.tick()
+    state = open_journal(rig.store, rig.clock, CLUSTER).state
+    assert len(rig.store.children(f"clusters/{CLUSTER}/autothrottle/journal")) == 1
+    assert state.throttled
+    rig.cluster.advance(1000)
+    pacer.tick()
+    assert rig.configs() == rig.before
+
+
+def test_the_second_instance_waits_and_takes_over_within_15_s(rig: PacerRig) -> None:
+    rig.begin()
+    one, said = rig.service(1)
+    two, waited = rig.service(2)
+    for _ in range(5):
+        one.step()
+        two.step()
+        rig.clock.sleep(1)
+    assert said[0] == "leads from now on"
+    assert waited == ["waits: another instance leads"]
+    began = rig.clock.monotonic()
+    while not two.is_leader:
+        two.step()
+        rig.clock.sleep(1)
+    assert rig.clock.monotonic() - began < 15
+    one.step()
+    assert not one.is_leader
+
+
+def test_changed_overrides_are_taken_up_before_the_interval_ends(rig: PacerRig) -> None:
+    rig.begin()
+    service, said = rig.service(1)
+    service.step()
+    ControlOverrides(rig.store, CLUSTER).put(None, Override(into=KB, out=KB))
+    for _ in range(8):
+        rig.clock.sleep(1)
+        service.step()
+    assert rig.configs()["broker 3"] == {FOLLOWER_RATE: str(KB)}
+    assert len(said) == 3
+
+
+def test_removal_on_request_leaves_nothing_while_moves_run(rig: PacerRig) -> None:
+    rig.begin()
+    pacer, _ = rig.pacer()
+    pacer.tick()
+    assert pacer.remove_all() == ()
+    assert rig.configs() == rig.before
+
+
+def test_every_change_stands_in_the_journal_before_it_is_made(rig: PacerRig) -> None:
+    rig.begin()
+    pacer, _ = rig.pacer()
+
+    def check(name: str, argument: object) -> None:
+        if name == "alter_configs":
+            state = open_journal(rig.store, rig.clock, CLUSTER).state
+            assert isinstance(argument, list | tuple)
+            for change in argument:
+                assert isinstance(change, ConfigChange)
+                assert any(k.name == change.name and k.key == change.key for k in (*state.rates, *state.entries))
+
+    rig.cluster.before_call.append(check)
+    pacer.tick()
+    assert rig.configs() == SET

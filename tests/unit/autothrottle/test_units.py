@@ -1,0 +1,71 @@
+"""The files that run the pacer: systemd and Kubernetes understand them, and the program takes their options."""
+
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kafkakit.autothrottle.show.units import NAME, Runner, unit_report
+from kafkakit.cli.command_reference import commands
+from kafkakit.cli.root import build_root
+from kafkakit.core.errors import UsageError
+
+PROGRAM = ("/bin/true", "--profile", "prod 100%$HOME")
+OPTIONS = ("--rate", "40MB", "--sample", "1s")
+
+
+def files(runner: Runner, image: str | None = None) -> dict[str, str]:
+    found = unit_report(PROGRAM, OPTIONS, runner, 2, image=image).data["files"]
+    assert isinstance(found, dict)
+    return found
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+@pytest.mark.parametrize("runner", [Runner.SYSTEMD, Runner.TIMER])
+def test_systemd_understands_them(runner: Runner, tmp_path: Path) -> None:
+    for name, text in files(runner).items():
+        (tmp_path / name).write_text(text)
+    ran = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", *map(str, sorted(tmp_path.iterdir()))],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr == ""
+
+
+def test_the_service_notifies_and_a_stop_is_a_success() -> None:
+    lines = files(Runner.SYSTEMD)[f"{NAME}.service"].splitlines()
+    assert {"Type=notify", "SuccessExitStatus=143", "Restart=on-failure"} <= set(lines)
+    assert '"prod 100%%$$HOME" "autothrottle" "run" "--rate" "40MB"' in next(
+        x for x in lines if x.startswith("ExecStart")
+    )
+
+
+def test_the_cron_line_runs_once_with_options_that_exist() -> None:
+    line = files(Runner.CRON)[f"{NAME}.cron"]
+    words = shlex.split(line.replace("\\%", "%"))[5:]
+    assert words == [*PROGRAM, "autothrottle", "once", *OPTIONS]
+    for command in ("autothrottle once", "autothrottle run"):
+        (entry,) = (c for c in commands(build_root()) if c.words == command)
+        known = {name for option in entry.options for name in option.names}
+        assert {word for word in OPTIONS if word.startswith("--")} <= known
+
+
+def test_the_deployment_has_two_pods_and_no_secret() -> None:
+    body = yaml.safe_load(files(Runner.K8S, "example.org/kafkakit:1")[f"{NAME}.yaml"])
+    assert (body["kind"], body["spec"]["replicas"]) == ("Deployment", 2)
+    (container,) = body["spec"]["template"]["spec"]["containers"]
+    assert container["command"] == [*PROGRAM, "autothrottle", "run", *OPTIONS]
+    assert body["spec"]["selector"]["matchLabels"] == body["spec"]["template"]["metadata"]["labels"]
+
+
+@pytest.mark.parametrize(("options", "runner"), [(("--rate", "1\n"), Runner.CRON), (OPTIONS, Runner.K8S)])
+def test_what_no_file_can_hold_is_refused(options: tuple[str, ...], runner: Runner) -> None:
+    with pytest.raises(UsageError):
+        unit_report(PROGRAM, options, runner, 1, image=None)
