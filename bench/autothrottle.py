@@ -38,7 +38,7 @@ from tests.rigs.pacing import (
 )
 
 SHARES = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7)
-TICK_S = 5
+TICK_S = 4
 
 
 def figures(played: Sequence[Played], ideal: Sequence[int], least: Sequence[int]) -> dict[str, object]:

@@ -56,7 +56,7 @@ def rates(decision: Decision) -> dict[BrokerSide, float]:
     return {s: r.rate * decision.memory.reached for s, r in decision.memory.rates.items()}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(looks())
 def test_rates_keep_their_bounds(given_look: tuple[Observed, Memory]) -> None:
     look, memory = given_look
@@ -76,7 +76,7 @@ def test_rates_keep_their_bounds(given_look: tuple[Observed, Memory]) -> None:
     assert len(decision.reasons) == len(sides_of(look.flows))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(looks(), st.sampled_from(BROKERS), st.sampled_from(Side), st.floats(0, 0.5))
 def test_more_client_traffic_never_gives_a_higher_rate(
     given_look: tuple[Observed, Memory], broker: int, side: Side, more: float
@@ -95,7 +95,7 @@ def test_more_client_traffic_never_gives_a_higher_rate(
         assert rate <= before[key] + 1, key
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(looks())
 def test_rates_settle_under_constant_load_and_stay(given_look: tuple[Observed, Memory]) -> None:
     look, memory = given_look

@@ -160,7 +160,7 @@ class _Look:
         return state
 
     def _is_emptier(self, side: BrokerSide) -> bool:
-        """True when the broker's other direction is clearly the fuller one: a latency does not tell which is at fault."""
+        """True when the broker's other direction is clearly the fuller one: a latency tells of both."""
         fullness = []
         for one in (side, (side[0], Side.OUT if side[1] is Side.INTO else Side.INTO)):
             load, old = load_of(self._observed, one), self._memory.rates.get(one)

@@ -1,5 +1,7 @@
 """The slo law against simulated brokers and clients: close to ideal rates, and no long breach."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -27,7 +29,7 @@ def scenarios() -> list[Scenario]:
 
 @pytest.fixture(scope="module")
 def played(scenarios: list[Scenario]) -> list[Played]:
-    return play(scenarios, [LAW] * len(scenarios), tick_s=5, window_s=WHOLE_WINDOW_S, history=True)
+    return play(scenarios, [LAW] * len(scenarios), tick_s=4, window_s=WHOLE_WINDOW_S, history=True)
 
 
 def test_moves_end_soon_after_ideal_rates_would_have_ended_them(
@@ -48,10 +50,10 @@ def test_rates_settle_under_constant_load() -> None:
     scenario = make_scenario("steady", 3, duration_s=(400, 401))
     scenario.clients[:] = scenario.clients.mean(axis=2, keepdims=True)
     scenario.left[:] = 1e15
-    history = play([scenario], [LAW], tick_s=5, window_s=WHOLE_WINDOW_S, history=True)[0].history
+    history = play([scenario], [LAW], tick_s=4, window_s=WHOLE_WINDOW_S, history=True)[0].history
     late = [rates for t, rates in history if t > 600]
     for side in late[0]:
         rates = np.array([r[side] for r in late])
         assert rates.max() <= 1.12 * rates.min(), side
-    changes = sum(a != b for a, b in zip(late, late[1:], strict=False))
+    changes = sum(a != b for a, b in pairwise(late))
     assert changes < len(late) / 4
