@@ -7,8 +7,8 @@ worked out, with the quota windows of `QuotaWindows`. Many clusters that share n
 from typing import TYPE_CHECKING
 
 from kafkakit.simulator.cluster import QuotaModel
+from kafkakit.simulator.flows import share
 from kafkakit.simulator.quota import QuotaWindows
-from kafkakit.simulator.sharing import share
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,7 +13,7 @@ from kafkakit.autothrottle.decide.law import Law, Memory, Side
 from kafkakit.autothrottle.decide.observed import BrokerSeen, Flow, Load, Observed
 from kafkakit.simulator.client_load import LoadedCopies
 from kafkakit.simulator.cluster import QuotaModel
-from kafkakit.simulator.sharing import share
+from kafkakit.simulator.flows import share
 
 Floats = NDArray[np.float64]
 MB = 1e6

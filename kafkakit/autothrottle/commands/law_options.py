@@ -103,8 +103,7 @@ class LawChoice:
         from kafkakit.autothrottle.decide.slo_settings import SloSettings
         from kafkakit.autothrottle.decide.time_rules import parse_time_rule
         from kafkakit.core.errors import UsageError
-        from kafkakit.core.percent import parse_percent
-        from kafkakit.core.quantities import parse_rate
+        from kafkakit.core.quantities import parse_percent, parse_rate
 
         if (self.name is LawName.FIXED) != (self.rate is not None):
             raise UsageError("--rate is for --law fixed, which needs it")

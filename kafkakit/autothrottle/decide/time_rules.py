@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from kafkakit.core.errors import UsageError
-from kafkakit.core.percent import parse_percent
+from kafkakit.core.quantities import parse_percent
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _RULE = re.compile(r"(?:([a-z]{3})(?:-([a-z]{3}))? )?([0-9]{1,2})-([0-9]{1,2}) (reserve )?([0-9.]+ *%)")
