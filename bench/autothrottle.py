@@ -1,6 +1,8 @@
 """Laws of rates against the best that was possible: seeded scenarios of moves beside client traffic, in a simulation.
 
-Run: PYTHONPATH=. python bench/autothrottle.py [--scenarios 112]. Prints one JSON object.
+Run: PYTHONPATH=. python bench/autothrottle.py [--scenarios 112] [--first-seed 1000]. Prints one JSON object.
+
+The settings of the law were chosen on the seeds below 1000; published figures are from seeds from 1000 on.
 
 The *optimum* of a scenario plays each second with every side set to exactly what clients leave of the real line less
 the reserve in that second, without quota windows, measurements or delays (`ideal_seconds`). The *bound* is proven: no
@@ -95,9 +97,12 @@ def one_tick(law: Law, brokers: int, partitions: int) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scenarios", type=int, default=112)
+    parser.add_argument("--first-seed", type=int, default=1000)
     options = parser.parse_args()
     each = -(-options.scenarios // len(CLASSES))
-    scenarios = [make_scenario(kind, seed) for kind in CLASSES for seed in range(each)]
+    scenarios = [
+        make_scenario(kind, seed) for kind in CLASSES for seed in range(options.first_seed, options.first_seed + each)
+    ]
     reserve = SloSettings().reserve
     ideal = [ideal_seconds(s, reserve) for s in scenarios]
     least = [least_seconds(s, reserve) for s in scenarios]
@@ -131,6 +136,7 @@ def main() -> None:
             {
                 "bench": "autothrottle",
                 "scenarios": len(scenarios),
+                "first_seed": options.first_seed,
                 "results": results,
                 "by_class": by_class,
                 "seconds_of_a_tick": tick,

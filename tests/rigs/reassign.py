@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafkakit.core.plan import Plan
+from kafkakit.execution.act.journal_file import LineFile
 from kafkakit.execution.act.lease_guard import GuardedAdmin, HeldClock
 from kafkakit.execution.act.leases import Lease
 from kafkakit.execution.act.leftovers import Leftovers
@@ -87,7 +88,7 @@ class Bench:
         self.clock.on_sleep.append(cluster.advance)
         self.file = MemoryFile()
         self.reporter = Recorder()
-        self.others: list[MemoryFile] = []
+        self.others: list[LineFile] = []
         # The operator knows of rates that were there before, and has them set over.
         self.join = any(broker.configs for broker in cluster.brokers.values())
 

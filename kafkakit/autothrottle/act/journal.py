@@ -1,8 +1,8 @@
 """The pacer's journal: what it set on the cluster and what stood there before, kept in the control store."""
 
-from kafkakit.autothrottle.act.store_lines import MemoryLines, StoreLines
 from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ResourceKind
 from kafkakit.execution.act.run_journal import RunJournal
+from kafkakit.execution.act.store_lines import MemoryLines, pacer_lines
 from kafkakit.execution.decide.journal import What
 from kafkakit.execution.decide.journal_state import RunState, change_to_data
 from kafkakit.execution.decide.rates import rates_to_data
@@ -16,12 +16,12 @@ LINE_CHANGES = 200
 
 def open_journal(store: ControlStore, clock: Clock, cluster_id: str) -> RunJournal:
     """The journal as it stands; raises `InputError` for a damaged one, `TryLaterError` while the store is away."""
-    return RunJournal(StoreLines(store, cluster_id), clock, cluster_id=cluster_id, fingerprint=IDENTITY)
+    return RunJournal(pacer_lines(store, cluster_id), clock, cluster_id=cluster_id, fingerprint=IDENTITY)
 
 
 def compact(store: ControlStore, clock: Clock, cluster_id: str) -> None:
     """Keep only what the journal means: nothing where no throttle of ours is left, a few lines where it grew long."""
-    lines = StoreLines(store, cluster_id)
+    lines = pacer_lines(store, cluster_id)
     size = len(lines.read())
     if not size:
         return

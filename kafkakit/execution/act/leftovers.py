@@ -1,4 +1,4 @@
-"""Throttles that runs of other plans left on the same cluster: they must go before a new run sets its own.
+"""Throttles that runs of other plans, or a pacer, left on a cluster: they must go before a new run sets its own.
 
 Otherwise the new run would take the old run's rate for the value to restore.
 """
@@ -14,17 +14,17 @@ from kafkakit.execution.act.recovery import find_lost
 from kafkakit.execution.act.retrier import Retrier
 from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.act.throttles import Throttles
-from kafkakit.execution.decide.journal_state import ConfigKey, RunState
+from kafkakit.execution.decide.journal_state import ConfigKey, RateHold, RunState
 from kafkakit.execution.decide.outcome import Commands, Direction
 from kafkakit.execution.decide.precheck import Live, listed
-from kafkakit.execution.decide.runs import moves_sent
+from kafkakit.execution.decide.runs import moves_sent, moves_under
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.reporter import Reporter
 
 
 class Leftovers:
-    """The journals of this cluster's other plans whose throttles may still be set."""
+    """The journals of this cluster's other plans, and of its pacer, whose throttles may still be set."""
 
     def __init__(
         self, files: Sequence[LineFile], admin: ClusterAdmin, clock: Clock, reporter: Reporter, commands: Commands
@@ -52,6 +52,11 @@ class Leftovers:
                 lost = find_lost(self._admin, self._clock, retrier, plan, live, journal.state, is_lost=True)
                 found += lost.rates
         return frozenset(found)
+
+    def kept(self, live: Live) -> dict[ConfigKey, RateHold]:
+        """The rates under which moves of other processes run: the pacer's, which `lift` leaves as they are."""
+        journals = [j for j in self._journals if moves_under(j.state, live)]
+        return {key: hold for journal in journals for key, hold in journal.state.rates.items()}
 
     def unfinished(self, verb: str) -> str:
         """A hint with the commands for unfinished runs of other plans; empty when there are none."""
@@ -90,12 +95,17 @@ class Leftovers:
                 yield state, running
 
     def lift(self, live: Live, retry_limit_s: float) -> None:
-        """Take away what the others left; what cannot be removed now stays in their journals and is warned about."""
+        """Take away what the others left; what cannot be removed now stays in their journals and is warned about.
+
+        Throttles of the pacer stay while moves run under them.
+        """
         retrier = Retrier(self._clock, self._reporter, retry_limit_s)
         for journal in self._journals:
+            if moves_under(journal.state, live):
+                continue
             if (plan := self._plans.get(journal.name)) is not None:
                 lost = find_lost(self._admin, self._clock, retrier, plan, live, journal.state, is_lost=True)
                 journal.adopt(lost, journal.state.plan_path)
             owed = Throttles(self._admin, self._clock, journal, self._reporter, retrier).lift(live)
             for line in owed:
-                self._reporter.warn(f"left by a run of {journal.state.plan_path}: {line}")
+                self._reporter.warn(f"left by {journal.state.plan_path or journal.state.fingerprint}: {line}")

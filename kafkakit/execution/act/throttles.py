@@ -11,7 +11,7 @@ from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.act.throttle_lists import ThrottleLists
 from kafkakit.execution.decide.goals import Goal
 from kafkakit.execution.decide.journal import What
-from kafkakit.execution.decide.journal_state import ConfigKey
+from kafkakit.execution.decide.journal_state import ConfigKey, RateHold
 from kafkakit.execution.decide.precheck import Live, listed
 from kafkakit.execution.decide.rates import is_unlimited
 from kafkakit.execution.decide.schedule.work import Rates
@@ -49,6 +49,11 @@ class Throttles:
         self._entered: set[TopicPartition] = set()
         self._inside: set[int] = set()
         self._reasons: dict[ConfigKey, str] = {}
+        self._under: Mapping[ConfigKey, RateHold] = {}
+
+    def set_over(self, held: Mapping[ConfigKey, RateHold]) -> None:
+        """Set rates over a pacer's: what stood before its rates comes back, and the pacer sets its own anew."""
+        self._under = held
 
     def impose(self, goals: Sequence[Goal], rates: Rates, live: Live) -> None:
         """Throttle exactly the goals' copies, and return once the brokers show it.
@@ -196,7 +201,7 @@ class Throttles:
         # A rate that could not be read is not unset: giving it back would delete what another process set there.
         silent = {k for k in todo if k.name not in now}
         todo = {k: r for k, r in todo.items() if k not in silent}
-        changes, foreign = rate_changes(todo, self._journal.state.rates, now)
+        changes, foreign = rate_changes(todo, self._journal.state.rates, now, self._under)
         for key in [k for k in foreign if k not in self._told]:
             self._reporter.warn(f"broker {key.name}: another process changed {key.key} meanwhile; left as it is")
             self._told.add(key)

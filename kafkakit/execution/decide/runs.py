@@ -41,3 +41,9 @@ def moves_sent(state: RunState, live: Live) -> tuple[TopicPartition, ...]:
     """The running moves that a journal's runs sent."""
     running = sorted(live.running.items())
     return tuple(k for k, r in running if r.target in (state.submitted.get(k), *state.trail.get(k, ())))
+
+
+def moves_under(state: RunState, live: Live) -> tuple[TopicPartition, ...]:
+    """The running moves that a journal's runs sent, or that its throttle entries name."""
+    named = {TopicPartition(k.name, int(e.split(":")[0])) for k, entries in state.entries.items() for e in entries}
+    return tuple(sorted((named & set(live.running)) | set(moves_sent(state, live))))

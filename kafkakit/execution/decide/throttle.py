@@ -55,11 +55,15 @@ def inside_rates(brokers: Iterable[int], rates: Rates) -> dict[ConfigKey, int]:
 
 
 def rate_changes(
-    wanted: Mapping[ConfigKey, int], held: Mapping[ConfigKey, RateHold], brokers: Configs
+    wanted: Mapping[ConfigKey, int],
+    held: Mapping[ConfigKey, RateHold],
+    brokers: Configs,
+    under: Mapping[ConfigKey, RateHold],
 ) -> tuple[list[tuple[ConfigChange, str | None]], list[ConfigKey]]:
     """(changes that set the wanted rates, each with the value it replaces; keys that others changed since we set them).
 
-    A rate that is there already needs no change. What others changed is theirs and is left alone.
+    A rate that is there already needs no change. What others changed is theirs and is left alone. Of a rate `under`
+    ours, the pacer's, the value before it is the earlier one: the pacer may be gone when ours goes.
     """
     changes: list[tuple[ConfigChange, str | None]] = []
     foreign: list[ConfigKey] = []
@@ -68,7 +72,9 @@ def rate_changes(
         if hold is not None and now != hold.earlier and now not in hold.ours:
             foreign.append(key)
         elif now != str(rate):
-            changes.append((_change(key, ConfigOp.SET, str(rate)), now))
+            below = under.get(key)
+            earlier = below.earlier if below is not None and now in below.ours else now
+            changes.append((_change(key, ConfigOp.SET, str(rate)), earlier))
     return changes, foreign
 
 

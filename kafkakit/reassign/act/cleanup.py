@@ -110,7 +110,7 @@ def _journal_of(file: LineFile, clock: Clock, found: Leftover) -> RunJournal:
 
 def _kept(found: Leftover, chosen: Sequence[object]) -> tuple[str, ...]:
     return tuple(
-        f"{r.direction} of {r.plan_path}: its throttles stay, {len(r.running)} moves still run under them"
+        f"{r.name}: its throttles stay, {len(r.running)} moves still run under them"
         for r in found.busy
         if r not in chosen
     )

@@ -22,6 +22,7 @@ from kafkakit.core.plan import Plan
 from kafkakit.core.rights import MOVE, THROTTLED
 from kafkakit.execution.act.cluster_access import ClusterAccess
 from kafkakit.execution.act.control_requests import ControlRequests
+from kafkakit.execution.act.journal_file import LineFile
 from kafkakit.execution.act.kept_plans import keep_plan
 from kafkakit.execution.act.leftovers import Leftovers
 from kafkakit.execution.act.log_dir_moves import LogDirs
@@ -29,6 +30,7 @@ from kafkakit.execution.act.received_requests import ReceivedRequests
 from kafkakit.execution.act.recovery import find_lost, read_baseline, unaccounted
 from kafkakit.execution.act.retrier import ClusterReader, Retrier, wait_until
 from kafkakit.execution.act.run_journal import RunJournal, plan_journal
+from kafkakit.execution.act.store_lines import pacer_lines
 from kafkakit.execution.decide.goals import Goal, rollback_goals
 from kafkakit.execution.decide.journal import What
 from kafkakit.execution.decide.log_dir_moves import DirWork, dir_problems, dir_words, halfway
@@ -68,7 +70,10 @@ _DONE = {Direction.APPLY: "applied", Direction.ROLLBACK: "rolled back", Directio
 
 def prepare_run(plan: Plan, request: Request, access: ClusterAccess, state_dir: Path, reporter: Reporter) -> "Run":
     """A run of the plan with the journals of this host; it takes requests from the control store while it works."""
-    journal, others = plan_journal(plan, state_dir, access.clock)
+    journal, plans = plan_journal(plan, state_dir, access.clock)
+    others: tuple[LineFile, ...] = plans
+    if access.control is not None:
+        others = (*plans, pacer_lines(access.control, access.cluster_id))
     leftovers = Leftovers(others, access.admin, access.clock, reporter, request.commands)
     requests = ReceivedRequests(None, None, reporter)
     if access.control is not None:
@@ -276,6 +281,7 @@ class Run:
         try:
             self._adopt()
             self._leftovers.lift(live, self._request.retry_limit_s)
+            self._throttles.set_over(self._leftovers.kept(live))
             self._journal.check(What.START, self._start_data(direction, rates) | self._baseline(live, rates))
             self._keep_plan()
             verdict = self._carry(direction, rates)

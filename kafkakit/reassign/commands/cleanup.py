@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.plan_file import RunChoice, RunId
 from kafkakit.cli.run_options import WithoutLease
+
+if TYPE_CHECKING:
+    from kafkakit.execution.act.journal_file import LineFile
 
 
 def cleanup(
@@ -55,6 +58,7 @@ def cleanup(
     from kafkakit.cli.run_options import change_question
     from kafkakit.cli.session import finish, open_session
     from kafkakit.execution.act.run_journal import journal_files, plan_journal_file
+    from kafkakit.execution.act.store_lines import pacer_lines
     from kafkakit.execution.decide.precheck import require_same_cluster
     from kafkakit.reassign.act.cleanup import CleanupRequest, clean
     from kafkakit.reassign.show.cleanup import cleanup_report
@@ -63,12 +67,14 @@ def cleanup(
     only_shows = dry_run or not (yes or cli.input_allowed)
     with open_session(cli, read_only=only_shows) as session:
         access = session.claim("reassign cleanup", without_lease=without_lease)
-        journals = journal_files(cli.settings.state_dir, access.cluster_id)
+        journals: tuple[LineFile, ...] = journal_files(cli.settings.state_dir, access.cluster_id)
         named = RunChoice(plan_file=plan or None, run=run).read(cli, session, "cleanup").plan if plan or run else None
         if named is not None:
             require_same_cluster(named, access.cluster_id, cli.settings.cluster_id)
             file = plan_journal_file(named, cli.settings.state_dir)
-            journals = (*(j for j in journals if j.path != file.path), file)
+            journals = (*(j for j in journals if j.name != file.name), file)
+        if access.control is not None:
+            journals = (*journals, pacer_lines(access.control, access.cluster_id))
         question = change_question(cli, access.cluster_id)
         request = CleanupRequest(
             confirm=None if only_shows else lambda: yes or cli.output.ask_typed(question),

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kafkakit.core.cluster_facts import ResourceKind
-from kafkakit.core.model import TopicPartition
 from kafkakit.core.plan import Plan
 from kafkakit.execution.decide.journal_state import ConfigKey, RateHold, RunState
 from kafkakit.execution.decide.precheck import Live
 from kafkakit.execution.decide.recovery import Recovered
-from kafkakit.execution.decide.runs import moves_sent
+from kafkakit.execution.decide.runs import moves_under
 from kafkakit.execution.decide.throttle import INSIDE_RATE, LIST_KEYS, RATE_KEYS, WILDCARD, Configs, split_list
 
 
@@ -53,7 +52,7 @@ class LeftList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftByRun:
-    """What one journal's runs left; `running` names what still moves under it."""
+    """What one journal's runs, or the pacer, left; `running` names what still moves under it."""
 
     journal: str
     plan_path: str
@@ -61,6 +60,11 @@ class LeftByRun:
     rates: tuple[LeftRate, ...] = ()
     lists: tuple[LeftList, ...] = ()
     running: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The last run, or what else kept the journal (`autothrottle`)."""
+        return f"{self.direction} of {self.plan_path}" if self.direction else self.plan_path
 
     @property
     def is_work(self) -> bool:
@@ -137,7 +141,7 @@ def _by_run(
     inside = {int(k.name) for k in state.rates if k.key == INSIDE_RATE}
     return LeftByRun(
         journal=name,
-        plan_path=state.plan_path,
+        plan_path=state.plan_path or state.fingerprint,
         direction=state.direction,
         rates=rates,
         lists=lists,
@@ -146,12 +150,6 @@ def _by_run(
             *(f"copies between log dirs of broker {b}" for b in sorted(inside) if changing_dirs.get(b)),
         ),
     )
-
-
-def moves_under(state: RunState, live: Live) -> tuple[TopicPartition, ...]:
-    """The running moves that a journal's runs sent, or that its throttle entries name."""
-    named = {TopicPartition(k.name, int(e.split(":")[0])) for k, entries in state.entries.items() for e in entries}
-    return tuple(sorted((named & set(live.running)) | set(moves_sent(state, live))))
 
 
 def _rate(key: ConfigKey, hold: RateHold, live: Live, brokers: Configs) -> LeftRate:

@@ -147,7 +147,7 @@ def cleanup_rows(cleaned: Cleaned) -> tuple[tuple[object, ...], ...]:
 
 
 def _run_words(run: LeftByRun) -> Iterator[str]:
-    yield f"  {run.direction} of {run.plan_path}:"
+    yield f"  {run.name}:"
     for rate in run.rates:
         yield f"    {_key_words(rate.key)}: {_rate_words(rate)}"
     for item in run.lists:

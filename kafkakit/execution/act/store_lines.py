@@ -1,4 +1,4 @@
-"""Journal lines in the control store, so that a pacer on another host knows what the one before it has set.
+"""Journal lines in the control store, so that a process on another host knows what the one before it has set.
 
 A write that expects another version than the one that is there fails: a process that lost the lead writes nothing.
 """
@@ -34,11 +34,16 @@ class MemoryLines:
         """See `LineFile`; there is nothing to keep."""
 
 
-class StoreLines:
-    """Implements `LineFile`: pieces of 60 kB below `.../GENERATION/N`; the newest generation with a piece 0 counts."""
+def pacer_lines(store: ControlStore, cluster_id: str) -> "StoreLines":
+    """The journal of the pacers of a cluster (`kafkakit autothrottle`): the throttles that they have set."""
+    return StoreLines(store, f"clusters/{cluster_id}/autothrottle/journal")
 
-    def __init__(self, store: ControlStore, cluster_id: str) -> None:
-        self._store, self._root = store, f"clusters/{cluster_id}/autothrottle/journal"
+
+class StoreLines:
+    """Implements `LineFile`: pieces of 60 kB below `root/GENERATION/N`; the newest generation with a piece 0 counts."""
+
+    def __init__(self, store: ControlStore, root: str) -> None:
+        self._store, self._root = store, root
         self.name = f"control document {self._root}"
         self._generation = 0
         self._tail = -1
@@ -75,7 +80,7 @@ class StoreLines:
             try:
                 version = self._store.cas(path, self._tail_bytes + line[:room], self._tail_version)
             except ConflictError:
-                raise LeaseLostError("the autothrottle journal was written by another process") from None
+                raise LeaseLostError(f"{self.name} was written by another process") from None
             except TryLaterError as error:
                 raise OperationFailedError(f"{self.name} cannot be written: {error.message}") from None
             self._tail_version, self._tail_bytes, line = version, self._tail_bytes + line[:room], line[room:]
@@ -93,7 +98,7 @@ class StoreLines:
             for number in reversed(range(len(pieces))):
                 self._store.cas(self._piece(new, number), pieces[number], None)
         except ConflictError:
-            raise LeaseLostError("the autothrottle journal was written by another process") from None
+            raise LeaseLostError(f"{self.name} was written by another process") from None
         for generation in old:
             self._forget(generation)
         self.read()

@@ -4,9 +4,9 @@ from contextlib import suppress
 
 import pytest
 
-from kafkakit.autothrottle.act import store_lines
-from kafkakit.autothrottle.act.store_lines import StoreLines
 from kafkakit.core.errors import LeaseLostError, OperationFailedError, TryLaterError
+from kafkakit.execution.act import store_lines
+from kafkakit.execution.act.store_lines import StoreLines, pacer_lines
 from tests.fakes.control import FakeControlStore
 from tests.rigs.pacer import CLUSTER
 from tests.rigs.reassign import Killed
@@ -20,7 +20,7 @@ def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def lines_of(store: FakeControlStore) -> StoreLines:
-    lines = StoreLines(store, CLUSTER)
+    lines = pacer_lines(store, CLUSTER)
     lines.read()
     return lines
 
