@@ -7,10 +7,12 @@ The settings of the law were chosen on the seeds below 1000; published figures a
 The *optimum* of a scenario plays each second with every side set to exactly what clients leave of the real line less
 the reserve in that second, without quota windows, measurements or delays (`ideal_seconds`). The *bound* is proven: no
 side and no pair of brokers can have passed its bytes earlier, whatever the rates (`least_seconds`). Both keep the
-reserve. The optimum breaches nothing; a breach is a second in which what quotas let through does not fit a broker's
-line beside clients that would fit alone, counted by broker and direction. `headroom` runs as kafka-kit does, every
-180 s on averages of 120 s. The best fixed throttle is chosen afterwards for each scenario: the fastest of eight that
-never breaches longer than a quota window, or else the one that breaches least.
+reserve. The optimum breaches nothing. A *breach* is a second in which bytes of clients wait longer than their objective
+(250 ms) for a broker's line, where copies and clients get the same share of what they ask for; counted by broker and
+direction. A second is *full* when what quotas let through does not fit beside clients that would fit alone, by any
+amount. `headroom` runs as kafka-kit does, every 180 s on averages of 120 s. The best fixed throttle is chosen
+afterwards for each scenario: the fastest of eight that never breaches longer than a quota window, or else the one that
+breaches least.
 """
 
 import argparse
@@ -53,6 +55,7 @@ def figures(played: Sequence[Played], ideal: Sequence[int], least: Sequence[int]
         "over_bound_median": round(float(np.median(bound)), 3),
         "over_bound_p95": round(float(np.percentile(bound, 95)), 3),
         "not_finished": sum(not p.finished for p in played),
+        "full_s": sum(p.full_s for p in played),
         "breach_s": sum(p.breach_s for p in played),
         "longest_breach_s": max(p.longest_s for p in played),
         "longer_than_a_window": sum(p.longest_s > WHOLE_WINDOW_S for p in played),

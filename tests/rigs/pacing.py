@@ -190,12 +190,15 @@ def ideal_seconds(scenario: Scenario, reserve: float) -> int:
 class Played:
     """One scenario under one law: seconds until all had caught up, and seconds in which clients had to wait.
 
-    A broker's direction breaches in a second when what quotas let through does not fit beside clients that would fit
-    alone. `longest_s` is the longest breach without a pause.
+    A broker's direction is full in a second when what quotas let through does not fit beside clients that would fit
+    alone; it breaches while bytes of clients wait longer than the objective, where copies and clients get the same
+    share of what they ask for.
+    `longest_s` is the longest breach without a pause.
     """
 
     seconds: int = 0
     finished: bool = False
+    full_s: int = 0
     breach_s: int = 0
     longest_s: int = 0
     changes: int = 0
@@ -231,7 +234,8 @@ def play(
     memories = [Memory() for _ in scenarios]
     played = [Played() for _ in scenarios]
     run = np.zeros((2, brokers), dtype=int)
-    worst, total = np.zeros((2, brokers), dtype=int), np.zeros((2, brokers), dtype=int)
+    worst, total, full = (np.zeros((2, brokers), dtype=int) for _ in range(3))
+    waiting, alone = np.zeros((2, brokers)), np.zeros((2, brokers))  # bytes of clients, with copies and without
     for t in range(longest):
         if t % tick_s == 0:
             for n, scenario in enumerate(scenarios):
@@ -247,7 +251,13 @@ def play(
                     played[n].history.append((t, {k: m.rate for k, m in memories[n].rates.items()}))
         now = clients[:, :, t]
         copies.second(now, real[:, :, t], alive[:, t])
-        over = (now <= real[:, :, t]) & (now + copies.demand > real[:, :, t]) & (copies.demand > 0)
+        line = real[:, :, t]
+        full += (now <= line) & (now + copies.demand > line) & (copies.demand > 0)
+        alone = np.maximum(0.0, alone + now - line)
+        asked = waiting + now
+        served = np.minimum(asked, line * asked / np.maximum(asked + copies.demand, 1.0))
+        waiting = asked - served
+        over = (waiting - alone) / np.maximum(served, 1.0) > P99_OBJECTIVE_MS / 1000
         run = np.where(over, run + 1, 0)
         worst, total = np.maximum(worst, run), total + over
         use = np.minimum((now + copies.demand) / real[:, :, t], 0.99)
@@ -263,6 +273,7 @@ def play(
                 break
     for n, result in enumerate(played):
         part = slice(*offset[n : n + 2])
+        result.full_s = int(full[:, part].sum())
         result.breach_s, result.longest_s = int(total[:, part].sum()), int(worst[:, part].max())
     return played
 

@@ -22,8 +22,8 @@ BrokerSide = tuple[int, Side]
 class RateMemory:
     """One rate between ticks, bytes/s: since when it holds, and when a breach last lowered it (-1 never).
 
-    `seen_ms` is when metrics last spoke of it (-1 never), and `learnt` what the network is believed to carry, from
-    totals with and without a breach (0 for nothing learnt).
+    `seen_ms` is when metrics last spoke of it (-1 never), `learnt` what the network is believed to carry, from totals
+    with and without a breach (0 for nothing learnt), and `clients` what they took on average then (-1 unknown).
     """
 
     rate: int
@@ -31,14 +31,15 @@ class RateMemory:
     calm_since_ms: int
     seen_ms: int = -1
     learnt: float = 0.0
+    clients: float = -1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
     """What the law keeps between ticks; `failures` counts looks in a row without usable metrics.
 
-    `at_ms` is the time of the last look (-1 before the first), `reached` the share of a setting that copies were seen
-    to reach, `under_min_isr` the count at the last look (None: not known).
+    `at_ms` is the time of the last look, `measured_ms` that of its metrics (-1 before the first), `reached` the share
+    of a setting that copies were seen to reach, `under_min_isr` the count at the last look (None: not known).
     """
 
     rates: Mapping[tuple[int, Side], RateMemory] = field(default_factory=dict)
@@ -46,6 +47,7 @@ class Memory:
     at_ms: int = -1
     reached: float = 1.0
     under_min_isr: int | None = None
+    measured_ms: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,6 +35,7 @@ class _SideState:
     capacity: float = INFINITE
     learnt: float = 0.0
     moved: float = 0.0
+    clients: float = -1.0
     limit: float = INFINITE
     free: float = 0.0
     is_probing: bool = False
@@ -109,6 +110,7 @@ class _Look:
             failures=memory.failures + 1 if blind else 0,
             at_ms=observed.at_ms,
             reached=self._reached,
+            measured_ms=observed.measured_ms if self._fresh else memory.measured_ms,
             under_min_isr=memory.under_min_isr if observed.under_min_isr is None else observed.under_min_isr,
         )
         low = sorted({t.side[0] for t in states.values() if t.is_fresh and t.limit < t.floor})
@@ -200,7 +202,8 @@ class _Look:
             clients, what = settings.client_rate or 0.0, "kept for clients"
         else:
             state.moved = min(load.total, held if load.moved is None else load.moved)
-            clients, what = load.total - state.moved, "of clients"
+            state.clients = load.total - state.moved
+            clients, what = self._clients_now(state), "of clients"
         state.limit = (usable - clients) * self._factor
         state.is_probing = usable == INFINITE or (load.total is None and settings.client_rate is None)
         state.free = 0.0 if state.is_probing else max(0.0, state.capacity - clients - state.moved)
@@ -209,6 +212,15 @@ class _Look:
             state.text += f"{format_rate(int(clients))} {what}"
         if self._factor != 1:
             state.text += f", times {self._factor:g} by the hour"
+
+    def _clients_now(self, state: _SideState) -> float:
+        """What clients take by now: an average that jumps has only part of the step in it yet."""
+        mean, old, window_ms = state.clients, state.old, self._observed.window_ms
+        passed_ms = self._observed.measured_ms - self._memory.measured_ms
+        if old is None or old.clients < 0 or not 0 < passed_ms < window_ms:
+            return mean
+        rise = mean - old.clients
+        return old.clients + rise * window_ms / passed_ms if rise > self._settings.jump * state.capacity else mean
 
     def _rate(self, state: _SideState, allowed: float) -> tuple[int, str, str]:
         """The rate, what binds it, and that in words; all but the rate itself counts in bytes that really pass."""
@@ -231,7 +243,9 @@ class _Look:
             lower = now * settings.back_off if state.is_news else now
             return self._setting(max(state.floor, min(top, lower))), "health", state.breach
         if now > top:
-            return self._setting(top), binding, text
+            # A cut below what passes stops copies until their window has drained, and lets a burst through after it.
+            lower = max(top, min(state.moved, state.limit))
+            return self._setting(min(lower, now)), binding, text
         aim = max(state.floor, top * (1 - settings.slack))
         if now >= aim:
             return old.rate, "hold", text
@@ -269,6 +283,7 @@ class _Look:
             rate=rate,
             changed_ms=old.changed_ms if old and old.rate == rate else now,
             calm_since_ms=now if state.is_news else old.calm_since_ms if old else -1,
+            clients=state.clients if state.is_fresh else old.clients if old else -1,
             seen_ms=now if state.is_fresh else old.seen_ms if old else -1,
             learnt=state.learnt,
         )

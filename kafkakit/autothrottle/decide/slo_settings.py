@@ -21,7 +21,8 @@ class SloSettings:
     average over as long. After a raise, `quota_s` times its amount passes at once, so a raise takes at most
     `burst_share` of what is free. It ends `slack` below the limit, and only what is above the limit is cut, so that
     noise asks for no writes. A breach multiplies a rate by `back_off`; where nothing but latency bounds a rate, it
-    rises by `probe`. Without metrics for `hold_ms` rates fall by `decay` a look, down to the floor.
+    rises by `probe`. Where clients rise by more than `jump` of the capacity between two looks, that is taken for a
+    step. Without metrics for `hold_ms` rates fall by `decay` a look, down to the floor.
     """
 
     reserve: float = 0.1
@@ -36,6 +37,7 @@ class SloSettings:
     slack: float = 0.08
     back_off: float = 0.5
     probe: float = 0.1
+    jump: float = 0.03
     stale_ms: int = 45_000
     hold_ms: int = 120_000
     decay: float = 0.9

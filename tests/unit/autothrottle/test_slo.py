@@ -56,15 +56,29 @@ LAW = slo_law(SETTINGS)
         (held(20, 20), look(20, moved=20), (23.64, "rise"), (23.64, "rise")),
         (held(53, 53), look(20, moved=53), (54.0, "capacity"), (54.0, "capacity")),
         (held(57, 57), look(20, moved=57), (57.0, "hold"), (57.0, "hold")),
-        # Down at once, for both ends.
-        (held(54, 54), look(20, clients=60, moved=54), (30.0, "capacity"), (30.0, "peers")),
-        (held(54, 54), look(20, clients=95, moved=54), (2.2, "floor"), (2.2, "peers")),
-        (held(40, 40), look(20, moved=40, p99=150), (20.0, "health"), (33.0, "peers")),
+        # Down at once; the other end follows when less passes it, as a cut below that would stop it and start a burst.
+        (held(54, 54), look(20, clients=60, moved=54), (30.0, "capacity"), (54.0, "peers")),
+        (held(54, 54), look(20, clients=95, moved=54), (2.2, "floor"), (54.0, "peers")),
+        (held(40, 40), look(20, moved=40, p99=150), (20.0, "health"), (40.0, "peers")),
     ],
 )
 def test_what_binds(memory: Memory, seen: Observed, out: tuple[float, str], into: tuple[float, str]) -> None:
     decision = LAW(seen, memory)
     assert why(decision) == {OUT: out, INTO: into}
+
+
+def test_the_end_that_its_peer_limits_falls_with_what_passes() -> None:
+    memory = LAW(look(20, clients=60, moved=54), held(54, 54)).memory
+    assert LAW(look(21, clients=60, moved=40), memory).memory.rates[INTO].rate == 40 * MB
+    assert LAW(look(22, clients=60, moved=20), memory).memory.rates[INTO].rate == 30 * MB
+
+
+def test_a_step_of_clients_counts_in_full_before_the_average_has_all_of_it() -> None:
+    memory = LAW(look(20, clients=30, moved=54), held(54, 54)).memory
+    seen = LAW(look(24, clients=38, moved=54), memory).memory  # 4 of the 11 seconds: 22 more than before
+    assert seen.rates[OUT].rate == pytest.approx((90 - 52) * MB, rel=0.01)
+    later = LAW(look(24, clients=32, moved=54), memory).memory  # within the noise
+    assert later.rates[OUT].rate == 54 * MB
 
 
 def test_copies_below_what_producers_write_are_a_warning() -> None:
