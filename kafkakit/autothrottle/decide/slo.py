@@ -6,41 +6,14 @@ the capacity that is free, since brokers let `quota_s` times a rise through at l
 the traffic of clients alone, so a rate does not feed back into it: under constant load rates settle and stay.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from kafkakit.autothrottle.decide.flow_graph import INFINITE, load_of, peers_of, sides_of, within_peers
-from kafkakit.autothrottle.decide.law import BrokerSide, Decision, Law, Memory, RateMemory, Reason, Side, rates_of
-from kafkakit.autothrottle.decide.observed import Load, Observed
+from kafkakit.autothrottle.decide.flow_graph import peers_of, sides_of, within_peers
+from kafkakit.autothrottle.decide.law import BrokerSide, Decision, Law, Memory, RateMemory, Reason, rates_of
+from kafkakit.autothrottle.decide.observed import Observed
 from kafkakit.autothrottle.decide.slo_settings import SloSettings
-from kafkakit.autothrottle.decide.time_rules import rule_at
+from kafkakit.autothrottle.decide.slo_sides import SideReader, SideState
 from kafkakit.core.quantities import format_rate
-
-_LEAST_REACHED = 0.7
-_CATCH_UP = 1.1  # of what producers write: a copy that only keeps pace never ends
-_REGAIN_PER_S = 0.0005
-_LEARN_AFTER_MS = 600_000
-_FUTURE_MS = 2_000
-
-
-@dataclass(slots=True, kw_only=True)
-class _SideState:
-    """One side at one look: `limit` is what copies may take by traffic, infinite where nothing measured bounds it."""
-
-    side: BrokerSide
-    load: Load
-    old: RateMemory | None
-    floor: float
-    breach: str
-    is_fresh: bool
-    capacity: float = INFINITE
-    learnt: float = 0.0
-    moved: float = 0.0
-    clients: float = -1.0
-    limit: float = INFINITE
-    free: float = 0.0
-    is_probing: bool = False
-    is_news: bool = False
-    text: str = "objectives are met"
 
 
 def slo_law(settings: SloSettings) -> Law:
@@ -69,22 +42,14 @@ class _Look:
     """One decision; O(brokers + flows)."""
 
     def __init__(self, settings: SloSettings, observed: Observed, memory: Memory) -> None:
-        self._settings = settings
-        self._observed = observed
-        self._memory = memory
-        age = observed.at_ms - observed.measured_ms
-        self._fresh = observed.measured_ms >= 0 and -_FUTURE_MS <= age <= settings.stale_ms
-        rule = rule_at(settings.rules, observed.at_ms, settings.utc_offset_s)
-        self._factor = rule.factor if rule else 1.0
-        self._reserve = settings.reserve if rule is None or rule.reserve is None else rule.reserve
-        counts = observed.under_min_isr, memory.under_min_isr
-        self._isr_shrank = counts[0] is not None and counts[1] is not None and counts[0] > counts[1]
-        self._reached = self._share_reached() if self._fresh else memory.reached
+        self._settings, self._observed, self._memory = settings, observed, memory
+        self._sides = SideReader(settings, observed, memory)
+        self._fresh, self._reached = self._sides.fresh, self._sides.reached
 
     def decide(self) -> Decision:
         """Rates, reasons and what to remember."""
         observed, memory = self._observed, self._memory
-        states = {s: self._state(s, ingest) for s, ingest in sides_of(observed.flows).items()}
+        states = {s: self._sides.state(s, ingest) for s, ingest in sides_of(observed.flows).items()}
         peers = peers_of(observed.flows)
         # A peer's floor may be above its limit, and a side that nothing is known of keeps what it has.
         passing = {
@@ -123,106 +88,7 @@ class _Look:
             rates=rates_of(rates, memory, default=default), memory=new, reasons=tuple(reasons), warnings=tuple(warnings)
         )
 
-    def _share_reached(self) -> float:
-        """What share of a setting copies reach: the best of the sides that kept their rate for a whole window."""
-        observed = self._observed
-        settled = observed.measured_ms - observed.window_ms - self._settings.quota_s * 1000
-        shares = [
-            moved / old.rate
-            for side, old in self._memory.rates.items()
-            if old.changed_ms <= settled and (moved := load_of(observed, side).moved) is not None
-        ]
-        now = self._memory.reached
-        if not shares:
-            return now
-        best = min(1.0, max(shares))
-        if best < _LEAST_REACHED:
-            return now  # no throttle binds anywhere
-        return best if best > now else now + 0.5 * (best - now)
-
-    def _state(self, side: BrokerSide, ingest: float) -> _SideState:
-        settings, seen = self._settings, self._observed.brokers.get(side[0])
-        load, old = load_of(self._observed, side), self._memory.rates.get(side)
-        floor = max(settings.min_rate, _CATCH_UP * ingest)
-        fresh = self._fresh and seen is not None and seen.is_alive and settings.is_enough(seen, load)
-        state = _SideState(side=side, load=load, old=old, floor=floor, breach="", is_fresh=fresh)
-        if old is not None:
-            state.learnt = old.learnt
-        if not fresh or seen is None:
-            return state
-        state.breach = settings.breach(seen)
-        # Of a breach that stays, only what was measured wholly after the last back-off tells that it was too small.
-        before = self._observed.measured_ms - self._observed.window_ms
-        is_after = old is None or old.calm_since_ms < 0 or before >= old.calm_since_ms
-        state.is_news = bool(state.breach) and is_after and not self._is_emptier(side)
-        self._learn(state, settings.stated_capacity(side[0], load))
-        self._limit(state)
-        if self._isr_shrank and not state.breach:
-            state.breach, state.is_news = "more partitions under min ISR", True
-        return state
-
-    def _is_emptier(self, side: BrokerSide) -> bool:
-        """True when the broker's other direction is clearly the fuller one: a latency tells of both."""
-        fullness = []
-        for one in (side, (side[0], Side.OUT if side[1] is Side.INTO else Side.INTO)):
-            load, old = load_of(self._observed, one), self._memory.rates.get(one)
-            carried = (old.learnt if old else 0.0) or self._settings.stated_capacity(side[0], load) or INFINITE
-            fullness.append((load.total or 0.0) / carried)
-        return fullness[0] < 0.9 * fullness[1]
-
-    def _learn(self, state: _SideState, stated: float | None) -> None:
-        """What the network carries: as stated, less where a breach showed less, and from totals where nothing is."""
-        total, old = state.load.total, state.old
-        most = INFINITE if stated is None else stated
-        learnt, calm_ms = state.learnt, INFINITE
-        if old is not None and old.calm_since_ms >= 0:
-            calm_ms = self._observed.at_ms - old.calm_since_ms
-        if learnt:
-            learnt *= 1 + _REGAIN_PER_S * max(0, self._observed.at_ms - max(self._memory.at_ms, 0)) / 1000
-        if total is not None:
-            if stated is None and not state.breach and calm_ms > _LEARN_AFTER_MS:
-                learnt = max(learnt, total * (1 + 2 * (self._reserve + self._settings.probe)))
-            # Where the total is near what the network carries anyway, or far below, a breach teaches nothing.
-            believed = min(most, learnt or INFINITE)
-            near = (1 - self._reserve if believed == most else 1.0) * believed
-            unexplained = total < near and (believed == INFINITE or total > believed / 3)
-            if state.is_news and unexplained:
-                learnt = total
-        state.learnt = 0.0 if learnt >= most else learnt
-        state.capacity = min(most, state.learnt or INFINITE)
-
-    def _limit(self, state: _SideState) -> None:
-        """What copies may take: capacity less reserve less clients, times the factor of the hour."""
-        load, settings = state.load, self._settings
-        held = state.old.rate * self._reached if state.old else 0.0
-        usable = state.capacity * (1 - self._reserve)
-        state.floor = min(state.floor, usable)
-        if load.total is None:
-            state.moved = held if load.moved is None else load.moved
-            clients, what = settings.client_rate or 0.0, "kept for clients"
-        else:
-            state.moved = min(load.total, held if load.moved is None else load.moved)
-            state.clients = load.total - state.moved
-            clients, what = self._clients_now(state), "of clients"
-        state.limit = (usable - clients) * self._factor
-        state.is_probing = usable == INFINITE or (load.total is None and settings.client_rate is None)
-        state.free = 0.0 if state.is_probing else max(0.0, state.capacity - clients - state.moved)
-        if not state.is_probing:
-            state.text = f"{format_rate(int(state.capacity))} less {self._reserve:.0%} reserve and "
-            state.text += f"{format_rate(int(clients))} {what}"
-        if self._factor != 1:
-            state.text += f", times {self._factor:g} by the hour"
-
-    def _clients_now(self, state: _SideState) -> float:
-        """What clients take by now: an average that jumps has only part of the step in it yet."""
-        mean, old, window_ms = state.clients, state.old, self._observed.window_ms
-        passed_ms = self._observed.measured_ms - self._memory.measured_ms
-        if old is None or old.clients < 0 or not 0 < passed_ms < window_ms:
-            return mean
-        rise = mean - old.clients
-        return old.clients + rise * window_ms / passed_ms if rise > self._settings.jump * state.capacity else mean
-
-    def _rate(self, state: _SideState, allowed: float) -> tuple[int, str, str]:
+    def _rate(self, state: SideState, allowed: float) -> tuple[int, str, str]:
         """The rate, what binds it, and that in words; all but the rate itself counts in bytes that really pass."""
         settings, old = self._settings, state.old
         if not state.is_fresh:
@@ -255,7 +121,7 @@ class _Look:
     def _setting(self, rate: float) -> int:
         return max(1, int(rate / self._reached))
 
-    def _step(self, state: _SideState) -> float:
+    def _step(self, state: SideState) -> float:
         """The most that a rate may rise by: `quota_s` times that passes at line speed."""
         settings, old = self._settings, state.old
         if not state.is_probing:
@@ -264,7 +130,7 @@ class _Look:
         waits = old is not None and self._observed.at_ms - old.changed_ms < 1000 * settings.quota_s
         return 0.0 if waits else settings.probe * max(state.moved, settings.min_rate)
 
-    def _blind(self, state: _SideState) -> tuple[int, str, str]:
+    def _blind(self, state: SideState) -> tuple[int, str, str]:
         """Without metrics: what was set, for a while, then less and less."""
         old, settings = state.old, self._settings
         floor = max(1, int(state.floor / self._reached))
@@ -277,7 +143,7 @@ class _Look:
             return old.rate, "hold", "no metrics: the rate stays for a while"
         return max(min(floor, old.rate), int(old.rate * settings.decay), 1), "decay", "no metrics for long"
 
-    def _remember(self, state: _SideState, rate: int, binding: str) -> RateMemory:
+    def _remember(self, state: SideState, rate: int, binding: str) -> RateMemory:
         old, now = state.old, self._observed.at_ms
         return RateMemory(
             rate=rate,
