@@ -82,7 +82,7 @@ def scenario_of(observed: Observed, stated: Stated, name: str, seconds: int) -> 
         line=line,
         real=line[..., None],
         clients=clients[..., None],
-        alive=np.array([[observed.brokers.get(b, BrokerSeen(broker=b)).is_alive] for b in ids]),
+        alive=np.array([observed.brokers.get(b, BrokerSeen(broker=b)).is_alive for b in ids], dtype=bool)[:, None],
         source=np.array([at[f.source] for f in observed.flows], dtype=np.intp),
         target=np.array([at[f.destination] for f in observed.flows], dtype=np.intp),
         left=np.array([float(f.left_bytes) for f in observed.flows]),
