@@ -32,7 +32,7 @@ def over_file(folder: Path, *words: str, text: str | None = None) -> Ran:
 )
 def test_a_file_is_simulated_without_a_cluster(tmp_path: Path, golden: str, words: tuple[str, ...]) -> None:
     ran = over_file(tmp_path, *words)
-    assert (ran.code, ran.stderr) == (0, "")
+    assert (ran.code, ran.stderr) == (0, "simulating\n")
     assert ran.stdout == (CASES / golden).read_text(encoding="utf-8")
 
 

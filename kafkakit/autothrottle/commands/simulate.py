@@ -28,7 +28,7 @@ def simulate(
     kafkakit autothrottle simulate --from scenario.yaml --compare slo,headroom,fixed:40MB
     kafkakit autothrottle simulate --plan plan.json --capacity 1.25GB --client-rate 500MB --clients 100%,40%@6h
     """
-    from kafkakit.autothrottle.decide.simulate.cases import simulate as play_laws
+    from kafkakit.autothrottle.act.simulate import play_laws
     from kafkakit.autothrottle.show.simulate import simulation_report
     from kafkakit.cli.session import finish, open_session
     from kafkakit.core.quantities import parse_percent
@@ -39,5 +39,5 @@ def simulate(
     reserve = float(parse_percent(law.reserve, "--reserve"))
     with open_session(cli, read_only=True) as session:
         scenario, notes = moves.read(cli, session, law, metrics)
-    found = play_laws(scenario, laws, reserve=reserve, tick_s=tick_s, window_s=window_s)
+    found = play_laws(scenario, laws, cli.output, reserve=reserve, tick_s=tick_s, window_s=window_s)
     return finish(cli, simulation_report(found, notes))
