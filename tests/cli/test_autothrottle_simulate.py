@@ -73,6 +73,19 @@ def test_more_clients_from_some_time_on_make_it_longer(tmp_path: Path) -> None:
     assert "note: latencies are not simulated" in over_file(tmp_path, "--p99", "20ms", "--max-time", "1m").stdout
 
 
+def test_a_partial_answer_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkakit.autothrottle.decide.simulate.cases.MAX_WORK", 305 * 60)
+    ran = over_file(tmp_path, "--rate", "10MB", "-o", "json")
+    assert (ran.code, ran.json["is_cut"], ran.json["max_seconds"]) == (0, True, 60)
+    assert "simulated for 1m only, which is the limit of work" in ran.stderr
+    law = ran.json["laws"][0]
+    assert (law["finished"], law["seconds"]) == (False, None)
+    assert 99_000_000_000 < law["left_bytes"] < 100_000_000_000
+    short = over_file(tmp_path, "--rate", "10MB", "--max-time", "59s")
+    assert "limit of work" not in short.stderr
+    assert "lowest possible time more than 59s" in short.stdout
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -21,6 +21,8 @@ def simulation_report(found: Simulation, notes: Sequence[str]) -> Report:
     """The result of `autothrottle simulate`."""
     scenario = found.scenario
     notes = (*notes, *_remarks(found))
+    is_partial = found.is_cut and not all(law.played.finished for law in found.laws)
+    cut = f"simulated for {format_rough_time(scenario.seconds)} only, which is the limit of work"
     return Report(
         command="autothrottle simulate",
         data={
@@ -39,6 +41,7 @@ def simulation_report(found: Simulation, notes: Sequence[str]) -> Report:
         text=_text(found, notes),
         columns=COLUMNS,
         rows=tuple(_row(law) for law in found.laws),
+        warnings=(cut,) if is_partial else (),
     )
 
 
@@ -158,8 +161,6 @@ def _rate_words(sample: RateSample, way: int, n: int) -> str | None:
 
 def _remarks(found: Simulation) -> Iterator[str]:
     scenario = found.scenario
-    if found.is_cut and not all(law.played.finished for law in found.laws):
-        yield f"simulated for {format_rough_time(scenario.seconds)} only, which is the limit of work"
     full = np.flatnonzero((scenario.clients > scenario.real).any(axis=(0, 2))).tolist()
     if full:
         ids = ", ".join(str(scenario.broker_ids[n]) for n in full[:8]) + (", ..." if len(full) > 8 else "")

@@ -118,9 +118,9 @@ def ideal_seconds(scenario: Scenario, reserve: float) -> int:
             t += 1
             if not (left > _DONE).any():
                 return t
-            # As long as no flow is near its end, each gets the same in every second.
+            # As long as each flow has twice of what it gets, its size does not count, and each gets the same again.
             shrinks = np.where(open_flows, got - scenario.ingest, 0.0)
-            spare = left - 2 * max(out.max(), into.max()) - shrinks
+            spare = left - 2 * got - shrinks
             if (spare[open_flows] > 0).all() and (shrinks > 0).any():
                 calm = min(int((spare[shrinks > 0] / shrinks[shrinks > 0]).min()), int(end) - t)
                 left -= max(0, calm) * shrinks
