@@ -23,23 +23,15 @@ from collections.abc import Sequence
 import numpy as np
 from machine import shape as machine_shape
 
+from kafkakit.autothrottle.decide.fixed import fixed_law
 from kafkakit.autothrottle.decide.headroom import HeadroomSettings, headroom_law
 from kafkakit.autothrottle.decide.law import Law, Memory
 from kafkakit.autothrottle.decide.observed import BrokerSeen, Flow, Load, Observed
+from kafkakit.autothrottle.decide.simulate.playing import Played, play
+from kafkakit.autothrottle.decide.simulate.scenario import Scenario, ideal_seconds, least_seconds
 from kafkakit.autothrottle.decide.slo import slo_law
 from kafkakit.autothrottle.decide.slo_settings import SloSettings
-from tests.rigs.pacing import (
-    CLASSES,
-    P99_OBJECTIVE_MS,
-    WHOLE_WINDOW_S,
-    Played,
-    Scenario,
-    fixed_law,
-    ideal_seconds,
-    least_seconds,
-    make_scenario,
-    play,
-)
+from tests.rigs.pacing import CLASSES, P99_OBJECTIVE_MS, WHOLE_WINDOW_S, make_scenario
 
 SHARES = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7)
 TICK_S = 4

@@ -1,5 +1,7 @@
 """Runbooks for single brokers, records and commits, run against real clusters that they leave as they found them."""
 
+import json
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -10,11 +12,13 @@ import pytest
 from kafkakit.adapters.kafka.log import KafkaLog
 from kafkakit.core.cluster_facts import PartitionState
 from kafkakit.core.model import TopicPartition
+from kafkakit.execution.decide.throttle import LEADER_LIST, LEADER_RATE
 from kafkakit.streams.formats.identity import CommitIdentity
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.runbooks import blocks, load_topics, run_blocks
 from tests.integration.stream_clients import loner, poison_pill, produce
-from tests.integration.test_reassign import becomes, until
+from tests.integration.test_autothrottle import begin, pace, slow
+from tests.integration.test_reassign import MB, becomes, make_topic, throttles, until
 from tests.integration.test_streams_contract import open_groups
 
 pytestmark = pytest.mark.kafka
@@ -77,6 +81,37 @@ def test_decommission_a_broker(five_brokers: SandboxCluster, tmp_path: Path) -> 
     undone = run_blocks([steps[0], *blocks("decommission-a-broker.md", undo=True)], tmp_path, _broker_env(five_brokers))
     assert undone.returncode == 0, undone.stdout + undone.stderr
     becomes(lambda: {k: s.replicas for k, s in _states(five_brokers).items()}, before)
+
+
+def test_throttle_the_moves_of_another_tool(five_brokers: SandboxCluster, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        listen = f"127.0.0.1:{probe.getsockname()[1]}"
+    limits = "--capacity 1MB --client-rate 300kB --min-rate 100kB --sample 1s"
+    env = {**_broker_env(five_brokers), "LIMITS": limits, "LISTEN": listen}
+    steps = blocks("autothrottle.md", undo=False)
+    assert len(steps) == 7
+    with closing(five_brokers.open_admin()) as admin:
+        make_topic(five_brokers, admin, "paced", {0: (1002, 1001)}, 20 * MB)
+        slow(admin, "paced", 1003)
+        before = throttles(admin, "paced")
+        begin(admin, "paced", (1003, 1001))
+        ran = run_blocks(steps[:6], tmp_path, env)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        _, looked, _, overridden, stopped = ran.stdout.split("leader: ")
+        assert "the pacer has set nothing" in looked
+        assert "lowest possible time" in looked
+        assert f"set by the pacer: broker 1002 {LEADER_RATE}=10000000" in overridden
+        assert f"set by the pacer: broker 1001 {LEADER_RATE}=20000000" in overridden
+        assert "set by others, left alone: broker 1003" in overridden
+        assert "override" not in stopped
+        # They stay while the move runs.
+        becomes(lambda: throttles(admin, "paced")["paced"][LEADER_LIST], "0:1001,0:1002")
+        assert json.loads(pace(five_brokers, "show", "-o", "json").stdout)["leader"] is None
+        assert admin.cancel([TopicPartition("paced", 0)])
+        ended = run_blocks([steps[0], steps[6]], tmp_path, env)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        assert "the pacer has set nothing" in ended.stdout
+        becomes(lambda: throttles(admin, "paced"), before)
 
 
 def test_skip_a_record_and_take_it_back(five_brokers: SandboxCluster, tmp_path: Path) -> None:

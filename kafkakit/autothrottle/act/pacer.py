@@ -104,10 +104,17 @@ class Pacer:
         overrides = self._ports.overrides.read()
         if not look.goals:
             return look, overrides, Decision(rates=None, memory=memory_of(None))
-        measured = None if self._ports.measure is None else self._ports.measure()
-        observed = self._moves.with_health(observed_of(before, look, measured), look)
+        observed = self._moves.with_health(self._observed(before, look), look)
         decision = self._options.law(observed, memory_of(saved))
         return look, overrides, replace(decision, warnings=(*observed.problems, *decision.warnings))
+
+    def observe(self) -> Observed:
+        """What a law is told of traffic and flows now; changes nothing."""
+        return self._observed(*self._moves.look())
+
+    def _observed(self, before: MovesSeen, look: MovesSeen) -> Observed:
+        measured = None if self._ports.measure is None or not look.goals else self._ports.measure()
+        return observed_of(before, look, measured)
 
     def tick(self) -> Tick:
         """Look, decide and act. Raises `LeaseLostError` when another pacer has the lead, and what reads raise."""

@@ -10,6 +10,7 @@ from kafkakit.autothrottle.commands.law_options import LawChoice
 from kafkakit.autothrottle.commands.options import MetricsChoice, OverridePlace
 from kafkakit.autothrottle.commands.overrides import remove_override, set_override
 from kafkakit.autothrottle.commands.serve import serve
+from kafkakit.autothrottle.commands.simulate import simulate
 from kafkakit.autothrottle.commands.unit import print_unit
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.option_groups import with_option_groups
@@ -18,6 +19,7 @@ app = new_group("Throttle the moves of any tool, adapt the rates while they run,
 app.command("run", cls=CliCommand)(serve)
 app.command("set", cls=CliCommand)(set_override)
 app.command("remove", cls=CliCommand)(remove_override)
+app.command("simulate", cls=CliCommand)(simulate)
 app.command("unit", cls=CliCommand)(print_unit)
 
 

@@ -10,6 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from kafkakit.autothrottle.decide.law import Law
+    from kafkakit.autothrottle.decide.simulate.cases import Stated
 
 
 class LawName(StrEnum):
@@ -133,6 +134,16 @@ class LawChoice:
                 rules=tuple(parse_time_rule(text) for text in self.rule or ()),
                 min_rate=least,
             )
+        )
+
+    def stated(self) -> Stated:
+        """What is stated of brokers, for a simulation; raises `UsageError` for a text that cannot be read."""
+        from kafkakit.autothrottle.decide.simulate.cases import Stated
+
+        return Stated(
+            capacity=_rate(self.capacity),
+            capacity_of=dict(_broker_capacity(text) for text in self.broker_capacity or ()),
+            client_rate=_rate(self.client_rate),
         )
 
 

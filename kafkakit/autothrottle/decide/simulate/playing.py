@@ -1,0 +1,216 @@
+"""The loop that plays laws of rates against scenarios, second by second.
+
+Several scenarios are played in one simulation: they share no broker. Directions are in the order (out, into).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kafkakit.autothrottle.decide.law import Law, Memory
+from kafkakit.autothrottle.decide.observed import BrokerSeen, Flow, Load, Observed
+from kafkakit.autothrottle.decide.simulate.scenario import Floats, Ints, Scenario
+from kafkakit.execution.decide.schedule.work import Rates
+from kafkakit.simulator.client_load import LoadedCopies
+from kafkakit.simulator.cluster import QuotaModel
+
+_CHUNK_S = 256
+_LATE_S = 140  # metrics may be so old, and are still kept
+PATIENCE_S = 0.25
+"""The longest that bytes of clients may wait without a breach."""
+_DONE = 0.5
+_TOTAL, _MOVED, _WAIT = range(3)
+
+Watch = Callable[[int, LoadedCopies], None]
+"""Told of each second that was played."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Played:
+    """One scenario under one law: seconds until all had caught up, and seconds in which clients had to wait.
+
+    A broker's direction is full in a second when what quotas let through does not fit beside clients that would fit
+    alone; it breaches while bytes of clients wait longer than 250 ms for that, where copies and clients get the same
+    share of what they ask for. `full` and `waited` count these seconds by direction and broker, `longest` are the
+    longest breaches without a pause. `left_bytes` is what was not copied.
+    """
+
+    seconds: int = 0
+    finished: bool = False
+    changes: int = 0
+    left_bytes: float = 0.0
+    full: Ints = field(default_factory=lambda: np.zeros((2, 0), dtype=np.intp))
+    waited: Ints = field(default_factory=lambda: np.zeros((2, 0), dtype=np.intp))
+    longest: Ints = field(default_factory=lambda: np.zeros((2, 0), dtype=np.intp))
+
+    @property
+    def full_s(self) -> int:
+        """Full seconds of all brokers and directions."""
+        return int(self.full.sum())
+
+    @property
+    def breach_s(self) -> int:
+        """Breaches of all brokers and directions."""
+        return int(self.waited.sum())
+
+    @property
+    def longest_s(self) -> int:
+        """The longest breach without a pause."""
+        return int(self.longest.max(initial=0))
+
+
+def play(
+    scenarios: Sequence[Scenario], laws: Sequence[Law], *, tick_s: int, window_s: int, watch: Watch | None = None
+) -> list[Played]:
+    """Play each scenario with its law, all at once; a law looks every `tick_s` at averages over `window_s`."""
+    players, copies = _players(scenarios, laws)
+    brokers, longest_s = copies.moved.shape[1], max(s.seconds for s in scenarios)
+    seen = np.zeros((window_s + _LATE_S, 3, 2, brokers))  # by second modulo
+    waits = _Waits(brokers)
+    for t in range(longest_s):
+        at = t % _CHUNK_S
+        if at == 0:
+            pieces = [s.pieces(t, _CHUNK_S) for s in scenarios]
+            clients = np.concatenate([s.clients[..., p] for s, p in zip(scenarios, pieces, strict=True)], axis=1)
+            real = np.concatenate([s.real[..., p] for s, p in zip(scenarios, pieces, strict=True)], axis=1)
+            alive = np.concatenate([s.alive[..., p] for s, p in zip(scenarios, pieces, strict=True)], axis=0)
+        if t == 0:
+            seen[:, _TOTAL] = np.minimum(clients[..., 0], real[..., 0])
+        if t % tick_s == 0:
+            for player in players:
+                if player.is_open(t):
+                    player.decide(t, copies, seen, window_s)
+        now, line = clients[..., at], real[..., at]
+        copies.second(now, line, alive[:, at])
+        waits.second(now, line, copies.demand)
+        row = seen[t % len(seen)]
+        row[_TOTAL], row[_MOVED] = np.minimum(now + copies.moved, line), copies.moved
+        row[_WAIT] = 1 / (1 - np.minimum((now + copies.demand) / line, 0.99))
+        if watch is not None:
+            watch(t, copies)
+        for player in players:
+            if player.is_open(t):
+                player.count(t, copies)
+        if not any(player.is_open(t + 1) for player in players):
+            break
+    for player in players:
+        mine = player.brokers
+        player.played.full, player.played.waited = waits.full[:, mine], waits.waited[:, mine]
+        player.played.longest = waits.longest[:, mine]
+    return [player.played for player in players]
+
+
+class _Waits:
+    """Counts, by direction and broker, the seconds in which clients wait."""
+
+    def __init__(self, brokers: int) -> None:
+        self.full, self.waited, self.longest, self._run = (np.zeros((2, brokers), dtype=np.intp) for _ in range(4))
+        self._queued, self._alone = np.zeros((2, brokers)), np.zeros((2, brokers))  # bytes, with and without copies
+
+    def second(self, now: Floats, line: Floats, demand: Floats) -> None:
+        """Take one second into account: what clients and copies ask for, and what the line carries."""
+        self.full += (now <= line) & (now + demand > line) & (demand > 0)
+        self._alone = np.maximum(0.0, self._alone + now - line)
+        asked = self._queued + now
+        served = np.minimum(asked, line * asked / np.maximum(asked + demand, 1.0))
+        self._queued = asked - served
+        over = (self._queued - self._alone) / np.maximum(served, 1.0) > PATIENCE_S
+        self._run = np.where(over, self._run + 1, 0)
+        self.longest, self.waited = np.maximum(self.longest, self._run), self.waited + over
+
+
+def _players(scenarios: Sequence[Scenario], laws: Sequence[Law]) -> "tuple[list[_Player], LoadedCopies]":
+    """One for each scenario, with its part of the brokers and flows of the one simulation."""
+    at = np.cumsum([0, *(len(s.broker_ids) for s in scenarios)])
+    flow_at = np.cumsum([0, *(len(s.source) for s in scenarios)])
+    copies = LoadedCopies(
+        np.concatenate([s.source + o for s, o in zip(scenarios, at, strict=False)]),
+        np.concatenate([s.target + o for s, o in zip(scenarios, at, strict=False)]),
+        np.concatenate([s.left for s in scenarios]),
+        np.concatenate([s.ingest for s in scenarios]),
+        int(at[-1]),
+        QuotaModel(),
+    )
+    copies.partitions = np.concatenate([s.partitions for s in scenarios])
+    players = [
+        _Player(s, law, slice(int(at[n]), int(at[n + 1])), slice(int(flow_at[n]), int(flow_at[n + 1])))
+        for n, (s, law) in enumerate(zip(scenarios, laws, strict=True))
+    ]
+    return players, copies
+
+
+class _Player:
+    """A scenario under its law, and where its brokers and flows stand among all."""
+
+    def __init__(self, scenario: Scenario, law: Law, brokers: slice, flows: slice) -> None:
+        self.scenario, self.law, self.brokers, self.flows = scenario, law, brokers, flows
+        self.memory, self.played = Memory(), Played()
+
+    def is_open(self, t: int) -> bool:
+        """True while there is something to copy and time."""
+        return not self.played.finished and t < self.scenario.seconds
+
+    def count(self, t: int, copies: LoadedCopies) -> None:
+        """See what is left at the end of second `t`."""
+        left = copies.left[self.flows]
+        self.played.seconds, self.played.finished = t + 1, not (left > _DONE).any()
+        self.played.left_bytes = float(left[left > _DONE].sum())
+
+    def decide(self, t: int, copies: LoadedCopies, seen: Floats, window_s: int) -> None:
+        """Let the law look, and set its rates; all other brokers get the rate for all, or none."""
+        decision = self.law(self._look(t, copies, seen, window_s), self.memory)
+        self.memory = decision.memory
+        if decision.rates is None:
+            return
+        before = [rates[self.brokers].copy() for rates in copies.rates]
+        for rates, wanted in zip(copies.rates, _settings(decision.rates, self.scenario.broker_ids), strict=True):
+            rates[self.brokers] = wanted
+        self.played.changes += any((r[self.brokers] != b).any() for r, b in zip(copies.rates, before, strict=True))
+
+    def _look(self, t: int, copies: LoadedCopies, seen: Floats, window_s: int) -> Observed:
+        scenario, ids = self.scenario, self.scenario.broker_ids
+        until = t if scenario.seen_until is None else int(scenario.seen_until[t])
+        at_ms = scenario.at_ms + t * 1000
+        left = copies.left[self.flows]
+        flows = tuple(
+            Flow(
+                source=ids[scenario.source[n]],
+                destination=ids[scenario.target[n]],
+                partitions=int(scenario.partitions[n]),
+                left_bytes=int(left[n]),
+                ingest_per_s=float(scenario.ingest[n]),
+            )
+            for n in np.flatnonzero(left > _DONE).tolist()
+        )
+        if until < 0:
+            return Observed(at_ms=at_ms, flows=flows, problems=("no metrics",))
+        mean = seen[np.arange(until - window_s, until) % len(seen)][..., self.brokers].mean(axis=0)
+        alive = scenario.alive[:, scenario.pieces(t, 1)[0]]
+        return Observed(
+            at_ms=at_ms,
+            measured_ms=scenario.at_ms + until * 1000,
+            window_ms=window_s * 1000,
+            brokers={b: self._seen(b, n, mean[..., n], is_alive=bool(alive[n])) for n, b in enumerate(ids)},
+            flows=flows,
+        )
+
+    def _seen(self, broker: int, n: int, mean: Floats, *, is_alive: bool) -> BrokerSeen:
+        scenario = self.scenario
+        out, into = (
+            Load(
+                total=float(mean[_TOTAL, way]) if scenario.is_measured else None,
+                moved=float(mean[_MOVED, way]),
+                capacity=float(scenario.line[way, n]) if scenario.is_measured else None,
+            )
+            for way in (0, 1)
+        )
+        wait = None if scenario.idle_ms is None else scenario.idle_ms * float(mean[_WAIT].max())
+        return BrokerSeen(broker=broker, out=out, into=into, produce_p99_ms=wait, is_alive=is_alive)
+
+
+def _settings(rates: Rates, brokers: Sequence[int]) -> tuple[list[float], list[float]]:
+    unlimited = float("inf")
+    out = [unlimited if (r := rates.out_of_broker(b)) is None else float(r) for b in brokers]
+    into = [unlimited if (r := rates.into_broker(b)) is None else float(r) for b in brokers]
+    return out, into
