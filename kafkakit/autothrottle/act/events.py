@@ -21,7 +21,7 @@ class EventSender:
     """
 
     def __init__(
-        self, send: Callable[[str, str, Sequence[str]], None], tags: Sequence[str], warn: Callable[[str], None]
+        self, send: Callable[[str, str, Sequence[str]], object], tags: Sequence[str], warn: Callable[[str], None]
     ) -> None:
         self._send, self._tags, self._warn = send, tags, warn
         self._before: Tick | None = None
