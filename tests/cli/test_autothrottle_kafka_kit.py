@@ -11,7 +11,7 @@ import pytest
 from kafkakit import wiring
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.decide.throttle import FOLLOWER_RATE, LEADER_RATE
-from tests.cli.test_autothrottle import MB, SET, Desk, stop_after
+from tests.cli.test_autothrottle import SET, Desk, stop_after
 from tests.rigs.command_line import Ran
 from tests.rigs.metrics_http import Datadog, Reply, serving
 
@@ -70,6 +70,16 @@ def test_the_slo_law_takes_them_too_and_options_go_before_the_file(org: Org) -> 
     assert reasons[3, "in"] == "500 kB/s less 10% reserve and 300 kB/s of clients"
     own = org.run(*words, "--broker-capacity", "3:9MB").json["reasons"]
     assert {r["why"] for r in own if r["broker"] == 1} == {"1 MB/s less 10% reserve and 300 kB/s of clients"}
+
+
+def test_a_window_that_ended_some_time_ago_is_new_enough(org: Org) -> None:
+    """Datadog's points are of whole windows: the last one that is there may have ended a window ago."""
+    org.desk.begin()
+    begun_ms = org.desk.clock.now().timestamp() * 1000 - 200_000
+    org.datadog.points = {f"host-{n}": [(begun_ms, 300_000.0)] for n in (1, 2, 3)}
+    words = ("explain", *COPIES, "--min-rate", "1kB", "--cap-map", '{"big": 1}', "-o", "json")
+    reasons = org.run(*words).json["reasons"]
+    assert {r["why"] for r in reasons} == {"1 MB/s less 10% reserve and 300 kB/s of clients"}
 
 
 def test_one_host_that_is_unknown_stops_no_other_rate(org: Org) -> None:
@@ -234,4 +244,5 @@ def test_a_zookeeper_beside_a_default_profile_is_refused(org: Org) -> None:
 def test_a_unit_has_the_words_for_capacities_and_no_keys(org: Org) -> None:
     line = org.run("unit", "--format", "cron", "--source", "datadog", "--cap-map", '{"a b": 1}').stdout
     assert "--source datadog --cap-map '{\"a b\": 1}'" in line
-    assert MB
+    service = org.run("unit", "--format", "systemd", "--source", "datadog").stdout
+    assert "EnvironmentFile=-/etc/kafkakit/autothrottle.env\n" in service
