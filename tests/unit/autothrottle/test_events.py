@@ -80,6 +80,16 @@ def test_rates_that_a_run_has_are_not_told() -> None:
     assert told(MOVING, tick(["a", "b"], run="op on h")) == []
 
 
+def test_while_a_run_has_the_rates_each_topic_that_ends_is_told_once() -> None:
+    sent: list[str] = []
+    sender = EventSender(lambda title, text, tags: sent.append(title.partition("] ")[2]), (), pytest.fail)
+    busy = tick(["b"], run="op on h")
+    for now in (MOVING, busy, busy, tick(["b"], out_1=24 * MB, in_2=18_500_000)):
+        sender.see(now)
+    sender.close()
+    assert sent == ["Broker replication throttle set", "Topics done reassigning"]
+
+
 def test_tags_are_the_name_and_those_given() -> None:
     assert event_tags("") == ("name:kafka-autothrottle",)
     assert event_tags("a:b, c,,") == ("name:kafka-autothrottle", "a:b", "c")
