@@ -59,7 +59,7 @@ def with_capacities(law: Law, capacities: Capacities) -> Law:
 
 def read_cap_map(text: str) -> Capacities:
     """kafka-kit's JSON object from instance types to MB/s; `InputError` for anything else."""
-    found = decode_json(text.encode(), dict[str, float], "--cap-map")
+    found = decode_json(text.encode("utf-8", "surrogatepass"), dict[str, float], "--cap-map")
     for name, rate in found.items():
         if not math.isfinite(rate) or not 0 < rate <= _MAX_MB:
             raise InputError("--cap-map", f"{name[:40]!r}: {rate:g} MB/s is no capacity")

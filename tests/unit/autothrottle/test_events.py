@@ -130,6 +130,22 @@ def test_ticks_of_a_pacer_are_told_to_datadog_and_keys_stand_in_headers_alone() 
     }
 
 
+def test_a_throttle_that_could_not_be_removed_is_not_told_as_removed() -> None:
+    rig, sent = PacerRig(), list[str]()
+    pacer, _ = rig.pacer()
+    rig.begin()
+    sender = EventSender(lambda title, text, tags: sent.append(text), (), pytest.fail)
+    sender.see(pacer.tick())
+    rig.clock.sleep(1000)
+    rig.cluster.kill(3)
+    for _ in range(2):
+        sender.see(pacer.tick())
+    rig.cluster.revive(3)
+    sender.see(pacer.tick())
+    sender.close()
+    assert [text.rpartition(": ")[2] for text in sent if "removed on" in text] == ["[1 2]", "[3]"]
+
+
 def test_a_failure_is_a_warning_and_the_next_event_is_sent() -> None:
     sent, warned = list[str](), list[str]()
 
