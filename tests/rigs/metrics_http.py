@@ -106,12 +106,12 @@ def timeseries(*series: tuple[str, Points]) -> Reply:
 class Datadog:
     """An organisation of hosts: `tags` by host, `values` (bytes/s sent and received) by host, all of them now.
 
-    `points` replaces a host's points of what was sent, and `copies` is what every host has for a query of copies;
+    Points begin at whole `span_s`. `points` replaces a host's points of what was sent, and `copies` is what every host has for a query of copies;
     `faults` are replies by a piece of the query or of the path.
     """
 
-    def __init__(self, now: Callable[[], float]) -> None:
-        self.now = now
+    def __init__(self, now: Callable[[], float], span_s: int = 120) -> None:
+        self.now, self.span_s = now, span_s
         self.tags: dict[str, list[str]] = {}
         self.values: dict[str, tuple[float, float]] = {}
         self.points: dict[str, Points] = {}
@@ -135,7 +135,7 @@ class Datadog:
             found = self.tags.get(unquote(request.path.rpartition("/")[2]))
             return Reply({"errors": ["no such host"]}, 404) if found is None else Reply({"tags": found})
         is_sent = "bytes_sent" in asked
-        begun_ms = self.now() * 1000 // 120_000 * 120_000
+        begun_ms = self.now() // self.span_s * self.span_s * 1000
         points: dict[str, Points] = {
             h: [(begun_ms, self.copies if "copies" in asked else values[not is_sent])]
             for h, values in self.values.items()
