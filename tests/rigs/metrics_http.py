@@ -106,8 +106,8 @@ def timeseries(*series: tuple[str, Points]) -> Reply:
 class Datadog:
     """An organisation of hosts: `tags` by host, `values` (bytes/s sent and received) by host, all of them now.
 
-    Points begin at whole `span_s`. `points` replaces a host's points of what was sent, and `copies` is what every host has for a query of copies;
-    `faults` are replies by a piece of the query or of the path.
+    Points begin at whole `span_s`. `points` replaces a host's points of what was sent, and `copies` is what every host
+    has for a query of copies; `faults` are replies by a piece of the query or of the path.
     """
 
     def __init__(self, now: Callable[[], float], span_s: int = 120) -> None:
