@@ -58,6 +58,11 @@ class CliContext:
         """Note that kafka-kit's option or variable names a ZooKeeper."""
         self._zookeeper = (addresses, origin)
 
+    def set_key(self, name: str, value: str) -> None:
+        """Take a configuration key from a command's own option, as `-X` does; before the settings are in use."""
+        self.take("override", [f"{name}={value}"], "flag")
+        self.__dict__.pop("settings", None)
+
     def refuse_default_profile_beside_zookeeper(self) -> None:
         """Raise `UsageError` where a ZooKeeper is named, but what is weaker decides on the Kafka cluster.
 
@@ -70,7 +75,7 @@ class CliContext:
             raise UsageError(
                 f"ZooKeeper {named[0]} is named ({named[1]}), but the Kafka cluster would be that of profile "
                 f"{settings.profile} (from {settings.choice.origin})",
-                hint=f"pass --kafka-addr HOST:PORT or --profile NAME (--profile {settings.profile} to keep it)",
+                hint=f"pass --bootstrap-server HOST:PORT or --profile NAME (--profile {settings.profile} to keep it)",
             )
 
     @cached_property

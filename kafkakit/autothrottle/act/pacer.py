@@ -163,6 +163,8 @@ class Pacer:
             decision=decision,
             rates=rates,
             left_bytes=look.left_bytes,
+            topics=tuple(sorted({g.key.topic for g in look.goals})),
+            brokers=look.brokers,
             overrides=overrides,
         )
 
@@ -186,6 +188,8 @@ class Pacer:
         goals = tuple(g for g in goals if not g.running or g.key in live.running)
         if tick.rates is None or not goals:
             owed = throttles.lift(live) if journal.state.throttled else ()
+            left = {k: max(map(int, hold.ours)) for k, hold in journal.state.rates.items() if hold.ours}
+            tick = replace(tick, applied=left)
         else:
             names = sorted({k.name for k in wanted_rates(goals, tick.rates)})
             alive = [n for n in names if live.is_alive(int(n))]
@@ -201,7 +205,7 @@ class Pacer:
             if ended:
                 throttles.lift_entries(ended)
             owed = throttles.change(rates, live, goals)
-            tick = replace(tick, rates=rates)
+            tick = replace(tick, rates=rates, applied=wanted_rates(goals, rates))
         compact(self._ports.store, self._clock, self._cluster_id)
         return replace(tick, owed=owed, writes=self._writes)
 

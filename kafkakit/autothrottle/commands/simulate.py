@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from kafkakit.autothrottle.commands.law_options import LawChoice
-from kafkakit.autothrottle.commands.options import MetricsChoice
+from kafkakit.autothrottle.commands.options import TrafficChoice
 from kafkakit.autothrottle.commands.simulate_options import ComparedLaws, SimulatedMoves
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
@@ -13,13 +13,13 @@ from kafkakit.cli.option_groups import with_option_groups
 
 @with_option_groups
 def simulate(
-    ctx: typer.Context, moves: SimulatedMoves, law: LawChoice, compared: ComparedLaws, metrics: MetricsChoice
+    ctx: typer.Context, moves: SimulatedMoves, law: LawChoice, compared: ComparedLaws, traffic: TrafficChoice
 ) -> int:
     """Play a law against moves beside client traffic, on simulated brokers: how long they take, and when clients wait.
 
     Changes nothing. The moves are those that run now, with the client traffic of now, or those of a file or a plan.
-    Brokers apply throttles like real ones, with their bursts and stalls. Clients wait in a second when what the
-    throttles let through does not fit a broker's capacity beside them. Overrides and throttles of others do not count.
+    Brokers apply throttles like real ones, with their bursts and stalls. Clients wait while their bytes are held up
+    for more than 250 ms. Overrides and throttles of others do not count.
 
     Examples:
 
@@ -35,9 +35,9 @@ def simulate(
 
     cli = cli_context(ctx)
     laws = compared.build(law)
-    tick_s, window_s = compared.times_s(metrics)
+    tick_s, window_s = compared.times_s(traffic.metrics)
     reserve = float(parse_percent(law.reserve, "--reserve"))
     with open_session(cli, read_only=True) as session:
-        scenario, notes = moves.read(cli, session, law, metrics)
+        scenario, notes = moves.read(cli, session, law, traffic)
     found = play_laws(scenario, laws, cli.output, reserve=reserve, tick_s=tick_s, window_s=window_s)
     return finish(cli, simulation_report(found, notes))

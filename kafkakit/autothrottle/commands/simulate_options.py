@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafkakit.autothrottle.commands.law_options import LawChoice, LawName
-from kafkakit.autothrottle.commands.options import MetricsChoice, OverridePlace
+from kafkakit.autothrottle.commands.metrics_options import MetricsChoice
+from kafkakit.autothrottle.commands.options import OverridePlace, TrafficChoice
 
 if TYPE_CHECKING:
     from kafkakit.autothrottle.decide.law import Law
@@ -55,7 +56,7 @@ class SimulatedMoves:
     )
 
     def read(
-        self, cli: CliContext, session: ClusterSession, law: LawChoice, metrics: MetricsChoice
+        self, cli: CliContext, session: ClusterSession, law: LawChoice, traffic: TrafficChoice
     ) -> tuple[Scenario, tuple[str, ...]]:
         """The scenario and notes on it; raises `UsageError` for what is neither measured nor stated."""
         from kafkakit.autothrottle.decide.simulate.document import LIMIT_BYTES, encode_scenario, read_scenario
@@ -64,7 +65,7 @@ class SimulatedMoves:
         from kafkakit.core.errors import UsageError
         from kafkakit.wiring import write_file
 
-        if self.from_file is not None and (self.plan is not None or metrics.prometheus_url is not None):
+        if self.from_file is not None and (self.plan is not None or traffic.metrics.prometheus_url is not None):
             raise UsageError("--from excludes --plan and --prometheus-url", hint="the file has the client traffic")
         seconds = max(1, int(parse_duration(self.max_time, "--max-time")))
         factors = client_factors(self.clients) if self.clients else ((0, 1.0),)
@@ -73,7 +74,7 @@ class SimulatedMoves:
             source = "stdin" if self.from_file == "-" else self.from_file
             scenario = read_scenario(session.read_input(self.from_file, LIMIT_BYTES), source, seconds)
         else:
-            scenario, notes = self._observe(cli, session, law, metrics, seconds)
+            scenario, notes = self._observe(cli, session, law, traffic, seconds)
         if self.save is not None:
             write_file(self.save, encode_scenario(scenario))
         if law.p99 or law.queue:
@@ -81,7 +82,7 @@ class SimulatedMoves:
         return with_factors(scenario, factors), notes
 
     def _observe(
-        self, cli: CliContext, session: ClusterSession, law: LawChoice, metrics: MetricsChoice, seconds: int
+        self, cli: CliContext, session: ClusterSession, law: LawChoice, traffic: TrafficChoice, seconds: int
     ) -> tuple[Scenario, tuple[str, ...]]:
         from kafkakit.autothrottle.commands.options import open_pacer
         from kafkakit.autothrottle.decide.observed import Observed
@@ -89,14 +90,16 @@ class SimulatedMoves:
         from kafkakit.cli.plan_file import read_plan
         from kafkakit.core.durations import epoch_ms
 
+        capacities = traffic.capacities.read(session, law.broker_capacity)
+        stated = law.stated(capacities)
         if self.plan is None:
-            observed = open_pacer(cli, session, law, metrics, OverridePlace(), None).observe()
-            return scenario_of(observed, law.stated(), session.cluster_id, seconds), observed.problems
+            observed = open_pacer(cli, session, law, traffic, OverridePlace(), None).observe()
+            return scenario_of(capacities.informed(observed), stated, session.cluster_id, seconds), observed.problems
         plan = read_plan(self.plan)
         cli.cluster_id = plan.cluster_id
-        measure = metrics.measure(session)
-        seen = Observed(at_ms=epoch_ms(session.clock.now())) if measure is None else measure()
-        scenario = scenario_of(replace(seen, flows=plan_flows(plan)), law.stated(), plan.cluster_id, seconds)
+        measure = traffic.metrics.measure(session, with_type=bool(capacities.of_type))
+        seen = capacities.informed(Observed(at_ms=epoch_ms(session.clock.now())) if measure is None else measure())
+        scenario = scenario_of(replace(seen, flows=plan_flows(plan)), stated, plan.cluster_id, seconds)
         return scenario, (*seen.problems, "what producers write meanwhile is not in a plan and counts as nothing")
 
 
@@ -113,7 +116,7 @@ class ComparedLaws:
             show_default=False,
         ),
     ] = None
-    interval: Annotated[str, typer.Option("--interval", metavar="DURATION", help="Time between two ticks.")] = "30s"
+    interval: Annotated[str, typer.Option("--interval", metavar="DURATION", help="Time between two ticks.")] = "15s"
 
     def build(self, law: LawChoice) -> tuple[tuple[str, Law], ...]:
         """The laws by name; raises `UsageError`."""
@@ -132,10 +135,10 @@ class ComparedLaws:
         from kafkakit.core.errors import UsageError
 
         tick_s = parse_duration(self.interval, "--interval")
-        window_s = parse_duration(metrics.metrics_window, "--metrics-window")
+        window_s = metrics.window_s
         if not 1 <= tick_s <= 86_400 or not 1 <= window_s <= 3600:
             raise UsageError("--interval must be from 1s to 1d, and --metrics-window from 1s to 1h")
-        return int(tick_s), int(window_s)
+        return int(tick_s), window_s
 
 
 def client_factors(text: str) -> tuple[tuple[int, float], ...]:
