@@ -7,6 +7,8 @@ import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Thread
+from typing import Any
 
 import pytest
 
@@ -17,6 +19,7 @@ from kafkakit.ports.admin import ClusterAdmin
 from tests.clusters.plans import make_plan
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.test_reassign import (
+    KB,
     MB,
     A,
     B,
@@ -31,6 +34,8 @@ from tests.integration.test_reassign import (
     throttles,
     until,
 )
+from tests.integration.writers import traffic
+from tests.rigs.prometheus import PrometheusServer, broker_metrics, prometheus_server
 
 pytestmark = pytest.mark.kafka
 
@@ -48,6 +53,17 @@ def admin(brokers: SandboxCluster) -> Iterator[ClusterAdmin]:
     until(lambda: len(alive(found)) == 4)
     yield found
     found.close()
+
+
+@pytest.fixture(scope="module")
+def prometheus(brokers: SandboxCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusServer]:
+    """Scrapes the brokers every second."""
+    with (
+        broker_metrics(brokers.state) as exporter,
+        prometheus_server(tmp_path_factory.mktemp("prometheus"), exporter) as server,
+    ):
+        server.wait_for("kafka_server_brokertopicmetrics_bytesin_total", 4)
+        yield server
 
 
 def words(cluster: SandboxCluster, *given: str) -> list[str]:
@@ -187,3 +203,76 @@ def test_a_run_of_kafkakit_gets_the_rates_as_a_request(
         timeout=60,
     )
     becomes(lambda: throttles(admin, "apply"), before)
+
+
+def rate_of(admin: ClusterAdmin, topic: str, broker: int, key: str = LEADER_RATE) -> int:
+    """What is set on a broker, 0 for nothing."""
+    return int(throttles(admin, topic).get(str(broker), {}).get(key, "0"))
+
+
+def slo(prometheus: PrometheusServer, capacity: str) -> tuple[str, ...]:
+    """The law by traffic of the last seconds, which keeps 10 % of the capacity free and needs no more than 100 kB/s."""
+    return ("--law", "slo", "--capacity", capacity, "--min-rate", "100kB", "--prometheus-url", prometheus.url,
+            "--metrics-window", "5s", "--sample", "1s")  # fmt: skip
+
+
+def reasons(cluster: SandboxCluster, *given: str) -> dict[tuple[int, str], dict[str, Any]]:
+    """Why `explain` would set which rate, by broker and direction."""
+    ran = pace(cluster, "explain", *given, "-o", "json")
+    assert ran.returncode == 0, ran.stderr
+    return {(r["broker"], r["direction"]): r for r in json.loads(ran.stdout)["reasons"]}
+
+
+def test_rates_follow_the_traffic_that_prometheus_measures(
+    brokers: SandboxCluster, admin: ClusterAdmin, prometheus: PrometheusServer
+) -> None:
+    """Clients use the broker that a copy leaves: what they take is left to them, and is the copy's when they end."""
+    make_topic(brokers, admin, "paced", {0: (A, B)}, 60 * MB)
+    make_topic(brokers, admin, "clients", {0: (A, B)})
+    before = throttles(admin, "paced")
+    with traffic(brokers, "clients", 1, size=20 * KB, gap_s=0.1) as flow:
+        prometheus.wait_for('rate(kafka_server_brokertopicmetrics_bytesin_total{broker_id="1001"}[5s]) > 5e5', 1)
+        slow(admin, "paced", C)
+        begin(admin, "paced", (C, B))
+        options = slo(prometheus, "3MB")
+        assert pace(brokers, "once", *options).returncode == 0
+        hasten(admin, "paced", C)
+        with pacing(brokers, "run", *options, "--interval", "2s", "--listen", "none"):
+            until(lambda: rate_of(admin, "paced", C, FOLLOWER_RATE))
+            beside = until(lambda: rate_of(admin, "paced", A))
+            assert beside < 0.9 * 3 * MB - 0.5 * MB
+            assert "10% reserve and" in (why := reasons(brokers, *options)[A, "out"])["why"], why
+            flow.stop()
+            until(lambda: rate_of(admin, "paced", A) > beside + 0.3 * MB)
+            assert rate_of(admin, "paced", A) <= 0.9 * 3 * MB
+            until(lambda: not admin.reassignments())
+            becomes(lambda: throttles(admin, "paced"), before)
+    flow.check()
+
+
+def test_rates_stay_and_then_fall_while_prometheus_is_away_and_rise_when_it_is_back(
+    brokers: SandboxCluster, admin: ClusterAdmin, prometheus: PrometheusServer
+) -> None:
+    make_topic(brokers, admin, "blind", {0: (A, B)}, 60 * MB)
+    before = throttles(admin, "blind")
+    slow(admin, "blind", C)
+    begin(admin, "blind", (C, B))
+    options = (*slo(prometheus, "600kB"), "--hold", "10s", "--interval", "2s", "--listen", "none")
+    lines: list[str] = []
+    with pacing(brokers, "run", *options) as process:
+        assert process.stderr is not None
+        Thread(target=lambda found=process.stderr: lines.extend(found), daemon=True).start()
+        paced = until(lambda: rate_of(admin, "blind", A))
+        hasten(admin, "blind", C)
+        until(lambda: rate_of(admin, "blind", C, FOLLOWER_RATE))
+        prometheus.kill()
+        try:
+            until(lambda: any("no usable metrics, 2 look(s) in a row" in line for line in lines))
+            assert any(f"Prometheus {prometheus.url} gives no answer" in line for line in lines), lines
+            assert rate_of(admin, "blind", A) == paced
+            until(lambda: rate_of(admin, "blind", A) == 100 * KB)
+        finally:
+            prometheus.start()
+        until(lambda: rate_of(admin, "blind", A) > 0.9 * paced)
+        admin.cancel([TopicPartition("blind", 0)])
+        becomes(lambda: throttles(admin, "blind"), before)
