@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kafkakit.ports.groups import GroupAdmin
     from kafkakit.ports.log import LogReader
     from kafkakit.ports.machine import Machine
-    from kafkakit.ports.metrics import StorageMetrics, StorageStore
+    from kafkakit.ports.metrics import Patience, StorageMetrics, StorageStore
     from kafkakit.ports.run_store import RunStore
     from kafkakit.ports.spark_driver import SparkDrivers
     from kafkakit.ports.table_store import TableStore
@@ -45,6 +45,7 @@ def open_admin(settings: Settings, *, read_only: bool = False, check_pin: bool =
         usable_security(settings),
         request_timeout_s=settings.request_timeout_s,
         bootstrap_timeout_s=min(10.0, settings.request_timeout_s),
+        old_moves=lambda: read_old_moves(settings),
     )
     if check_pin and settings.cluster_id is not None:
         try:
@@ -117,6 +118,20 @@ def open_znodes(settings: Settings) -> ControlStore:
     from kafkakit.adapters.control.zookeeper import ZooKeeperControl
 
     return ZooKeeperControl(_zookeeper(settings, "znodes are to be used"), root="")
+
+
+def read_old_moves(settings: Settings) -> bytes:
+    """The moves of a cluster before Kafka 2.4, from its znode; empty for none. `UsageError` without a ZooKeeper."""
+    from contextlib import closing
+
+    from kafkakit.core.zookeeper_address import parse_zookeeper_address, znode_path
+
+    address = _zookeeper(settings, "moves of Kafka before 2.4 are read from ZooKeeper")
+    chroot = znode_path(settings.zookeeper_prefix, "zookeeper.prefix")
+    chroot = chroot or parse_zookeeper_address(address, "zookeeper.addr")[1]
+    with closing(open_znodes(settings)) as store:
+        found = store.get(f"{chroot}/admin/reassign_partitions".removeprefix("/"))
+    return b"" if found is None else found.value
 
 
 def open_lease(
@@ -207,6 +222,7 @@ def open_prometheus(
     password_file: Path | None,
     warn: Callable[[str], None],
     note_lack: Callable[[str], None],
+    patience: Patience | None = None,
 ) -> PrometheusApi:
     """A Prometheus server, with a bearer token or a user's password from a file; `note_lack` gets what answers lack."""
     from base64 import b64encode
@@ -223,19 +239,27 @@ def open_prometheus(
     elif user is not None:
         password = _secret("password", password_file, "--prometheus-password-file", (), warn)
         authorization = Secret("Basic " + b64encode(f"{user}:{password.reveal()}".encode()).decode())
-    return PrometheusApi(url, authorization, warn=note_lack)
+    limits = {} if patience is None else patience._asdict()
+    return PrometheusApi(url, authorization, warn=note_lack, **limits)
 
 
 def open_datadog_queries(
-    site: str, key_file: Path | None, application_key_file: Path | None, span_s: int, warn: Callable[[str], None]
+    site: str,
+    key_file: Path | None,
+    application_key_file: Path | None,
+    span_s: int,
+    warn: Callable[[str], None],
+    prefix: str,
+    patience: Patience | None = None,
 ) -> DatadogQueries:
-    """Datadog's timeseries, with the keys that files or else kafka-kit's or Datadog's variables hold."""
+    """Datadog's timeseries; keys are in files, else in kafka-kit's variables (`PREFIX_API_KEY`), else in Datadog's."""
     from kafkakit.adapters.metrics.datadog_api import DatadogQueries
 
-    key = _secret("api_key", key_file, "--api-key-file", ("METRICSFETCHER_API_KEY", "DD_API_KEY"), warn)
-    names = ("METRICSFETCHER_APP_KEY", "DD_APP_KEY")
+    key = _secret("api_key", key_file, "--api-key-file", (f"{prefix}_API_KEY", "DD_API_KEY"), warn)
+    names = (f"{prefix}_APP_KEY", "DD_APP_KEY")
     application_key = _secret("app_key", application_key_file, "--app-key-file", names, warn)
-    return DatadogQueries(key, application_key, site, span_s=span_s)
+    limits = {} if patience is None else patience._asdict()
+    return DatadogQueries(key, application_key, site, span_s=span_s, **limits)
 
 
 def open_datadog(site: str, key_file: Path | None, warn: Callable[[str], None]) -> DatadogApi:
@@ -244,6 +268,13 @@ def open_datadog(site: str, key_file: Path | None, warn: Callable[[str], None]) 
 
     origin = "--datadog-key-file" if key_file is not None else "--datadog"
     return DatadogApi(_secret("api_key", key_file, origin, ("DD_API_KEY",), warn), site)
+
+
+def open_datadog_events(site: str, key_file: Path | None, warn: Callable[[str], None], prefix: str) -> DatadogApi:
+    """The same, with the key as `open_datadog_queries` finds it."""
+    from kafkakit.adapters.metrics.datadog_api import DatadogApi
+
+    return DatadogApi(_secret("api_key", key_file, "--api-key-file", (f"{prefix}_API_KEY", "DD_API_KEY"), warn), site)
 
 
 def _secret(

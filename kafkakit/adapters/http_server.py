@@ -150,13 +150,14 @@ def _request_of(handler: BaseHTTPRequestHandler, path: str, query: str) -> HttpR
     found: dict[str, str] = {}
     for key, value in parse_qsl(query, keep_blank_values=True):
         found.setdefault(key, value)
-    host = str(handler.client_address[0])
+    host, port = str(handler.client_address[0]), handler.client_address[1]
     return HttpRequest(
         method=handler.command,
         path=path,
         query=found,
-        remote=host,
+        remote=f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
         is_local=host == "::1" or host.removeprefix("::ffff:").startswith("127."),
         authorization=handler.headers.get("Authorization", ""),
         accept=handler.headers.get("Accept", ""),
+        uri=handler.path,
     )

@@ -58,6 +58,11 @@ class CliContext:
         """Note that kafka-kit's option or variable names a ZooKeeper."""
         self._zookeeper = (addresses, origin)
 
+    def set_key(self, name: str, value: str) -> None:
+        """Take a configuration key from a command's own option, as `-X` does; before the settings are in use."""
+        self.take("override", [f"{name}={value}"], "flag")
+        self.__dict__.pop("settings", None)
+
     def refuse_default_profile_beside_zookeeper(self) -> None:
         """Raise `UsageError` where a ZooKeeper is named, but what is weaker decides on the Kafka cluster.
 

@@ -40,7 +40,7 @@ def _flags_after_command(args: Sequence[str], commands: Collection[str]) -> list
 
 
 class KafkaKitCommand(CliCommand):
-    """A command of kafka-kit's: takes Go's spelling of switches too, `--use-meta=false` and `--skip-no-ops=true`."""
+    """A command of kafka-kit's: takes Go's spelling too, `--use-meta=false`, `--skip-no-ops=true` and `-min-rate 5`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Rewrite Go's spelling into plain switches, parse, and take kafka-kit's addresses for the cluster's."""
@@ -51,16 +51,19 @@ class KafkaKitCommand(CliCommand):
             if ctx.params.get(name) and source is not None and source.name in ("COMMANDLINE", "ENVIRONMENT"):
                 is_flag = source.name == "COMMANDLINE"
                 flag = f"--{name.replace('_', '-')}"
-                take(ctx.params[name], f"flag {flag}" if is_flag else f"env TOPICMAPPR_{name.upper()}")
+                variable = next(p.envvar for p in self.params if p.name == name)
+                take(ctx.params[name], f"flag {flag}" if is_flag else f"env {variable}")
         return rest
 
 
 def _plain_switches(args: Sequence[str], params: Sequence[Any]) -> list[str]:
     on = {name: param for param in params if getattr(param, "is_flag", False) for name in param.opts}
+    known = {name for param in params for name in param.opts if name.startswith("--")}
     plain: list[str] = []
-    for position, arg in enumerate(args):
-        if arg == "--":
+    for position, given in enumerate(args):
+        if given == "--":
             return [*plain, *args[position:]]
+        arg = f"-{given}" if f"-{given.partition('=')[0]}" in known else given
         name, _, value = arg.partition("=")
         if name in on and value in _TRUE:
             plain.append(name)

@@ -28,6 +28,12 @@ def parse_duration_or_zero(text: str, name: str = "duration") -> float:
     return 0.0 if text.strip() in ("0", "0s") else parse_duration(text, name)
 
 
+def parse_seconds(text: str, name: str = "duration") -> float:
+    """Read a duration as `parse_duration` does, or a bare number of seconds, as kafka-kit takes them."""
+    bare = text.strip()
+    return parse_duration(f"{bare}s" if bare.isascii() and bare.isdigit() else text, name)
+
+
 def format_duration(seconds: float) -> str:
     """Write seconds in the largest unit that divides them; what it writes, `parse_duration` reads."""
     milliseconds = round(seconds * 1000)

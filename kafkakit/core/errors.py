@@ -50,6 +50,10 @@ class OperationFailedError(KafkakitError):
     """Something was tried and did not succeed, or succeeded only in part (exit 1)."""
 
 
+class TooOldError(OperationFailedError):
+    """Kafka does not know the request (exit 1)."""
+
+
 class StoreFailedError(OperationFailedError):
     """A store takes no more, such as a full disk (exit 1): what follows would fail alike."""
 

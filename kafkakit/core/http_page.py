@@ -19,7 +19,8 @@ class HttpPage:
 class HttpRequest:
     """One request without its body; of a key that is given twice `query` has the first value, as in Go.
 
-    `authorization` and `accept` are the headers' texts, `is_local` whether it came over the loopback interface.
+    `uri` is path and query as they came, and `remote` the client's address with its port. `authorization` and `accept`
+    are the headers' texts, `is_local` whether it came over the loopback interface.
     """
 
     method: str
@@ -29,6 +30,7 @@ class HttpRequest:
     is_local: bool
     authorization: str = ""
     accept: str = ""
+    uri: str = ""
 
 
 Pages = Mapping[str, Callable[[Query], HttpPage]]

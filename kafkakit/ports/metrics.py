@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kafkakit.core.metric_sample import Sample
 from kafkakit.core.storage_reading import StorageReading
@@ -36,6 +36,13 @@ class StorageStore(StorageMetrics, Protocol):
         ...
 
 
+class Patience(NamedTuple):
+    """How long each attempt of a request to a service may take, and how many there are."""
+
+    timeout_s: float
+    attempts: int = 4
+
+
 class SampleQueries(Protocol):
     """A service that keeps series of metrics and answers queries in a language of its own."""
 
@@ -50,4 +57,12 @@ class SampleQueries(Protocol):
         Raises `TryLaterError` when the service does not answer, `OperationFailedError` when it refuses the query or
         the credentials, and `InputError` when the answer makes no sense.
         """
+        ...
+
+
+class HostQueries(SampleQueries, Protocol):
+    """The same, where series are those of hosts, and a host has tags."""
+
+    def host_tags(self, host: str) -> tuple[str, ...]:
+        """The tags of a host, each `NAME:VALUE`; raises as `query`."""
         ...

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 
 @dataclass
@@ -27,6 +27,7 @@ class Request:
     path: str
     words: Mapping[str, str]
     headers: Mapping[str, str]
+    body: Any = None
 
 
 class Server:
@@ -49,7 +50,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         parts = urlsplit(self.path)
         words = {name: values[0] for name, values in parse_qs(parts.query).items()}
-        reply = self.server_of_replies.reply(Request(parts.path, words, dict(self.headers)))
+        sent = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+        request = Request(parts.path, words, dict(self.headers), json.loads(sent) if sent else None)
+        reply = self.server_of_replies.reply(request)
         body = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
         self.send_response(reply.status)
         for name, value in reply.headers.items():
@@ -64,6 +67,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self.wfile.write(body)
         except OSError:
             self.close_connection = True
+
+    do_POST = do_GET  # noqa: N815 - the name that the parent calls
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's word
         pass
@@ -94,3 +99,44 @@ def timeseries(*series: tuple[str, list[tuple[float, float | None]]]) -> Reply:
     """What Datadog answers to a query of timeseries; points are milliseconds and values."""
     body = [{"scope": scope, "pointlist": points, "metric": "m", "length": len(points)} for scope, points in series]
     return Reply({"status": "ok", "res_type": "time_series", "series": body, "query": "q", "error": ""})
+
+
+class Datadog:
+    """An organisation of hosts: `tags` by host, `values` (bytes/s sent and received) by host, all of them now.
+
+    `points` replaces a host's points of what was sent; `faults` are replies by a piece of the query or of the path.
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self.now = now
+        self.tags: dict[str, list[str]] = {}
+        self.values: dict[str, tuple[float, float]] = {}
+        self.points: dict[str, list[tuple[float, float | None]]] = {}
+        self.faults: dict[str, Reply] = {}
+        self.events: list[tuple[str, str, list[str]]] = []
+
+    def add(self, host: str, broker: int, kind: str = "big", sent: float = 0.0, received: float = 0.0) -> None:
+        self.tags[host] = [f"broker_id:{broker}", f"instance-type:{kind}", "service:kafka"]
+        self.values[host] = sent, received
+
+    def __call__(self, request: Request) -> Reply:
+        asked = request.words.get("query", request.path)
+        fault = next((reply for piece, reply in self.faults.items() if piece in asked), None)
+        if fault is not None:
+            return fault
+        if request.path == "/api/v1/events":
+            self.events.append((request.body["title"], request.body["text"], request.body["tags"]))
+            return Reply({"status": "ok"}, 202)
+        if request.path.startswith("/api/v1/tags/hosts/"):
+            host = unquote(request.path.rpartition("/")[2])
+            return (
+                Reply({"host": host, "tags": self.tags[host]}) if host in self.tags else Reply({"errors": ["x"]}, 404)
+            )
+        is_sent = "bytes_sent" in asked
+        begun_ms = self.now() * 1000 // 120_000 * 120_000
+        return timeseries(
+            *(
+                (f"host:{h}", self.points.get(h) if is_sent and h in self.points else [(begun_ms, v[not is_sent])])
+                for h, v in self.values.items()
+            )
+        )

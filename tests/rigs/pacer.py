@@ -99,6 +99,12 @@ class PacerRig:
         said: list[str] = []
         overrides = ControlOverrides(self.store, CLUSTER)
         service = PacerService(
-            pacer, lead, overrides, self.clock, interval_s=60.0, report=said.append, summary=tick_line
+            pacer,
+            lead,
+            overrides,
+            self.clock,
+            interval_s=60.0,
+            report=said.append,
+            told=lambda tick: said.append(tick_line(tick)),
         )
         return service, said

@@ -1,7 +1,7 @@
 """`ports.ClusterAdmin` over kafka-python 3.0: control of Kafka 3.9 (KRaft and ZooKeeper) and 4.x."""
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
@@ -22,7 +22,7 @@ from kafkakit.core.cluster_facts import (
     PartitionState,
     ResourceKind,
 )
-from kafkakit.core.errors import OperationFailedError
+from kafkakit.core.errors import OperationFailedError, TooOldError
 from kafkakit.core.model import ClusterSnapshot, Reassignment, TopicPartition, TopicPartitionReplica
 
 NAMES_PER_REQUEST = 500
@@ -38,7 +38,8 @@ class KafkaAdmin:
 
     `request_timeout_s` bounds each request to one broker; `bootstrap_timeout_s` the first contact, after
     which `TryLaterError` is raised. Every call survives the loss of the broker it was connected to: it continues
-    with another one. Not for use by two threads at once.
+    with another one. Not for use by two threads at once. `old_moves` reads the znode of moves where Kafka has no
+    request for them (before 2.4).
     """
 
     def __init__(
@@ -48,7 +49,9 @@ class KafkaAdmin:
         *,
         request_timeout_s: float = 30,
         bootstrap_timeout_s: float = 10,
+        old_moves: Callable[[], bytes] | None = None,
     ) -> None:
+        self._old_moves = old_moves
         self._session = KafkaSession(bootstrap_servers, security, request_timeout_s, bootstrap_timeout_s)
         self._source = bootstrap_servers
         # Brokers get a little less, so that their answer to a slow request still arrives.
@@ -63,8 +66,10 @@ class KafkaAdmin:
         from kafka.protocol.admin import DescribeClusterRequest
 
         request = DescribeClusterRequest(include_cluster_authorized_operations=True, include_fenced_brokers=True)
-        response = self._session.request("describe cluster", request)
-        return read.cluster_info(response, self._version())
+        try:
+            return read.cluster_info(self._session.request("describe cluster", request), self._version())
+        except TooOldError:
+            return read.old_cluster_info(self._request_metadata([]), self._version())
 
     def snapshot(self, *, now: datetime, topics: Collection[str] | None = None, sizes: bool = True) -> ClusterSnapshot:
         """See `ports.ClusterAdmin`; raises `OperationFailedError` where rights are missing, never shows less."""
@@ -118,7 +123,12 @@ class KafkaAdmin:
         from kafka.protocol.admin import ListPartitionReassignmentsRequest
 
         request = ListPartitionReassignmentsRequest(timeout_ms=self._timeout_ms, topics=None)
-        return read.reassignments_of(self._session.request("list reassignments", request, errors=_top_code))
+        try:
+            return read.reassignments_of(self._session.request("list reassignments", request, errors=_top_code))
+        except TooOldError:
+            if self._old_moves is None:
+                raise
+            return read.old_reassignments(self._old_moves(), self.partition_states)
 
     def reassign(self, targets: Mapping[TopicPartition, tuple[int, ...]]) -> Mapping[TopicPartition, ItemResult]:
         """See `ports.ClusterAdmin`; above 10,000 changes Kafka takes the first and refuses the rest one by one."""
@@ -203,20 +213,23 @@ class KafkaAdmin:
         return None if error is not None and error.name == write.NOT_REGISTERED else error
 
     def _metadata(self, topics: Collection[str] | None, *, operations: bool = False) -> list[Any]:
-        from kafka.protocol.metadata import MetadataRequest
-
         batches: list[list[str] | None] = [None]
         if topics is not None:
             names = sorted(set(topics))
             batches = [names[i : i + NAMES_PER_REQUEST] for i in range(0, len(names), NAMES_PER_REQUEST)]
         found: list[Any] = []
         for batch in batches:
-            wanted = None if batch is None else [MetadataRequest.MetadataRequestTopic(name=n) for n in batch]
-            request = MetadataRequest(
-                topics=wanted, allow_auto_topic_creation=False, include_topic_authorized_operations=operations
-            )
-            found += self._session.request("describe topics", request).topics
+            found += self._request_metadata(batch, operations=operations).topics
         return [t for t in found if t.error_code != UNKNOWN_TOPIC]
+
+    def _request_metadata(self, topics: list[str] | None, *, operations: bool = False) -> Any:
+        from kafka.protocol.metadata import MetadataRequest
+
+        wanted = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=n) for n in topics]
+        request = MetadataRequest(
+            topics=wanted, allow_auto_topic_creation=False, include_topic_authorized_operations=operations
+        )
+        return self._session.request("describe topics", request)
 
     def _hidden_topics(self, answers: Mapping[int, BrokerLogDirs], seen: set[str]) -> list[Any]:
         # The list of all topics silently lacks those that the user may not see; the log dirs do not.

@@ -1,6 +1,6 @@
 """Kafka's answers to reading requests, turned into kafkakit's values; nothing here sends anything."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from kafkakit.adapters.kafka.errors import CLUSTER_DENIED, TOPIC_DENIED, UNKNOWN_TOPIC, error_from, error_of, refused
@@ -13,6 +13,7 @@ from kafkakit.core.cluster_facts import (
     PartitionState,
     ResourceKind,
 )
+from kafkakit.core.documents import decode_partition_map
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.model import Broker, BrokerState, LogDir, Reassignment, TopicPartition
 
@@ -60,6 +61,17 @@ def cluster_info(response: Any, version: str | None) -> ClusterInfo:
         controller_id=response.controller_id if response.controller_id >= 0 else None,
         kafka_version=version,
         operations=operations_of(response.authorized_operations),
+    )
+
+
+def old_cluster_info(metadata: Any, version: str | None) -> ClusterInfo:
+    """Metadata, for Kafka before 2.8: live brokers, and nothing of the caller's rights."""
+    brokers = [Broker(id=b.node_id, rack=b.rack, host=b.host, port=b.port) for b in metadata.brokers]
+    return ClusterInfo(
+        cluster_id=metadata.cluster_id,
+        brokers=tuple(sorted(brokers, key=lambda b: b.id)),
+        controller_id=metadata.controller_id if metadata.controller_id >= 0 else None,
+        kafka_version=version,
     )
 
 
@@ -169,6 +181,35 @@ def reassignments_of(response: Any) -> tuple[Reassignment, ...]:
         for topic in response.topics
         for p in topic.partitions
     ]
+    return tuple(sorted(found, key=lambda r: (r.topic, r.partition)))
+
+
+def old_reassignments(
+    data: bytes, states_of_topics: Callable[[Collection[str]], Mapping[TopicPartition, PartitionState]]
+) -> tuple[Reassignment, ...]:
+    """The moves in the znode of Kafka before 2.4, sorted; `InputError` for what is none, and none for no data.
+
+    The controller puts the new brokers into the live list at once, so those are being added that are not in sync yet,
+    as kafka-kit counts them.
+    """
+    if not data:
+        return ()
+    wanted = decode_partition_map(data, "znode admin/reassign_partitions").partitions
+    states = states_of_topics({one.topic for one in wanted})
+    found = []
+    for one in wanted:
+        if (state := states.get(TopicPartition(one.topic, one.partition))) is not None:
+            leaving = tuple(b for b in state.replicas if b not in one.replicas)
+            adding = tuple(b for b in one.replicas if b >= 0 and b not in state.isr)
+            found.append(
+                Reassignment(
+                    topic=one.topic,
+                    partition=one.partition,
+                    replicas=(*one.replicas, *leaving),
+                    adding=adding,
+                    removing=leaving,
+                )
+            )
     return tuple(sorted(found, key=lambda r: (r.topic, r.partition)))
 
 

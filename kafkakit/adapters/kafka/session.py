@@ -10,7 +10,7 @@ from typing import Any
 
 from kafkakit.adapters.kafka.connect import connect, described
 from kafkakit.config.security import Security
-from kafkakit.core.errors import OperationFailedError, TryLaterError
+from kafkakit.core.errors import OperationFailedError, TooOldError, TryLaterError
 
 ATTEMPTS = 4
 BACKOFF_S = (0.1, 0.4, 1.0)
@@ -168,7 +168,7 @@ class KafkaSession:
                 f"{what}: refused ({described(error)})", hint="see the rights the docs list"
             ) from None
         if isinstance(error, IncompatibleBrokerVersion):
-            raise OperationFailedError(f"{what}: this Kafka is too old ({described(error)})") from None
+            raise TooOldError(f"{what}: this Kafka is too old ({described(error)})") from None
         if not isinstance(error, KafkaError | OSError):
             raise error
 

@@ -1,4 +1,4 @@
-"""Datadog's API over HTTPS: sending series in parts, and queries; tried again while the service is busy.
+"""Datadog's API over HTTPS: sending series and events, queries, tags of hosts; tried again while the service is busy.
 
 https://docs.datadoghq.com/api/latest/metrics/#submit-metrics
 """
@@ -6,14 +6,14 @@ https://docs.datadoghq.com/api/latest/metrics/#submit-metrics
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from time import sleep
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
-from kafkakit.adapters.metrics.http_service import LOOPBACK, HttpService
+from kafkakit.adapters.metrics.http_service import ATTEMPTS, LOOPBACK, HttpService
 from kafkakit.adapters.metrics.http_service import MOST_BYTES as MOST_ANSWERED
 from kafkakit.config.security import Secret
 from kafkakit.core.documents import decode_json
@@ -24,11 +24,13 @@ from kafkakit.core.printable import printable
 DEFAULT_SITE = "datadoghq.com"
 MOST_BYTES = 400_000
 """The service takes 500 kB in one request, uncompressed."""
+MOST_TEXT = 4000
+"""Characters of an event's text that the service keeps."""
 _SITE = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+")
 
 
 class DatadogApi:
-    """One organisation's intake at a site (`datadoghq.eu`), or at `http://` and a loopback address with its port."""
+    """One organisation's intake at a site (`datadoghq.eu`) or an address, see `DatadogQueries`."""
 
     def __init__(
         self, key: Secret, site: str = DEFAULT_SITE, *, timeout_s: float = 10, pause: Callable[[float], None] = sleep
@@ -47,6 +49,11 @@ class DatadogApi:
             self._service.request("/api/v2/series", body)
             sent += number
         return sent
+
+    def send_event(self, title: str, text: str, tags: Sequence[str]) -> None:
+        """Post one event; raises as `send`. https://docs.datadoghq.com/api/latest/events/#post-an-event"""
+        body = {"title": title, "text": text[:MOST_TEXT], "tags": list(tags)}
+        self._service.request("/api/v1/events", json.dumps(body).encode())
 
 
 def _bodies(series: Iterable[Mapping[str, object]]) -> Iterator[tuple[int, bytes]]:
@@ -74,9 +81,14 @@ class _DatadogAnswer(msgspec.Struct):
     error: str | None = None
 
 
-class DatadogQueries:
-    """`ports.SampleQueries` over Datadog's timeseries: the newest point of each series in twice `span_s`.
+class _HostTags(msgspec.Struct):
+    tags: list[str] = []
 
+
+class DatadogQueries:
+    """`ports.HostQueries` over Datadog's timeseries: the newest point of each series in twice `span_s`.
+
+    `site` is one (`datadoghq.eu`), or an address: `https://api.datadoghq.eu`, or `http://` and a loopback address.
     https://docs.datadoghq.com/api/latest/metrics/#query-timeseries-points
     """
 
@@ -88,12 +100,20 @@ class DatadogQueries:
         *,
         span_s: int,
         timeout_s: float = 60,
+        attempts: int = ATTEMPTS,
         pause: Callable[[float], None] = sleep,
         most_bytes: int = MOST_ANSWERED,
     ) -> None:
         secrets, base = {"DD-API-KEY": key, "DD-APPLICATION-KEY": application_key}, _base(site)
         self.source, self._span_s = f"Datadog {site}", span_s
-        self._service = HttpService(base, base, secrets, timeout_s=timeout_s, pause=pause, most_bytes=most_bytes)
+        self._service = HttpService(
+            base, base, secrets, timeout_s=timeout_s, attempts=attempts, pause=pause, most_bytes=most_bytes
+        )
+
+    def host_tags(self, host: str) -> tuple[str, ...]:
+        """See `ports.HostQueries`; one request. https://docs.datadoghq.com/api/latest/tags/#get-host-tags"""
+        data = self._service.request(f"/api/v1/tags/hosts/{quote(host, safe='')}")
+        return tuple(decode_json(data, _HostTags, self.source).tags)
 
     def query(self, expression: str, at: datetime) -> tuple[Sample, ...]:
         """One request; labels are those of the scope, a tag's value ends at its second colon as in kafka-kit."""
@@ -119,6 +139,8 @@ def _base(site: str) -> str:
     parts = urlsplit(site)
     if parts.scheme == "http" and parts.hostname in LOOPBACK:
         return f"http://{parts.netloc}"
+    if parts.scheme == "https" and _SITE.fullmatch(parts.netloc.partition(":")[0]) and parts.path in ("", "/"):
+        return f"https://{parts.netloc}"
     if _SITE.fullmatch(site):
         return f"https://api.{site}"
     raise UsageError(f"{site[:60]!r} is no site of Datadog", hint=f"write {DEFAULT_SITE} or datadoghq.eu, say")

@@ -30,8 +30,8 @@ class _NoRedirect(HTTPRedirectHandler):
 class HttpService:
     """One API below `base`, without a slash at its end; `what` names it in errors.
 
-    `timeout_s` is for each attempt as a whole, its connection included; a proxy of the environment is used, but not
-    for addresses of this host.
+    `timeout_s` is for each of at most `attempts` attempts as a whole, its connection included; a proxy of the
+    environment is used, but not for addresses of this host.
     """
 
     def __init__(
@@ -41,6 +41,7 @@ class HttpService:
         secrets: Mapping[str, Secret],
         *,
         timeout_s: float = 10,
+        attempts: int = ATTEMPTS,
         pause: Callable[[float], None] = sleep,
         most_bytes: int = MOST_BYTES,
     ) -> None:
@@ -48,20 +49,20 @@ class HttpService:
             if not secret.reveal().isascii() or not secret.reveal().isprintable():
                 raise UsageError(f"the secret for {what} has characters that no header ({name}) can hold")
         self._base, self._what, self._secrets = base, what, secrets
-        self._timeout_s, self._pause, self._most_bytes = timeout_s, pause, most_bytes
+        self._timeout_s, self._attempts, self._pause, self._most_bytes = timeout_s, attempts, pause, most_bytes
         proxies = [ProxyHandler({})] if urlsplit(base).hostname in LOOPBACK else []
         self._opener = build_opener(_NoRedirect, *proxies)
 
     def request(self, path: str, body: bytes | None = None) -> bytes:
         """GET a path with its query, or POST JSON to it; returns the body of the answer.
 
-        Raises `OperationFailedError` when the service refuses it, `TryLaterError` when it does not answer in four
-        attempts, `InputError` for an answer larger than the limit.
+        Raises `OperationFailedError` when the service refuses it, `TryLaterError` when it does not answer in
+        `attempts`, `InputError` for an answer larger than the limit.
         """
         headers = {name: secret.reveal() for name, secret in self._secrets.items()}
         if body is not None:
             headers["Content-Type"] = "application/json"
-        for attempt in range(1, ATTEMPTS + 1):
+        for attempt in range(1, self._attempts + 1):
             end_s, wait_s = monotonic() + self._timeout_s, 0.0
             try:
                 request = Request(self._base + path, data=body, headers=headers)
@@ -76,9 +77,9 @@ class HttpService:
             except (URLError, OSError, HTTPException) as error:
                 reason = getattr(error, "reason", error)
                 problem = str(getattr(reason, "strerror", None) or reason) or type(reason).__name__
-            if attempt < ATTEMPTS:
+            if attempt < self._attempts:
                 self._pause(max(wait_s, 2.0 ** (attempt - 1)))
-        raise TryLaterError(f"{self._what} gives no answer: {problem}", hint=f"{ATTEMPTS} attempts were made")
+        raise TryLaterError(f"{self._what} gives no answer: {problem}", hint=f"{self._attempts} attempts were made")
 
     def _read(self, response: HTTPResponse, end_s: float) -> bytes:
         """The body; each read has the time limit of the socket, and all of them together that of the attempt."""

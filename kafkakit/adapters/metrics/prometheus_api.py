@@ -10,7 +10,7 @@ from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
-from kafkakit.adapters.metrics.http_service import LOOPBACK, MOST_BYTES, HttpService
+from kafkakit.adapters.metrics.http_service import ATTEMPTS, LOOPBACK, MOST_BYTES, HttpService
 from kafkakit.config.security import Secret
 from kafkakit.core.documents import decode_json
 from kafkakit.core.errors import InputError, OperationFailedError, UsageError
@@ -52,6 +52,7 @@ class PrometheusApi:
         *,
         warn: Callable[[str], None],
         timeout_s: float = 30,
+        attempts: int = ATTEMPTS,
         pause: Callable[[float], None] = sleep,
         most_bytes: int = MOST_BYTES,
     ) -> None:
@@ -59,7 +60,9 @@ class PrometheusApi:
         secrets = {} if authorization is None else {"Authorization": authorization}
         self.source = f"Prometheus {base}"
         self._warn = warn
-        self._service = HttpService(base, self.source, secrets, timeout_s=timeout_s, pause=pause, most_bytes=most_bytes)
+        self._service = HttpService(
+            base, self.source, secrets, timeout_s=timeout_s, attempts=attempts, pause=pause, most_bytes=most_bytes
+        )
 
     def query(self, expression: str, at: datetime) -> tuple[Sample, ...]:
         """Evaluate an expression at a time; see `ports.SampleQueries`."""

@@ -12,14 +12,24 @@ from kafkakit.core.http_page import HttpPage, HttpRequest, Pages, plain_page
 class PacerApi:
     """Answers requests of any thread. Everything but local reads needs the token, unless there is none (`token` "").
 
-    Without one only local requests are answered, which is what kafka-kit does on its default address.
+    Without one only local requests are answered, which is what kafka-kit does on its default address. `log` gets
+    kafka-kit's line for each request but those for `pages`.
     """
 
-    def __init__(self, overrides: OverrideStore, pages: Pages, token: str | None, wake: Callable[[], None]) -> None:
-        self._overrides, self._pages, self._token, self._wake = overrides, pages, token, wake
+    def __init__(
+        self,
+        overrides: OverrideStore,
+        pages: Pages,
+        token: str | None,
+        wake: Callable[[], None],
+        log: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._overrides, self._pages, self._token, self._wake, self._log = overrides, pages, token, wake, log
 
     def answer(self, request: HttpRequest) -> HttpPage:
         """The answer to one request; 401 or 403 where it may not be made."""
+        if request.path not in self._pages:
+            self._log(f"[API] {request.method} {request.uri} {request.remote}")
         if (refused := self._refused(request)) is not None:
             return refused
         if not is_api(request.path):

@@ -156,6 +156,8 @@ class Pacer:
             decision=decision,
             rates=rates,
             left_bytes=look.left_bytes,
+            topics=tuple(sorted({g.key.topic for g in look.goals})),
+            brokers=look.brokers,
             overrides=overrides,
         )
 
@@ -194,7 +196,7 @@ class Pacer:
             if ended:
                 throttles.lift_entries(ended)
             owed = throttles.change(rates, live, goals)
-            tick = replace(tick, rates=rates)
+            tick = replace(tick, rates=rates, applied=wanted_rates(goals, rates))
         compact(self._ports.store, self._clock, self._cluster_id)
         return replace(tick, owed=owed, writes=self._writes)
 

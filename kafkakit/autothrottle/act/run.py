@@ -28,7 +28,7 @@ def lead_path(cluster_id: str) -> str:
 class PacerService:
     """Ticks every `interval_s` while this instance leads, and soon after overrides or moves changed.
 
-    `report` gets a line a tick.
+    `report` gets lines of what else happens, `told` every tick.
     """
 
     def __init__(
@@ -40,10 +40,10 @@ class PacerService:
         *,
         interval_s: float,
         report: Callable[[str], None],
-        summary: Callable[[Tick], str],
+        told: Callable[[Tick], None],
     ) -> None:
         self._pacer, self._lead, self._overrides, self._clock = pacer, lead, overrides, clock
-        self._interval_s, self._report, self._summary = interval_s, report, summary
+        self._interval_s, self._report, self._told = interval_s, report, told
         self._due_s = self._look_s = 0.0
         self._known: Overrides | None = None
         self._is_waiting = False
@@ -85,7 +85,7 @@ class PacerService:
         else:
             self.last, self.failure = tick, ""
             self._due_s = now_s + self._interval_s
-            self._report(self._summary(tick))
+            self._told(tick)
 
     def _leads(self) -> bool:
         try:

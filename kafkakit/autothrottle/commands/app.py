@@ -7,23 +7,24 @@ from typing import Annotated
 import typer
 
 from kafkakit.autothrottle.commands.law_options import LawChoice
-from kafkakit.autothrottle.commands.options import MetricsChoice, OverridePlace
+from kafkakit.autothrottle.commands.options import OverridePlace, TrafficChoice
 from kafkakit.autothrottle.commands.overrides import remove_override, set_override
 from kafkakit.autothrottle.commands.serve import serve
 from kafkakit.autothrottle.commands.unit import print_unit
-from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
+from kafkakit.cli.command_classes import cli_context, new_group
+from kafkakit.cli.kafka_kit_commands import KafkaKitCommand
 from kafkakit.cli.option_groups import with_option_groups
 
 app = new_group("Throttle the moves of any tool, adapt the rates while they run, and remove the throttles.")
-app.command("run", cls=CliCommand)(serve)
-app.command("set", cls=CliCommand)(set_override)
-app.command("remove", cls=CliCommand)(remove_override)
-app.command("unit", cls=CliCommand)(print_unit)
+app.command("run", cls=KafkaKitCommand)(serve)
+app.command("set", cls=KafkaKitCommand)(set_override)
+app.command("remove", cls=KafkaKitCommand)(remove_override)
+app.command("unit", cls=KafkaKitCommand)(print_unit)
 
 
-@app.command("once", cls=CliCommand)
+@app.command("once", cls=KafkaKitCommand)
 @with_option_groups
-def once(ctx: typer.Context, law: LawChoice, metrics: MetricsChoice, place: OverridePlace) -> int:
+def once(ctx: typer.Context, law: LawChoice, traffic: TrafficChoice, place: OverridePlace) -> int:
     """Look at the moves once, set or change their throttles, or remove them when the moves have ended.
 
     For a timer: it prints nothing where nothing changed. Only moves that another tool began are throttled here, by
@@ -42,15 +43,17 @@ def once(ctx: typer.Context, law: LawChoice, metrics: MetricsChoice, place: Over
     from kafkakit.cli.session import finish, open_session
 
     cli = cli_context(ctx)
+    place.apply(cli)
+    traffic.kafka_kit.apply(cli)
     with open_session(cli, read_only=True) as session, leading(cli, session, "autothrottle once") as lead:
-        tick = open_pacer(cli, session, law, metrics, place, lead, "10s").tick()
+        tick = open_pacer(cli, session, law, traffic, place, lead, "10s").tick()
         cluster_id = session.cluster_id
     return finish(cli, once_report(tick, cluster_id))
 
 
-@app.command("explain", cls=CliCommand)
+@app.command("explain", cls=KafkaKitCommand)
 @with_option_groups
-def explain(ctx: typer.Context, law: LawChoice, metrics: MetricsChoice, place: OverridePlace) -> int:
+def explain(ctx: typer.Context, law: LawChoice, traffic: TrafficChoice, place: OverridePlace) -> int:
     """Show which rates the law would set now, and which limit each of them comes from; change nothing.
 
     Examples:
@@ -63,13 +66,15 @@ def explain(ctx: typer.Context, law: LawChoice, metrics: MetricsChoice, place: O
     from kafkakit.cli.session import finish, open_session
 
     cli = cli_context(ctx)
+    place.apply(cli)
+    traffic.kafka_kit.apply(cli)
     with open_session(cli, read_only=True) as session:
-        tick = open_pacer(cli, session, law, metrics, place, None).preview()
+        tick = open_pacer(cli, session, law, traffic, place, None).preview()
         cluster_id = session.cluster_id
     return finish(cli, once_report(tick, cluster_id, is_dry=True))
 
 
-@app.command("show", cls=CliCommand)
+@app.command("show", cls=KafkaKitCommand)
 @with_option_groups
 def show(
     ctx: typer.Context,
@@ -90,6 +95,7 @@ def show(
     from kafkakit.cli.session import finish, open_session
 
     cli = cli_context(ctx)
+    place.apply(cli)
     with open_session(cli, read_only=True) as session:
         found = read_status(session.admin, session.control, session.clock, session.cluster_id, place.open(session))
     return finish(cli, status_report(found, every=every))

@@ -34,7 +34,11 @@ class LawChoice:
     min_rate: Annotated[
         str | None,
         typer.Option(
-            "--min-rate", metavar="RATE", help="No rate below this (slo 1MB, headroom 10MB).", show_default=False
+            "--min-rate",
+            envvar="AUTOTHROTTLE_MIN_RATE",
+            metavar="RATE",
+            help="No rate below this (slo 1MB, headroom 10MB); a bare number is MB.",
+            show_default=False,
         ),
     ] = None
     capacity: Annotated[
@@ -44,7 +48,7 @@ class LawChoice:
     broker_capacity: Annotated[
         list[str] | None,
         typer.Option(
-            "--broker-capacity", metavar="ID:RATE", help="slo: that of one broker. Repeatable.", show_default=False
+            "--broker-capacity", metavar="ID:RATE", help="That of one broker. Repeatable.", show_default=False
         ),
     ] = None
     client_rate: Annotated[
@@ -75,16 +79,44 @@ class LawChoice:
         ),
     ] = None
     max_tx_rate: Annotated[
-        float, typer.Option("--max-tx-rate", min=0.1, max=99.9, help="headroom: percent of what is free to send.")
+        float,
+        typer.Option(
+            "--max-tx-rate",
+            envvar="AUTOTHROTTLE_MAX_TX_RATE",
+            min=0.1,
+            max=99.9,
+            help="headroom: percent of what is free to send.",
+        ),
     ] = 90.0
     max_rx_rate: Annotated[
-        float, typer.Option("--max-rx-rate", min=0.1, max=99.9, help="headroom: percent of what is free to receive.")
+        float,
+        typer.Option(
+            "--max-rx-rate",
+            envvar="AUTOTHROTTLE_MAX_RX_RATE",
+            min=0.1,
+            max=99.9,
+            help="headroom: percent of what is free to receive.",
+        ),
     ] = 90.0
     change_threshold: Annotated[
-        float, typer.Option("--change-threshold", min=0, max=100, help="headroom: percent of change worth a write.")
+        float,
+        typer.Option(
+            "--change-threshold",
+            envvar="AUTOTHROTTLE_CHANGE_THRESHOLD",
+            min=0,
+            max=100,
+            help="headroom: percent of change worth a write.",
+        ),
     ] = 10.0
     failure_threshold: Annotated[
-        int, typer.Option("--failure-threshold", min=0, max=1000, help="headroom: looks without metrics to pass over.")
+        int,
+        typer.Option(
+            "--failure-threshold",
+            envvar="AUTOTHROTTLE_FAILURE_THRESHOLD",
+            min=0,
+            max=1000,
+            help="headroom: looks without metrics to pass over.",
+        ),
     ] = 1
     hold: Annotated[
         str, typer.Option("--hold", metavar="DURATION", help="slo: how long rates stay without metrics.")
@@ -98,8 +130,8 @@ class LawChoice:
         """The law's name."""
         return self.law or (LawName.SLO if self.rate is None else LawName.FIXED)
 
-    def build(self) -> Law:
-        """The law; raises `UsageError` for a text that cannot be read."""
+    def build(self, stale_ms: int = 45_000) -> Law:
+        """The law, for metrics that are used up to an age of `stale_ms`; raises `UsageError` for an unreadable text."""
         from kafkakit.autothrottle.decide.fixed import fixed_law
         from kafkakit.autothrottle.decide.headroom import HeadroomSettings, headroom_law
         from kafkakit.autothrottle.decide.slo import slo_law
@@ -114,11 +146,11 @@ class LawChoice:
         if self.rate is not None:
             return fixed_law(parse_rate(self.rate))
         capacity = _rate(self.capacity)
-        least = parse_rate(self.min_rate or ("10MB" if self.name is LawName.HEADROOM else "1MB"))
+        least = _least_rate(self.min_rate or ("10MB" if self.name is LawName.HEADROOM else "1MB"))
         if self.name is LawName.HEADROOM:
             return headroom_law(
                 HeadroomSettings(
-                    capacity_of_type={} if capacity is None else {"": capacity},
+                    capacity=capacity,
                     max_tx_percent=self.max_tx_rate,
                     max_rx_percent=self.max_rx_rate,
                     change_percent=self.change_threshold,
@@ -128,9 +160,9 @@ class LawChoice:
             )
         return slo_law(
             SloSettings(
+                stale_ms=stale_ms,
                 reserve=float(parse_percent(self.reserve, "--reserve")),
                 capacity=capacity,
-                capacity_of=dict(_broker_capacity(text) for text in self.broker_capacity or ()),
                 client_rate=_rate(self.client_rate),
                 p99_ms=_ms(self.p99, "--p99"),
                 queue_ms=_ms(self.queue, "--queue"),
@@ -153,11 +185,14 @@ def _ms(text: str | None, flag: str) -> float | None:
     return None if text is None else parse_duration(text, flag) * 1000
 
 
-def _broker_capacity(text: str) -> tuple[int, float]:
-    from kafkakit.core.errors import UsageError
-    from kafkakit.core.quantities import parse_rate
+def _least_rate(text: str) -> int:
+    """A rate, or a small bare number of MB, which is how kafka-kit takes it."""
+    from kafkakit.core.quantities import BARE_RATE_MIN, parse_rate
 
-    broker, colon, rate = text.partition(":")
-    if not colon or not broker.isascii() or not broker.isdigit() or int(broker[:11]) >= 2**31:
-        raise UsageError(f"--broker-capacity {text!r:.60} names no broker", hint="write 1003:1GB")
-    return int(broker), float(parse_rate(rate))
+    bare = text.strip()
+    is_bare = bare.replace(".", "", 1).isascii() and bare.replace(".", "", 1).isdigit()
+    if is_bare and float(bare) >= BARE_RATE_MIN:
+        from kafkakit.core.errors import UsageError
+
+        raise UsageError(f"--min-rate {bare:.40} has no unit", hint=f"write {bare:.40}B or {bare:.40}MB")
+    return parse_rate(f"{bare}MB" if is_bare else text)

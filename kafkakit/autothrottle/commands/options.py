@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kafkakit.autothrottle.commands.kafka_kit_options import KafkaKitFlags
 from kafkakit.autothrottle.commands.law_options import LawChoice
+from kafkakit.autothrottle.commands.metrics_options import CapacityChoice, MetricsChoice
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from contextlib import ExitStack
 
     from kafkakit.autothrottle.act.overrides import OverrideStore
-    from kafkakit.autothrottle.act.pacer import Measure, Pacer
+    from kafkakit.autothrottle.act.pacer import Pacer
     from kafkakit.autothrottle.act.run import PacerService
     from kafkakit.autothrottle.decide.overrides import Override
     from kafkakit.cli.context import CliContext
@@ -32,10 +34,26 @@ class OverridePlace:
         str,
         typer.Option(
             "--zk-config-prefix",
+            envvar="AUTOTHROTTLE_ZK_CONFIG_PREFIX",
             metavar="PREFIX",
-            help="Keep overrides in kafka-kit's znodes below /PREFIX (there: autothrottle); needs zookeeper.addr.",
+            help="Keep overrides in kafka-kit's znodes below /PREFIX (there: autothrottle); needs a ZooKeeper.",
         ),
     ] = ""
+    zk_addr: Annotated[
+        str | None,
+        typer.Option(
+            envvar="AUTOTHROTTLE_ZK_ADDR",
+            metavar="HOST:PORT,...",
+            help="ZooKeeper, when it is not the profile's zookeeper.addr.",
+            show_default=False,
+        ),
+    ] = None
+
+    def apply(self, cli: CliContext) -> None:
+        """Take the ZooKeeper for this invocation; raises `UsageError` for one beside a default profile."""
+        cli.refuse_default_profile_beside_zookeeper()
+        if self.zk_addr is not None:
+            cli.set_key("zookeeper.addr", self.zk_addr)
 
     def open(self, session: ClusterSession) -> OverrideStore:
         """The store; raises `UsageError` for a prefix without a ZooKeeper."""
@@ -47,55 +65,19 @@ class OverridePlace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MetricsChoice:
-    """Where the traffic of brokers is measured; without a service the brokers' log dirs alone tell what moves."""
+class TrafficChoice:
+    """What is known of brokers beside their moves, and kafka-kit's flags of its connection."""
 
-    prometheus_url: Annotated[
-        str | None,
-        typer.Option(
-            "--prometheus-url", metavar="URL", help="Prometheus, or what answers as it does.", show_default=False
-        ),
-    ] = None
-    prometheus_selector: Annotated[
-        str, typer.Option(metavar="MATCHERS", help="""Added to each query: 'namespace="kafka"'.""")
-    ] = ""
-    prometheus_token_file: Annotated[Path | None, typer.Option(metavar="FILE", help="A bearer token.")] = None
-    prometheus_user: Annotated[str | None, typer.Option(metavar="NAME", help="Basic authentication.")] = None
-    prometheus_password_file: Annotated[Path | None, typer.Option(metavar="FILE", help="The user's password.")] = None
-    broker_label: Annotated[
-        str, typer.Option("--broker-label", metavar="NAME", help="The label whose value ends with a broker's id.")
-    ] = "broker_id"
-    metrics_window: Annotated[
-        str, typer.Option("--metrics-window", metavar="DURATION", help="The time that traffic is averaged over.")
-    ] = "2m"
-
-    def measure(self, session: ClusterSession) -> Measure | None:
-        """What asks the service, None where none is named; raises `UsageError`."""
-        from kafkakit.autothrottle.act.measure import measure_with
-        from kafkakit.autothrottle.decide.metrics import TrafficQueries
-        from kafkakit.core.durations import parse_duration
-        from kafkakit.core.errors import UsageError
-        from kafkakit.wiring import open_prometheus
-
-        if self.prometheus_url is None:
-            return None
-        if not self.broker_label.isascii() or not self.broker_label.isidentifier():
-            raise UsageError(f"--broker-label {self.broker_label!r:.60} is no name of a label")
-        queries = TrafficQueries(
-            label=self.broker_label,
-            selector=self.prometheus_selector,
-            window_s=round(parse_duration(self.metrics_window, "--metrics-window")),
-        )
-        access = (self.prometheus_token_file, self.prometheus_user, self.prometheus_password_file)
-        warn = session.cli.output.warn
-        return measure_with(open_prometheus(self.prometheus_url, *access, warn, warn), session.clock, queries, None)
+    metrics: MetricsChoice
+    capacities: CapacityChoice
+    kafka_kit: KafkaKitFlags
 
 
 def open_pacer(
     cli: CliContext,
     session: ClusterSession,
     law: LawChoice,
-    metrics: MetricsChoice,
+    traffic: TrafficChoice,
     place: OverridePlace,
     lead: Lease | None,
     answer: str = "0",
@@ -105,11 +87,13 @@ def open_pacer(
 
     from kafkakit.autothrottle.act.pacer import Pacer, PacerOptions, PacerPorts
     from kafkakit.autothrottle.act.run_rates import rates_of_run
+    from kafkakit.autothrottle.decide.capacities import with_capacities
     from kafkakit.cli.session import open_access
     from kafkakit.core.durations import parse_duration, parse_duration_or_zero
 
+    metrics, capacities = traffic.metrics, traffic.capacities.read(session, law.broker_capacity)
     options = PacerOptions(
-        law=law.build(),
+        law=with_capacities(law.build(metrics.stale_ms), capacities),
         law_name=law.name.value,
         by=session.requester,
         sample_s=parse_duration(law.sample, "--sample"),
@@ -121,7 +105,7 @@ def open_pacer(
         store=session.control,
         overrides=place.open(session),
         open_access=partial(open_access, cli, "autothrottle", cluster_id=session.cluster_id),
-        measure=metrics.measure(session),
+        measure=metrics.measure(session, with_type=bool(capacities.of_type)),
         rates_of_run=partial(rates_of_run, session.settings.state_dir, session.cluster_id),
     )
     return Pacer(session.cluster_id, ports, lead, options)
@@ -185,7 +169,12 @@ def read_token(file: Path | None, listen: str, *, no_token: bool) -> str | None:
 
 
 def open_api(
-    stack: ExitStack, cli: CliContext, service: PacerService, overrides: OverrideStore, listen: str, token: str | None
+    stack: ExitStack,
+    log: Callable[[str], None],
+    service: PacerService,
+    overrides: OverrideStore,
+    listen: str,
+    token: str | None,
 ) -> None:
     """Serve the HTTP API until `stack` ends."""
     from contextlib import closing
@@ -197,6 +186,6 @@ def open_api(
     if listen == "none":
         return
     pages = service_pages(lambda: service.last, lambda: service.is_leader, lambda: service.failure)
-    api = PacerApi(overrides, pages, token, service.wake)
+    api = PacerApi(overrides, pages, token, service.wake, log)
     server = stack.enter_context(closing(HttpServer(listen, api.answer)))
-    cli.output.say(f"serving http://{server.address}/throttle, /healthz and /metrics")
+    log(f"serving http://{server.address}/throttle, /healthz and /metrics")

@@ -51,6 +51,7 @@ def set_override(
     from kafkakit.cli.session import finish, open_session
 
     cli = cli_context(ctx)
+    place.apply(cli)
     override = read_override(rate, into, out, autoremove=autoremove)
     with open_session(cli, read_only=True) as session:
         store = place.open(session)
@@ -82,6 +83,7 @@ def remove_override(
     from kafkakit.cli.session import finish, open_session
 
     cli = cli_context(ctx)
+    place.apply(cli)
     with open_session(cli, read_only=True) as session:
         store = place.open(session)
         if all_brokers:

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from kafkakit.autothrottle.commands.law_options import LawChoice
-from kafkakit.autothrottle.commands.options import MetricsChoice, OverridePlace
+from kafkakit.autothrottle.commands.metrics_options import CapacityChoice, MetricsChoice
+from kafkakit.autothrottle.commands.options import OverridePlace
 from kafkakit.autothrottle.show.units import Runner
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import option_words, with_option_groups
@@ -19,6 +20,7 @@ def print_unit(
     runner: Annotated[Runner, typer.Option("--format", help="What runs the pacer.")],
     law: LawChoice,
     metrics: MetricsChoice,
+    capacities: CapacityChoice,
     place: OverridePlace,
     every: Annotated[
         int, typer.Option("--every", min=1, max=59, metavar="MINUTES", help="timer, cron: how often `once` runs.")
@@ -48,6 +50,7 @@ def print_unit(
     from kafkakit.cli.session import finish
 
     cli = cli_context(ctx)
-    words = split(" ".join((*option_words(law), *option_words(metrics), *option_words(place))))
+    groups = (law, metrics, capacities, place)
+    words = split(" ".join(word for group in groups for word in option_words(group)))
     law.build()
     return finish(cli, unit_report((program, *split(cli.program)[1:]), words, runner, every, image=image))

@@ -4,8 +4,7 @@ Copies are told apart from clients by what they moved, where that was measured; 
 their throttle. All units are bytes/s. A broker without metrics or capacity does not keep the others from a rate.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from kafkakit.autothrottle.decide.flow_graph import load_of, sides_of
 from kafkakit.autothrottle.decide.law import BrokerSide, Decision, Law, Memory, RateMemory, Reason, Side, rates_of
@@ -17,12 +16,11 @@ from kafkakit.core.quantities import format_rate
 class HeadroomSettings:
     """Options of the law, in kafka-kit's words; rates and capacities in bytes/s.
 
-    `capacity_of_type` and `type_of` (by broker) count where the source does not say a capacity. A single broker
-    without metrics keeps its rate for `hold_ms`; where all are without, for `failure_threshold` looks in a row.
+    `capacity` counts where a side's load says none. A single broker without metrics keeps its rate for `hold_ms`; where
+    all are without, for `failure_threshold` looks in a row.
     """
 
-    capacity_of_type: Mapping[str, float] = field(default_factory=dict)
-    type_of: Mapping[int, str] = field(default_factory=dict)
+    capacity: float | None = None
     max_tx_percent: float = 90.0
     max_rx_percent: float = 90.0
     min_rate: int = 10_000_000
@@ -30,9 +28,9 @@ class HeadroomSettings:
     failure_threshold: int = 1
     hold_ms: int = 360_000
 
-    def capacity(self, broker: int, load: Load) -> float | None:
+    def stated_capacity(self, load: Load) -> float | None:
         """What the broker's network can do, None where unknown."""
-        return load.capacity or self.capacity_of_type.get(self.type_of.get(broker, ""))
+        return load.capacity or self.capacity
 
 
 def headroom(load: Load, capacity: float, throttle: float, percent: float, least: float) -> float:
@@ -61,7 +59,7 @@ def headroom_law(settings: HeadroomSettings) -> Law:
 
 def _is_usable(settings: HeadroomSettings, observed: Observed, side: BrokerSide) -> bool:
     load = load_of(observed, side)
-    return observed.measured_ms >= 0 and load.total is not None and bool(settings.capacity(side[0], load))
+    return observed.measured_ms >= 0 and load.total is not None and bool(settings.stated_capacity(load))
 
 
 def _blind(settings: HeadroomSettings, observed: Observed, memory: Memory, sides: tuple[BrokerSide, ...]) -> Decision:
@@ -86,7 +84,7 @@ def _rate(
         rate = old.rate if old and held else settings.min_rate
         return Reason(broker=broker, side=side[1], rate=rate, binding="hold" if held else "floor", text="no metrics")
     percent = settings.max_tx_percent if side[1] is Side.OUT else settings.max_rx_percent
-    capacity = settings.capacity(broker, load) or 0.0
+    capacity = settings.stated_capacity(load) or 0.0
     rate = int(headroom(load, capacity, old.rate if old else 0, percent, settings.min_rate))
     if old and abs(old.rate - rate) / old.rate * 100 < settings.change_percent:
         text = f"{format_rate(rate)} is within {settings.change_percent:g}% of the rate that is set"

@@ -18,10 +18,12 @@ _TIME = 'max by (LABEL) (kafka_network_requestmetrics_{}{{request="Produce",quan
 class TrafficQueries:
     """PromQL, each with one series a broker; the broker's id is the number at the end of its `label`'s value.
 
-    The usual ones are for the names of Kafka's example rules of the JMX exporter. `selector` are matchers to add.
+    The usual ones are for the names of Kafka's example rules of the JMX exporter. `selector` are matchers to add, and
+    `type_label` is the label of the broker's instance type, empty for none.
     """
 
     label: str = "broker_id"
+    type_label: str = ""
     selector: str = ""
     window_s: int = 120
 
@@ -38,44 +40,52 @@ class TrafficQueries:
             "queue_ms": _TIME.format("requestqueuetimems"),
         }
         selector = f",{self.selector}" if self.selector else ""
+        labels = ", ".join(filter(None, (self.label, self.type_label)))
         return {
-            name: text.replace("LABEL", self.label).replace("SELECTOR", selector).replace("WINDOW", f"{self.window_s}s")
+            name: text.replace("LABEL", labels).replace("SELECTOR", selector).replace("WINDOW", f"{self.window_s}s")
             for name, text in found.items()
         }
 
 
 def measured_of(
-    answers: Mapping[str, tuple[Sample, ...]], queries: TrafficQueries, capacity: float | None, at_ms: int
+    answers: Mapping[str, tuple[Sample, ...]],
+    queries: TrafficQueries,
+    at_ms: int,
+    window_s: int,
+    problems: tuple[str, ...] = (),
 ) -> Observed:
     """The answers by broker; series without a broker's id and values that are no numbers are left out.
 
-    `measured_ms` is the oldest time among the samples of all traffic, -1 where there is none. `capacity` is what every
-    broker's network can do in each direction, bytes/s.
+    `measured_ms` is the oldest time among the samples of all traffic, -1 where there is none.
     """
     values: dict[int, dict[str, float]] = {}
+    types: dict[int, str] = {}
     oldest: list[int] = []
     for name, samples in answers.items():
         for sample in samples:
             match = _ID.search(sample.labels.get(queries.label, ""))
             if match is None or not math.isfinite(sample.value) or sample.value < 0:
                 continue
-            values.setdefault(int(match[1]), {})[name] = sample.value
+            broker = int(match[1])
+            values.setdefault(broker, {})[name] = sample.value
+            types[broker] = sample.labels.get(queries.type_label, "") or types.get(broker, "")
             if name in ("into", "out"):
                 oldest.append(epoch_ms(sample.time))
     brokers = {
         broker: BrokerSeen(
             broker=broker,
-            into=Load(total=found.get("into"), moved=found.get("moved_into"), capacity=capacity),
-            out=Load(total=found.get("out"), moved=found.get("moved_out"), capacity=capacity),
+            into=Load(total=found.get("into"), moved=found.get("moved_into")),
+            out=Load(total=found.get("out"), moved=found.get("moved_out")),
             produce_p99_ms=found.get("produce_p99_ms"),
             queue_ms=found.get("queue_ms"),
+            instance_type=types[broker],
         )
         for broker, found in sorted(values.items())
     }
     return Observed(
         at_ms=at_ms,
         measured_ms=min(oldest, default=-1),
-        window_ms=queries.window_s * 1000,
+        window_ms=window_s * 1000,
         brokers=brokers,
-        problems=() if oldest else ("the metrics service has no traffic of any broker",),
+        problems=problems if oldest else (*problems, "the metrics service has no traffic of any broker"),
     )

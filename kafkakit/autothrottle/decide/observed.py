@@ -18,7 +18,10 @@ class Load:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSeen:
-    """One broker; `produce_p99_ms` and `queue_ms` are its request latency and queue time where the source has them."""
+    """One broker; `produce_p99_ms` and `queue_ms` are its request latency and queue time where the source has them.
+
+    `instance_type` is the kind of machine it runs on, empty where unknown.
+    """
 
     broker: int
     into: Load = field(default_factory=Load)
@@ -26,6 +29,7 @@ class BrokerSeen:
     produce_p99_ms: float | None = None
     queue_ms: float | None = None
     is_alive: bool = True
+    instance_type: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

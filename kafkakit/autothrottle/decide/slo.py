@@ -153,7 +153,7 @@ class _Look:
         before = self._observed.measured_ms - self._observed.window_ms
         is_after = old is None or old.calm_since_ms < 0 or before >= old.calm_since_ms
         state.is_news = bool(state.breach) and is_after and not self._is_emptier(side)
-        self._learn(state, settings.stated_capacity(side[0], load))
+        self._learn(state, settings.stated_capacity(load))
         self._limit(state)
         if self._isr_shrank and not state.breach:
             state.breach, state.is_news = "more partitions under min ISR", True
@@ -164,7 +164,7 @@ class _Look:
         fullness = []
         for one in (side, (side[0], Side.OUT if side[1] is Side.INTO else Side.INTO)):
             load, old = load_of(self._observed, one), self._memory.rates.get(one)
-            carried = (old.learnt if old else 0.0) or self._settings.stated_capacity(side[0], load) or INFINITE
+            carried = (old.learnt if old else 0.0) or self._settings.stated_capacity(load) or INFINITE
             fullness.append((load.total or 0.0) / carried)
         return fullness[0] < 0.9 * fullness[1]
 

@@ -1,7 +1,7 @@
 """The options of the `slo` law, and what it cannot do without."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from kafkakit.autothrottle.decide.observed import BrokerSeen, Load
 from kafkakit.autothrottle.decide.time_rules import TimeRule
@@ -26,7 +26,6 @@ class SloSettings:
 
     reserve: float = 0.1
     capacity: float | None = None
-    capacity_of: Mapping[int, float] = field(default_factory=dict)
     client_rate: float | None = None
     p99_ms: float | None = None
     queue_ms: float | None = None
@@ -42,9 +41,9 @@ class SloSettings:
     rules: tuple[TimeRule, ...] = ()
     utc_offset_s: int = 0
 
-    def stated_capacity(self, broker: int, load: Load) -> float | None:
-        """What the network can do: as stated for the broker, measured, or stated for all."""
-        return self.capacity_of.get(broker) or load.capacity or self.capacity
+    def stated_capacity(self, load: Load) -> float | None:
+        """What the network can do: as the side's load says, or stated for all."""
+        return load.capacity or self.capacity
 
     def breach(self, seen: BrokerSeen) -> str:
         """What of the broker's health is worse than its objective, empty for nothing."""
@@ -63,7 +62,7 @@ class SloSettings:
 
     def is_enough(self, seen: BrokerSeen, load: Load) -> bool:
         """True when traffic, a statement or an objective bounds the rate of this side."""
-        stated = self.stated_capacity(seen.broker, load) is not None
+        stated = self.stated_capacity(load) is not None
         return self.has_health(seen) or (stated and (load.total is not None or self.client_rate is not None))
 
     def refusal(self, brokers: Iterable[BrokerSeen | None]) -> UsageError:

@@ -1,8 +1,11 @@
 """A tick in one line, and as the result of a command."""
 
+from datetime import datetime
+
 from kafkakit.autothrottle.decide.saved import rates_data, reasons_data
 from kafkakit.autothrottle.decide.tick import Tick
 from kafkakit.autothrottle.show.overrides import override_words, overrides_data
+from kafkakit.core.documents import encode_json
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.quantities import counted, format_bytes, format_rate
 from kafkakit.core.tables import text_table
@@ -29,6 +32,12 @@ def tick_line(tick: Tick) -> str:
     if len(notes) > SHOWN_NOTES:
         words.append(f"and {len(notes) - SHOWN_NOTES} more notes")
     return "; ".join(words)
+
+
+def log_line(at: datetime, message: str, tick: Tick | None = None) -> str:
+    """A line of the service's log for programs: one JSON object."""
+    data = {"at": at.isoformat(), "message": message} | ({} if tick is None else {"tick": tick_data(tick)})
+    return encode_json(data).decode().rstrip()
 
 
 def once_report(tick: Tick, cluster_id: str, *, is_dry: bool = False) -> Report:

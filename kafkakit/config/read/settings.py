@@ -83,6 +83,11 @@ class Settings:
         return parse_duration(self._text("request_timeout") or "30s", "request_timeout")
 
     @property
+    def zookeeper_prefix(self) -> str:
+        """The path under which Kafka lives in ZooKeeper, empty for its root."""
+        return self._text("zookeeper.prefix") or ""
+
+    @property
     def zookeeper_addr(self) -> str | None:
         """ZooKeeper addresses with commas between."""
         return self._text("zookeeper.addr")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kafkakit.cli.metrics_options import MetricsAccess, MetricsSource
 from kafkakit.core.errors import UsageError
 from kafkakit.core.metrics_znodes import Compression
 from kafkakit.metricsfetcher.decide import (
@@ -29,14 +29,6 @@ if TYPE_CHECKING:
     from kafkakit.ports.metrics import SampleQueries, StorageStore
 
 
-class Source(StrEnum):
-    """Where values come from."""
-
-    BROKERS = "brokers"
-    DATADOG = "datadog"
-    PROMETHEUS = "prometheus"
-
-
 class UnitFormat(StrEnum):
     """What starts `fetch`."""
 
@@ -44,22 +36,13 @@ class UnitFormat(StrEnum):
     CRON = "cron"
 
 
-def no_key(value: str | None) -> None:
-    """Refuse a secret on the command line, where every user of the host can read it."""
-    if value is not None:
-        raise UsageError(
-            "keys are not taken from the command line, which every user of the host can read",
-            hint="use --api-key-file and --app-key-file, or METRICSFETCHER_API_KEY and METRICSFETCHER_APP_KEY",
-        )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourceOptions:
+class SourceOptions(MetricsAccess):
     """Where sizes and free storage come from."""
 
     source: Annotated[
-        Source, typer.Option("--source", envvar="METRICSFETCHER_SOURCE", help="Where values come from.")
-    ] = Source.BROKERS
+        MetricsSource, typer.Option("--source", envvar="METRICSFETCHER_SOURCE", help="Where values come from.")
+    ] = MetricsSource.BROKERS
     check_cluster: Annotated[
         bool,
         typer.Option(
@@ -85,42 +68,18 @@ class SourceOptions:
             envvar="METRICSFETCHER_SPAN", min=60, max=86_400, metavar="SECONDS", help="Datadog: averages are over this."
         ),
     ] = 3600
-    api_key_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Datadog: the API key; else METRICSFETCHER_API_KEY, DD_API_KEY.")
-    ] = None
-    app_key_file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Datadog: the application key; else METRICSFETCHER_APP_KEY, DD_APP_KEY."),
-    ] = None
-    api_key: Annotated[str | None, typer.Option(hidden=True, callback=no_key)] = None
-    app_key: Annotated[str | None, typer.Option(hidden=True, callback=no_key)] = None
-    datadog_site: Annotated[
-        str, typer.Option(envvar="DD_SITE", metavar="SITE", help="Datadog: the site of the keys.")
-    ] = "datadoghq.com"
     prometheus_url: Annotated[
         str, typer.Option(envvar="METRICSFETCHER_PROMETHEUS_URL", metavar="URL", help="Prometheus: its address.")
     ] = "http://localhost:9090"
     query_set: Annotated[
         QuerySet, typer.Option("--query-set", help="Prometheus: whose names of metrics the usual queries have.")
     ] = QuerySet.JMX
-    prometheus_selector: Annotated[
-        str, typer.Option(metavar="MATCHERS", help="""Prometheus: added to the usual queries: 'namespace="kafka"'.""")
-    ] = ""
-    prometheus_token_file: Annotated[Path | None, typer.Option(metavar="FILE", help="Prometheus: a bearer token.")] = (
-        None
-    )
-    prometheus_user: Annotated[str | None, typer.Option(metavar="NAME", help="Prometheus: basic authentication.")] = (
-        None
-    )
-    prometheus_password_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Prometheus: the user's password.")
-    ] = None
 
     @property
     def queries(self) -> Queries:
         """The queries as they are sent."""
         usual = DATADOG_QUERIES
-        if self.source is Source.PROMETHEUS:
+        if self.source is MetricsSource.PROMETHEUS:
             usual = prometheus_queries(self.query_set, self.prometheus_selector)
         asked = Queries(
             sizes=self.partition_size_query or usual.sizes,
@@ -128,24 +87,21 @@ class SourceOptions:
             broker_id_tag=self.broker_id_tag,
             renames_topics=usual.renames_topics,
         )
-        return datadog_queries(asked, self.span) if self.source is Source.DATADOG else asked
+        return datadog_queries(asked, self.span) if self.source is MetricsSource.DATADOG else asked
 
     def collect(self, session: ClusterSession) -> Collected:
         """Read the source."""
         from kafkakit.metricsfetcher.act import query_storage
-        from kafkakit.wiring import open_datadog_queries, open_prometheus
 
-        if self.source is Source.BROKERS:
+        if self.source is MetricsSource.BROKERS:
             return from_snapshot(session.admin.snapshot(now=session.clock.now()))
         lacks: list[str] = []
         warn = session.cli.output.warn
         service: SampleQueries
-        if self.source is Source.DATADOG:
-            files = (self.api_key_file, self.app_key_file)
-            service = open_datadog_queries(self.datadog_site, *files, self.span, warn)
+        if self.source is MetricsSource.DATADOG:
+            service = self.open_datadog(self.span, warn, "METRICSFETCHER")
         else:
-            access = (self.prometheus_token_file, self.prometheus_user, self.prometheus_password_file)
-            service = open_prometheus(self.prometheus_url, *access, warn, lacks.append)
+            service = self.open_prometheus(self.prometheus_url, warn, lacks.append)
         cluster = session.admin.snapshot(now=session.clock.now(), sizes=False) if self.check_cluster else None
         return query_storage(service, self.queries, session.clock, lacks=lacks, cluster=cluster)
 

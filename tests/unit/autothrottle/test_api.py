@@ -26,6 +26,18 @@ CASES: list[tuple[str, str, int, str]] = [
     ("POST", "/throttle?rate=50&autoremove=T", 200, SET.format(50, "true")),
     ("POST", "/throttle/1001?rate=5&autoremove=1", 200, "broker 1001: " + SET.format(5, "true")),
     ("POST", "/throttle/9?rate=7", 200, "broker 9: " + SET.format(7, "false")),
+    ("GET", "/throttle/9/", 200, "broker 9: a throttle override is configured at 7MB/s, autoremove==false\n"),
+    *(
+        ("POST", f"/throttle?rate=50&autoremove={word}", 200, SET.format(50, told))
+        for told, words in (("true", "1 t T TRUE true True"), ("false", "0 f F FALSE false False"))
+        for word in words.split()
+    ),
+    ("POST", "/throttle?rate=50&autoremove=", 200, SET.format(50, "false")),
+    ("POST", "/throttle?autoremove=1", 200, "rate param must be specified\n"),
+    ("POST", "/throttle?rate=5&autoremove=TrUe", 200, "autoremove param must be a bool\n"),
+    ("POST", "/throttle?rate=5&autoremove=2", 200, "autoremove param must be a bool\n"),
+    ("POST", "/throttle/abc?rate=0&autoremove=yes", 200, "rate param must be >0\n"),
+    ("GET", "/throttle/abc", 200, NO_BROKER),
     ("GET", "/throttle/1001", 200, "broker 1001: a throttle override is configured at 5MB/s, autoremove==true\n"),
     ("POST", "/throttle", 200, "rate param must be specified\n"),
     ("POST", "/throttle?rate=", 200, "rate param must be specified\n"),
@@ -43,9 +55,14 @@ CASES: list[tuple[str, str, int, str]] = [
     ("POST", "/throttle/remove/1001", 200, "broker 1001: throttle removed\n"),
     ("POST", "/throttle/remove", 200, "throttle removed\n"),
     ("POST", "/throttle/remove/", 200, "throttle removed\n"),
+    ("POST", "/throttle/remove/77/", 200, "broker 77: throttle removed\n"),
+    # A path without an id is that for all, so kafka-kit's "broker ID not provided" is no answer to any request.
     ("GET", "/throttle", 200, "no throttle override is set\n"),
     ("GET", "/throttle/remove", 405, "disallowed method\n"),
     ("GET", "/throttle/remove/all", 405, "disallowed method\n"),
+    ("GET", "/throttle/remove/1001", 405, "disallowed method\n"),
+    ("PUT", "/throttle/abc?rate=x", 405, "disallowed method\n"),
+    ("DELETE", "/throttle/remove", 405, "disallowed method\n"),
     ("PUT", "/throttle", 405, "disallowed method\n"),
     ("DELETE", "/throttle/1001", 405, "disallowed method\n"),
     ("GET", "/other", 404, "404 page not found\n"),
@@ -82,6 +99,20 @@ def server(store: ControlOverrides | ZnodeOverrides) -> Iterator[HttpServer]:
 
 def test_the_recorded_requests_get_their_replies(server: HttpServer) -> None:
     assert [(m, u, *ask(server, m, u)) for m, u, _, _ in CASES] == CASES
+
+
+def test_each_request_is_logged_as_kafka_kit_does_and_pages_are_not() -> None:
+    said: list[str] = []
+    health = {"/healthz": lambda _: HttpPage(body=b"", media="text/plain")}
+    api = PacerApi(ControlOverrides(FakeControlStore(), CLUSTER), health, "", lambda: None, said.append)
+    with closing(HttpServer("127.0.0.1:0", api.answer)) as server:
+        for method, uri in (("GET", "/healthz"), ("POST", "/throttle/7/?rate=5&x=%0a"), ("DELETE", "/none")):
+            ask(server, method, uri)
+    assert [line.rpartition(":")[0] for line in said] == [
+        "[API] POST /throttle/7/?rate=5&x=%0a 127.0.0.1",
+        "[API] DELETE /none 127.0.0.1",
+    ]
+    assert all(line.rpartition(":")[2].isdigit() for line in said)
 
 
 def test_json_has_the_statuses_that_plain_text_lacks(server: HttpServer) -> None:

@@ -7,7 +7,7 @@ from kafkakit.autothrottle.decide.law import Memory, RateMemory, Side
 from kafkakit.autothrottle.decide.observed import BrokerSeen, Flow, Load, Observed
 
 MB = 1_000_000
-LAW = headroom_law(HeadroomSettings(capacity_of_type={"big": 100 * MB}, type_of={1: "big", 2: "big"}))
+LAW = headroom_law(HeadroomSettings(capacity=100 * MB))
 FLOW = Flow(source=1, destination=2, partitions=1, left_bytes=MB)
 
 

@@ -32,14 +32,19 @@ class FakeService:
 
 def test_values_are_told_by_broker_and_what_makes_no_sense_is_left_out() -> None:
     answers = {
-        "into": (Sample({"pod": "kafka-3"}, 5.0, AT), Sample({"pod": "x"}, 1.0, AT), Sample({}, 1.0, AT)),
+        "into": (
+            Sample({"pod": "kafka-3", "kind": "big"}, 5.0, AT),
+            Sample({"pod": "x"}, 1.0, AT),
+            Sample({}, 1.0, AT),
+        ),
         "out": (Sample({"pod": "kafka-3"}, float("nan"), AT), Sample({"pod": "4"}, -1.0, AT)),
         "queue_ms": (Sample({"pod": "kafka-3"}, 7.0, AT - timedelta(hours=1)),),
     }
-    found = measured_of(answers, TrafficQueries(label="pod"), 100.0, 5)
+    found = measured_of(answers, TrafficQueries(label="pod", type_label="kind"), 5, 60)
     assert list(found.brokers) == [3]
-    assert found.brokers[3].into == Load(total=5.0, capacity=100.0)
-    assert found.brokers[3].out == Load(capacity=100.0)
+    assert found.brokers[3].into == Load(total=5.0)
+    assert found.brokers[3].out == Load()
+    assert (found.brokers[3].instance_type, found.window_ms) == ("big", 60_000)
     assert found.brokers[3].queue_ms == 7.0
     assert found.measured_ms == int(AT.timestamp() * 1000)
 
@@ -49,14 +54,18 @@ def test_queries_have_the_label_the_matchers_and_the_window() -> None:
     assert texts["moved_into"] == (
         'sum by (pod) (rate(kafka_server_brokertopicmetrics_reassignmentbytesin_total{topic="",namespace="k"}[60s]))'
     )
+    typed = TrafficQueries(type_label="kind").texts()["into"]
+    assert typed.count("sum by (broker_id, kind)") == 2
     assert not any(word in text for text in texts.values() for word in ("LABEL", "SELECTOR", "WINDOW"))
 
 
-@pytest.mark.parametrize("error", [TryLaterError("no answer"), OperationFailedError("bad query")])
-def test_a_service_that_fails_is_a_problem_in_words_and_is_not_asked_on(error: Exception) -> None:
+@pytest.mark.parametrize(("error", "asked"), [(TryLaterError("no answer"), 1), (OperationFailedError("bad query"), 6)])
+def test_a_service_that_fails_is_a_problem_in_words_and_one_that_is_away_is_not_asked_on(
+    error: Exception, asked: int
+) -> None:
     service = FakeService(error)
-    found = measure_with(service, FakeClock(), TrafficQueries(), None)()
-    assert (service.asked, found.measured_ms, found.brokers) == (1, -1, {})
+    found = measure_with(service, FakeClock(), TrafficQueries())()
+    assert (service.asked, found.measured_ms, found.brokers) == (asked, -1, {})
     assert str(error) in found.problems[0]
 
 
@@ -70,10 +79,10 @@ def test_a_law_is_told_both_what_the_service_and_what_the_brokers_tell() -> None
     rig.cluster.add_topic("v", {0: (1, 4)})
     rig.cluster.kill(4)
     rig.begin()
-    pacer, _ = rig.pacer(law=law, measure=measure_with(FakeService(), rig.clock, TrafficQueries(), 100.0 * MB))
+    pacer, _ = rig.pacer(law=law, measure=measure_with(FakeService(), rig.clock, TrafficQueries()))
     pacer.tick()
     (observed,) = seen
-    assert observed.brokers[3].into == Load(total=9.0 * MB, moved=2.0 * MB, capacity=100.0 * MB)
+    assert observed.brokers[3].into == Load(total=9.0 * MB, moved=2.0 * MB)
     assert not observed.brokers[4].is_alive
     assert observed.under_replicated == 1
     assert [(f.source, f.destination, f.partitions) for f in observed.flows] == [(1, 3, 1)]

@@ -1,0 +1,69 @@
+"""kafka-kit's flags that have another name here, or no meaning; hidden, so that help shows what is of use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kafkakit.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from kafkakit.cli.context import CliContext
+
+
+def no_version(value: bool) -> None:
+    """Refuse kafka-kit's flag of the version, which is an option of the program."""
+    if value:
+        raise UsageError("--version is an option of kafkakit itself", hint="kafkakit --version")
+
+
+def no_keeping(value: bool) -> None:
+    """Refuse kafka-kit's flag that keeps throttles: here they are the pacer's own, and go with its moves."""
+    if value:
+        raise UsageError(
+            "--skip-auto-delete-throttles is not supported: throttles of the moves go with them",
+            hint="those that others set are never removed; leave the flag out",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaKitFlags:
+    """kafka-kit's connection; its mode and clean-up have no meaning, as Kafka's requests and a journal do both."""
+
+    kafka_addr: Annotated[str | None, typer.Option(hidden=True, envvar="AUTOTHROTTLE_BOOTSTRAP_SERVERS")] = None
+    zk_prefix: Annotated[
+        str,
+        typer.Option(
+            envvar="AUTOTHROTTLE_ZK_PREFIX",
+            metavar="PREFIX",
+            help="Kafka before 2.4: the path of Kafka in ZooKeeper, where its moves stand.",
+        ),
+    ] = ""
+    kafka_api_request_timeout: Annotated[
+        int | None, typer.Option(hidden=True, envvar="AUTOTHROTTLE_KAFKA_API_REQUEST_TIMEOUT", min=1, max=3600)
+    ] = None
+    kafka_native_mode: Annotated[
+        bool, typer.Option("--kafka-native-mode", hidden=True, envvar="AUTOTHROTTLE_KAFKA_NATIVE_MODE")
+    ] = False
+    cleanup_after: Annotated[int, typer.Option(hidden=True, envvar="AUTOTHROTTLE_CLEANUP_AFTER")] = 60
+    skip_auto_delete_throttles: Annotated[
+        bool,
+        typer.Option(
+            "--skip-auto-delete-throttles",
+            hidden=True,
+            envvar="AUTOTHROTTLE_SKIP_AUTO_DELETE_THROTTLES",
+            callback=no_keeping,
+        ),
+    ] = False
+    version: Annotated[
+        bool, typer.Option("--version", hidden=True, envvar="AUTOTHROTTLE_VERSION", callback=no_version)
+    ] = False
+
+    def apply(self, cli: CliContext) -> None:
+        """Take the connection for this invocation; to be called before the settings are in use."""
+        if self.zk_prefix:
+            cli.set_key("zookeeper.prefix", self.zk_prefix)
+        if self.kafka_api_request_timeout is not None:
+            cli.set_key("request_timeout", f"{self.kafka_api_request_timeout}s")
