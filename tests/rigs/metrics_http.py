@@ -104,11 +104,12 @@ def timeseries(*series: tuple[str, list[tuple[float, float | None]]]) -> Reply:
 class Datadog:
     """An organisation of hosts: `tags` by host, `values` (bytes/s sent and received) by host, all of them now.
 
-    `points` replaces a host's points of what was sent; `faults` are replies by a piece of the query or of the path.
+    Points begin at whole `span_s`; `points` replaces those of what a host sent. `faults` are replies by a piece of the
+    query or of the path.
     """
 
-    def __init__(self, now: Callable[[], float]) -> None:
-        self.now = now
+    def __init__(self, now: Callable[[], float], span_s: int = 120) -> None:
+        self.now, self.span_s = now, span_s
         self.tags: dict[str, list[str]] = {}
         self.values: dict[str, tuple[float, float]] = {}
         self.points: dict[str, list[tuple[float, float | None]]] = {}
@@ -133,7 +134,7 @@ class Datadog:
                 Reply({"host": host, "tags": self.tags[host]}) if host in self.tags else Reply({"errors": ["x"]}, 404)
             )
         is_sent = "bytes_sent" in asked
-        begun_ms = self.now() * 1000 // 120_000 * 120_000
+        begun_ms = self.now() // self.span_s * self.span_s * 1000
         return timeseries(
             *(
                 (f"host:{h}", self.points.get(h) if is_sent and h in self.points else [(begun_ms, v[not is_sent])])

@@ -1,6 +1,7 @@
 """A real Prometheus server, and an exporter of the metrics of a sandbox's brokers for it to scrape."""
 
 import json
+import re
 import socket
 import subprocess
 import time
@@ -18,6 +19,7 @@ from kafkakit.sandbox.decide.state import SandboxState
 from tests.places import ROOT
 from tests.rigs.required import missing, part
 
+_TOTAL = re.compile(r'brokertopicmetrics_(\w+)_total\{broker_id="(\d+)"\} (\S+)')
 EXPORTER = ROOT / "tests" / "rigs" / "ServeBrokerMetrics.java"
 
 
@@ -86,3 +88,10 @@ def broker_metrics(state: SandboxState) -> Iterator[str]:
             yield f"127.0.0.1:{port}"
         finally:
             process.kill()
+
+
+def broker_totals(exporter: str) -> dict[tuple[str, str], float]:
+    """What brokers have sent and received since they were started, bytes by broker and kind (`bytesin`)."""
+    with urlopen(f"http://{exporter}/metrics", timeout=30) as answer:
+        found = _TOTAL.findall(answer.read().decode())
+    return {(broker, kind): float(value) for kind, broker, value in found}
