@@ -150,7 +150,7 @@ class _Look:
             return state
         state.breach = settings.breach(seen)
         # Of a breach that stays, only what was measured wholly after the last back-off tells that it was too small.
-        before = self._observed.measured_ms - self._observed.window_ms
+        before = self._observed.measured_ms - max(self._observed.window_ms, self._observed.health_window_ms)
         is_after = old is None or old.calm_since_ms < 0 or before >= old.calm_since_ms
         state.is_news = bool(state.breach) and is_after and not self._is_emptier(side)
         self._learn(state, settings.stated_capacity(load))
@@ -223,8 +223,10 @@ class _Look:
             binding, text = "floor", f"what copies need; clients leave {format_rate(max(0, int(state.limit)))}"
         if old is None:
             start = top * (1 - settings.slack)
-            if state.moved > 0 or state.is_probing:  # copies run under a throttle that is not known
+            if state.is_probing:
                 start = min(start, state.moved + self._step(state))
+            elif (runs := max(state.moved, state.load.copied or 0.0)) > 0:  # maybe under a throttle that is not known
+                start = min(start, runs + self._step(state))
             return self._setting(max(state.floor, start)), binding, text
         now = old.rate * self._reached
         if state.breach:
