@@ -4,9 +4,13 @@ import json
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock, Thread
+from typing import Any
 
 import pytest
 
@@ -17,6 +21,7 @@ from kafkakit.ports.admin import ClusterAdmin
 from tests.clusters.plans import make_plan
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.test_reassign import (
+    KB,
     MB,
     A,
     B,
@@ -31,6 +36,9 @@ from tests.integration.test_reassign import (
     throttles,
     until,
 )
+from tests.integration.writers import traffic
+from tests.rigs.metrics_http import Datadog, Reply, Request, serving
+from tests.rigs.prometheus import PrometheusServer, broker_metrics, broker_totals, prometheus_server
 
 pytestmark = pytest.mark.kafka
 
@@ -48,6 +56,55 @@ def admin(brokers: SandboxCluster) -> Iterator[ClusterAdmin]:
     until(lambda: len(alive(found)) == 4)
     yield found
     found.close()
+
+
+@pytest.fixture(scope="module")
+def metrics(brokers: SandboxCluster) -> Iterator[str]:
+    """The address of an exporter of what the brokers measure."""
+    with broker_metrics(brokers.state) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def prometheus(metrics: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusServer]:
+    """Scrapes the brokers every second."""
+    with prometheus_server(tmp_path_factory.mktemp("prometheus"), metrics) as server:
+        server.wait_for("kafka_server_brokertopicmetrics_bytesin_total", 4)
+        yield server
+
+
+@pytest.fixture
+def datadog(metrics: str, tmp_path: Path) -> Iterator[tuple[str, ...]]:
+    """The options for a service that answers with what the brokers, each on a host of its own, sent and received."""
+    (tmp_path / "key").write_text("0123456789abcdef\n")
+    (tmp_path / "key").chmod(0o600)
+    with serving(LiveDatadog(metrics)) as service:
+        yield ("--source", "datadog", "--datadog-site", service.url, "--api-key-file", str(tmp_path / "key"),
+               "--app-key-file", str(tmp_path / "key"))  # fmt: skip
+
+
+class LiveDatadog(Datadog):
+    """Means of the last seconds, from looks at the brokers."""
+
+    def __init__(self, exporter: str) -> None:
+        super().__init__(time.time, span_s=1)
+        self._exporter, self._lock = exporter, Lock()
+        self._looks: list[tuple[float, dict[tuple[str, str], float]]] = []
+
+    def __call__(self, request: Request) -> Reply:
+        with self._lock:
+            self._looks = [one for one in self._looks if one[0] > time.monotonic() - 5]
+            if not self._looks:
+                self._looks.append((time.monotonic(), broker_totals(self._exporter)))
+                time.sleep(1)
+            if len(self._looks) == 1 or time.monotonic() > self._looks[-1][0] + 1:
+                self._looks.append((time.monotonic(), broker_totals(self._exporter)))
+            (then, before), (now, after) = self._looks[0], self._looks[-1]
+            grown = {key: (total - before[key]) / (now - then) for key, total in after.items()}
+            for broker in sorted({b for b, _ in after}):
+                out, into = (grown[broker, f"bytes{s}"] + grown[broker, f"replicationbytes{s}"] for s in ("out", "in"))
+                self.add(f"host-{broker}", int(broker), "big", out, into)
+        return super().__call__(request)
 
 
 def words(cluster: SandboxCluster, *given: str) -> list[str]:
@@ -187,3 +244,84 @@ def test_a_run_of_kafkakit_gets_the_rates_as_a_request(
         timeout=60,
     )
     becomes(lambda: throttles(admin, "apply"), before)
+
+
+def rate_of(admin: ClusterAdmin, topic: str, broker: int, key: str = LEADER_RATE) -> int:
+    """What is set on a broker, 0 for nothing."""
+    return int(throttles(admin, topic).get(str(broker), {}).get(key, "0"))
+
+
+def slo(capacity: str, *source: str) -> tuple[str, ...]:
+    """The law by traffic of the last seconds, which keeps 10 % of the capacity free and needs no more than 100 kB/s."""
+    return ("--law", "slo", "--capacity", capacity, "--min-rate", "100kB", "--metrics-window", "5s", "--sample", "1s",
+            *source)  # fmt: skip
+
+
+def reasons(cluster: SandboxCluster, *given: str) -> dict[tuple[int, str], dict[str, Any]]:
+    """Why `explain` would set which rate, by broker and direction."""
+    ran = pace(cluster, "explain", *given, "-o", "json")
+    assert ran.returncode == 0, ran.stderr
+    return {(r["broker"], r["direction"]): r for r in json.loads(ran.stdout)["reasons"]}
+
+
+@pytest.mark.parametrize("source", ["prometheus", "datadog"])
+def test_rates_follow_the_traffic_that_a_service_measures(
+    brokers: SandboxCluster,
+    admin: ClusterAdmin,
+    prometheus: PrometheusServer,
+    datadog: tuple[str, ...],
+    source: str,
+) -> None:
+    """Clients use the broker that a copy leaves: what they take is left to them, and is the copy's when they end."""
+    topic, other = f"paced-{source}", f"clients-{source}"
+    make_topic(brokers, admin, topic, {0: (A, B)}, 40 * MB)
+    make_topic(brokers, admin, other, {0: (A, B)})
+    before = throttles(admin, topic)
+    with traffic(brokers, other, 1, size=20 * KB, gap_s=0.1) as flow:
+        # What filled the topic is over, and clients are measured.
+        prometheus.wait_for('rate(kafka_server_brokertopicmetrics_bytesin_total{broker_id="1001"}[5s]) > 5e5 < 15e5', 1)
+        slow(admin, topic, C)
+        begin(admin, topic, (C, B))
+        options = slo("3MB", *(datadog if source == "datadog" else ("--prometheus-url", prometheus.url)))
+        assert pace(brokers, "once", *options).returncode == 0
+        hasten(admin, topic, C)
+        with pacing(brokers, "run", *options, "--interval", "2s", "--listen", "none"):
+            until(lambda: rate_of(admin, topic, C, FOLLOWER_RATE))
+            beside = until(lambda: rate_of(admin, topic, A))
+            assert beside < 0.9 * 3 * MB - 0.5 * MB
+            assert "10% reserve and" in (why := reasons(brokers, *options)[A, "out"])["why"], why
+            flow.stop()
+            until(lambda: rate_of(admin, topic, A) > beside + 0.3 * MB)
+            assert rate_of(admin, topic, A) <= 0.9 * 3 * MB
+            until(lambda: not admin.reassignments())
+            becomes(lambda: throttles(admin, topic), before)
+    flow.check()
+
+
+def test_rates_stay_and_then_fall_while_prometheus_is_away_and_rise_when_it_is_back(
+    brokers: SandboxCluster, admin: ClusterAdmin, prometheus: PrometheusServer
+) -> None:
+    make_topic(brokers, admin, "blind", {0: (A, B)}, 60 * MB)
+    before = throttles(admin, "blind")
+    prometheus.wait_for('rate(kafka_server_brokertopicmetrics_bytesin_total{broker_id="1001"}[5s]) < 1e4', 1)
+    slow(admin, "blind", C)
+    begin(admin, "blind", (C, B))
+    options = (*slo("600kB", "--prometheus-url", prometheus.url), "--hold", "10s", "--interval", "2s")
+    lines: list[str] = []
+    with pacing(brokers, "run", *options, "--listen", "none") as process:
+        assert process.stderr is not None
+        Thread(target=lambda found=process.stderr: lines.extend(found), daemon=True).start()
+        until(lambda: rate_of(admin, "blind", A))
+        hasten(admin, "blind", C)
+        until(lambda: rate_of(admin, "blind", A) > 200 * KB)
+        prometheus.kill()
+        try:
+            until(lambda: any("no usable metrics, 2 look(s) in a row" in line for line in lines))
+            assert any(f"Prometheus {prometheus.url} gives no answer" in line for line in lines), lines
+            assert rate_of(admin, "blind", A) > 200 * KB
+            until(lambda: rate_of(admin, "blind", A) == 100 * KB)
+        finally:
+            prometheus.start()
+        until(lambda: rate_of(admin, "blind", A) > 200 * KB)
+        admin.cancel([TopicPartition("blind", 0)])
+        becomes(lambda: throttles(admin, "blind"), before)

@@ -1,16 +1,10 @@
 """A real Prometheus that scrapes a small exporter: what `metricsfetcher` and the client get of it."""
 
-import json
-import socket
-import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.error import URLError
-from urllib.request import urlopen
 
 import pytest
 
@@ -18,7 +12,7 @@ from kafkakit.adapters.metrics.prometheus_api import PrometheusApi
 from kafkakit.core.errors import InputError, OperationFailedError, TryLaterError
 from kafkakit.core.metric_sample import Sample
 from tests.rigs.command_line import Home
-from tests.rigs.required import part
+from tests.rigs.prometheus import prometheus_server
 
 METRICS = """\
 kafka_log_log_size{topic="orders",partition="0",broker="1"} 1000
@@ -46,36 +40,15 @@ class Exporter(BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    program, folder = part("prometheus"), tmp_path_factory.mktemp("prometheus")
-    with ThreadingHTTPServer(("127.0.0.1", 0), Exporter) as exporter, socket.create_server(("127.0.0.1", 0)) as free:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Exporter) as exporter:
         threading.Thread(target=exporter.serve_forever, daemon=True).start()
-        target = {"targets": [f"127.0.0.1:{exporter.server_port}"]}
-        scrape = {"job_name": "kafka", "scrape_interval": "1s", "static_configs": [target]}
-        (folder / "p.yml").write_text(json.dumps({"scrape_configs": [scrape]}))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-        free.close()
-        command = [program, f"--config.file={folder}/p.yml", f"--storage.tsdb.path={folder}/data",
-                   f"--web.listen-address={address}"]  # fmt: skip
-        with (folder / "log").open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as server:
-            try:
-                wait_for(f"http://{address}", folder / "log", server)
-                yield f"http://{address}"
-            finally:
-                server.kill()
-                exporter.shutdown()
-
-
-def wait_for(url: str, log: Path, server: "subprocess.Popen[bytes]") -> None:
-    end = time.monotonic() + 60
-    while time.monotonic() < end and server.poll() is None:
         try:
-            with urlopen(f"{url}/api/v1/query?query=kafka_log_log_size") as answer:
-                if len(json.load(answer)["data"]["result"]) == 3:
-                    return
-        except URLError:
-            pass
-        time.sleep(0.1)
-    pytest.fail(log.read_text())
+            address = f"127.0.0.1:{exporter.server_port}"
+            with prometheus_server(tmp_path_factory.mktemp("prometheus"), address) as server:
+                server.wait_for("kafka_log_log_size", 3)
+                yield server.url
+        finally:
+            exporter.shutdown()
 
 
 def query(url: str, expression: str) -> tuple[Sample, ...]:

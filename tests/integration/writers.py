@@ -13,15 +13,16 @@ from tests.integration.conftest import SandboxCluster
 
 PATIENCE_S = 180.0
 _MARK = b"traffic "
+_FILLING = b"."
 _TOGETHER = 5  # records of a batch: each batch costs the brokers about 5 ms of CPU, with its copies and its readers
 
 
 class Traffic:
     """What a writer had acknowledged by all copies in sync, and what a reader saw meanwhile, record by record."""
 
-    def __init__(self, cluster: SandboxCluster, keys: Collection[TopicPartition], gap_s: float) -> None:
+    def __init__(self, cluster: SandboxCluster, keys: Collection[TopicPartition], gap_s: float, size: int) -> None:
         self._data = KafkaData(cluster.bootstrap_servers, cluster.security)
-        self._keys, self._gap_s = sorted(keys), gap_s
+        self._keys, self._gap_s, self._size = sorted(keys), gap_s, size
         self._lock, self._stop = Lock(), Event()
         self._acknowledged: set[tuple[TopicPartition, bytes]] = set()
         self._seen: Counter[tuple[TopicPartition, bytes]] = Counter()
@@ -70,13 +71,15 @@ class Traffic:
 
     def _told(self, record: Record) -> None:
         with self._lock:
-            self._acknowledged.add((record.partition, bytes(record.value)))
+            self._acknowledged.add((record.partition, _number_of(record)))
 
     def _write(self) -> None:
         producer = self._data.producer(on_acknowledged=self._told)
         number = 0
         while not self._stop.is_set():
-            producer.send(self._keys[number // _TOGETHER % len(self._keys)], _MARK + b"%d" % number)
+            producer.send(
+                self._keys[number // _TOGETHER % len(self._keys)], (_MARK + b"%d" % number).ljust(self._size, _FILLING)
+            )
             number += 1
             if number % _TOGETHER == 0:
                 time.sleep(self._gap_s)
@@ -89,7 +92,7 @@ class Traffic:
             while given_up_at is None or time.monotonic() < given_up_at:
                 found = consumer.poll(0.5)
                 with self._lock:
-                    self._seen.update((r.partition, bytes(r.value)) for r in found if r.value.startswith(_MARK))
+                    self._seen.update((r.partition, _number_of(r)) for r in found if r.value.startswith(_MARK))
                     behind = bool(self._acknowledged - self._seen.keys())
                 if self._stop.is_set() and not self._writer.is_alive():
                     if not behind:
@@ -97,10 +100,19 @@ class Traffic:
                     given_up_at = given_up_at or time.monotonic() + PATIENCE_S
 
 
+def _number_of(record: Record) -> bytes:
+    return bytes(record.value).rstrip(_FILLING)
+
+
 @contextmanager
-def traffic(cluster: SandboxCluster, topic: str, partitions: int, *, gap_s: float = 0.025) -> Iterator[Traffic]:
-    """Write to and read from the partitions while the block runs; call `check` after it."""
-    made = Traffic(cluster, [TopicPartition(topic, n) for n in range(partitions)], gap_s)
+def traffic(
+    cluster: SandboxCluster, topic: str, partitions: int, *, gap_s: float = 0.025, size: int = 0
+) -> Iterator[Traffic]:
+    """Write to and read from the partitions while the block runs; call `check` after it.
+
+    Five records of at least `size` bytes, then a pause of `gap_s`.
+    """
+    made = Traffic(cluster, [TopicPartition(topic, n) for n in range(partitions)], gap_s, size)
     made.start()
     try:
         yield made

@@ -120,6 +120,9 @@ class LawChoice:
             help="headroom: looks without metrics to pass over.",
         ),
     ] = 1
+    hold: Annotated[
+        str, typer.Option("--hold", metavar="DURATION", help="slo: how long rates stay without metrics.")
+    ] = "2m"
     sample: Annotated[
         str, typer.Option("--sample", metavar="DURATION", help="Time between the first two looks at the log dirs.")
     ] = "5s"
@@ -136,6 +139,7 @@ class LawChoice:
         from kafkakit.autothrottle.decide.slo import slo_law
         from kafkakit.autothrottle.decide.slo_settings import SloSettings
         from kafkakit.autothrottle.decide.time_rules import parse_time_rule
+        from kafkakit.core.durations import parse_duration
         from kafkakit.core.errors import UsageError
         from kafkakit.core.quantities import parse_percent, parse_rate
 
@@ -166,6 +170,7 @@ class LawChoice:
                 queue_ms=_ms(self.queue, "--queue"),
                 rules=tuple(parse_time_rule(text) for text in self.rule or ()),
                 min_rate=least,
+                hold_ms=round(parse_duration(self.hold, "--hold") * 1000),
             )
         )
 

@@ -98,7 +98,7 @@ def _seen(seen: BrokerSeen, into: float | None, out: float | None, is_alive: boo
 
 def _load(load: Load, moved: float | None) -> Load:
     """A source's own figure of copies is an average of the same time as its totals, so it goes first."""
-    return load if load.moved is not None or moved is None else replace(load, moved=moved)
+    return load if moved is None else replace(load, moved=moved if load.moved is None else load.moved, copied=moved)
 
 
 def _silent(look: MovesSeen) -> tuple[str, ...]:

@@ -13,6 +13,9 @@ _ID = re.compile(r"(?:^|[^0-9])([0-9]{1,10})$", re.ASCII)
 _TRAFFIC = 'sum by (LABEL) (rate(kafka_server_brokertopicmetrics_{}_total{{topic=""SELECTOR}}[WINDOW]))'
 _TIME = 'max by (LABEL) (kafka_network_requestmetrics_{}{{request="Produce",quantile="0.99"SELECTOR}})'
 
+PERCENTILE_MS = 300_000
+"""How long Kafka's percentiles remember: they are those of a sample that decays over about five minutes."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrafficQueries:
@@ -86,6 +89,7 @@ def measured_of(
         at_ms=at_ms,
         measured_ms=min(oldest, default=-1),
         window_ms=window_s * 1000,
+        health_window_ms=PERCENTILE_MS,
         brokers=brokers,
         problems=problems if oldest else (*problems, "the metrics service has no traffic of any broker"),
     )

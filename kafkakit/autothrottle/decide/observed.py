@@ -9,10 +9,12 @@ class Load:
     """Bytes per second through a broker's network in one direction; None where the source does not say.
 
     `total` is all traffic, `moved` the part of it that copies of moves take, and `capacity` what the network can do.
+    `copied` is the same as `moved` between the last two looks at the log dirs, which see a move sooner than averages.
     """
 
     total: float | None = None
     moved: float | None = None
+    copied: float | None = None
     capacity: float | None = None
 
 
@@ -47,6 +49,7 @@ class Flow:
 class Observed:
     """One look at `at_ms`. The metrics are averages over `window_ms` that end at `measured_ms`, -1 for none.
 
+    Latencies tell of `health_window_ms`, where that is longer.
     `under_replicated` and `under_min_isr` count partitions that do not move, None where unknown. `problems` say in
     words what could not be read.
     """
@@ -54,6 +57,7 @@ class Observed:
     at_ms: int
     measured_ms: int = -1
     window_ms: int = 0
+    health_window_ms: int = 0
     brokers: Mapping[int, BrokerSeen] = field(default_factory=dict)
     flows: tuple[Flow, ...] = ()
     under_replicated: int | None = None

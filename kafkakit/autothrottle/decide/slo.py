@@ -101,8 +101,10 @@ class _Look:
             binding, text = "floor", f"what copies need; clients leave {format_rate(max(0, int(state.limit)))}"
         if old is None:
             start = top * (1 - settings.slack)
-            if state.moved > 0 or state.is_probing:  # copies run under a throttle that is not known
+            if state.is_probing:
                 start = min(start, state.moved + self._step(state))
+            elif (runs := max(state.moved, state.load.copied or 0.0)) > 0:  # maybe under a throttle that is not known
+                start = min(start, runs + self._step(state))
             return self._setting(max(state.floor, start)), binding, text
         now = old.rate * self._reached
         if state.breach:

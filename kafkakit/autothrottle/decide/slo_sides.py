@@ -66,7 +66,7 @@ class SideReader:
             return state
         state.breach = settings.breach(seen)
         # Of a breach that stays, only what was measured wholly after the last back-off tells that it was too small.
-        before = self._observed.measured_ms - self._observed.window_ms
+        before = self._observed.measured_ms - max(self._observed.window_ms, self._observed.health_window_ms)
         is_after = old is None or old.calm_since_ms < 0 or before >= old.calm_since_ms
         state.is_news = bool(state.breach) and is_after and not self._is_emptier(side)
         self._learn(state, settings.stated_capacity(load))

@@ -55,6 +55,7 @@ def test_a_look_asks_as_kafka_kit_does_and_tags_are_kept(rig: Rig) -> None:
         at_ms=round(NOW.timestamp() * 1000),
         measured_ms=round(NOW.timestamp() * 1000),
         window_ms=120_000,
+        health_window_ms=300_000,
         brokers={1: seen(1, "big", 5.0, 7.0), 2: seen(2, "small", 50.0, 70.0)},
     )
     assert {got.headers["Dd-Application-Key"] for got in rig.server.got} == {"app-k3y"}

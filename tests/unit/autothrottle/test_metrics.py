@@ -82,7 +82,7 @@ def test_a_law_is_told_both_what_the_service_and_what_the_brokers_tell() -> None
     pacer, _ = rig.pacer(law=law, measure=measure_with(FakeService(), rig.clock, TrafficQueries()))
     pacer.tick()
     (observed,) = seen
-    assert observed.brokers[3].into == Load(total=9.0 * MB, moved=2.0 * MB)
+    assert observed.brokers[3].into == Load(total=9.0 * MB, moved=2.0 * MB, copied=1.0 * MB)
     assert not observed.brokers[4].is_alive
     assert observed.under_replicated == 1
     assert [(f.source, f.destination, f.partitions) for f in observed.flows] == [(1, 3, 1)]

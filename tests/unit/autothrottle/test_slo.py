@@ -93,6 +93,27 @@ def test_a_breach_that_stays_halves_once_a_window() -> None:
     assert rates == [20, 20, 20, 10, 10]
 
 
+def test_a_breach_halves_no_rate_again_while_percentiles_remember_it() -> None:
+    long = replace(look(20, moved=40, p99=150), health_window_ms=300_000)
+    first = LAW(long, held(40, 40))
+    assert why(first)[OUT] == (20.0, "health")
+    again = LAW(replace(long, at_ms=300_000, measured_ms=300_000), first.memory)
+    assert why(again)[OUT] == (20.0, "health")
+    later = LAW(replace(long, at_ms=321_000, measured_ms=321_000), again.memory)
+    assert why(later)[OUT] == (10.0, "health")
+
+
+@pytest.mark.parametrize(("copied", "start"), [(None, 9.73), (20, 24.73), (60, 54.0)])
+def test_copies_that_run_already_start_from_what_log_dirs_show(copied: int | None, start: float) -> None:
+    seen = look(0, moved=5)
+    sides = {b: replace(s, out=newer(s.out, copied), into=newer(s.into, copied)) for b, s in seen.brokers.items()}
+    assert why(LAW(replace(seen, brokers=sides), Memory()))[OUT][0] == start
+
+
+def newer(load: Load, copied: int | None) -> Load:
+    return replace(load, copied=None if copied is None else copied * MB)
+
+
 def test_a_breach_below_capacity_lowers_what_the_network_is_believed_to_carry() -> None:
     memory = LAW(look(20, moved=30, p99=150), held(40, 40)).memory
     assert memory.rates[OUT].learnt == 60 * MB
