@@ -66,8 +66,8 @@ def prepare(cluster: SandboxCluster, admin: ClusterAdmin, size: int) -> None:
         producer.poll(0)
     assert producer.flush(120) == 0
     for node in cluster.state.layout.brokers:
-        with open(properties_file(node), "a") as settings:
-            settings.write(SMALL_FETCHES)
+        with open(properties_file(node), "a") as properties:
+            properties.write(SMALL_FETCHES)
     for broker in cluster.broker_ids:  # metrics begin anew, too
         cluster.restart(broker)
 
