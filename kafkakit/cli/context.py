@@ -75,7 +75,7 @@ class CliContext:
             raise UsageError(
                 f"ZooKeeper {named[0]} is named ({named[1]}), but the Kafka cluster would be that of profile "
                 f"{settings.profile} (from {settings.choice.origin})",
-                hint=f"pass --kafka-addr HOST:PORT or --profile NAME (--profile {settings.profile} to keep it)",
+                hint=f"pass --bootstrap-server HOST:PORT or --profile NAME (--profile {settings.profile} to keep it)",
             )
 
     @cached_property

@@ -74,7 +74,7 @@ def test_zookeeper_s_address_never_ends_at_a_default_profile(
     assert f"ZooKeeper zk:2181 is named ({origin}), but the Kafka cluster would be that of profile wrong (from " in (
         ran.stderr
     )
-    assert "pass --kafka-addr HOST:PORT or --profile NAME (--profile wrong to keep it)" in ran.stderr
+    assert "pass --bootstrap-server HOST:PORT or --profile NAME (--profile wrong to keep it)" in ran.stderr
     for chosen in (("-B", "right:1"), ("--profile", "right")):
         ran = home.run("topicmappr", *words, *chosen, env=env)
         assert ran.code == 0, ran.stderr

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from kafkakit.adapters.control.zookeeper import ZooKeeperControl
 from kafkakit.adapters.kafka.data import KafkaData
 from kafkakit.autothrottle.act.overrides import ZnodeOverrides
 from kafkakit.autothrottle.decide.overrides import MB, Override, Overrides
+from kafkakit.config.read.settings import Given, load_settings
 from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ResourceKind
 from kafkakit.core.errors import ConflictError, TryLaterError, UsageError
 from kafkakit.core.lease import Holder, Life
@@ -22,6 +24,7 @@ from kafkakit.execution.act.leases import Lease
 from kafkakit.ports.control import ControlStore
 from kafkakit.sandbox import lifecycle as run
 from kafkakit.sandbox.nodes import start_node
+from kafkakit.wiring import read_old_moves
 from tests.contracts.control import ControlContract, Rig, increment
 from tests.integration.conftest import SandboxCluster, StartCluster
 
@@ -361,3 +364,28 @@ def test_overrides_of_the_pacer_are_znodes_of_kafka_kit(zookeeper_rig: ZooKeeper
         store.close()
         client.stop()
         client.close()
+
+
+@pytest.mark.zookeeper
+def test_moves_of_an_old_cluster_are_read_from_their_znode(zookeeper_rig: ZooKeeperRig, tmp_path: Path) -> None:
+    """Below the prefix of Kafka, that of the address or that of the settings; no znode is no moves."""
+    from kazoo.client import KazooClient
+
+    address, moves = zookeeper_rig.cluster.state.layout.keeper.address, b'{"version":1,"partitions":[]}'
+
+    def read(*overrides: str) -> bytes:
+        given = Given(overrides=overrides)
+        return read_old_moves(load_settings(given, {"HOME": str(tmp_path)}, warn=pytest.fail, input_allowed=False))
+
+    client = KazooClient(hosts=address)
+    client.start(timeout=60)
+    try:
+        client.create("/old/kafka/admin/reassign_partitions", moves, makepath=True)
+    finally:
+        client.stop()
+        client.close()
+    assert read(f"zookeeper.addr={address}/old/kafka") == moves
+    assert read(f"zookeeper.addr={address}", "zookeeper.prefix=/old/kafka/") == moves
+    assert read(f"zookeeper.addr={address}", "zookeeper.prefix=other") == b""
+    with pytest.raises(UsageError, match="moves of Kafka before"):
+        read()

@@ -3,12 +3,14 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
+
+Points = Sequence[tuple[float, float | None]]
 
 
 @dataclass
@@ -95,7 +97,7 @@ def vector(*series: tuple[Mapping[str, str], object], at: float = 1_700_000_000.
     return Reply({"status": "success", "data": {"resultType": "vector", "result": result}, **more})
 
 
-def timeseries(*series: tuple[str, list[tuple[float, float | None]]]) -> Reply:
+def timeseries(*series: tuple[str, Points]) -> Reply:
     """What Datadog answers to a query of timeseries; points are milliseconds and values."""
     body = [{"scope": scope, "pointlist": points, "metric": "m", "length": len(points)} for scope, points in series]
     return Reply({"status": "ok", "res_type": "time_series", "series": body, "query": "q", "error": ""})
@@ -104,15 +106,16 @@ def timeseries(*series: tuple[str, list[tuple[float, float | None]]]) -> Reply:
 class Datadog:
     """An organisation of hosts: `tags` by host, `values` (bytes/s sent and received) by host, all of them now.
 
-    Points begin at whole `span_s`; `points` replaces those of what a host sent. `faults` are replies by a piece of the
-    query or of the path.
+    Points begin at whole `span_s`. `points` replaces a host's points of what was sent, and `copies` is what every host
+    has for a query of copies; `faults` are replies by a piece of the query or of the path.
     """
 
     def __init__(self, now: Callable[[], float], span_s: int = 120) -> None:
         self.now, self.span_s = now, span_s
         self.tags: dict[str, list[str]] = {}
         self.values: dict[str, tuple[float, float]] = {}
-        self.points: dict[str, list[tuple[float, float | None]]] = {}
+        self.points: dict[str, Points] = {}
+        self.copies = 0.0
         self.faults: dict[str, Reply] = {}
         self.events: list[tuple[str, str, list[str]]] = []
 
@@ -129,15 +132,12 @@ class Datadog:
             self.events.append((request.body["title"], request.body["text"], request.body["tags"]))
             return Reply({"status": "ok"}, 202)
         if request.path.startswith("/api/v1/tags/hosts/"):
-            host = unquote(request.path.rpartition("/")[2])
-            return (
-                Reply({"host": host, "tags": self.tags[host]}) if host in self.tags else Reply({"errors": ["x"]}, 404)
-            )
+            found = self.tags.get(unquote(request.path.rpartition("/")[2]))
+            return Reply({"errors": ["no such host"]}, 404) if found is None else Reply({"tags": found})
         is_sent = "bytes_sent" in asked
         begun_ms = self.now() // self.span_s * self.span_s * 1000
-        return timeseries(
-            *(
-                (f"host:{h}", self.points.get(h) if is_sent and h in self.points else [(begun_ms, v[not is_sent])])
-                for h, v in self.values.items()
-            )
-        )
+        points: dict[str, Points] = {
+            h: [(begun_ms, self.copies if "copies" in asked else values[not is_sent])]
+            for h, values in self.values.items()
+        }
+        return timeseries(*((f"host:{h}", p) for h, p in ({**points, **self.points} if is_sent else points).items()))

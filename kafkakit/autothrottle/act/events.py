@@ -1,6 +1,7 @@
 """Sending events about ticks from one thread, so that no tick waits for the service."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from queue import Empty, Full, Queue
 from threading import Event as Signal
 from threading import Thread
@@ -37,8 +38,9 @@ class EventSender:
                 self._waiting.put_nowait(event)
         except Full:
             self._warn(f"events are dropped: {MAX_WAITING} wait to be sent")
-        if not tick.requested_from or self._before is None:
-            self._before = tick
+        before = self._before
+        # What the pacer set itself stays as it is while a run has the rates.
+        self._before = tick if before is None or not tick.requested_from else replace(tick, applied=before.applied)
 
     def close(self) -> None:
         """Send what waits, for `END_S` at most; closing twice is harmless."""

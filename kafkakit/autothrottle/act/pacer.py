@@ -181,6 +181,8 @@ class Pacer:
         goals = tuple(g for g in goals if not g.running or g.key in live.running)
         if tick.rates is None or not goals:
             owed = throttles.lift(live) if journal.state.throttled else ()
+            left = {k: max(map(int, hold.ours)) for k, hold in journal.state.rates.items() if hold.ours}
+            tick = replace(tick, applied=left)
         else:
             names = sorted({k.name for k in wanted_rates(goals, tick.rates)})
             alive = [n for n in names if live.is_alive(int(n))]

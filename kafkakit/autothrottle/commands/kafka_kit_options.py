@@ -30,9 +30,8 @@ def no_keeping(value: bool) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaKitFlags:
-    """kafka-kit's connection; its mode and clean-up have no meaning, as Kafka's requests and a journal do both."""
+    """kafka-kit's connections; its mode and clean-up mean nothing, as Kafka's requests and a journal do both."""
 
-    kafka_addr: Annotated[str | None, typer.Option(hidden=True, envvar="AUTOTHROTTLE_BOOTSTRAP_SERVERS")] = None
     zk_prefix: Annotated[
         str,
         typer.Option(

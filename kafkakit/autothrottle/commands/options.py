@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverridePlace:
-    """Where overrides are kept."""
+    """Where overrides are kept, and kafka-kit's variable of the cluster."""
 
+    kafka_addr: Annotated[str | None, typer.Option(hidden=True, envvar="AUTOTHROTTLE_BOOTSTRAP_SERVERS")] = None
     zk_config_prefix: Annotated[
         str,
         typer.Option(

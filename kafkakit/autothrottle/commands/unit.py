@@ -34,7 +34,8 @@ def print_unit(
 ) -> int:
     """Print a systemd service, a timer or a cron line for `once`, or a Kubernetes Deployment, with the options given.
 
-    It holds no secrets: profiles and files name where these are. A Deployment has two pods, of which one leads, and
+    It holds no secrets: profiles and files name where these are, and a service reads variables with keys from
+    /etc/kafkakit/autothrottle.env. A Deployment has two pods, of which one leads, and
     needs a control store in Kafka or ZooKeeper.
 
     Examples:

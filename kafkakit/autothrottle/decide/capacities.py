@@ -36,19 +36,23 @@ class Capacities:
         into, out = (replace(load, capacity=own or load.capacity or by_type) for load in (seen.into, seen.out))
         return replace(seen, into=into, out=out)
 
+    def informed(self, observed: Observed) -> Observed:
+        """The same look with the capacities of all brokers."""
+        return replace(observed, brokers={b: self.known(seen) for b, seen in observed.brokers.items()})
+
 
 def with_capacities(law: Law, capacities: Capacities) -> Law:
     """The law, told the capacities; a broker of unknown type is named, and the law decides what that means for it."""
 
     def informed(observed: Observed, memory: Memory) -> Decision:
-        brokers = {b: capacities.known(seen) for b, seen in observed.brokers.items()}
+        brokers = observed.brokers
         moving = sorted({b for f in observed.flows for b in (f.source, f.destination)} & brokers.keys())
         lacking = [
             f"{b} ({brokers[b].instance_type or 'no type'})"
             for b in moving
             if brokers[b].instance_type not in capacities.of_type and b not in capacities.of_broker
         ]
-        decision = law(replace(observed, brokers=brokers), memory)
+        decision = law(capacities.informed(observed), memory)
         if not lacking or not capacities.of_type:
             return decision
         words = f"no capacity is stated for the instance type of broker {some(lacking)}"
@@ -59,7 +63,7 @@ def with_capacities(law: Law, capacities: Capacities) -> Law:
 
 def read_cap_map(text: str) -> Capacities:
     """kafka-kit's JSON object from instance types to MB/s; `InputError` for anything else."""
-    found = decode_json(text.encode(), dict[str, float], "--cap-map")
+    found = decode_json(text.encode("utf-8", "surrogatepass"), dict[str, float], "--cap-map")
     for name, rate in found.items():
         if not math.isfinite(rate) or not 0 < rate <= _MAX_MB:
             raise InputError("--cap-map", f"{name[:40]!r}: {rate:g} MB/s is no capacity")

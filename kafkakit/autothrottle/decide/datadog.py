@@ -100,7 +100,7 @@ def measured_by_host(
             other = kept[name].get(found.broker)
             if other is not None:
                 faults[f"two hosts are broker {found.broker}, the later one counts"] |= {host, other[0]}
-            if other is None or other[1].time < end:
+            if other is None or (other[1].time, other[0]) < (end, host):
                 kept[name][found.broker] = host, Sample(labels, sample.value, end)
     told = {name: tuple(s for _, s in by_broker.values()) for name, by_broker in kept.items()}
     problems = tuple(f"{fault}: host {some(sorted(hosts))}" for fault, hosts in sorted(faults.items()))

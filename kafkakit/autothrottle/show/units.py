@@ -11,6 +11,7 @@ from kafkakit.report.report import Report
 from kafkakit.report.scheduler_files import cron_line, files_report, service_text, systemd_word, timer_text
 
 NAME = "kafkakit-autothrottle"
+ENVIRONMENT = "/etc/kafkakit/autothrottle.env"
 WHAT = "Throttles of Kafka's replica moves"
 _SERVICE = """\
 [Unit]
@@ -28,6 +29,7 @@ SuccessExitStatus={stopped}
 User=kafkakit
 StateDirectory=kafkakit
 Environment=XDG_STATE_HOME=/var/lib
+EnvironmentFile=-{environment}
 NoNewPrivileges=yes
 ProtectSystem=strict
 ProtectHome=yes
@@ -66,10 +68,11 @@ def unit_report(
         case Runner.SYSTEMD:
             # The first word is a path as it is; all others are quoted.
             command = " ".join((words[0], *(systemd_word(w, dollars=True) for w in (*words[1:], "run", *options))))
-            files = {f"{NAME}.service": _SERVICE.format(what=WHAT, command=command, stopped=int(ExitCode.TERMINATED))}
+            told = {"what": WHAT, "command": command, "environment": ENVIRONMENT}
+            files = {f"{NAME}.service": _SERVICE.format(**told, stopped=int(ExitCode.TERMINATED))}
         case Runner.TIMER:
             files = {
-                f"{NAME}.service": service_text(WHAT, once, [], timeout="10min"),
+                f"{NAME}.service": service_text(WHAT, once, [], timeout="10min", environment=ENVIRONMENT),
                 f"{NAME}.timer": timer_text(WHAT, f"*:0/{every_minutes}", delay="5s"),
             }
         case Runner.CRON:

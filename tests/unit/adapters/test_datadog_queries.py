@@ -64,6 +64,27 @@ def test_a_key_that_no_header_can_hold_is_refused() -> None:
     assert "a\nb" not in str(told.value)
 
 
+@pytest.mark.parametrize(
+    ("site", "base"),
+    [
+        ("datadoghq.eu", "https://api.datadoghq.eu"),
+        ("https://api.datadoghq.eu/", "https://api.datadoghq.eu"),
+        ("https://proxy.example:8443", "https://proxy.example:8443"),
+        ("http://127.0.0.1:5", "http://127.0.0.1:5"),
+        ("http://api.datadoghq.eu", None),
+        ("https://api.datadoghq.eu/x", None),
+        ("https://user:pw@api.datadoghq.eu", None),
+        ("nonsense", None),
+    ],
+)
+def test_a_site_may_be_an_address_but_keys_go_nowhere_in_the_clear(site: str, base: str | None) -> None:
+    if base is None:
+        with pytest.raises(UsageError, match="no site of Datadog"):
+            DatadogQueries(*KEYS, site, span_s=60)
+    else:
+        assert DatadogQueries(*KEYS, site, span_s=60)._service._base == base
+
+
 def test_the_shapes_are_those_of_datadogs_own_client() -> None:
     library = pytest.importorskip("datadog_api_client", reason="datadog-api-client: pip install 'kafkakit[datadog]'")
     from datadog_api_client.v1.api.metrics_api import MetricsApi  # type: ignore[import-not-found,unused-ignore]

@@ -58,7 +58,10 @@ def test_kafka_kits_map_is_in_megabytes() -> None:
     assert read_cap_map('{"i3.large": 90, "big": 0.5}').of_type == {"i3.large": 90.0 * MB, "big": 0.5 * MB}
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"a": "x"}', '{"a": 0}', '{"a": -5}', '{"a": 1e400}', '{"a": null}'])
+@pytest.mark.parametrize(
+    "text",
+    ["{", "[]", '{"a": "x"}', '{"a": 0}', '{"a": -5}', '{"a": 1e400}', '{"a": null}', '{"\udcff": 1}'],
+)
 def test_a_map_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="--cap-map"):
         read_cap_map(text)

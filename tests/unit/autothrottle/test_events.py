@@ -80,6 +80,16 @@ def test_rates_that_a_run_has_are_not_told() -> None:
     assert told(MOVING, tick(["a", "b"], run="op on h")) == []
 
 
+def test_while_a_run_has_the_rates_each_topic_that_ends_is_told_once() -> None:
+    sent: list[str] = []
+    sender = EventSender(lambda title, text, tags: sent.append(title.partition("] ")[2]), (), pytest.fail)
+    busy = tick(["b"], run="op on h")
+    for now in (MOVING, busy, busy, tick(["b"], out_1=24 * MB, in_2=18_500_000)):
+        sender.see(now)
+    sender.close()
+    assert sent == ["Broker replication throttle set", "Topics done reassigning"]
+
+
 def test_tags_are_the_name_and_those_given() -> None:
     assert event_tags("") == ("name:kafka-autothrottle",)
     assert event_tags("a:b, c,,") == ("name:kafka-autothrottle", "a:b", "c")
@@ -118,6 +128,22 @@ def test_ticks_of_a_pacer_are_told_to_datadog_and_keys_stand_in_headers_alone() 
     assert {(got.headers["Dd-Api-Key"], "k3y" in got.path, "k3y" in str(got.words)) for got in server.got} == {
         ("k3y", False, False)
     }
+
+
+def test_a_throttle_that_could_not_be_removed_is_not_told_as_removed() -> None:
+    rig, sent = PacerRig(), list[str]()
+    pacer, _ = rig.pacer()
+    rig.begin()
+    sender = EventSender(lambda title, text, tags: sent.append(text), (), pytest.fail)
+    sender.see(pacer.tick())
+    rig.clock.sleep(1000)
+    rig.cluster.kill(3)
+    for _ in range(2):
+        sender.see(pacer.tick())
+    rig.cluster.revive(3)
+    sender.see(pacer.tick())
+    sender.close()
+    assert [text.rpartition(": ")[2] for text in sent if "removed on" in text] == ["[1 2]", "[3]"]
 
 
 def test_a_failure_is_a_warning_and_the_next_event_is_sent() -> None:
