@@ -8,9 +8,9 @@ In a network namespace of its own, `tc tbf` lets the loopback carry 25 MB/s. Fou
 to the fourth, and clients write 2.5 MB/s to one of the three, which is copied to another. Everything passes the same
 loopback, so each byte of clients counts twice: `--capacity` is what both leave, 25 - 2 x 2.5 = 20 MB/s, as no broker's
 own traffic tells that. The objective of `--p99` is 100 ms: what brokers measure of requests hardly tells of a full
-network. On this one queue, latencies rise long before it is full, so that the goal of 1.2 takes a reserve of 60 %; with
-the usual 10 % the move takes half of the time and the p99 is higher. Followers fetch in pieces that are as small as the
-network is slow (`SMALL_FETCHES`).
+network. On this one queue, latencies rise long before it is full, hence a reserve of 60 %. Other work on the machine
+shows in every p99: let it be idle. Followers fetch in pieces that are as small as the network is slow
+(`SMALL_FETCHES`).
 
 The move begins without any throttle, as other tools begin it, and the pacer, which runs already, finds it within 5 s.
 Whatever the throttle, brokers let the bytes of a whole quota window through when it begins; so latencies are given of

@@ -18,7 +18,7 @@ from tests.rigs.capped_network import (
 )
 from tests.rigs.prometheus import broker_metrics, broker_totals, prometheus_server
 
-NETWORK, WRITTEN, SIZE = 16 * MB, 2 * MB, 150 * MB
+NETWORK, WRITTEN, SIZE = 25 * MB, 2_500_000, 250 * MB
 CAPACITY = NETWORK - 2 * WRITTEN
 LIMIT = 0.9 * CAPACITY
 LEAST_REACHED = 0.7
@@ -27,7 +27,7 @@ LEAST_REACHED = 0.7
 
 def test_copies_leave_clients_and_a_reserve_their_part(sandbox_cluster: StartCluster, tmp_path: Path) -> None:
     cluster = sandbox_cluster(brokers=4, racks=1, log_dirs=(1,))
-    with closing(cluster.open_admin()) as admin, broker_metrics(cluster.state) as exporter:
+    with closing(cluster.open_admin()) as admin:
         prepare(cluster, admin, SIZE)
         cap_loopback(NETWORK, queue_ms=50)
         before = throttles(admin, "copied")
@@ -36,6 +36,7 @@ def test_copies_leave_clients_and_a_reserve_their_part(sandbox_cluster: StartClu
             return broker_totals(exporter)[str(TARGET), "reassignmentbytesin"]
 
         with (
+            broker_metrics(cluster.state) as exporter,
             prometheus_server(tmp_path, exporter) as server,
             SteadyClients(cluster.bootstrap_servers, WRITTEN).running() as clients,
         ):

@@ -118,7 +118,7 @@ class SteadyClients:
 
         self.sent, self.failed = 0, 0
         self.latencies: list[tuple[float, float]] = []
-        settings = {"bootstrap.servers": servers, "acks": "all", "enable.idempotence": True, "linger.ms": 5}
+        settings = {"bootstrap.servers": servers, "acks": "all", "linger.ms": 5}
         self._producer = Producer({**settings, "log_level": 0, "delivery.timeout.ms": 120_000})
         self._rate, self._size = bytes_per_s / size, size
         self._stop = Event()
