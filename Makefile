@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 DEMO_ARGS ?=
 PYTEST_ARGS ?=
 
-.PHONY: venv parts lock audit demo demo-fleet test check bench docs config-tables
+.PHONY: venv parts lock audit demo demo-fleet test check bench docs config-tables protos
 .DEFAULT_GOAL := venv
 
 venv: $(STAMP)
@@ -91,3 +91,7 @@ docs: $(STAMP)
 # The configuration tables of lint's rules, from the jars of each Kafka version; needs a JDK.
 config-tables: $(STAMP)
 	$(BIN)/python -m tests.rigs.config_tables
+
+# The compiled form of the registry's protocol; needs grpcio-tools.
+protos: $(STAMP)
+	cd kafkakit/adapters/rpc && $(abspath $(BIN))/python -m grpc_tools.protoc -I. --descriptor_set_out=registry.binpb registry.proto

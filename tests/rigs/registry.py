@@ -1,0 +1,164 @@
+"""A registry that serves on free ports of this host, over a cluster and a control store in memory."""
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kafkakit.adapters.clock import SystemClock
+from kafkakit.execution.act.journal_file import DiskFile
+from kafkakit.ports.admin import ClusterAdmin
+from kafkakit.ports.control import ControlStore
+from kafkakit.registry.act.audit_log import AuditLog
+from kafkakit.registry.act.cluster_reader import ClusterReader
+from kafkakit.registry.act.run import RegistryServer
+from kafkakit.registry.act.service import RegistryService, ServicePorts
+from kafkakit.registry.act.tag_store import TagStore
+from kafkakit.registry.act.writes import Writes
+from kafkakit.registry.decide.access import Access
+from kafkakit.registry.decide.admission import Admission, Rates
+from kafkakit.registry.decide.facts import Change
+from kafkakit.registry.decide.inventory import Inventory
+from kafkakit.registry.decide.replies import OffsetsReply
+from kafkakit.registry.decide.requests import RPC_BY_NAME, SERVICE, Role
+from kafkakit.wiring import open_grpc_listener, open_http_listener, registry_codec
+from tests.fakes.admin import FakeCluster
+from tests.fakes.control import FakeControlStore
+
+EVERYTHING = Access(by_digest={}, anonymous=frozenset(Role))
+RATES = Rates(reads_per_s=1e6, writes_per_s=1e6, timeout_s=5)
+
+
+class DirectReader:
+    """Reads where a test says so, and hands each change to the server before it returns."""
+
+    def __init__(self, reader: ClusterReader) -> None:
+        self.reader = reader
+        self.receive: Callable[[Change], None] = lambda change: None
+
+    def start(self, receive: Callable[[Change], None], ended: Callable[[], None]) -> None:
+        self.receive = receive
+        receive(self.reader.read())
+
+    def stop(self) -> None:
+        pass
+
+
+@dataclass
+class Answered:
+    """One HTTP answer."""
+
+    status: int
+    body: Any
+    headers: Mapping[str, str]
+
+
+@dataclass
+class Registry:
+    """A running service with what it stands on."""
+
+    cluster: ClusterAdmin
+    store: ControlStore
+    server: RegistryServer
+    inventory: Inventory
+    reader: DirectReader
+    audit: Path
+    addresses: dict[str, str] = field(default_factory=dict)
+
+    def refresh(self) -> None:
+        """One more reading, taken in when this returns."""
+        self.reader.receive(self.reader.reader.read())
+        assert self.server.is_alive()
+
+    def curl(self, method: str, path: str, *words: str) -> Answered:
+        """One request with curl."""
+        command = [
+            "curl",
+            "-sS",
+            "-i",
+            "--max-time",
+            "20",
+            "-X",
+            method,
+            *words,
+            f"http://{self.addresses['HTTP']}{path}",
+        ]
+        ran = subprocess.run(command, capture_output=True, timeout=30, check=True)
+        head, _, body = ran.stdout.decode().partition("\r\n\r\n")
+        first, *lines = head.split("\r\n")
+        headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
+        return Answered(int(first.split(" ")[1]), json.loads(body) if body else None, headers)
+
+    def audited(self) -> list[dict[str, Any]]:
+        """The lines of the audit log."""
+        return [json.loads(line) for line in self.audit.read_text().splitlines()] if self.audit.exists() else []
+
+
+@contextmanager
+def serving(
+    folder: Path,
+    cluster: ClusterAdmin | None = None,
+    store: ControlStore | None = None,
+    *,
+    access: Access = EVERYTHING,
+    rates: Rates = RATES,
+    translate: Callable[..., OffsetsReply] = lambda request, deadline_s: OffsetsReply(),
+    max_age_s: float = 300,
+) -> Iterator[Registry]:
+    """Serve until the block ends."""
+    clock, inventory = SystemClock(), Inventory()
+    cluster, store = cluster or small_cluster(), store or FakeControlStore()
+    tags, codec = TagStore(store, "registry"), registry_codec()
+    audit = folder / "audit.jsonl"
+    ports = ServicePorts(
+        codec=codec,
+        writes=Writes(cluster, tags, clock, inventory),
+        translate=translate,
+        audit=AuditLog(DiskFile(audit), clock),
+        clock=clock,
+    )
+    service = RegistryService(inventory, ports, access, Admission(rates), max_age_s=max_age_s)
+    listeners = [
+        ("HTTP", open_http_listener("127.0.0.1:0", service.http, 1 << 20, None)),
+        (
+            "gRPC",
+            open_grpc_listener(
+                "127.0.0.1:0", service.grpc, 1 << 20, None, service=SERVICE, methods=RPC_BY_NAME, codec=codec
+            ),
+        ),
+    ]
+    lines: list[str] = []
+    server = RegistryServer(service, inventory, listeners, lines.append)
+    reader = DirectReader(ClusterReader(cluster, tags, clock))
+    try:
+        server.start(reader)
+        addresses = dict(line.split(" up: ") for line in lines if " up: " in line)
+        end = time.monotonic() + 10
+        while not server.is_ready and time.monotonic() < end:
+            time.sleep(0.01)
+        yield Registry(cluster, store, server, inventory, reader, audit, addresses)
+    finally:
+        server.stop()
+
+
+def small_cluster() -> FakeCluster:
+    """kafka-kit's own fake: six brokers, two topics."""
+    cluster = FakeCluster({1001: "a", 1002: "b", 1003: None, 1004: "a", 1005: "b", 1007: None})
+    cluster.add_topic("test1", {0: (1001, 1002), 1: (1002,)}, configs={"retention.ms": "1000"})
+    cluster.add_topic("test2", {0: (1003, 1002), 1: (1002, 1003)})
+    return cluster
+
+
+def grpc_call(address: str, name: str, fields: Mapping[str, Any], metadata: Sequence[tuple[str, str]] = ()) -> Any:
+    """One call with grpcio's client: the reply's fields and the trailing metadata. Raises `grpc.RpcError`."""
+    import grpc
+
+    codec, rpc = registry_codec(), RPC_BY_NAME[name]
+    with grpc.insecure_channel(address) as channel:
+        call = channel.unary_unary(f"/{SERVICE}/{name}")
+        body, state = call.with_call(codec.encode(rpc.message, fields), timeout=10, metadata=tuple(metadata))
+        return codec.decode(rpc.reply, body), dict(state.trailing_metadata())
