@@ -17,6 +17,7 @@ BROKER_WORKERS ?= $(shell cores=$$(nproc); echo $$(( cores < 3 ? cores + 1 : 4 )
 # Bytecode is kept even where the environment forbids it: without it every worker compiles all tests anew.
 unexport PYTHONDONTWRITEBYTECODE
 DEMO_ARGS ?=
+H2LOAD := nghttp2-client libc-ares2 libev4 libjemalloc2
 PYTEST_ARGS ?=
 
 .PHONY: venv parts lock audit demo demo-fleet test check bench docs config-tables protos
@@ -34,8 +35,15 @@ $(STAMP): pyproject.toml $(LOCK)
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
 	@touch $@
 
-# What tests use that no wheel brings, unpacked into .parts without installing it: Debian's Prometheus with promtool.
-parts: .parts/usr/bin/prometheus
+# What tests and benchmarks use that no wheel brings, unpacked into .parts without installing it: Debian's Prometheus
+# with promtool, and h2load with its libraries.
+parts: .parts/usr/bin/prometheus .parts/usr/bin/h2load
+
+.parts/usr/bin/h2load:
+	mkdir -p .parts
+	cd .parts && { apt-get download -q $(H2LOAD) || { apt-get update -q && apt-get download -q $(H2LOAD); }; } && \
+	  for package in $(H2LOAD); do dpkg-deb --fsys-tarfile "$$package"_*.deb | tar -x && rm "$$package"_*.deb; done
+	test -x $@
 
 .parts/usr/bin/prometheus:
 	mkdir -p .parts

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -98,49 +97,48 @@ class Registry:
         return [json.loads(line) for line in self.audit.read_text().splitlines()] if self.audit.exists() else []
 
 
-@contextmanager
-def serving(
+def running_service(
     folder: Path,
-    cluster: ClusterAdmin | None = None,
-    store: ControlStore | None = None,
+    cluster: ClusterAdmin,
+    store: ControlStore,
     *,
     access: Access = EVERYTHING,
     rates: Rates = RATES,
     translate: Callable[..., OffsetsReply] = lambda request, deadline_s: OffsetsReply(),
     max_age_s: float = 300,
-) -> Iterator[Registry]:
-    """Serve until the block ends."""
+) -> tuple[RegistryServer, Inventory, list[str]]:
+    """A server on free ports, not yet started, its inventory and the lines that it will report."""
     clock, inventory = SystemClock(), Inventory()
-    cluster, store = cluster or small_cluster(), store or FakeControlStore()
     tags, codec = TagStore(store, "registry"), registry_codec()
-    audit = folder / "audit.jsonl"
     ports = ServicePorts(
         codec=codec,
         writes=Writes(cluster, tags, clock, inventory),
         translate=translate,
-        audit=AuditLog(DiskFile(audit), clock),
+        audit=AuditLog(DiskFile(folder / "audit.jsonl"), clock),
         clock=clock,
     )
     service = RegistryService(inventory, ports, access, Admission(rates), max_age_s=max_age_s)
-    listeners = [
-        ("HTTP", open_http_listener("127.0.0.1:0", service.http, 1 << 20, None)),
-        (
-            "gRPC",
-            open_grpc_listener(
-                "127.0.0.1:0", service.grpc, 1 << 20, None, service=SERVICE, methods=RPC_BY_NAME, codec=codec
-            ),
-        ),
-    ]
+    http = open_http_listener("127.0.0.1:0", service.http, 1 << 20, None)
+    grpc = open_grpc_listener(
+        "127.0.0.1:0", service.grpc, 1 << 20, None, service=SERVICE, methods=RPC_BY_NAME, codec=codec
+    )
     lines: list[str] = []
-    server = RegistryServer(service, inventory, listeners, lines.append)
-    reader = DirectReader(ClusterReader(cluster, tags, clock))
+    return RegistryServer(service, inventory, [("HTTP", http), ("gRPC", grpc)], lines.append), inventory, lines
+
+
+@contextmanager
+def serving(
+    folder: Path, cluster: ClusterAdmin | None = None, store: ControlStore | None = None, **given: Any
+) -> Iterator[Registry]:
+    """Serve until the block ends; `given` as for `running_service`."""
+    cluster, store = cluster or small_cluster(), store or FakeControlStore()
+    server, inventory, lines = running_service(folder, cluster, store, **given)
+    reader = DirectReader(ClusterReader(cluster, TagStore(store, "registry"), SystemClock()))
     try:
         server.start(reader)
         addresses = dict(line.split(" up: ") for line in lines if " up: " in line)
-        end = time.monotonic() + 10
-        while not server.is_ready and time.monotonic() < end:
-            time.sleep(0.01)
-        yield Registry(cluster, store, server, inventory, reader, audit, addresses)
+        assert server.is_alive()
+        yield Registry(cluster, store, server, inventory, reader, folder / "audit.jsonl", addresses)
     finally:
         server.stop()
 

@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing import Pipe
@@ -28,8 +29,8 @@ class ReaderProcess:
 
     def __init__(self, open_reader: OpenReader, every_s: float) -> None:
         ours, theirs = Pipe()
-        self._pid = os.fork()
-        if self._pid == 0:
+        self.pid = os.fork()
+        if self.pid == 0:
             ours.close()
             _run_child(theirs, open_reader, every_s)
         theirs.close()
@@ -43,9 +44,9 @@ class ReaderProcess:
         """End the child; harmless when it has ended."""
         self._is_stopped = True
         with suppress(ProcessLookupError):
-            os.kill(self._pid, signal.SIGKILL)
+            os.kill(self.pid, signal.SIGKILL)
         with suppress(ChildProcessError):
-            os.waitpid(self._pid, 0)
+            os.waitpid(self.pid, 0)
         self._pipe.close()
 
     def _follow(self, receive: Callable[[Change], None], ended: Callable[[], None]) -> None:
@@ -66,6 +67,8 @@ def _run_child(pipe: Connection, open_reader: OpenReader, every_s: float) -> Non
             signal.signal(number, signal.SIG_DFL)
         follow(pipe, open_reader, every_s)
         code = 0
+    except Exception:
+        traceback.print_exc()  # the parent can only tell that it is gone
     finally:
         os._exit(code)
 
