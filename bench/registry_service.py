@@ -250,7 +250,7 @@ def serve(session: RecordedSession, store: FileControl, folder: Path, refresh_s:
         return ClusterReader(recorded_admin(session), TagStore(store, "registry"), SystemClock())
 
     reader = ReaderProcess(open_reader, refresh_s)
-    server, inventory, lines = running_service(folder, recorded_admin(session), store)
+    server, _, lines = running_service(folder, recorded_admin(session), store)
     server.start(reader)
     addresses = dict(line.split(" up: ") for line in lines if " up: " in line)
     while True:

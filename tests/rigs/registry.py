@@ -66,6 +66,7 @@ class Registry:
     inventory: Inventory
     reader: DirectReader
     audit: Path
+    lines: list[str]
     addresses: dict[str, str] = field(default_factory=dict)
 
     def refresh(self) -> None:
@@ -108,7 +109,7 @@ def running_service(
     max_age_s: float = 300,
 ) -> tuple[RegistryServer, Inventory, list[str]]:
     """A server on free ports, not yet started, its inventory and the lines that it will report."""
-    clock, inventory = SystemClock(), Inventory()
+    clock, inventory, lines = SystemClock(), Inventory(), list[str]()
     tags, codec = TagStore(store, "registry"), registry_codec()
     ports = ServicePorts(
         codec=codec,
@@ -116,13 +117,13 @@ def running_service(
         translate=translate,
         audit=AuditLog(DiskFile(folder / "audit.jsonl"), clock),
         clock=clock,
+        report=lines.append,
     )
     service = RegistryService(inventory, ports, access, Admission(rates), max_age_s=max_age_s)
     http = open_http_listener("127.0.0.1:0", service.http, 1 << 20, None)
     grpc = open_grpc_listener(
         "127.0.0.1:0", service.grpc, 1 << 20, None, service=SERVICE, methods=RPC_BY_NAME, codec=codec
     )
-    lines: list[str] = []
     return RegistryServer(service, inventory, [("HTTP", http), ("gRPC", grpc)], lines.append), inventory, lines
 
 
@@ -138,7 +139,7 @@ def serving(
         server.start(reader)
         addresses = dict(line.split(" up: ") for line in lines if " up: " in line)
         assert server.is_alive()
-        yield Registry(cluster, store, server, inventory, reader, folder / "audit.jsonl", addresses)
+        yield Registry(cluster, store, server, inventory, reader, folder / "audit.jsonl", lines, addresses)
     finally:
         server.stop()
 

@@ -20,16 +20,17 @@ from kafkakit.registry.decide.admission import Admission
 from kafkakit.registry.decide.faults import fault, invalid
 from kafkakit.registry.decide.http_routes import MAX_QUERY, parse_timeout, read_fields, route
 from kafkakit.registry.decide.inventory import Inventory
-from kafkakit.registry.decide.reads import READS, answer_read
-from kafkakit.registry.decide.replies import Reply, error_json, to_fields, to_json
+from kafkakit.registry.decide.reads import answer_read
+from kafkakit.registry.decide.replies import Reply, error_json, join_json, to_fields, to_json
 from kafkakit.registry.decide.requests import RPC_BY_NAME, AnyRequest, Rpc, TranslateRequest, given_fields, names_in
 
-MAX_KEPT_REPLIES = 2000
-MAX_KEPT_BYTES = 1 << 20
-"""Larger replies are made anew each time."""
+MAX_KEPT_REPLIES = 5000
+MAX_KEPT_BYTES = 32 << 20
+"""Of all replies together; what has no place is made anew each time."""
 WRITES_AT_ONCE = 4
 OFFSET_READS_AT_ONCE = 4
 MAX_WAITING = 500
+TRANSLATE = "TranslateOffsets"
 Translate = Callable[[TranslateRequest, float], Reply]
 Parsed = Callable[[], AnyRequest]
 
@@ -43,6 +44,7 @@ class ServicePorts:
     translate: Translate
     audit: AuditLog
     clock: Clock
+    report: Callable[[str], None]
 
 
 class RegistryService:
@@ -58,7 +60,7 @@ class RegistryService:
         self._inventory, self._ports, self._admission = inventory, ports, admission
         self._max_age_s = max_age_s
         self._kept: dict[tuple[Any, ...], bytes] = {}
-        self._kept_generation = -1
+        self._kept_generation, self._kept_bytes = -1, 0
         self._numbers = itertools.count(1)
         self._pool = ThreadPoolExecutor(WRITES_AT_ONCE + OFFSET_READS_AT_ONCE, thread_name_prefix="registry")
         self._writing, self._translating = asyncio.Semaphore(WRITES_AT_ONCE), asyncio.Semaphore(OFFSET_READS_AT_ONCE)
@@ -77,8 +79,8 @@ class RegistryService:
 
         try:
             body = await self._answer(rpc, call, parse, encode, (rpc.name, call.body), call.deadline_s)
-        except KafkakitError as error:
-            refused = _as_rpc_error(error)
+        except Exception as error:
+            refused = self._refusal(error)
             return RpcAnswer(body=b"", code=refused.code, message=refused.message, headers=_retry_headers(refused))
         return RpcAnswer(body=body, headers=self._freshness())
 
@@ -93,8 +95,8 @@ class RegistryService:
             body = await self._answer(
                 rpc, call, lambda: self._parse_http(rpc, in_path, call), to_json, (call.path, call.query), deadline_s
             )
-        except KafkakitError as error:
-            refused = _as_rpc_error(error)
+        except Exception as error:
+            refused = self._refusal(error)
             return RpcAnswer(
                 body=error_json(refused.code, refused.message),
                 code=refused.code,
@@ -108,6 +110,15 @@ class RegistryService:
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=limit_s)
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _refusal(self, error: Exception) -> RpcError:
+        if isinstance(error, RpcError):
+            return error
+        if isinstance(error, KafkakitError):
+            code = RpcCode.UNAVAILABLE if isinstance(error, TryLaterError | ConflictError) else RpcCode.INTERNAL
+            return RpcError(code, error.message)
+        self._ports.report(f"a defect of this program: {type(error).__name__}: {error}")
+        return RpcError(RpcCode.INTERNAL, "internal error")
 
     def _parse_http(self, rpc: Rpc, in_path: Mapping[str, str], call: RpcCall) -> AnyRequest:
         if rpc.http_method == "POST":
@@ -137,8 +148,8 @@ class RegistryService:
         if wait_s > 0:
             await self._wait(wait_s)
         end_s = now_s + deadline_s
-        if rpc.name in READS:
-            return self._read(rpc, parse, encode, key)
+        if rpc.is_read and rpc.name != TRANSLATE:
+            return await self._read(rpc, parse, encode, key)
         request = parse()
         if isinstance(request, TranslateRequest):
             return encode(await self._in_thread(self._translating, end_s, lambda: self._translate(request, end_s)))
@@ -148,20 +159,30 @@ class RegistryService:
         line = {"request": next(self._numbers), "caller": caller.name, "remote": call.remote, "call": rpc.name}
         return encode(await self._write(prepared, end_s, {**line, "params": given_fields(request)}))
 
-    def _read(self, rpc: Rpc, parse: Parsed, encode: Callable[[Reply], bytes], key: tuple[Any, ...]) -> bytes:
+    async def _read(self, rpc: Rpc, parse: Parsed, encode: Callable[[Reply], bytes], key: tuple[Any, ...]) -> bytes:
         inventory = self._inventory
         if inventory.began_at is None or self._age_s() > self._max_age_s:
             what = "brokers" if "Broker" in rpc.name else "topics"
             raise fault(f"error fetching {what}", detail=inventory.failure or "nothing was read yet")
         if self._kept_generation != inventory.generation:
             self._kept.clear()
+            self._kept_bytes = 0
             self._kept_generation = inventory.generation
         kept = self._kept.get(key)
-        if kept is None:
-            kept = encode(answer_read(rpc.name, parse(), inventory))
-            if len(kept) <= MAX_KEPT_BYTES and len(self._kept) < MAX_KEPT_REPLIES:
-                self._kept[key] = kept
-        return kept
+        if kept is not None:
+            return kept
+        generation, parts = inventory.generation, list[bytes]()
+        for reply in answer_read(rpc.name, parse(), inventory):
+            if parts:
+                await asyncio.sleep(0)  # other calls are answered between the parts of a long one
+            parts.append(encode(reply))
+        # Messages that follow one another are one, by the rules of the encoding; JSON is not.
+        made = join_json(parts) if encode is to_json else b"".join(parts)
+        is_current = generation == inventory.generation == self._kept_generation
+        if is_current and len(self._kept) < MAX_KEPT_REPLIES and self._kept_bytes + len(made) <= MAX_KEPT_BYTES:
+            self._kept[key] = made
+            self._kept_bytes += len(made)
+        return made
 
     async def _write(self, prepared: Prepared, end_s: float, line: Mapping[str, object]) -> Reply:
         """Carry a change out; one that began is carried out to its end even where the caller does not wait for it."""
@@ -243,13 +264,6 @@ class RegistryService:
 def _hand_on(ended: "asyncio.Task[Any]", late: Callable[[Any], Any] | None) -> None:
     if not ended.cancelled() and ended.exception() is None and late is not None:
         late(ended.result())
-
-
-def _as_rpc_error(error: KafkakitError) -> RpcError:
-    if isinstance(error, RpcError):
-        return error
-    code = RpcCode.UNAVAILABLE if isinstance(error, TryLaterError | ConflictError) else RpcCode.INTERNAL
-    return RpcError(code, error.message)
 
 
 def _retry_headers(error: RpcError) -> tuple[tuple[str, str], ...]:

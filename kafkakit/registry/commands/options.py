@@ -274,6 +274,7 @@ def open_service(
         translate=partial(translate_offsets, session.data),
         audit=AuditLog(DiskFile(path), session.clock),
         clock=session.clock,
+        report=session.cli.output.warn,
     )
     max_age_s = parse_duration(limits.max_age, "--max-age")
     return RegistryService(inventory, ports, access, Admission(limits.rates), max_age_s=max_age_s)

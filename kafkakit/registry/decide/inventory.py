@@ -42,6 +42,10 @@ class Inventory:
         """The topics with a replica on a broker, sorted."""
         return sorted(self._by_broker.get(broker, ()))
 
+    def holds_none_but(self, broker: int, topics: frozenset[str]) -> bool:
+        """Whether every topic on a broker is one of these."""
+        return topics.issuperset(self._by_broker.get(broker, ()))
+
     def attributes(self, kind: Kind, name: str) -> dict[str, str]:
         """Kafka-kit's default tags of an object, under those that are set; only the latter where it does not exist."""
         default = _topic_attributes(self.topics.get(name)) if kind is Kind.TOPIC else self._broker_attributes(name)

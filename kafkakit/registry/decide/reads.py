@@ -1,6 +1,6 @@
 """The replies to reads, from the inventory."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from kafkakit.registry.decide.facts import BrokerFacts, TopicFacts
 from kafkakit.registry.decide.faults import fault, invalid
@@ -10,11 +10,20 @@ from kafkakit.registry.decide.requests import AnyRequest, BrokerRequest, NoReque
 from kafkakit.registry.decide.tags import Kind, parse_tags
 
 MAX_EXCLUDED = 10_000
+TOPICS_OF_A_PART = 250
 
 
-def answer_read(name: str, request: AnyRequest, inventory: Inventory) -> Reply:
-    """The reply to a read; `RpcError` for what has none. O(its size) beyond the look-ups."""
-    return READS[name](request, inventory)
+def answer_read(name: str, request: AnyRequest, inventory: Inventory) -> Iterator[Reply]:
+    """The reply to a read in parts, of which there is one but for GetTopics; `RpcError` for what has none.
+
+    O(its size) beyond the look-ups. The inventory may change between two parts: what is gone by then is left out.
+    """
+    if isinstance(request, TopicRequest) and name == "GetTopics":
+        names = list(_topics(request, inventory))
+        for start in range(0, max(1, len(names)), TOPICS_OF_A_PART):
+            yield _get_topics(names[start : start + TOPICS_OF_A_PART], request, inventory)
+    else:
+        yield READS[name](request, inventory)
 
 
 def broker_entry(facts: BrokerFacts, inventory: Inventory) -> Entry:
@@ -63,13 +72,12 @@ def _unmapped_brokers(request: UnmappedRequest, inventory: Inventory) -> Reply:
     if len(request.exclude) > MAX_EXCLUDED:
         raise invalid(f"{len(request.exclude)} topics are excluded: at most {MAX_EXCLUDED}")
     excluded = frozenset(request.exclude)
-    ids = [b for b in sorted(inventory.brokers) if excluded.issuperset(inventory.topics_on(b))]
+    ids = [b for b in sorted(inventory.brokers) if inventory.holds_none_but(b, excluded)]
     return BrokersReply(ids=ids)
 
 
-def _get_topics(request: TopicRequest, inventory: Inventory) -> Reply:
-    chosen = _topics(request, inventory)
-    shown = (inventory.topics[name] for name in chosen)
+def _get_topics(names: Sequence[str], request: TopicRequest, inventory: Inventory) -> Reply:
+    shown = (inventory.topics[name] for name in names if name in inventory.topics)
     entries = {facts.name: topic_entry(facts, inventory, with_replicas=request.with_replicas) for facts in shown}
     return TopicsReply(topics=entries)
 
@@ -125,7 +133,6 @@ READS: Mapping[str, Callable[..., Reply]] = {
     "GetBrokers": _get_brokers,
     "ListBrokers": _list_brokers,
     "UnmappedBrokers": _unmapped_brokers,
-    "GetTopics": _get_topics,
     "ListTopics": _list_topics,
     "ReassigningTopics": _reassigning,
     "UnderReplicatedTopics": _under_replicated,

@@ -1,6 +1,6 @@
 """The replies of the service, and their JSON as grpc-gateway writes it: camel case, unset fields shown, maps sorted."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,6 +56,12 @@ def to_json(reply: Reply) -> bytes:
         offsets = {k: {"upstreamOffset": str(up), "localOffset": str(at)} for k, (up, at) in reply.offsets.items()}
         return msgspec.json.encode({"offsets": offsets})
     return msgspec.json.encode(reply)
+
+
+def join_json(parts: Sequence[bytes]) -> bytes:
+    """Several topic replies without names as one."""
+    first, last = b'{"topics":{', b'},"names":[]}'
+    return parts[0] if len(parts) == 1 else first + b",".join(p[len(first) : -len(last)] for p in parts) + last
 
 
 def to_fields(reply: Reply) -> dict[str, Any]:
