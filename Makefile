@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.kafkakit-installed
 # The versions that are installed; LOCK=/dev/null takes the newest that pyproject.toml allows.
 LOCK ?= requirements.lock
-EXTRAS := dev,sandbox,spark,connect
+EXTRAS := dev,sandbox,spark,connect,registry
 # The first that runs, is new enough and can make environments; a name on the PATH alone proves nothing.
 SUITABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3.14 python3; do \

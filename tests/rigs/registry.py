@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kafkakit.adapters.clock import SystemClock
+from kafkakit.config.security import Security
 from kafkakit.execution.act.journal_file import DiskFile
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.control import ControlStore
@@ -119,14 +120,14 @@ def service_on(
 
 
 def running_service(
-    folder: Path, cluster: ClusterAdmin, store: ControlStore, **given: Any
+    folder: Path, cluster: ClusterAdmin, store: ControlStore, *, tls: Security | None = None, **given: Any
 ) -> tuple[RegistryServer, Inventory, list[str]]:
     """A server on free ports, not yet started, its inventory and the lines that it will report."""
     service, inventory, lines = service_on(folder, cluster, store, **given)
     codec = registry_codec()
-    http = open_http_listener("127.0.0.1:0", service.http, 1 << 20, None)
+    http = open_http_listener("127.0.0.1:0", service.http, 1 << 20, tls)
     grpc = open_grpc_listener(
-        "127.0.0.1:0", service.grpc, 1 << 20, None, service=SERVICE, methods=RPC_BY_NAME, codec=codec
+        "127.0.0.1:0", service.grpc, 1 << 20, tls, service=SERVICE, methods=RPC_BY_NAME, codec=codec
     )
     return RegistryServer(service, inventory, [("HTTP", http), ("gRPC", grpc)], lines.append), inventory, lines
 
