@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from kafkakit.core.cycle_collector import without_collector
 from kafkakit.core.errors import KafkakitError
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
@@ -27,6 +28,7 @@ class ClusterReader:
         self._admin, self._tags, self._clock = admin, tags, clock
         self._last: Facts | None = None
 
+    @without_collector()
     def read(self) -> Change:
         """Brokers, topics, configurations and tags, in a few requests for each 500 topics."""
         try:
