@@ -129,6 +129,7 @@ def test_what_other_programs_change_is_in_the_next_reading(registry: Registry) -
     registry.refresh()
     assert registry.curl("GET", "/v1/topics/list?tag=by:another").body["names"] == ["test2"]
     assert registry.curl("GET", "/v1/topics/list?tag=new:yes").body["names"] == ["test3"]
+    assert registry.curl("GET", "/v1/topics/list").body["names"] == ["test1", "test2", "test3"]
 
 
 def registry_kind(name: str) -> Any:
