@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kafkakit.adapters.clock import SystemClock
@@ -130,6 +130,12 @@ READINGS = st.lists(
 )
 
 
+def reading(*brokers: int) -> Facts:
+    found = tuple(BrokerFacts(id=broker) for broker in brokers)
+    return Facts(cluster_id="c", began_s=0, began_at=AT, brokers=found, topics={}, tags={})
+
+
+@example([reading(1, 2), reading(2)], {"id": "1"})
 @given(READINGS, TAGS | FEW_TAGS | st.sampled_from([{"id": "1"}, {"id": "2"}, {"rack": "b"}, {"replication": "1"}]))
 def test_the_inventory_is_what_was_read_last(readings: list[Facts], wanted: dict[str, str]) -> None:
     from msgspec import msgpack
