@@ -90,7 +90,7 @@ check: $(STAMP)
 	$(BIN)/python -m pytest -n auto -m 'not slow and not kafka and not zookeeper and not network and not spark' \
 	  tests/unit tests/cli tests/compat tests/test_architecture.py tests/test_docs.py
 
-bench: $(STAMP)
+bench: $(STAMP) .parts/usr/bin/h2load
 	@for script in bench/*.py; do $(BIN)/python $$script || exit 1; done
 
 docs: $(STAMP)

@@ -82,7 +82,7 @@ def test_no_tag_is_lost_whatever_others_write_meanwhile(others: list[tuple[str, 
     except TryLaterError:
         assert len(others) >= 9
     assert ours.get(Kind.TOPIC, "t") == model
-    assert ours.all(Kind.TOPIC) == {"t": model}
+    assert ours.all(Kind.TOPIC, []) == {"t": model}
 
 
 def test_a_tag_that_is_written_too_often_by_others_is_given_up() -> None:

@@ -132,6 +132,16 @@ def test_what_other_programs_change_is_in_the_next_reading(registry: Registry) -
     assert registry.curl("GET", "/v1/topics/list").body["names"] == ["test1", "test2", "test3"]
 
 
+def test_a_record_without_tags_is_named_and_passed_over(registry: Registry) -> None:
+    registry.store.cas("registry/topic/test1", b"[1]", None)
+    registry.store.cas("registry/topic/test2", b'{"a":"b"}', None)
+    for _ in range(2):
+        registry.refresh()
+    assert registry.curl("GET", "/v1/topics/list?tag=a:b").body["names"] == ["test2"]
+    assert registry.lines[2:] == ["records without readable tags are passed over: registry/topic/test1"]
+    assert registry.curl("PUT", TAG).status == 500
+
+
 def registry_kind(name: str) -> Any:
     from kafkakit.registry.decide.tags import Kind
 
@@ -207,7 +217,7 @@ def test_a_change_whose_turn_never_came_is_not_made(tmp_path: Path) -> None:
         while sum(line["outcome"] == "done" for line in registry.audited()) < 4 and time.monotonic() < end:
             time.sleep(0.05)
         assert len(registry.audited()) == 8
-        assert len(TagStore(store, "registry").all(registry_kind("broker"))) == 4
+        assert len(TagStore(store, "registry").all(registry_kind("broker"), [])) == 4
 
 
 def test_a_long_reply_does_not_hold_up_others(tmp_path: Path) -> None:
