@@ -62,9 +62,9 @@ def _run_child(pipe: Connection, open_reader: OpenReader, every_s: float) -> Non
     """Read and send until the pipe breaks; leaves the process without the parent's exit handlers."""
     code = 1
     try:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C goes to the whole group: the parent ends us
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_DFL)
+        # They go to the whole group: the parent ends in order, and ends us.
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
         follow(pipe, open_reader, every_s)
         code = 0
     except Exception:
