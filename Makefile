@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.kafkakit-installed
 # The versions that are installed; LOCK=/dev/null takes the newest that pyproject.toml allows.
 LOCK ?= requirements.lock
-EXTRAS := dev,sandbox,spark,connect
+EXTRAS := dev,sandbox,spark,connect,registry
 # The first that runs, is new enough and can make environments; a name on the PATH alone proves nothing.
 SUITABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3.14 python3; do \
@@ -17,9 +17,10 @@ BROKER_WORKERS ?= $(shell cores=$$(nproc); echo $$(( cores < 3 ? cores + 1 : 4 )
 # Bytecode is kept even where the environment forbids it: without it every worker compiles all tests anew.
 unexport PYTHONDONTWRITEBYTECODE
 DEMO_ARGS ?=
+H2LOAD := nghttp2-client libc-ares2 libev4 libjemalloc2
 PYTEST_ARGS ?=
 
-.PHONY: venv parts lock audit demo demo-fleet test check bench docs config-tables
+.PHONY: venv parts lock audit demo demo-fleet test check bench docs config-tables protos
 .DEFAULT_GOAL := venv
 
 venv: $(STAMP)
@@ -34,8 +35,15 @@ $(STAMP): pyproject.toml $(LOCK)
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
 	@touch $@
 
-# What tests use that no wheel brings, unpacked into .parts without installing it: Debian's Prometheus with promtool.
-parts: .parts/usr/bin/prometheus
+# What tests and benchmarks use that no wheel brings, unpacked into .parts without installing it: Debian's Prometheus
+# with promtool, and h2load with its libraries.
+parts: .parts/usr/bin/prometheus .parts/usr/bin/h2load
+
+.parts/usr/bin/h2load:
+	mkdir -p .parts
+	cd .parts && { apt-get download -q $(H2LOAD) || { apt-get update -q && apt-get download -q $(H2LOAD); }; } && \
+	  for package in $(H2LOAD); do dpkg-deb --fsys-tarfile "$$package"_*.deb | tar -x && rm "$$package"_*.deb; done
+	test -x $@
 
 .parts/usr/bin/prometheus:
 	mkdir -p .parts
@@ -82,7 +90,7 @@ check: $(STAMP)
 	$(BIN)/python -m pytest -n auto -m 'not slow and not kafka and not zookeeper and not network and not spark' \
 	  tests/unit tests/cli tests/compat tests/test_architecture.py tests/test_docs.py
 
-bench: $(STAMP)
+bench: $(STAMP) .parts/usr/bin/h2load
 	@for script in bench/*.py; do $(BIN)/python $$script || exit 1; done
 
 docs: $(STAMP)
@@ -91,3 +99,7 @@ docs: $(STAMP)
 # The configuration tables of lint's rules, from the jars of each Kafka version; needs a JDK.
 config-tables: $(STAMP)
 	$(BIN)/python -m tests.rigs.config_tables
+
+# The compiled form of the registry's protocol; needs grpcio-tools.
+protos: $(STAMP)
+	cd kafkakit/adapters/rpc && $(abspath $(BIN))/python -m grpc_tools.protoc -I. --descriptor_set_out=registry.binpb registry.proto

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 from kafkakit.core.errors import MissingExtraError, RefusedError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
+    from kafkakit.adapters.control.zookeeper_lock import ZooKeeperLock
     from kafkakit.adapters.metrics.datadog_api import DatadogApi, DatadogQueries
     from kafkakit.adapters.metrics.prometheus_api import PrometheusApi
+    from kafkakit.adapters.rpc.messages import ProtobufCodec
     from kafkakit.config.listeners import Listener
     from kafkakit.config.read.settings import Settings
     from kafkakit.config.security import Secret, Security
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from kafkakit.ports.log import LogReader
     from kafkakit.ports.machine import Machine
     from kafkakit.ports.metrics import Patience, StorageMetrics, StorageStore
+    from kafkakit.ports.rpc import Answer, RpcListener
     from kafkakit.ports.run_store import RunStore
     from kafkakit.ports.spark_driver import SparkDrivers
     from kafkakit.ports.table_store import TableStore
@@ -424,3 +427,73 @@ def _refuse_other_cluster(admin: ClusterAdmin, pinned: str) -> None:
             f"the profile pins cluster {pinned}, but the address answers as cluster {live}",
             hint="check the address and the profile's cluster_id",
         )
+
+
+def registry_codec() -> ProtobufCodec:
+    """The messages of the registry; `MissingExtraError` without the extra."""
+    try:
+        from kafkakit.adapters.rpc.messages import DESCRIPTORS, ProtobufCodec
+    except ImportError:
+        raise MissingExtraError("the registry", "registry", "protobuf") from None
+    return ProtobufCodec(DESCRIPTORS.read_bytes(), "registry")
+
+
+def open_http_listener(listen: str, answer: Answer, max_body_bytes: int, tls: Security | None) -> RpcListener:
+    """An HTTP server, not yet started; `tls` is our key and certificate, and the authorities of clients."""
+    try:
+        from kafkakit.adapters.rpc.http_listener import HttpListener, HttpTls
+    except ImportError:
+        raise MissingExtraError("the registry", "registry", "uvicorn") from None
+    files = None
+    if tls is not None and tls.key_file and tls.cert_file:
+        files = HttpTls(key_file=tls.key_file, certificate_file=tls.cert_file, client_authorities_file=tls.ca_file)
+    return HttpListener(listen, answer, max_body_bytes=max_body_bytes, tls=files)
+
+
+def open_grpc_listener(
+    listen: str,
+    answer: Answer,
+    max_body_bytes: int,
+    tls: Security | None,
+    *,
+    service: str,
+    methods: Collection[str],
+    codec: ProtobufCodec,
+) -> RpcListener:
+    """A gRPC server, not yet started; `MissingExtraError` without the extra."""
+    try:
+        from kafkakit.adapters.rpc.grpc_listener import GrpcListener, GrpcTls
+    except ImportError:
+        raise MissingExtraError("the registry", "registry", "grpcio") from None
+    texts = None
+    if tls is not None and tls.key_file and tls.cert_file:
+        texts = GrpcTls(
+            key=read_input(tls.key_file, 1 << 20),
+            certificate=read_input(tls.cert_file, 1 << 20),
+            client_authorities=read_input(tls.ca_file, 1 << 20) if tls.ca_file else None,
+        )
+    return GrpcListener(
+        listen, answer, service=service, methods=methods, pool=codec.pool, max_body_bytes=max_body_bytes, tls=texts
+    )
+
+
+def server_tls(key_file: Path, cert_file: Path, client_ca_file: Path | None) -> Security:
+    """The files of a listener, looked into; `UsageError` naming what cannot be used."""
+    from kafkakit.adapters.tls_files import check_tls_files
+    from kafkakit.config.security import Protocol, Security
+
+    security = Security(
+        protocol=Protocol.SSL,
+        ca_file=str(client_ca_file) if client_ca_file else None,
+        cert_file=str(cert_file),
+        key_file=str(key_file),
+    )
+    check_tls_files(security)
+    return security
+
+
+def open_registry_lock(addresses: str, clock: Clock, timeout_s: float) -> ZooKeeperLock:
+    """kafka-kit's lock around writes, with its times; `timeout_s` is the usual limit of a request."""
+    from kafkakit.adapters.control.zookeeper_lock import ZooKeeperLock
+
+    return ZooKeeperLock(addresses, clock.now, wait_s=timeout_s, ttl_s=3 * timeout_s)

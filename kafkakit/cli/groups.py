@@ -27,6 +27,7 @@ ENTRIES: tuple[Entry, ...] = (
         "kafkakit.metricsfetcher.commands.app",
         "Collect partition sizes and free storage for topicmappr.",
     ),
+    Entry("registry", "kafkakit.registry.commands.app", "Serve and tag topics and brokers over HTTP and gRPC."),
     Entry("streams", "kafkakit.streams.commands", "Inspect and edit committed offsets, measure lag in time."),
     Entry(
         "lint",

@@ -6,13 +6,14 @@ from kafkakit.core.errors import ConflictError, UsageError
 
 VALUE_LIMIT_BYTES = 64 * 1024
 MAX_PARTS = 8
-_PART = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
+_PART = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 
 
 def check_path(path: str) -> tuple[str, ...]:
-    """The parts of a path: 1 to 8 names of letters, digits, `.`, `_`, `-`, not beginning with a dot; else `UsageError`.
+    """The parts of a path: 1 to 8 names of at most 249 letters, digits, `.`, `_`, `-`; else `UsageError`.
 
-    So a path is safe as a path of files and of znodes, and leads nowhere else.
+    So a topic's name is one, and a path is safe as a path of files and of znodes, and leads nowhere else: neither `.`
+    nor `..` is a name.
     """
     parts = tuple(path.split("/"))
     if len(parts) > MAX_PARTS or not all(_PART.fullmatch(part) for part in parts):

@@ -1,5 +1,6 @@
 """A store with compare-and-set for leases, control requests and routes."""
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from kafkakit.core.versioned import Versioned
@@ -31,6 +32,10 @@ class ControlStore(Protocol):
 
     def children(self, path: str) -> tuple[str, ...]:
         """The names directly below a path (the root is the empty path) that hold a value or lead to one, sorted."""
+        ...
+
+    def values(self, path: str) -> Mapping[str, Versioned]:
+        """What stands directly below a path, by name, sorted; each read with everything written before the call."""
         ...
 
     def close(self) -> None:

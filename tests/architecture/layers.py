@@ -18,7 +18,7 @@ EFFECT_CALLS = frozenset({"open", "print", "input", "exec", "eval", "__import__"
 CLOCK_CALLS = frozenset({"now", "utcnow", "today"})
 PURE_LIBRARIES = frozenset({"networkx", "ortools", "numpy", "msgspec", "yaml", "zstandard"})
 # A library whose errors another one lets through counts as that other one.
-PART_OF = {"requests": "jgo"}
+PART_OF = {"requests": "jgo", "grpc_reflection": "grpc"}
 CLI_LIBRARIES = frozenset({"typer", "rich", "yaml"})
 # What the composing modules may import besides adapters.
 WIRING_MAY_IMPORT = ("adapters", "config", "core", "ports", "execution.act", "streams.client", "")

@@ -110,6 +110,21 @@ class ControlContract:
         store.delete(f"{folder}/a/below", below.version)
         assert other.children(folder) == ("b", "c.d_e-f")
 
+    def test_values_are_those_directly_below(self, store: ControlStore, other: ControlStore, folder: str) -> None:
+        assert store.values(folder) == {}
+        names = [f"name-{number:03d}" for number in range(30)]
+        versions = {name: store.cas(f"{folder}/{name}", name.encode(), None) for name in names}
+        store.cas(f"{folder}/way/below", b"1", None)
+        store.cas(f"{folder}/.a{'x' * 247}", b"topic", None)
+        store.delete(f"{folder}/name-003", versions["name-003"])
+        store.cas(f"{folder}/name-004", b"new", versions["name-004"])
+        found = other.values(folder)
+        assert list(found) == sorted({*names, f".a{'x' * 247}"} - {"name-003"})
+        assert (found["name-004"].value, found["name-005"].value) == (b"new", b"name-005")
+        assert all(found[name] == store.get(f"{folder}/{name}") for name in found)
+        assert list(other.values(f"{folder}/way")) == ["below"]
+        assert other.values(f"{folder}/name-001") == {}
+
     def test_a_way_becomes_a_value(self, store: ControlStore, folder: str) -> None:
         store.cas(f"{folder}/a/b", b"below", None)
         version = store.cas(f"{folder}/a", b"above", None)
@@ -135,12 +150,13 @@ class ControlContract:
             "..",
             "a/../b",
             "a/.",
-            ".hidden",
+            "./a",
+            "../a",
             "a b",
             "a\n",
             "ü",
             "@value",
-            "x" * 101,
+            "x" * 250,
         ):
             with pytest.raises(UsageError, match="not a path"):
                 store.cas(path, b"x", None)

@@ -39,6 +39,10 @@ class FakeControlStore:
         below = [parts for parts in live if len(parts) > len(folder) and parts[: len(folder)] == folder]
         return tuple(sorted({parts[len(folder)] for parts in below}))
 
+    def values(self, path: str) -> dict[str, Versioned]:
+        below = {name: self.get("/".join((*check_folder(path), name))) for name in self.children(path)}
+        return {name: found for name, found in below.items() if found is not None}
+
     def close(self) -> None:
         pass
 

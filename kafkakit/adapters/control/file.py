@@ -12,7 +12,7 @@ import contextlib
 import fcntl
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from kafkakit.core.control_paths import VALUE_LIMIT_BYTES, check_folder, check_path, check_value, conflict
@@ -53,6 +53,12 @@ class FileControl:
         """Walks the folders below."""
         folder = self._root.joinpath(*check_folder(path))
         return tuple(sorted(name for name in _folders(folder) if self._leads_to_a_value(folder / name)))
+
+    def values(self, path: str) -> Mapping[str, Versioned]:
+        """Reads one file for each folder below."""
+        parts = check_folder(path)
+        found = {name: self._read((*parts, name)) for name in sorted(_folders(self._root.joinpath(*parts)))}
+        return {name: Versioned(value=value, version=version) for name, (version, value) in found.items() if value}
 
     def close(self) -> None:
         """Nothing is held open."""

@@ -8,7 +8,7 @@ when a broker that was deposed still acts as leader. So reading needs the right 
 import secrets
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import closing, suppress
 
 from kafkakit.adapters.control.kafka_records import LogView, encode_change, encode_confirmation
@@ -88,6 +88,15 @@ class KafkaControl:
             paths = self._view.paths() if self._is_up_to_date() else ()
         below = [parts for name in paths if (parts := tuple(name.split("/")))[: len(folder)] == folder]
         return tuple(sorted({parts[len(folder)] for parts in below if len(parts) > len(folder)}))
+
+    def values(self, path: str) -> Mapping[str, Versioned]:
+        """As costly as `get`."""
+        folder = check_folder(path)
+        with self._lock:
+            paths = self._view.paths() if self._is_up_to_date() else ()
+            found = {name: self._view.document(name) for name in sorted(paths)}
+        below = {tuple(name.split("/")): document for name, document in found.items() if document is not None}
+        return {parts[-1]: document for parts, document in below.items() if parts[:-1] == folder}
 
     def close(self) -> None:
         """Gives what is still to be written a second."""

@@ -7,8 +7,10 @@ without it, ZooKeeper may answer from the past.
 
 import logging
 import threading
+import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -22,6 +24,7 @@ from kafkakit.core.zookeeper_address import parse_zookeeper_address
 ROOT = "/kafkakit"
 CONNECT_TIMEOUT_S = 10.0
 ANSWER_LIMIT_S = 10.0
+_AT_ONCE = 500
 _HINT = "check zookeeper.addr and that a majority of the servers is up"
 
 
@@ -76,6 +79,16 @@ class ZooKeeperControl:
         with self._lock:
             names = self._names(self._znode(parts))
             return tuple(sorted(name for name in names if self._leads_to_a_value(self._znode((*parts, name)))))
+
+    def values(self, path: str) -> Mapping[str, Versioned]:
+        """Two requests, and one for each znode below, of which 500 are on their way at a time."""
+        parts = check_folder(path)
+        found: dict[str, Versioned] = {}
+        with self._lock:
+            names = sorted(self._names(self._znode(parts)))
+            for start in range(0, len(names), _AT_ONCE):
+                found |= self._ask(_Reads(self._znode(parts), names[start : start + _AT_ONCE]), self._znode(parts))
+        return found
 
     def close(self) -> None:
         """Ends the session; closing twice is harmless."""
@@ -171,6 +184,29 @@ class ZooKeeperControl:
         if client is not None:
             client.stop()
             client.close()
+
+
+class _Reads:
+    """Several reads as one request of `_ask`, which waits for all of them; a znode that is gone by then has none."""
+
+    def __init__(self, folder: str, names: Sequence[str]) -> None:
+        self._folder, self._names = folder, names
+        self._waiting: dict[str, Any] = {}
+
+    def __call__(self, client: Any) -> "_Reads":
+        self._waiting = {name: client.get_async(f"{self._folder}/{name}") for name in self._names}
+        return self
+
+    def get(self, timeout: float) -> dict[str, Versioned]:
+        """The values; raises what one of the reads raises."""
+        end = time.monotonic() + timeout
+        found: dict[str, Versioned] = {}
+        for name, answer in self._waiting.items():
+            with suppress(NoNodeError):
+                data, stat = answer.get(timeout=max(0.001, end - time.monotonic()))
+                if data:
+                    found[name] = Versioned(value=bytes(data), version=int(stat.version) + 1)
+        return found
 
 
 def _text(error: BaseException) -> str:

@@ -1,0 +1,24 @@
+"""The audit log: a line of JSON on disk before each change and after it."""
+
+import json
+from collections.abc import Mapping
+from threading import Lock
+
+from kafkakit.execution.act.journal_file import LineFile
+from kafkakit.ports.clock import Clock
+
+
+class AuditLog:
+    """Appends to a file, which may be rotated at any time; safe for several threads.
+
+    Raises `OperationFailedError` where a line cannot be written: then nothing is to be changed.
+    """
+
+    def __init__(self, file: LineFile, clock: Clock) -> None:
+        self._file, self._clock, self._lock = file, clock, Lock()
+
+    def record(self, what: Mapping[str, object]) -> None:
+        """One line, on disk when this returns."""
+        line = json.dumps({"time": self._clock.now().isoformat(), **what}, separators=(",", ":"), default=str)
+        with self._lock:
+            self._file.append(f"{line}\n".encode())

@@ -1,0 +1,275 @@
+"""The service: each call is admitted, answered from the inventory or carried out, and encoded for its protocol."""
+
+import asyncio
+import itertools
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl, unquote
+
+from kafkakit.core.errors import ConflictError, KafkakitError, TryLaterError
+from kafkakit.core.rpc import HTTP_STATUS, RpcAnswer, RpcCall, RpcCode, RpcError
+from kafkakit.ports.clock import Clock
+from kafkakit.ports.rpc import MessageCodec
+from kafkakit.registry.act.audit_log import AuditLog
+from kafkakit.registry.act.writes import Prepared, Writes, Written
+from kafkakit.registry.decide.access import Access
+from kafkakit.registry.decide.admission import Admission
+from kafkakit.registry.decide.faults import fault, invalid
+from kafkakit.registry.decide.http_routes import MAX_QUERY, parse_timeout, read_fields, route
+from kafkakit.registry.decide.inventory import Inventory
+from kafkakit.registry.decide.reads import answer_read
+from kafkakit.registry.decide.replies import Reply, error_json, join_json, to_fields, to_json
+from kafkakit.registry.decide.requests import RPC_BY_NAME, AnyRequest, Rpc, TranslateRequest, given_fields, names_in
+
+MAX_KEPT_REPLIES = 5000
+MAX_KEPT_BYTES = 32 << 20
+"""Of all replies together; what has no place is made anew each time."""
+WRITES_AT_ONCE = 4
+OFFSET_READS_AT_ONCE = 4
+MAX_WAITING = 500
+TRANSLATE = "TranslateOffsets"
+Translate = Callable[[TranslateRequest, float], Reply]
+Parsed = Callable[[], AnyRequest]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServicePorts:
+    """What the service acts through."""
+
+    codec: MessageCodec
+    writes: Writes
+    translate: Translate
+    audit: AuditLog
+    clock: Clock
+    report: Callable[[str], None]
+
+
+class RegistryService:
+    """Answers calls in one event loop, which also brings changes into the inventory.
+
+    Replies to reads are kept in both forms until the inventory changes, so a repeated read costs a look-up.
+    """
+
+    def __init__(
+        self, inventory: Inventory, ports: ServicePorts, access: Access, admission: Admission, *, max_age_s: float
+    ) -> None:
+        self.access = access
+        self._inventory, self._ports, self._admission = inventory, ports, admission
+        self._max_age_s = max_age_s
+        self._kept: dict[tuple[Any, ...], bytes] = {}
+        self._kept_generation, self._kept_bytes = -1, 0
+        self._numbers = itertools.count(1)
+        self._pool = ThreadPoolExecutor(WRITES_AT_ONCE + OFFSET_READS_AT_ONCE, thread_name_prefix="registry")
+        self._writing, self._translating = asyncio.Semaphore(WRITES_AT_ONCE), asyncio.Semaphore(OFFSET_READS_AT_ONCE)
+        self._waiting = 0
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def grpc(self, call: RpcCall) -> RpcAnswer:
+        """Answer a gRPC call."""
+        rpc = RPC_BY_NAME[call.method]
+
+        def parse() -> AnyRequest:
+            return rpc.request(**self._ports.codec.decode(rpc.message, call.body))
+
+        def encode(reply: Reply) -> bytes:
+            return self._ports.codec.encode(rpc.reply, to_fields(reply))
+
+        try:
+            body = await self._answer(rpc, call, parse, encode, (rpc.name, call.body), call.deadline_s)
+        except Exception as error:
+            refused = self._refusal(error)
+            return RpcAnswer(body=b"", code=refused.code, message=refused.message, headers=_retry_headers(refused))
+        return RpcAnswer(body=body, headers=self._freshness())
+
+    async def http(self, call: RpcCall) -> RpcAnswer:
+        """Answer an HTTP request as grpc-gateway would."""
+        try:
+            if len(call.path) + len(call.query) > MAX_QUERY:
+                raise invalid("the path and query are too long")
+            rpc, in_path = route(call.method, tuple(unquote(part) for part in call.path.split("/")[1:]))
+            given = call.headers.get("grpc-timeout")
+            deadline_s = None if given is None else parse_timeout(given)
+            body = await self._answer(
+                rpc, call, lambda: self._parse_http(rpc, in_path, call), to_json, (call.path, call.query), deadline_s
+            )
+        except Exception as error:
+            refused = self._refusal(error)
+            return RpcAnswer(
+                body=error_json(refused.code, refused.message),
+                code=refused.code,
+                status=HTTP_STATUS[refused.code],
+                headers=_retry_headers(refused),
+            )
+        return RpcAnswer(body=body, headers=self._freshness())
+
+    async def drain(self, limit_s: float) -> None:
+        """Wait so long for changes that are being carried out."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=limit_s)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _refusal(self, error: Exception) -> RpcError:
+        if isinstance(error, RpcError):
+            return error
+        if isinstance(error, KafkakitError):
+            code = RpcCode.UNAVAILABLE if isinstance(error, TryLaterError | ConflictError) else RpcCode.INTERNAL
+            return RpcError(code, error.message)
+        self._ports.report(f"a defect of this program: {type(error).__name__}: {error}")
+        return RpcError(RpcCode.INTERNAL, "internal error")
+
+    def _parse_http(self, rpc: Rpc, in_path: Mapping[str, str], call: RpcCall) -> AnyRequest:
+        if rpc.http_method == "POST":
+            return rpc.request(**self._ports.codec.decode_json(rpc.message, call.body))
+        try:
+            query = parse_qsl(call.query, keep_blank_values=True, max_num_fields=2000, errors="strict")
+        except ValueError:
+            raise invalid("the query cannot be read") from None
+        return rpc.request(**read_fields(rpc, in_path, query))
+
+    async def _answer(
+        self,
+        rpc: Rpc,
+        call: RpcCall,
+        parse: Parsed,
+        encode: Callable[[Reply], bytes],
+        key: tuple[Any, ...],
+        given_deadline_s: float | None,
+    ) -> bytes:
+        caller = self.access.identify(
+            call.headers.get("authorization", ""), call.remote, from_browser="origin" in call.headers
+        )
+        caller.require(rpc.role)
+        now_s = time.monotonic()
+        deadline_s = self._admission.deadline_s(given_deadline_s)
+        wait_s = self._admission.take(caller.name, now_s, deadline_s, is_read=rpc.is_read)
+        if wait_s > 0:
+            await self._wait(wait_s)
+        end_s = now_s + deadline_s
+        if rpc.is_read and rpc.name != TRANSLATE:
+            return await self._read(rpc, parse, encode, key)
+        request = parse()
+        if isinstance(request, TranslateRequest):
+            return encode(await self._in_thread(self._translating, end_s, lambda: self._translate(request, end_s)))
+        kind, names = names_in(request)
+        caller.require(rpc.role, kind, names)
+        prepared = self._ports.writes.prepare(rpc.name, request)
+        line = {"request": next(self._numbers), "caller": caller.name, "remote": call.remote, "call": rpc.name}
+        return encode(await self._write(prepared, end_s, {**line, "params": given_fields(request)}))
+
+    async def _read(self, rpc: Rpc, parse: Parsed, encode: Callable[[Reply], bytes], key: tuple[Any, ...]) -> bytes:
+        inventory = self._inventory
+        if inventory.began_at is None or self._age_s() > self._max_age_s:
+            what = "brokers" if "Broker" in rpc.name else "topics"
+            raise fault(f"error fetching {what}", detail=inventory.failure or "nothing was read yet")
+        if self._kept_generation != inventory.generation:
+            self._kept.clear()
+            self._kept_bytes = 0
+            self._kept_generation = inventory.generation
+        kept = self._kept.get(key)
+        if kept is not None:
+            return kept
+        generation, parts = inventory.generation, list[bytes]()
+        for reply in answer_read(rpc.name, parse(), inventory):
+            if parts:
+                await asyncio.sleep(0)  # other calls are answered between the parts of a long one
+            parts.append(encode(reply))
+        # Messages that follow one another are one, by the rules of the encoding; JSON is not.
+        made = join_json(parts) if encode is to_json else b"".join(parts)
+        is_current = generation == inventory.generation == self._kept_generation
+        if is_current and len(self._kept) < MAX_KEPT_REPLIES and self._kept_bytes + len(made) <= MAX_KEPT_BYTES:
+            self._kept[key] = made
+            self._kept_bytes += len(made)
+        return made
+
+    async def _write(self, prepared: Prepared, end_s: float, line: Mapping[str, object]) -> Reply:
+        """Carry a change out; one that began is carried out to its end even where the caller does not wait for it."""
+
+        def perform() -> Written:
+            audit = self._ports.audit
+            audit.record({**line, "outcome": "begun"})
+            try:
+                written = prepared(end_s)
+            except Exception as error:
+                audit.record({**line, "outcome": "failed", "error": str(error)[:500]})
+                raise
+            audit.record({**line, "outcome": "done"})
+            return written
+
+        def note(written: Written) -> Reply:
+            now_s = time.monotonic()
+            for name, facts in written.topics:
+                self._inventory.note_topic(name, facts, now_s)
+            for kind, name, tags in written.tags:
+                self._inventory.note_tags(kind, name, tags, now_s)
+            return written.reply
+
+        return note(await self._in_thread(self._writing, end_s, perform, note))
+
+    async def _in_thread(
+        self, places: asyncio.Semaphore, end_s: float, work: Callable[[], Any], late: Callable[[Any], Any] | None = None
+    ) -> Any:
+        """Run in a thread until the deadline; what ends after it is given to `late`."""
+        if self._waiting >= MAX_WAITING:
+            raise RpcError(RpcCode.RESOURCE_EXHAUSTED, "too many requests are waiting", retry_after_s=1)
+        began = False
+
+        async def run() -> Any:
+            nonlocal began
+            async with places:
+                began = True
+                return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+
+        task = asyncio.create_task(run())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        self._waiting += 1
+        try:
+            await asyncio.wait({task}, timeout=max(0.0, end_s - time.monotonic()))
+        finally:
+            self._waiting -= 1
+            if not task.done():
+                if not began:
+                    task.cancel()
+                else:
+                    task.add_done_callback(lambda ended: _hand_on(ended, late))
+        if not task.done():
+            raise fault("deadline exceeded", detail="the change may still be made" if began and late else "")
+        return task.result()
+
+    async def _wait(self, seconds: float) -> None:
+        if self._waiting >= MAX_WAITING:
+            raise RpcError(RpcCode.RESOURCE_EXHAUSTED, "too many requests are waiting", retry_after_s=1)
+        self._waiting += 1
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            self._waiting -= 1
+
+    def _translate(self, request: TranslateRequest, end_s: float) -> Reply:
+        return self._ports.translate(request, max(0.1, end_s - time.monotonic()))
+
+    def _age_s(self) -> float:
+        return max(0.0, self._ports.clock.monotonic() - self._inventory.began_s)
+
+    def _freshness(self) -> tuple[tuple[str, str], ...]:
+        began_at = self._inventory.began_at
+        if began_at is None:
+            return ()
+        return (("Age", str(int(self._age_s()))), ("Kafkakit-As-Of", began_at.strftime("%Y-%m-%dT%H:%M:%SZ")))
+
+
+def _hand_on(ended: "asyncio.Task[Any]", late: Callable[[Any], Any] | None) -> None:
+    if not ended.cancelled() and ended.exception() is None and late is not None:
+        late(ended.result())
+
+
+def _retry_headers(error: RpcError) -> tuple[tuple[str, str], ...]:
+    headers: list[tuple[str, str]] = []
+    if error.retry_after_s is not None:
+        headers.append(("Retry-After", str(max(1, round(error.retry_after_s + 0.5)))))
+    if error.code is RpcCode.UNAUTHENTICATED:
+        headers.append(("WWW-Authenticate", "Bearer"))
+    return tuple(headers)

@@ -1,0 +1,90 @@
+"""The tags of brokers and topics in a control store, laid out as kafka-kit's znodes: `<root>/{broker,topic}/<name>`."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+
+from kafkakit.core.errors import ConflictError, InputError, TryLaterError
+from kafkakit.core.versioned import Versioned
+from kafkakit.ports.control import ControlStore
+from kafkakit.registry.decide.faults import fault
+from kafkakit.registry.decide.tags import Kind, Tags, decode_tags, encode_tags, merged, without
+
+MAX_TRIES = 10
+Lock = Callable[[], AbstractContextManager[None]]
+
+
+class TagStore:
+    """Every write names the version it was made from, so that no tag of another process is lost.
+
+    `lock` is held around each write, for programs that write without naming a version. Raises `TryLaterError` where
+    the store does not answer, or where others changed the same object ten times meanwhile.
+    """
+
+    def __init__(self, store: ControlStore, root: str, lock: Lock = nullcontext) -> None:
+        self._store, self._root, self._lock = store, root.strip("/"), lock
+
+    def all(self, kind: Kind, unreadable: list[str]) -> dict[str, Tags]:
+        """The tags of every object of a kind, by name; records that hold no tags are named in `unreadable`."""
+        found: dict[str, Tags] = {}
+        for name, record in self._store.values(f"{self._root}/{kind}").items():
+            try:
+                found[name] = decode_tags(record.value, self._path(kind, name))
+            except InputError as error:
+                unreadable.append(error.source)
+        return found
+
+    def get(self, kind: Kind, name: str) -> Tags | None:
+        """The tags of an object; None where it has no record, which differs from a record without tags."""
+        found = self._store.get(self._path(kind, name))
+        return None if found is None else decode_tags(found.value, self._path(kind, name))
+
+    def put(self, kind: Kind, name: str, given: Tags) -> Tags:
+        """Set tags beside those that are there; gives all."""
+        return self._change(kind, name, lambda present: merged(kind, name, present or {}, given))
+
+    def remove(self, kind: Kind, name: str, keys: frozenset[str]) -> Tags:
+        """Delete tags by key; gives what is left. `RpcError` where the object never had any."""
+
+        def change(present: Tags | None) -> Tags:
+            if present is None:
+                raise fault("requested Kafka object does not exist")
+            return without(present, keys)
+
+        return self._change(kind, name, change)
+
+    def drop(self, kind: Kind, name: str, is_due: Callable[[Tags], bool]) -> bool:
+        """Delete the record itself where it is due; False where it is gone, or not due any more."""
+        with self._lock():
+            for _ in range(MAX_TRIES):
+                found = self._store.get(self._path(kind, name))
+                if found is None or not is_due(decode_tags(found.value, self._path(kind, name))):
+                    return False
+                try:
+                    self._store.delete(self._path(kind, name), found.version)
+                except ConflictError:
+                    continue
+                return True
+        raise _busy(kind, name)
+
+    def _change(self, kind: Kind, name: str, change: Callable[[Tags | None], Mapping[str, str]]) -> Tags:
+        path = self._path(kind, name)
+        with self._lock():
+            for _ in range(MAX_TRIES):
+                found: Versioned | None = self._store.get(path)
+                present = None if found is None else decode_tags(found.value, path)
+                wanted = dict(sorted(change(present).items()))
+                if wanted == present:
+                    return wanted
+                try:
+                    self._store.cas(path, encode_tags(wanted), None if found is None else found.version)
+                except ConflictError:
+                    continue
+                return wanted
+        raise _busy(kind, name)
+
+    def _path(self, kind: Kind, name: str) -> str:
+        return f"{self._root}/{kind}/{name}"
+
+
+def _busy(kind: Kind, name: str) -> TryLaterError:
+    return TryLaterError(f"the tags of {kind} {name} were changed by other processes {MAX_TRIES} times meanwhile")

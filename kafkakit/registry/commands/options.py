@@ -1,0 +1,302 @@
+"""The options of `kafkakit registry serve`; names, variables and defaults are kafka-kit's where it has them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kafkakit.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafkakit.cli.context import CliContext
+    from kafkakit.cli.session import ClusterSession
+    from kafkakit.config.security import Security
+    from kafkakit.ports.rpc import RpcListener
+    from kafkakit.registry.act.cluster_reader import ClusterReader
+    from kafkakit.registry.act.service import RegistryService
+    from kafkakit.registry.act.tag_store import TagStore
+    from kafkakit.registry.decide.access import Access
+    from kafkakit.registry.decide.admission import Rates
+    from kafkakit.registry.decide.inventory import Inventory
+
+MAX_TOKEN_FILE_BYTES = 1 << 20
+PASSWORD_VARIABLE = "REGISTRY_KAFKA_SASL_PASSWORD"
+
+
+def no_password(value: str | None) -> None:
+    """Refuse a secret on the command line, where every user of the host can read it."""
+    if value is not None:
+        raise UsageError("passwords are not taken from the command line", hint=f"set {PASSWORD_VARIABLE}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaChoice:
+    """How the cluster is reached, as kafka-kit names it; a profile serves as well."""
+
+    bootstrap_servers: Annotated[
+        str | None,
+        typer.Option(envvar="REGISTRY_BOOTSTRAP_SERVERS", metavar="HOST:PORT,...", help="Kafka."),
+    ] = None
+    kafka_security_protocol: Annotated[
+        str | None, typer.Option(envvar="REGISTRY_KAFKA_SECURITY_PROTOCOL", help="PLAINTEXT, SSL, SASL_SSL, ...")
+    ] = None
+    kafka_ssl_ca_location: Annotated[
+        str | None, typer.Option(envvar="REGISTRY_KAFKA_SSL_CA_LOCATION", metavar="FILE", help="Authorities, PEM.")
+    ] = None
+    kafka_sasl_mechanism: Annotated[
+        str | None, typer.Option(envvar="REGISTRY_KAFKA_SASL_MECHANISM", help="PLAIN, SCRAM-SHA-256, SCRAM-SHA-512.")
+    ] = None
+    kafka_sasl_username: Annotated[
+        str | None,
+        typer.Option(
+            envvar="REGISTRY_KAFKA_SASL_USERNAME", help=f"The user; the password comes from {PASSWORD_VARIABLE}."
+        ),
+    ] = None
+    kafka_sasl_password: Annotated[str | None, typer.Option(hidden=True, callback=no_password)] = None
+    kafka_version: Annotated[str | None, typer.Option(envvar="REGISTRY_KAFKA_VERSION", hidden=True)] = None
+
+    def apply(self, cli: CliContext) -> None:
+        """Make it the cluster of the invocation."""
+        if self.bootstrap_servers:
+            cli.use_bootstrap_server(self.bootstrap_servers, "--bootstrap-servers or REGISTRY_BOOTSTRAP_SERVERS")
+        protocol, mechanism = self.kafka_security_protocol, self.kafka_sasl_mechanism
+        given = {
+            "security.protocol": protocol.upper() if protocol else None,
+            "security.tls.ca_file": self.kafka_ssl_ca_location,
+            "security.sasl.mechanism": mechanism.upper() if mechanism else None,
+            "security.sasl.username": self.kafka_sasl_username,
+            "security.sasl.password_env": PASSWORD_VARIABLE if self.kafka_sasl_username else None,
+        }
+        cli.take("override", [f"{key}={value}" for key, value in given.items() if value], "flag --kafka-...")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TagPlace:
+    """Where tags are kept."""
+
+    zk_addr: Annotated[
+        str | None,
+        typer.Option(
+            envvar="REGISTRY_ZK_ADDR",
+            metavar="HOST:PORT,...",
+            help="Keep tags in ZooKeeper, as kafka-kit does; without it they are in the profile's control store.",
+        ),
+    ] = None
+    zk_tags_prefix: Annotated[
+        str, typer.Option(envvar="REGISTRY_ZK_TAGS_PREFIX", help="The znode above tags in ZooKeeper.")
+    ] = "registry"
+    zk_prefix: Annotated[str, typer.Option(envvar="REGISTRY_ZK_PREFIX", hidden=True)] = ""
+    enable_locking: Annotated[
+        bool,
+        typer.Option(
+            "--enable-locking",
+            envvar="REGISTRY_ENABLE_LOCKING",
+            help="ZooKeeper: hold kafka-kit's lock around each write, while its program runs beside this one.",
+        ),
+    ] = False
+
+    def apply(self, cli: CliContext) -> None:
+        """Make it the ZooKeeper of the invocation; raises `UsageError`."""
+        if not self.zk_tags_prefix.strip("/"):
+            raise UsageError("--zk-tags-prefix is empty")
+        if self.enable_locking and not self.zk_addr:
+            raise UsageError("--enable-locking needs --zk-addr")
+        if self.zk_addr:
+            cli.take("override", [f"zookeeper.addr={self.zk_addr}"], "flag --zk-addr")
+
+    def open(self, session: ClusterSession, timeout_s: float) -> TagStore:
+        """The store of tags; `timeout_s` is how long a write waits for the lock."""
+        from kafkakit.registry.act.tag_store import TagStore
+        from kafkakit.wiring import open_registry_lock
+
+        if not self.zk_addr:
+            return TagStore(session.control, f"clusters/{session.cluster_id}/registry")
+        if not self.enable_locking:
+            return TagStore(session.znodes, self.zk_tags_prefix)
+        lock = open_registry_lock(self.zk_addr, session.clock, timeout_s)
+        return TagStore(session.znodes, self.zk_tags_prefix, lock.held)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenChoice:
+    """Where the service listens, and to whom."""
+
+    http_listen: Annotated[
+        str, typer.Option(envvar="REGISTRY_HTTP_LISTEN", metavar="HOST:PORT", help="HTTP; `none`: not at all.")
+    ] = "127.0.0.1:8080"
+    grpc_listen: Annotated[
+        str, typer.Option(envvar="REGISTRY_GRPC_LISTEN", metavar="HOST:PORT", help="gRPC; `none`: not at all.")
+    ] = "127.0.0.1:8090"
+    tls_cert_file: Annotated[
+        Path | None, typer.Option(envvar="REGISTRY_TLS_CERT_FILE", metavar="FILE", help="TLS: our certificate, PEM.")
+    ] = None
+    tls_key_file: Annotated[
+        Path | None, typer.Option(envvar="REGISTRY_TLS_KEY_FILE", metavar="FILE", help="TLS: our private key, PEM.")
+    ] = None
+    tls_client_ca_file: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="REGISTRY_TLS_CLIENT_CA_FILE", metavar="FILE", help="TLS: clients need a certificate of these."
+        ),
+    ] = None
+    allow_plaintext: Annotated[
+        bool, typer.Option("--allow-plaintext", help="Let other machines connect without encryption.")
+    ] = False
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="REGISTRY_TOKEN_FILE", metavar="FILE", help="Callers with the digests of their tokens and roles."
+        ),
+    ] = None
+    no_token: Annotated[
+        bool, typer.Option("--no-token", help="Let any process of this host change tags and topics, as kafka-kit does.")
+    ] = False
+    max_request_bytes: Annotated[
+        int, typer.Option(min=1024, max=64 << 20, metavar="BYTES", help="The largest request.")
+    ] = 1 << 20
+
+    def access(self) -> Access:
+        """Who may do what; raises `UsageError` for what would be open to other machines."""
+        from kafkakit.adapters.http_server import parse_listen
+        from kafkakit.registry.decide.access import Access, is_loopback, read_access
+        from kafkakit.registry.decide.requests import Role
+        from kafkakit.wiring import read_input
+
+        listens = [text for text in (self.http_listen, self.grpc_listen) if text != "none"]
+        if not listens:
+            raise UsageError("--http-listen and --grpc-listen are both none")
+        away = [text for text in listens if not is_loopback(parse_listen(text)[0])]
+        has_certificates = self.tls_client_ca_file is not None
+        if away and self.tls_key_file is None and not self.allow_plaintext:
+            hint = "give --tls-cert-file and --tls-key-file, or --allow-plaintext"
+            raise UsageError(f"{away[0]} can be reached from other machines, and is not encrypted", hint=hint)
+        if away and self.token_file is None and not has_certificates:
+            raise UsageError(f"{away[0]} can be reached from other machines", hint="protect it with --token-file")
+        if self.token_file is not None:
+            if self.no_token:
+                raise UsageError("--token-file and --no-token exclude each other")
+            callers = read_access(read_input(self.token_file, MAX_TOKEN_FILE_BYTES), str(self.token_file))
+            return Access(by_digest=callers, is_open_to_reads_from_here=True)
+        everything = frozenset(Role) if self.no_token or has_certificates else frozenset({Role.READ})
+        return Access(by_digest={}, anonymous=everything)
+
+    def tls(self) -> Security | None:
+        """The files of both listeners, looked into; raises `UsageError`."""
+        from kafkakit.wiring import server_tls
+
+        if self.tls_key_file is None or self.tls_cert_file is None:
+            if self.tls_key_file or self.tls_cert_file or self.tls_client_ca_file:
+                raise UsageError("--tls-cert-file and --tls-key-file belong together")
+            return None
+        return server_tls(self.tls_key_file, self.tls_cert_file, self.tls_client_ca_file)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitChoice:
+    """How much is answered, and from how old a reading."""
+
+    read_rate_limit: Annotated[
+        int, typer.Option(envvar="REGISTRY_READ_RATE_LIMIT", min=1, help="Reads a second, for each caller.")
+    ] = 1000
+    write_rate_limit: Annotated[
+        int, typer.Option(envvar="REGISTRY_WRITE_RATE_LIMIT", min=1, help="Changes a second, for each caller.")
+    ] = 10
+    default_request_timeout: Annotated[
+        int,
+        typer.Option(
+            envvar="REGISTRY_DEFAULT_REQUEST_TIMEOUT",
+            min=1,
+            max=600_000,
+            metavar="MS",
+            help="Time limit of a request; a client may name up to three times this.",
+        ),
+    ] = 5000
+    refresh: Annotated[
+        str, typer.Option("--refresh", metavar="DURATION", help="Time between two readings of the cluster and tags.")
+    ] = "15s"
+    max_age: Annotated[
+        str, typer.Option("--max-age", metavar="DURATION", help="Reads fail when the last reading is older than this.")
+    ] = "5m"
+
+    @property
+    def rates(self) -> Rates:
+        """The limits of calls."""
+        from kafkakit.registry.decide.admission import Rates
+
+        return Rates(
+            reads_per_s=self.read_rate_limit,
+            writes_per_s=self.write_rate_limit,
+            timeout_s=self.default_request_timeout / 1000,
+        )
+
+
+def reader_of(cli: CliContext, place: TagPlace) -> Callable[[], ClusterReader]:
+    """What opens a reader with connections of its own."""
+
+    def open_reader() -> ClusterReader:
+        from contextlib import ExitStack
+
+        from kafkakit.cli.session import open_session
+        from kafkakit.registry.act.cluster_reader import ClusterReader
+
+        # Never closed: it is used until its process ends.
+        session = ExitStack().enter_context(open_session(cli, read_only=True))
+        return ClusterReader(session.admin, place.open(session, 0), session.clock)
+
+    return open_reader
+
+
+def open_service(
+    session: ClusterSession,
+    inventory: Inventory,
+    place: TagPlace,
+    access: Access,
+    limits: LimitChoice,
+    audit_log: Path | None,
+) -> RegistryService:
+    """The service on the session's cluster."""
+    from functools import partial
+
+    from kafkakit.core.durations import parse_duration
+    from kafkakit.execution.act.journal_file import DiskFile
+    from kafkakit.registry.act.audit_log import AuditLog
+    from kafkakit.registry.act.checkpoints import translate_offsets
+    from kafkakit.registry.act.service import RegistryService, ServicePorts
+    from kafkakit.registry.act.writes import Writes
+    from kafkakit.registry.decide.admission import Admission
+    from kafkakit.wiring import registry_codec
+
+    path = audit_log or session.settings.state_dir / "registry" / "audit.jsonl"
+    ports = ServicePorts(
+        codec=registry_codec(),
+        writes=Writes(session.admin, place.open(session, limits.rates.timeout_s), session.clock, inventory),
+        translate=partial(translate_offsets, session.data),
+        audit=AuditLog(DiskFile(path), session.clock),
+        clock=session.clock,
+        report=session.cli.output.warn,
+    )
+    max_age_s = parse_duration(limits.max_age, "--max-age")
+    return RegistryService(inventory, ports, access, Admission(limits.rates), max_age_s=max_age_s)
+
+
+def open_listeners(
+    service: RegistryService, listen: ListenChoice, tls: Security | None
+) -> list[tuple[str, RpcListener]]:
+    """The listeners that are wanted, by name, not yet started."""
+    from kafkakit.registry.decide.requests import RPC_BY_NAME, SERVICE
+    from kafkakit.wiring import open_grpc_listener, open_http_listener, registry_codec
+
+    found: list[tuple[str, RpcListener]] = []
+    size = listen.max_request_bytes
+    if listen.grpc_listen != "none":
+        address, codec = listen.grpc_listen, registry_codec()
+        made = open_grpc_listener(address, service.grpc, size, tls, service=SERVICE, methods=RPC_BY_NAME, codec=codec)
+        found.append(("gRPC", made))
+    if listen.http_listen != "none":
+        found.append(("HTTP", open_http_listener(listen.http_listen, service.http, size, tls)))
+    return found

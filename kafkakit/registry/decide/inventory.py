@@ -1,0 +1,176 @@
+"""The brokers, topics and tags that reads are answered from, with an index of their attributes.
+
+It is changed in place, by the one thread that also reads it. What a client wrote through this process is there at
+once, and a reading of the cluster that began before the write does not undo it.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+
+from kafkakit.registry.decide.facts import BrokerFacts, Change, TopicFacts
+from kafkakit.registry.decide.tags import Kind, Tags
+
+NO_TAGS: Tags = {}
+
+
+class Inventory:
+    """Answers in dictionary look-ups; `generation` grows with every change, `began_at` is None before the first."""
+
+    def __init__(self) -> None:
+        self.generation = 0
+        self.cluster_id = ""
+        self.began_at: datetime | None = None
+        self.began_s = 0.0
+        self.failure = ""
+        self.brokers: dict[int, BrokerFacts] = {}
+        self.topics: dict[str, TopicFacts] = {}
+        self.tags: dict[Kind, dict[str, Tags]] = {Kind.BROKER: {}, Kind.TOPIC: {}}
+        self._index: dict[Kind, dict[str, dict[str, set[str]]]] = {kind: {} for kind in Kind}
+        self._by_broker: defaultdict[int, set[str]] = defaultdict(set)
+        self._written: dict[tuple[str, str], float] = {}
+        self._names: list[str] | None = None
+
+    @property
+    def topic_names(self) -> list[str]:
+        """The names of all topics, sorted; not to be changed."""
+        if self._names is None:
+            self._names = sorted(self.topics)
+        return self._names
+
+    def topics_on(self, broker: int) -> list[str]:
+        """The topics with a replica on a broker, sorted."""
+        return sorted(self._by_broker.get(broker, ()))
+
+    def holds_none_but(self, broker: int, topics: frozenset[str]) -> bool:
+        """Whether every topic on a broker is one of these."""
+        return topics.issuperset(self._by_broker.get(broker, ()))
+
+    def attributes(self, kind: Kind, name: str) -> dict[str, str]:
+        """Kafka-kit's default tags of an object, under those that are set; only the latter where it does not exist."""
+        default = _topic_attributes(self.topics.get(name)) if kind is Kind.TOPIC else self._broker_attributes(name)
+        return {**default, **self.tags[kind].get(name, NO_TAGS)}
+
+    def select(self, kind: Kind, wanted: Tags) -> set[str] | None:
+        """The existing objects with all these attributes; None for all objects. An empty value: those without one."""
+        found: set[str] | None = None
+        for key, value in wanted.items():
+            values = self._index[kind].get(key, {})
+            if value:
+                holding = values.get(value, set())
+                found = set(holding) if found is None else found & holding
+            else:
+                existing = found if found is not None else self._existing(kind)
+                found = existing - {name for text, names in values.items() if text for name in names}
+        return found
+
+    def apply(self, change: Change) -> None:
+        """Take in what a reading found; O(what changed)."""
+        self.failure = change.failure
+        if change.began_at is None:
+            return
+        self.cluster_id, self.began_at, self.began_s = change.cluster_id, change.began_at, change.began_s
+        self._written = {key: at for key, at in self._written.items() if at >= change.began_s}
+        if change.brokers is not None:
+            self._put_brokers(change.brokers)
+        for facts in change.topics:
+            if self._is_news("topic facts", facts.name):
+                self._put_topic(facts)
+        for name in change.gone:
+            if self._is_news("topic facts", name):
+                self._drop_topic(name)
+        for kind in Kind:
+            table = change.tags.get(kind, {})
+            for name, tags in (*table.items(), *((name, None) for name in change.tags_gone.get(kind, ()))):
+                if self._is_news(kind, name):
+                    self._put_tags(kind, name, tags)
+        tables = (*change.tags.values(), *change.tags_gone.values())
+        if change.brokers is not None or change.topics or change.gone or any(tables):
+            self.generation += 1
+
+    def note_topic(self, name: str, facts: TopicFacts | None, now_s: float) -> None:
+        """What a write of ours made of a topic; None: it is deleted."""
+        self._written["topic facts", name] = now_s
+        if facts is None:
+            self._drop_topic(name)
+        else:
+            self._put_topic(facts)
+        self.generation += 1
+
+    def note_tags(self, kind: Kind, name: str, tags: Tags | None, now_s: float) -> None:
+        """The tags of an object after a write of ours; None: it has no record of tags any more."""
+        self._written[kind, name] = now_s
+        self._put_tags(kind, name, tags)
+        self.generation += 1
+
+    def _is_news(self, what: str, name: str) -> bool:
+        return (what, name) not in self._written
+
+    def _put_topic(self, facts: TopicFacts) -> None:
+        self._drop_topic(facts.name)
+        self.topics[facts.name] = facts
+        for broker in facts.brokers:
+            self._by_broker[broker].add(facts.name)
+        self._enter(Kind.TOPIC, facts.name)
+        self._names = None
+
+    def _drop_topic(self, name: str) -> None:
+        if name not in self.topics:
+            return
+        self._leave(Kind.TOPIC, name)
+        for broker in self.topics.pop(name).brokers:
+            self._by_broker[broker].discard(name)
+        self._names = None
+
+    def _put_brokers(self, brokers: Iterable[BrokerFacts]) -> None:
+        for broker in self.brokers:
+            self._leave(Kind.BROKER, str(broker))
+        self.brokers = {broker.id: broker for broker in brokers}
+        for broker in self.brokers:
+            self._enter(Kind.BROKER, str(broker))
+
+    def _put_tags(self, kind: Kind, name: str, tags: Tags | None) -> None:
+        exists = name in self._existing(kind)
+        if exists:
+            self._leave(kind, name)
+        if tags is None:
+            self.tags[kind].pop(name, None)
+        else:
+            self.tags[kind][name] = tags
+        if exists:
+            self._enter(kind, name)
+
+    def _enter(self, kind: Kind, name: str) -> None:
+        index = self._index[kind]
+        for key, value in self.attributes(kind, name).items():
+            index.setdefault(key, {}).setdefault(value, set()).add(name)
+
+    def _leave(self, kind: Kind, name: str) -> None:
+        index = self._index[kind]
+        for key, value in self.attributes(kind, name).items():
+            names = index[key][value]
+            names.discard(name)
+            if not names:
+                del index[key][value]
+
+    def _existing(self, kind: Kind) -> set[str]:
+        return set(self.topics) if kind is Kind.TOPIC else {str(broker) for broker in self.brokers}
+
+    def _broker_attributes(self, name: str) -> Mapping[str, str]:
+        facts = self.brokers.get(int(name)) if name.isdecimal() else None
+        return {} if facts is None else dict(_broker_attributes(facts))
+
+
+def _topic_attributes(facts: TopicFacts | None) -> Mapping[str, str]:
+    if facts is None:
+        return {}
+    return {"name": facts.name, "partitions": str(len(facts.replicas)), "replication": str(facts.replication)}
+
+
+def _broker_attributes(facts: BrokerFacts) -> Iterator[tuple[str, str]]:
+    yield "id", str(facts.id)
+    yield "host", facts.host
+    yield "port", str(facts.port)
+    yield "rack", facts.rack
+    yield "logmessageformat", facts.message_format
+    yield "interbrokerprotocolversion", facts.protocol_version
