@@ -32,7 +32,7 @@ class SloSettings:
     queue_ms: float | None = None
     min_rate: int = 1_000_000
     quota_s: int = 11
-    burst_share: float = 0.8
+    burst_share: float = 0.4
     slack: float = 0.08
     back_off: float = 0.5
     probe: float = 0.1

@@ -13,7 +13,7 @@ from kafkakit.core.errors import UsageError
 
 MB = 1_000_000
 OUT, INTO = (1, Side.OUT), (2, Side.INTO)
-SETTINGS = SloSettings(p99_ms=100, slack=0.1)
+SETTINGS = SloSettings(p99_ms=100, slack=0.1, burst_share=0.8)
 FLOW = Flow(source=1, destination=2, partitions=1, left_bytes=10**10, ingest_per_s=2 * MB)
 
 
@@ -182,9 +182,9 @@ def test_a_quota_that_is_reached_in_part_is_set_higher() -> None:
 
 
 def test_hours_with_a_factor_or_a_reserve() -> None:
-    night = SloSettings(slack=0.1, rules=(parse_time_rule("0-24 50%"),))
+    night = SloSettings(slack=0.1, burst_share=0.8, rules=(parse_time_rule("0-24 50%"),))
     assert why(slo_law(night)(look(0), Memory()))[OUT] == (27.0, "capacity")
-    kept = SloSettings(slack=0.1, rules=(parse_time_rule("0-24 reserve 40%"),))
+    kept = SloSettings(slack=0.1, burst_share=0.8, rules=(parse_time_rule("0-24 reserve 40%"),))
     assert why(slo_law(kept)(look(0), Memory()))[OUT] == (27.0, "capacity")
 
 
@@ -197,7 +197,7 @@ def test_without_traffic_a_statement_or_a_latency_is_needed() -> None:
     with pytest.raises(UsageError, match="nothing bounds the rates of broker 1, 2") as refusal:
         LAW(without_traffic(), Memory())
     assert refusal.value.hint is not None
-    stated = slo_law(SloSettings(slack=0.1, capacity=100 * MB, client_rate=60 * MB))
+    stated = slo_law(SloSettings(slack=0.1, burst_share=0.8, capacity=100 * MB, client_rate=60 * MB))
     assert why(stated(without_traffic(), Memory()))[OUT] == (27.0, "capacity")
 
 
