@@ -96,7 +96,7 @@ def decode_snapshot(data: bytes, source: str) -> ClusterSnapshot:
 
 def encode_snapshot(snapshot: ClusterSnapshot) -> bytes:
     """Encode a `cluster-snapshot` file."""
-    return encode_document(SNAPSHOT_KIND, snapshot)
+    return encode_document(SNAPSHOT_KIND, snapshot, leave_out=() if snapshot.tags is not None else ("tags",))
 
 
 def decode_plan(data: bytes, source: str) -> Plan:
