@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+TAGS_ROOT = "registry"
 BROKER_TAGS = "broker"
 TOPIC_TAGS = "topic"
 

@@ -25,7 +25,9 @@ Makers = Mapping[str, Callable[[Sequence[Topic]], Column]]
 _TOPICS: Makers = {
     "name": lambda topics: text_column([t.name for t in topics]),
     "partitions": lambda topics: number_column([len(t.partitions) for t in topics]),
-    "replication": lambda topics: number_column([max((len(p.replicas) for p in t.partitions), default=0) for t in topics]),
+    "replication": lambda topics: number_column(
+        [max((len(p.replicas) for p in t.partitions), default=0) for t in topics]
+    ),
     "bytes": lambda topics: number_column([_topic_bytes(t) for t in topics]),
     "under_replicated": lambda topics: flag_column([_under_replicated(t) for t in topics]),
     "internal": lambda topics: flag_column([t.name.startswith("__") for t in topics]),

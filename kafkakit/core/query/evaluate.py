@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable
 from fractions import Fraction
 from math import ceil, floor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.quantities import parse_size
@@ -29,7 +29,7 @@ from kafkakit.core.query.nodes import (
 if TYPE_CHECKING:
     from kafkakit.core.query.columns import Mask
 
-_ORDER: dict[str, Callable[[object, object], bool]] = {
+_ORDER: dict[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq,
     "<": operator.lt,
     "<=": operator.le,
@@ -47,9 +47,11 @@ def matching(query: Node, table: ObjectTable) -> Mask:
         case Not(part):
             return ~matching(part, table)
         case Every(parts):
-            return np.logical_and.reduce([matching(part, table) for part in parts])
+            every: Mask = np.all([matching(part, table) for part in parts], axis=0)
+            return every
         case Some(parts):
-            return np.logical_or.reduce([matching(part, table) for part in parts])
+            some: Mask = np.any([matching(part, table) for part in parts], axis=0)
+            return some
     column = table.column(query.key)
     if column is None:
         return np.zeros(len(table.names), dtype=bool)
@@ -127,9 +129,11 @@ def _numbers_compared(column: NumberColumn, relation: str, number: Fraction) -> 
         return np.zeros(len(column.present), dtype=bool)
     if not _LEAST <= limit <= _MOST:
         fits = _ORDER[relation](0, limit)
-        return column.present & fits
-    found: Mask = _ORDER[relation](column.numbers, limit)  # type: ignore[assignment]
-    return found & column.present
+        found: Mask = column.present & bool(fits)
+        return found
+    found: Mask = _ORDER[relation](column.numbers, limit)
+    found &= column.present
+    return found
 
 
 def _chosen(column: Column, fits: Callable[[str], bool]) -> Mask:

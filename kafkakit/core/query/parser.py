@@ -6,8 +6,8 @@
     test:        ( "=" | "!=" | "<" | "<=" | ">" | ">=" ) value | [ "not" ] "in" "(" value { "," value } ")"
                  | ( "like" | "~" | "not" "like" | "!~" ) value
 
-Keys and values are words, or text in double or single quotes with the escapes `\\\\`, `\\"`, `\\'`, `\\n`, `\\t`, `\\r` and
-`\\u{hex}`. Words of the language may be in capitals.
+Keys and values are words, or text in double or single quotes with the escapes `\\\\`, `\\"`, `\\'`, `\\n`, `\\t`, `\\r`
+and `\\u{hex}`. Words of the language may be in capitals.
 """
 
 import re
@@ -169,20 +169,17 @@ class _Parser:
 
     def _key(self) -> str:
         token = self._token
-        if token.kind == "text" or (token.kind == "word" and token.text.lower() not in KEYWORDS):
-            self._next += 1
-            return token.text
-        self._fail("a key, not, exists or '('")
+        if token.kind not in ("text", "word") or (token.kind == "word" and token.text.lower() in KEYWORDS):
+            self._fail("a key, not, exists or '('")
+        self._next += 1
+        return token.text
 
     def _value(self) -> Literal:
         token = self._token
-        if token.kind == "text":
-            self._next += 1
-            return Literal(token.text, at=token.at)
-        if token.kind == "word" and token.text.lower() not in KEYWORDS:
-            self._next += 1
-            return literal_of(token.text, token.at)
-        self._fail("a value")
+        if token.kind not in ("text", "word") or (token.kind == "word" and token.text.lower() in KEYWORDS):
+            self._fail("a value")
+        self._next += 1
+        return literal_of(token.text, token.at) if token.kind == "word" else Literal(token.text, at=token.at)
 
     @property
     def _token(self) -> _Token:

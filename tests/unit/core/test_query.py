@@ -16,7 +16,9 @@ from kafkakit.core.tags import TagSet
 GIB = 1 << 30
 
 
-def topic(name: str, partitions: int, *, size: int | None = None, isr: tuple[int, ...] = (1, 2), **configs: str) -> Topic:
+def topic(
+    name: str, partitions: int, *, size: int | None = None, isr: tuple[int, ...] = (1, 2), **configs: str
+) -> Topic:
     part = {"replicas": (1, 2), "isr": isr, "replica_bytes": {} if size is None else {1: size, 2: size}}
     return Topic(
         name=name,
@@ -60,7 +62,10 @@ TOPICS: list[tuple[str, list[str]]] = [
     ("partitions = 12.0", ["clicks"]),
     ("partitions = 12.5", []),
     ("partitions > -99999999999999999999", ["orders-eu", "orders-us", "clicks", "__consumer_offsets"]),
-    ("partitions < 99999999999999999999 and replication = 2", ["orders-eu", "orders-us", "clicks", "__consumer_offsets"]),
+    (
+        "partitions < 99999999999999999999 and replication = 2",
+        ["orders-eu", "orders-us", "clicks", "__consumer_offsets"],
+    ),
     ("partitions in (3, '12', 13)", ["orders-eu", "clicks"]),
     ("bytes >= 12GiB", ["orders-eu"]),
     ("not exists(bytes)", ["clicks"]),
@@ -150,7 +155,7 @@ ERRORS = [
     ("tier not = a", 10, "found '=', expected in or like after 'tier'"),
     ("exists tier", 8, "found 'tier', expected '(' after exists"),
     ("exists(tier", 12, "found the end, expected ')' after the key"),
-    ('rack = "a', 8, "found a text without its end, expected \" before the end of the query"),
+    ('rack = "a', 8, 'found a text without its end, expected " before the end of the query'),
     ('rack = "a\\x"', 10, "found the escape '\\\\x', expected \\\\, \\\", \\', \\n, \\t, \\r or \\u{hex}"),
     ('rack = "\\u{d800}"', 9, "found the escape '\\\\u', expected \\\\, \\\", \\', \\n, \\t, \\r or \\u{hex}"),
     ("rack = !", 8, "found '!', expected a key, a value or an operator"),
@@ -195,7 +200,7 @@ def test_tags_that_are_not_known_are_refused_and_attributes_are_not() -> None:
     assert topics_where(cluster(), parse_query("partitions > 100 or exists(config.x)")) == ["orders-us"]
     with pytest.raises(UsageError, match="owner, tier can only be tags, and no tags are known here"):
         topics_where(cluster(), parse_query("tier = hot and name = x or owner = me"))
-    with pytest.raises(UsageError, match="^tier can only be tags"):
+    with pytest.raises(UsageError, match=r"^tier can only be tags"):
         brokers_where(cluster(), parse_query("tier = hot and rack = a"))
 
 
@@ -244,7 +249,8 @@ def test_errors_of_a_rule(text: str, column: int, problem: str) -> None:
 GLOBS: list[Any] = [
     ("", "", True), ("", "a", False), ("*", "", True), ("**", "ab", True), ("a*", "a", True), ("a*a", "a", False),
     ("a*b*c", "abc", True), ("a*b*c", "acb", False), ("*ab*ab*", "xabab", True), ("*ab*ab*", "xaab", False),
-    ("?", "", False), ("?", "a", True), ("*?", "", False), ("a?c*", "abcd", True), ("*a?", "aab", True), ("[a]", "a", False),
+    ("?", "", False), ("?", "a", True), ("*?", "", False), ("a?c*", "abcd", True), ("*a?", "aab", True),
+    ("[a]", "a", False),
     ("a*?b", "ab", False), ("a.c", "abc", False),
 ]  # fmt: skip
 

@@ -115,6 +115,7 @@ def decide_drain(
         replicas=lists,
         certificate=_certify(problem, [partitions[i] for i in sorted(chosen)], served),
         targets=sorted(problem.pool.live - problem.leaving),
+        tags=problem.grouping.rule.tags,
         rules=PlacementRules(
             min_rack_ids=request.min_rack_ids,
             spread_over=problem.grouping.rule.spread_over,

@@ -10,6 +10,7 @@ from kafkakit.core.errors import UsageError
 from kafkakit.core.model import PartitionMap, TopicPartition
 from kafkakit.placement.choices import OptimizeFor, PlaceBy
 from kafkakit.placement.problem import Minimize
+from kafkakit.topicmappr.decide.constraints import NO_CONSTRAINTS, TagConstraints
 from kafkakit.topicmappr.decide.scope import TopicScope
 
 MAX_REPLICATION = 32_767
@@ -45,6 +46,7 @@ class RebuildRequest:
     skip_no_ops: bool = False
     optimize_leadership: bool = False
     phased: bool = False
+    constraints: TagConstraints = NO_CONSTRAINTS
     leader_evac_brokers: tuple[int, ...] = ()
     leader_evac_topics: tuple[str, ...] = ()
     chunk_step: int = 0
