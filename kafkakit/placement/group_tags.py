@@ -51,10 +51,38 @@ class TagRules:
                     return False
         return True
 
+    def opens(self, topic: str, dest: int, beside: Sequence[int], before: Sequence[int]) -> bool:
+        """True when one copy more may go to `dest`, beside these brokers and in the place of the set `before`."""
+        return self.may_hold(topic, dest) and self.keeps_spread(dest, beside, before)
+
     def faults(self, topic: str, before: Sequence[int], after: Sequence[int]) -> list[str]:
         """The texts of the constraints that the new copies of a list break."""
         new = set(after) - set(before)
         return [c.text for c in self.constraints if self._breaks(c, topic, new, before, after)]
+
+    def most(self, topic: str, brokers: Iterable[int], replicas: int) -> int:
+        """At most so many replicas of a partition find a place by any one constraint of spread, and all the others."""
+        able = [b for b in brokers if self.may_hold(topic, b)]
+        found = [len(able)]
+        for c in self.spread_over:
+            held = Counter(c.values.get(b, "") for b in able)
+            found.append(sum(min(n, c.share(replicas)) if value else n for value, n in held.items()))
+        return min(found)
+
+    def words(self, topic: str, brokers: Sequence[int], replicas: int) -> str:
+        """What each constraint leaves to a topic of these brokers, with the numbers."""
+        able = [b for b in brokers if self.may_hold(topic, b)]
+        parts = [
+            f"{c.text} leaves {sum(1 for b in brokers if TagRules((c,)).may_hold(topic, b))} of {len(brokers)}"
+            for c in self._of(topic)
+        ]
+        for c in self.spread_over:
+            held = Counter(c.values.get(b, "no value") for b in able)
+            numbers = ", ".join(f"{value}: {n}" for value, n in sorted(held.items()))
+            parts.append(
+                f"{c.text} allows {c.share(replicas)} of {replicas} replicas a value, brokers by value {numbers}"
+            )
+        return "; ".join(parts)
 
     def _breaks(self, c: TagConstraint, topic: str, new: set[int], before: Sequence[int], after: Sequence[int]) -> bool:
         if c.values:
@@ -90,7 +118,7 @@ class SlotTags:
         """True when the constraints let a copy go to `dest`."""
         before = [self._brokers[b] for b in homes]
         beside = [self._brokers[b] for b in around]
-        return self.may_hold(part, dest) and self._rules.keeps_spread(self._brokers[dest], beside, before)
+        return self._rules.opens(self._topics[part], self._brokers[dest], beside, before)
 
     def may_return(self, dest: int, around: Iterable[int], homes: Sequence[int]) -> bool:
         """True when a copy may go back to its broker, as far as spread is concerned."""
@@ -148,17 +176,3 @@ _SHOWN = 8
 def _some(brokers: set[int]) -> str:
     ids = sorted(brokers)
     return f"broker{'s' * (len(ids) > 1)} {', '.join(map(str, ids[:_SHOWN]))}{', ...' if len(ids) > _SHOWN else ''}"
-
-
-def not_open(rules: Sequence[TagConstraint], topic: str, brokers: Sequence[int]) -> str:
-    """How many of the brokers each constraint leaves to a topic, in words; empty without constraints."""
-    parts = []
-    for c in rules:
-        alone = TagRules((c,))
-        if c.values:
-            numbers = Counter(c.values.get(b, "none") for b in brokers)
-            parts.append(f"{c.text}: {', '.join(f'{v} on {n}' for v, n in sorted(numbers.items()))}")
-        elif topic in c.topics:
-            left = sum(1 for b in brokers if alone.may_hold(topic, b))
-            parts.append(f"{c.text}: leaves {left} of {len(brokers)}")
-    return "; ".join(parts)

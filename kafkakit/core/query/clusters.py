@@ -73,14 +73,28 @@ def tag_keys(query: Node, own: frozenset[str]) -> list[str]:
 
 def topics_where(snapshot: ClusterSnapshot, query: Node) -> list[str]:
     """The topics that match, in the snapshot's order; `UsageError` where tags are needed and not known."""
-    require_tags(snapshot, tag_keys(query, TOPIC_KEYS))
-    return names_matching(query, topic_table(snapshot))
+    table = topic_table(snapshot)
+    _require(snapshot, query, table, TOPIC_KEYS)
+    return names_matching(query, table)
 
 
 def brokers_where(snapshot: ClusterSnapshot, query: Node) -> list[int]:
     """The ids of the brokers that match, in the snapshot's order; raises like `topics_where`."""
-    require_tags(snapshot, tag_keys(query, BROKER_KEYS))
-    return [int(name) for name in names_matching(query, broker_table(snapshot))]
+    table = broker_table(snapshot)
+    _require(snapshot, query, table, BROKER_KEYS)
+    return [int(name) for name in names_matching(query, table)]
+
+
+def _require(snapshot: ClusterSnapshot, query: Node, table: ObjectTable, own: frozenset[str]) -> None:
+    """Refuse tags that are not known, and keys that no object has and that are nearly an attribute's name."""
+    from difflib import get_close_matches
+
+    keys = tag_keys(query, own)
+    require_tags(snapshot, keys)
+    for key in keys:
+        near = get_close_matches(key, own, 1, 0.75)
+        if near and table.column(key) is None:
+            raise UsageError(f"nothing here has {key}", hint=f"did you mean {near[0]}?")
 
 
 def require_tags(snapshot: ClusterSnapshot, keys: Sequence[str]) -> None:
