@@ -55,10 +55,10 @@ class TagRules:
         """True when one copy more may go to `dest`, beside these brokers and in the place of the set `before`."""
         return self.may_hold(topic, dest) and self.keeps_spread(dest, beside, before)
 
-    def faults(self, topic: str, before: Sequence[int], after: Sequence[int]) -> list[str]:
-        """The texts of the constraints that the new copies of a list break."""
-        new = set(after) - set(before)
-        return [c.text for c in self.constraints if self._breaks(c, topic, new, before, after)]
+    def faults(self, topic: str, before: Sequence[int], after: Sequence[int], wanted: int = 0) -> list[str]:
+        """The texts of the constraints that the new copies of a list break; more may be `wanted` than found a place."""
+        size = max(wanted, len(after))
+        return [c.text for c in self.constraints if self._breaks(c, topic, before, after, size)]
 
     def most(self, topic: str, brokers: Iterable[int], replicas: int) -> int:
         """At most so many replicas of a partition find a place by any one constraint of spread, and all the others."""
@@ -78,16 +78,17 @@ class TagRules:
         ]
         for c in self.spread_over:
             held = Counter(c.values.get(b, "no value") for b in able)
-            numbers = ", ".join(f"{value}: {n}" for value, n in sorted(held.items()))
+            numbers = ", ".join(f"{n} with {value}" for value, n in sorted(held.items()))
             parts.append(
-                f"{c.text} allows {c.share(replicas)} of {replicas} replicas a value, brokers by value {numbers}"
+                f"{c.text} allows {c.share(replicas)} of {replicas} replicas a value, and has brokers: {numbers}"
             )
         return "; ".join(parts)
 
-    def _breaks(self, c: TagConstraint, topic: str, new: set[int], before: Sequence[int], after: Sequence[int]) -> bool:
+    def _breaks(self, c: TagConstraint, topic: str, before: Sequence[int], after: Sequence[int], size: int) -> bool:
+        new = set(after) - set(before)
         if c.values:
             then, now = (Counter(c.values.get(b) for b in row) for row in (before, after))
-            share = c.share(len(after))
+            share = c.share(size)
             return any(now[v] > max(share, then[v]) for v in {c.values[b] for b in new if b in c.values})
         return topic in c.topics and any(b in c.never or (c.only is not None and b not in c.only) for b in new)
 

@@ -110,7 +110,8 @@ def _kept_constraints(decision: Decision, scope: Scope) -> tuple[str, ...]:
     if tags is None:
         return ()
     rows = [(p.key.topic, p.current, new) for p, new in zip(scope.partitions, decision.replicas, strict=True)]
-    broken = Counter(text for row in rows for text in tags.faults(*row))
+    wanted = (p.wanted for p in scope.partitions)
+    broken = Counter(text for row, size in zip(rows, wanted, strict=True) for text in tags.faults(*row, size))
     if broken:
         raise InfeasibleError(
             "no plan was found that keeps the constraints; it is not proven impossible",

@@ -55,6 +55,7 @@ class TagConstraints:
 
         Raises `UsageError` where tags are not known, no broker has a tag to spread over, or none matches a rule.
         """
+        require_tags(snapshot, self.tag_keys)
         found = [_spread(snapshot, key) for key in self.spread_by]
         found += [_rule(snapshot, rule, frozenset(topics)) for rule in self.rules]
         return TagRules(found) if found else None
@@ -64,7 +65,6 @@ NO_CONSTRAINTS = TagConstraints()
 
 
 def _spread(snapshot: ClusterSnapshot, key: str) -> TagConstraint:
-    require_tags(snapshot, [key] if key not in BROKER_KEYS else [])
     table, open_to = broker_table(snapshot), {b.id for b in snapshot.brokers if b.is_alive} - snapshot.leaving
     column = table.column(key)
     values = {} if column is None else {int(name): column.value(i) for i, name in enumerate(table.names)}
