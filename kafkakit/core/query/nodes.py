@@ -106,19 +106,19 @@ def text_of(node: Node) -> str:
     """The canonical text; parsing it gives an equal node."""
     match node:
         case Compare(key, operator, value):
-            return f"{_key(key)} {operator} {value}"
+            return f"{key_text(key)} {operator} {value}"
         case Member(key, values):
-            return f"{_key(key)} in {_list(values)}"
+            return f"{key_text(key)} in {_list(values)}"
         case Glob(key, pattern):
-            return f"{_key(key)} like {_quoted(pattern)}"
+            return f"{key_text(key)} like {_quoted(pattern)}"
         case Exists(key):
-            return f"exists({_key(key)})"
+            return f"exists({key_text(key)})"
         case Not(Compare(key, "=", value)):
-            return f"{_key(key)} != {value}"
+            return f"{key_text(key)} != {value}"
         case Not(Member(key, values)):
-            return f"{_key(key)} not in {_list(values)}"
+            return f"{key_text(key)} not in {_list(values)}"
         case Not(Glob(key, pattern)):
-            return f"{_key(key)} not like {_quoted(pattern)}"
+            return f"{key_text(key)} not like {_quoted(pattern)}"
         case Not(part):
             return f"not {_inside(part, (Every, Some, Compare))}"
         case Every(parts):
@@ -146,7 +146,8 @@ def _list(values: tuple[Literal, ...]) -> str:
     return f"({', '.join(map(str, values))})"
 
 
-def _key(key: str) -> str:
+def key_text(key: str) -> str:
+    """A key as it is typed: in quotes where it has to be."""
     return key if _PLAIN_KEY.fullmatch(key) and key.lower() not in KEYWORDS else _quoted(key)
 
 

@@ -9,7 +9,7 @@ from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.query.clusters import BROKER_KEYS, TOPIC_KEYS, broker_table, brokers_where, require_tags, tag_keys
 from kafkakit.core.query.clusters import topics_where as matching_topics
-from kafkakit.core.query.nodes import Node, text_of
+from kafkakit.core.query.nodes import Node, key_text, text_of
 from kafkakit.core.query.parser import parse_rule
 from kafkakit.placement.group_tags import TagRules
 
@@ -71,7 +71,7 @@ def _spread(snapshot: ClusterSnapshot, key: str) -> TagConstraint:
     known = {b: v for b, v in values.items() if v and b in open_to}
     if not known:
         raise UsageError(f"--spread-by {key}: none of the {len(open_to)} live brokers has it")
-    return TagConstraint(text=f"spread-by {key}", values=known)
+    return TagConstraint(text=f"spread-by {key_text(key)}", values=known)
 
 
 def _rule(snapshot: ClusterSnapshot, rule: TopicRule, topics: frozenset[str]) -> TagConstraint:

@@ -54,20 +54,19 @@ class ClusterChoice:
             help="How far the clocks of brokers, producers and this machine may differ; widens time lag intervals.",
         ),
     ] = "1s"
-    tags: TagSource = NO_TAGS
 
     def monitored(self, cli: CliContext) -> tuple[MonitoredCluster, ...]:
         """The clusters with their names; nothing is connected yet. `UsageError` for one that cannot be connected to."""
         return tuple(_monitored(name, settings) for name, settings in self._settings(cli))
 
-    def topic_tags(self, cli: CliContext) -> dict[str, Mapping[str, Mapping[str, str]]]:
+    def topic_tags(self, cli: CliContext, source: TagSource) -> dict[str, Mapping[str, Mapping[str, str]]]:
         """The tags of topics, from the control store of each profile or the znodes of kafka-kit's registry."""
         from kafkakit.cli.session import open_session
 
         found = {}
         for name, settings in self._settings(cli):
             with open_session(cli, read_only=True, settings=settings) as session:
-                found[name] = self.tags.read(session).topics
+                found[name] = source.read(session).topics
         return found
 
     def context(self, cli: CliContext, pace: MonitorPace | None = None) -> MonitorContext:
@@ -131,6 +130,7 @@ class RowChoice:
         ),
     ] = None
     internal: Annotated[bool, typer.Option("--internal", help="Show topics whose names begin with __, too.")] = False
+    tags: TagSource = NO_TAGS
 
     def filter(self, cli: CliContext, which: ClusterChoice) -> RowFilter:
         """The rows that match; a topic glob may name internal topics. Reads tags where a query looks at some."""
@@ -139,7 +139,7 @@ class RowChoice:
             topics=tuple(self.topic or []),
             internal=self.internal or bool(self.topic),
         )
-        return replace(chosen, topic_tags=which.topic_tags(cli)) if chosen.tags_needed else chosen
+        return replace(chosen, topic_tags=which.topic_tags(cli, self.tags)) if chosen.tags_needed else chosen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
