@@ -109,9 +109,9 @@ def _kept_constraints(decision: Decision, scope: Scope) -> tuple[str, ...]:
     tags = decision.tags
     if tags is None:
         return ()
-    rows = [(p.key.topic, p.current, new) for p, new in zip(scope.partitions, decision.replicas, strict=True)]
-    wanted = (p.wanted for p in scope.partitions)
-    broken = Counter(text for row, size in zip(rows, wanted, strict=True) for text in tags.faults(*row, size))
+    changed = [(p, new) for p, new in zip(scope.partitions, decision.replicas, strict=True) if new != p.current]
+    broken = Counter(t for p, new in changed for t in tags.faults(p.key.topic, p.current, new, p.wanted))
+    rows = [(p.key.topic, p.current, new) for p, new in changed]
     if broken:
         raise InfeasibleError(
             "no plan was found that keeps the constraints; it is not proven impossible",
