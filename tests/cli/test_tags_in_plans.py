@@ -236,3 +236,34 @@ def test_an_audit_finds_copies_that_constraints_forbid(home: Home) -> None:
     ran = run(home, "audit", "map.json", *RULES)
     assert ran.code == 1
     assert f"1 partition gets a copy that a constraint by tags forbids: orders-3 ({HOT_TEXT})" in ran.stdout
+
+
+def test_where_nothing_matches_the_first_objects_say_why(home: Home) -> None:
+    ran = run(home, "drain", "--brokers", "where disk = nvme and (rack = d or id > 20)")
+    assert ran.stderr.splitlines() == [
+        '  1: disk = "nvme": disk is hdd; rack = "d": rack is a; id > 20: id is 1',
+        '  2: disk = "nvme": disk is hdd; rack = "d": rack is b; id > 20: id is 2',
+        '  3: disk = "nvme": disk is hdd; rack = "d": rack is c; id > 20: id is 3',
+        '  4: rack = "d": rack is a; id > 20: id is 4',
+        '  5: rack = "d": rack is b; id > 20: id is 5',
+        "  ...",
+        "error: no broker matches 'where disk = nvme and (rack = d or id > 20)'",
+    ]
+
+
+def test_several_rules_are_recorded_so_that_they_can_be_given_again(home: Home) -> None:
+    first, second = HOT, "topics where name = clicks: brokers where id > 3"
+    words = ("drain", "--brokers", "5", "--spread-by", "feed", "--spread-by", "rack")
+    assert run(home, *words, "--affinity", first, "--affinity", second, "--plan", "p.json").code == 0
+    request = checked(home)["request"]
+    assert (request["spread-by"], request["affinity"]) == ("feed,rack", f"{first}; {second}")
+    again = (*words[:3], "--spread-by", request["spread-by"], "--affinity", request["affinity"], "--plan", "p2.json")
+    assert run(home, *again).code == 0
+    assert (home.work / "p2.json").read_bytes() == (home.work / "p.json").read_bytes()
+
+
+def test_a_balance_that_fails_names_the_constraints(home: Home) -> None:
+    rule = "topics where partitions > 0: brokers where id < 7"
+    ran = run(home, "rebalance", "--topics", ".*", "--brokers", "-2", "--free-range", "0", "--affinity", rule)
+    assert ran.code == 4
+    assert "  constraint kept: affinity 'topics where partitions > 0: brokers where id < 7'\n" in ran.stderr

@@ -17,7 +17,7 @@ from kafkakit.core.plan import Plan
 from kafkakit.core.tags import TagSet
 from kafkakit.placement.choices import PlaceBy
 from kafkakit.topicmappr.decide.assembly import PlannedChange
-from kafkakit.topicmappr.decide.constraints import TagConstraints, parse_topic_rule
+from kafkakit.topicmappr.decide.constraints import TagConstraints, parse_topic_rules
 from kafkakit.topicmappr.decide.drain.decision import decide_drain
 from kafkakit.topicmappr.decide.drain.problem import DrainRequest
 from kafkakit.topicmappr.decide.fix_racks.decision import decide_fix_racks
@@ -54,7 +54,7 @@ def constraints(draw: st.DrawFn) -> TagConstraints:
     if draw(st.booleans()):
         topics = draw(st.sampled_from(["tier = hot", "name ~ *", "tier != hot", "name = new"]))
         flag = draw(st.sampled_from(["--affinity", "--anti-affinity"]))
-        rules.append(parse_topic_rule(f"topics where {topics}: brokers where disk = ssd", flag))
+        rules += parse_topic_rules(f"topics where {topics}: brokers where disk = ssd", flag)
     spread = ("feed",) if not rules or draw(st.booleans()) else ()
     return TagConstraints(spread_by=spread, rules=tuple(rules))
 

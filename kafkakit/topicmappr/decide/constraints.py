@@ -10,7 +10,7 @@ from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.query.clusters import BROKER_KEYS, TOPIC_KEYS, broker_table, brokers_where, require_tags, tag_keys
 from kafkakit.core.query.clusters import topics_where as matching_topics
 from kafkakit.core.query.nodes import Node, key_text, text_of
-from kafkakit.core.query.parser import parse_rule
+from kafkakit.core.query.parser import parse_rules
 from kafkakit.placement.group_tags import TagRules
 
 
@@ -29,10 +29,10 @@ class TopicRule:
         return f"{flag} 'topics where {text_of(self.topics)}: brokers where {text_of(self.brokers)}'"
 
 
-def parse_topic_rule(text: str, flag: str) -> TopicRule:
-    """Read `topics where QUERY: brokers where QUERY` of `--affinity` or `--anti-affinity`."""
-    topics, brokers = parse_rule(text, "topics", "brokers")
-    return TopicRule(topics, brokers, flag == "--anti-affinity")
+def parse_topic_rules(text: str, flag: str) -> tuple[TopicRule, ...]:
+    """Read `topics where QUERY: brokers where QUERY` of `--affinity` or `--anti-affinity`; `;` parts several."""
+    rules = parse_rules(text, "topics", "brokers")
+    return tuple(TopicRule(topics, brokers, flag == "--anti-affinity") for topics, brokers in rules)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

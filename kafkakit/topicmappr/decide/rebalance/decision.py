@@ -218,7 +218,8 @@ def rules_of(layout: Layout, scope: Scope, request: RebalanceRequest, sources: S
 def _impossible(
     inputs: BalanceInputs, demand: DemandGroups, found: Attempt, nearest: int, request: RebalanceRequest
 ) -> InfeasibleError:
-    aim, table = inputs.aim, inputs.layout.table
+    aim, table, tags = inputs.aim, inputs.layout.table, inputs.layout.rule.tags
+    bound = tuple(f"constraint kept: {c.text}" for c in tags.constraints) if tags is not None else ()
     if not found.window.possible:
         reason = why_not(table, demand, found.window, inputs.racks)
         share = aim.balance.share if isinstance(aim.balance, BandGoal) else None
@@ -226,6 +227,7 @@ def _impossible(
         return InfeasibleError(
             f"{aim.words} cannot be reached: {reason}",
             hint=f"the nearest that may be: {aim.shown(nearest)}{f', or {add}' if add else ''}",
+            reasons=bound,
         )
     if not found.rule_kept and request.goal.count_band is not None:
         counts = format_percent(request.goal.count_band)
@@ -245,8 +247,10 @@ def _impossible(
         return InfeasibleError(
             f"{aim.words} cannot be reached: every placement was searched, and none is inside the limits",
             hint=f"a plan was found for {aim.shown(nearest)}",
+            reasons=bound,
         )
     return InfeasibleError(
         f"no plan for {aim.words} was found ({format_bytes(found.outside)} stay outside); it is not proven impossible",
         hint=f"a plan was found for {aim.shown(nearest)}",
+        reasons=bound,
     )

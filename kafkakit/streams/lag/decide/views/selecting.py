@@ -79,10 +79,10 @@ class ViewRequest:
 
     def of(self, tables: Sequence[LagTable]) -> LagView:
         """The view; in another order than WORST, lines beyond `top` are counted without a sum."""
-        chosen = self.rows.of(tables)
+        rows = self.rows.of(tables)
         if self.order is LineOrder.WORST:
-            return view(chosen, self.level, top=self.top)
-        lines = sorted(view(chosen, self.level).lines, key=self._key)
+            return view(rows, self.level, top=self.top)
+        lines = sorted(view(rows, self.level).lines, key=self._key)
         return LagView(level=self.level, lines=tuple(lines[: self.top]), others_count=max(0, len(lines) - self.top))
 
     def _key(self, line: ViewLine) -> tuple[object, ...]:
