@@ -264,6 +264,6 @@ def test_several_rules_are_recorded_so_that_they_can_be_given_again(home: Home) 
 
 def test_a_balance_that_fails_names_the_constraints(home: Home) -> None:
     rule = "topics where partitions > 0: brokers where id < 7"
-    ran = run(home, "rebalance", "--topics", ".*", "--brokers", "-2", "--free-range", "0", "--affinity", rule)
+    ran = run(home, "rebalance", "--topics", ".*", "--brokers", "-2", "--count-band", "5%", "--affinity", rule)
     assert ran.code == 4
     assert "  constraint kept: affinity 'topics where partitions > 0: brokers where id < 7'\n" in ran.stderr

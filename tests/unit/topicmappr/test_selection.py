@@ -30,7 +30,7 @@ def drain(brokers: str = "1", topics: str = ".*", **more: Any) -> DrainRequest:
     ("request_", "needed"),
     [
         (drain(), False),
-        (drain("where rack = a", "where partitions > 3 and config.x = y"), False),
+        (drain("where rack = a", "where partitions > 3 and not exists(config.x)"), False),
         (drain("where feed = x"), True),
         (drain(topics="where tier = hot"), True),
         (drain(topics_exclude=("where tier = hot",)), True),

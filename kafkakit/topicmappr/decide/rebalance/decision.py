@@ -100,7 +100,10 @@ def decide_rebalance(
     notebook = Notebook(watch, layout.table, aim.balance)
     max_deviation, found = reach_aim(problem, aim, request, notebook)
     if not found.succeeded:
-        raise _impossible(inputs, problem.demand, found, max_deviation, request)
+        error = _impossible(inputs, problem.demand, found, max_deviation, request)
+        if layout.rule.tags is not None:
+            error.reasons = tuple(f"constraint kept: {c.text}" for c in layout.rule.tags.constraints)
+        raise error
     before = [p.current for p in scope.partitions]
     watch.phase("evenness that costs nothing")
     choices = FreeChoices(
@@ -218,8 +221,7 @@ def rules_of(layout: Layout, scope: Scope, request: RebalanceRequest, sources: S
 def _impossible(
     inputs: BalanceInputs, demand: DemandGroups, found: Attempt, nearest: int, request: RebalanceRequest
 ) -> InfeasibleError:
-    aim, table, tags = inputs.aim, inputs.layout.table, inputs.layout.rule.tags
-    bound = tuple(f"constraint kept: {c.text}" for c in tags.constraints) if tags is not None else ()
+    aim, table = inputs.aim, inputs.layout.table
     if not found.window.possible:
         reason = why_not(table, demand, found.window, inputs.racks)
         share = aim.balance.share if isinstance(aim.balance, BandGoal) else None
@@ -227,7 +229,6 @@ def _impossible(
         return InfeasibleError(
             f"{aim.words} cannot be reached: {reason}",
             hint=f"the nearest that may be: {aim.shown(nearest)}{f', or {add}' if add else ''}",
-            reasons=bound,
         )
     if not found.rule_kept and request.goal.count_band is not None:
         counts = format_percent(request.goal.count_band)
@@ -247,10 +248,8 @@ def _impossible(
         return InfeasibleError(
             f"{aim.words} cannot be reached: every placement was searched, and none is inside the limits",
             hint=f"a plan was found for {aim.shown(nearest)}",
-            reasons=bound,
         )
     return InfeasibleError(
         f"no plan for {aim.words} was found ({format_bytes(found.outside)} stay outside); it is not proven impossible",
         hint=f"a plan was found for {aim.shown(nearest)}",
-        reasons=bound,
     )
