@@ -5,7 +5,7 @@ key matches them. Equal queries have equal parts: nested `and`s are one, and two
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 KEYWORDS = frozenset({"and", "or", "not", "in", "like", "exists"})
@@ -17,22 +17,18 @@ _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A value in a query; `is_bare` where it is a number or a size without quotes, else it is text.
-
-    `at` is its place in the query's text, counted from 0.
-    """
+    """A value in a query; `is_bare` where it is a number or a size without quotes, else it is text."""
 
     text: str
     is_bare: bool = False
-    at: int = field(default=0, compare=False)
 
     def __str__(self) -> str:
         return self.text if self.is_bare else _quoted(self.text)
 
 
-def literal_of(word: str, at: int = 0) -> Literal:
+def literal_of(word: str) -> Literal:
     """The literal that a word without quotes stands for."""
-    return Literal(word, bool(NUMBER.fullmatch(word) or _SIZE.fullmatch(word)), at)
+    return Literal(word, bool(NUMBER.fullmatch(word) or _SIZE.fullmatch(word)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,7 +180,7 @@ class _Parser:
         if token.kind not in ("text", "word") or (token.kind == "word" and token.text.lower() in KEYWORDS):
             self._fail("a value")
         self._next += 1
-        return literal_of(token.text, token.at) if token.kind == "word" else Literal(token.text, at=token.at)
+        return literal_of(token.text) if token.kind == "word" else Literal(token.text)
 
     @property
     def _token(self) -> _Token:
