@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafkakit.cli.completion import complete_topic_names
-from kafkakit.cli.option_groups import RECORDED, option, recorded_as, recorded_words
+from kafkakit.cli.option_groups import RECORDED, option, option_words, recorded_as, recorded_words
 from kafkakit.core.broker_list import parse_broker_list
 from kafkakit.core.findings import FailOn
 from kafkakit.core.quantities import parse_percent, parse_size
@@ -19,6 +19,7 @@ from kafkakit.topicmappr.decide.frontier.request import Metric
 if TYPE_CHECKING:
     from kafkakit.topicmappr.decide.audit.request import AuditRequest
     from kafkakit.topicmappr.decide.check.catalogue import CheckRequest
+    from kafkakit.topicmappr.decide.constraints import TagConstraints
     from kafkakit.topicmappr.decide.frontier.request import FrontierRequest
 
 FailFrom = Annotated[FailOn, typer.Option("--fail-on", help="Exit 1 for findings of this severity or worse.")]
@@ -48,7 +49,7 @@ class CheckOptions:
     max_disk_use: str = option("85%", metavar="PERCENT", help="How full a disk may be.")
     fail_on: FailFrom = FailOn.WARNING
 
-    def request(self, program: str, snapshot: Path | None) -> "CheckRequest":
+    def request(self, program: str, snapshot: Path | None, tags: shared.ConstraintOptions) -> "CheckRequest":
         """Read the options; `program` and `snapshot` go into the commands that hints name."""
         from kafkakit.topicmappr.decide.check.catalogue import CheckRequest
 
@@ -62,6 +63,8 @@ class CheckOptions:
             leader_band=parse_percent(self.leader_band, "--leader-band"),
             max_disk_use=parse_percent(self.max_disk_use, "--max-disk-use"),
             topic_words=self.topics or ".*",
+            constraints=tags.constraints,
+            constraint_words=" ".join(option_words(tags)),
             program=program,
             context=f" --snapshot {quote(str(snapshot))}" if snapshot else "",
         )
@@ -80,8 +83,7 @@ class AuditOptions:
     free_range: str = option("", metavar="SIZE", help="The range of free bytes to compare with.")
     fail_on: FailFrom = FailOn.ERROR
 
-    @property
-    def request(self) -> "AuditRequest":
+    def request(self, constraints: "TagConstraints") -> "AuditRequest":
         """Read the options."""
         from kafkakit.topicmappr.decide.audit.request import AuditRequest
 
@@ -90,6 +92,7 @@ class AuditOptions:
             topics=parse_patterns(self.topics),
             min_rack_ids=self.min_rack_ids,
             spread=self.spread,
+            constraints=constraints,
             max_disk_use=parse_percent(self.max_disk_use, "--max-disk-use"),
             band=parse_percent(self.band, "--band", most=1000) if self.band else None,
             free_range_bytes=parse_size(self.free_range, "--free-range") if self.free_range else None,
@@ -128,7 +131,9 @@ class FrontierRules:
     spread: shared.Spread = field(default=False, metadata=RECORDED)
 
 
-def frontier_request(scope: FrontierScope, goals: FrontierGoals, rules: FrontierRules) -> "FrontierRequest":
+def frontier_request(
+    scope: FrontierScope, goals: FrontierGoals, rules: FrontierRules, tags: shared.ConstraintOptions
+) -> "FrontierRequest":
     """Read the options; `UsageError` for those that cannot be read or contradict each other."""
     from kafkakit.topicmappr.decide.frontier.request import (
         FrontierRequest,
@@ -151,13 +156,16 @@ def frontier_request(scope: FrontierScope, goals: FrontierGoals, rules: Frontier
         max_disk_use=parse_percent(rules.max_disk_use, "--max-disk-use"),
         head_room_bytes=parse_size(rules.head_room, "--head-room"),
         pinned=pinned,
+        constraints=tags.constraints,
         words={},
     )
     bands, ranges = parse_bands(goals.bands), parse_ranges(goals.free_ranges)
     return FrontierRequest(base=base, metric=chosen, bands=bands, free_ranges=ranges)
 
 
-def rebalance_words(scope: FrontierScope, snapshot: Path | None, rules: FrontierRules) -> dict[str, str]:
+def rebalance_words(
+    scope: FrontierScope, snapshot: Path | None, rules: FrontierRules, tags: shared.ConstraintOptions
+) -> dict[str, str]:
     """The rebalance with the same selection and rules, as recorded words."""
     file = {"snapshot": str(snapshot)} if snapshot else {}
-    return recorded_words("topicmappr rebalance", scope) | file | recorded_words("topicmappr rebalance", rules)
+    return recorded_words("topicmappr rebalance", scope) | file | recorded_words("topicmappr rebalance", rules, tags)

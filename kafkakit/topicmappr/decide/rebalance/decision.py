@@ -100,7 +100,10 @@ def decide_rebalance(
     notebook = Notebook(watch, layout.table, aim.balance)
     max_deviation, found = reach_aim(problem, aim, request, notebook)
     if not found.succeeded:
-        raise _impossible(inputs, problem.demand, found, max_deviation, request)
+        error = _impossible(inputs, problem.demand, found, max_deviation, request)
+        if layout.rule.tags is not None:
+            error.reasons = tuple(f"constraint kept: {c.text}" for c in layout.rule.tags.constraints)
+        raise error
     before = [p.current for p in scope.partitions]
     watch.phase("evenness that costs nothing")
     choices = FreeChoices(
@@ -117,6 +120,7 @@ def decide_rebalance(
             replicas=chosen.lists,
             certificate=certify(layout, problem.demand, chosen.found, request.minimize),
             targets=change.targets,
+            tags=layout.rule.tags,
             rules=rules_of(layout, scope, request, inputs.sources),
             storage={b: sizes.brokers[b] for b in change.targets},
             storage_facts=sizes.facts,
