@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.documents import decode_plan, encode_plan, encode_snapshot
 from kafkakit.core.errors import InfeasibleError, TryLaterError, UsageError
-from kafkakit.core.model import ClusterSnapshot
+from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.plan import Plan
 from kafkakit.core.tags import TagSet
 from kafkakit.placement.choices import PlaceBy
 from kafkakit.topicmappr.decide.assembly import PlannedChange
-from kafkakit.topicmappr.decide.constraints import TagConstraints, parse_topic_rules
+from kafkakit.topicmappr.decide.constraints import TagConstraints, TopicRule, parse_topic_rules
 from kafkakit.topicmappr.decide.drain.decision import decide_drain
 from kafkakit.topicmappr.decide.drain.problem import DrainRequest
 from kafkakit.topicmappr.decide.fix_racks.decision import decide_fix_racks
@@ -50,7 +50,7 @@ def tagged(draw: st.DrawFn, snapshot: ClusterSnapshot) -> ClusterSnapshot:
 
 @st.composite
 def constraints(draw: st.DrawFn) -> TagConstraints:
-    rules = []
+    rules: list[TopicRule] = []
     if draw(st.booleans()):
         topics = draw(st.sampled_from(["tier = hot", "name ~ *", "tier != hot", "name = new"]))
         flag = draw(st.sampled_from(["--affinity", "--anti-affinity"]))
@@ -79,7 +79,7 @@ def planning() -> Iterator[None]:
 
 def lists_of(plan: Plan) -> list[tuple[str, tuple[int, ...], tuple[int, ...]]]:
     moved = {m.key: m.after for m in plan.moves}
-    return [(e.topic, e.replicas, moved.get((e.topic, e.partition), e.replicas)) for e in plan.scope]
+    return [(e.topic, e.replicas, moved.get(TopicPartition(e.topic, e.partition), e.replicas)) for e in plan.scope]
 
 
 def completions(plan: Plan, topic: str, old: Sequence[int], kept: Sequence[int], racks: dict[int, str | None]) -> bool:
@@ -222,8 +222,8 @@ def test_a_balance_of_bytes_keeps_constraints(data: st.DataObject) -> None:
 def test_a_new_topic_keeps_constraints(data: st.DataObject) -> None:
     snapshot = data.draw(snapshots(dead=False).flatmap(tagged))
     asked = data.draw(constraints())
-    shape = {"partitions": data.draw(st.integers(1, 5)), "replication": data.draw(st.integers(1, 4))}
-    request = PlaceRequest(topic="new", constraints=asked, **shape)
+    partitions, replication = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 4))
+    request = PlaceRequest(topic="new", constraints=asked, partitions=partitions, replication=replication)
     try:
         placed = decide_place(snapshot, request)
     except UsageError:

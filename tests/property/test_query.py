@@ -111,7 +111,8 @@ def compare(kind: str, key: str, own: Any, value: str, bare: bool) -> bool:
     left: Any = Fraction(own) if isinstance(own, int) or NUMBER.fullmatch(own) else None
     if left is None or right is None:
         left, right = str(own), value
-    return {"=": left == right, "<": left < right, "<=": left <= right, ">": left > right, ">=": left >= right}[kind]
+    holds = {"=": left == right, "<": left < right, "<=": left <= right, ">": left > right, ">=": left >= right}
+    return bool(holds[kind])
 
 
 def naive_glob(pattern: str, text: str) -> bool:
