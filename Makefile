@@ -56,7 +56,7 @@ lock:
 	rm -rf .venv-lock
 	$(PYTHON) -m venv .venv-lock
 	.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check 'hatchling<2' --editable '.[$(EXTRAS)]'
-	{ grep '^#' $(LOCK); .venv-lock/bin/python -m pip freeze --exclude-editable; } > $(LOCK).part
+	{ grep '^#' $(LOCK); .venv-lock/bin/python -m pip freeze --all --exclude pip --exclude-editable; } > $(LOCK).part
 	mv $(LOCK).part $(LOCK)
 	rm -rf .venv-lock
 
