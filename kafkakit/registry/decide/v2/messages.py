@@ -17,7 +17,7 @@ class _Reply(msgspec.Struct, frozen=True, kw_only=True):
     """Fields stand in their order here."""
 
 
-class ListRequest(_Request):
+class ListRequest(_Request, frozen=True, kw_only=True):
     """A page of the objects that match a query; `page_size` 0 is 100, and more than 1000 are cut to that."""
 
     query: str = ""
@@ -26,21 +26,21 @@ class ListRequest(_Request):
     page_token: str = ""
 
 
-class GetTopicRequest(_Request):
+class GetTopicRequest(_Request, frozen=True, kw_only=True):
     """One topic."""
 
     name: str = ""
     fields: tuple[str, ...] = ()
 
 
-class GetBrokerRequest(_Request):
+class GetBrokerRequest(_Request, frozen=True, kw_only=True):
     """One broker that is alive."""
 
     id: int = 0
     fields: tuple[str, ...] = ()
 
 
-class TagChange(_Request):
+class ObjectChange(_Request, frozen=True, kw_only=True):
     """What to set and delete on one object; with `etag` only where its tags are still those."""
 
     kind: KindName
@@ -50,14 +50,14 @@ class TagChange(_Request):
     etag: str = ""
 
 
-class ChangeTagsRequest(_Request):
+class ChangeTagsRequest(_Request, frozen=True, kw_only=True):
     """Changes of up to 1000 objects, each for itself; `dry_run` writes nothing."""
 
-    changes: tuple[TagChange, ...] = ()
+    changes: tuple[ObjectChange, ...] = ()
     dry_run: bool = False
 
 
-class HistoryRequest(_Request):
+class HistoryRequest(_Request, frozen=True, kw_only=True):
     """Changes of one object, newest first; without a name those of all, object by object. `since` is RFC 3339."""
 
     kind: KindName | Literal[""] = ""
@@ -67,7 +67,7 @@ class HistoryRequest(_Request):
     page_token: str = ""
 
 
-class WatchRequest(_Request):
+class WatchRequest(_Request, frozen=True, kw_only=True):
     """Changes after an event, or from now on; of one kind, and of objects that match a query."""
 
     kind: KindName | Literal[""] = ""
@@ -76,7 +76,7 @@ class WatchRequest(_Request):
     after: str = ""
 
 
-class ExplainRequest(_Request):
+class ExplainRequest(_Request, frozen=True, kw_only=True):
     """Why a query has an object among its answers or not."""
 
     kind: KindName
@@ -84,18 +84,18 @@ class ExplainRequest(_Request):
     query: str
 
 
-class NoFields(_Request):
+class NoFields(_Request, frozen=True, kw_only=True):
     """A request without fields."""
 
 
-class ReplicaList(_Reply):
+class PartitionReplicas(_Reply, frozen=True, kw_only=True):
     """The brokers of one partition, the preferred leader first."""
 
     partition: int
     brokers: tuple[int, ...]
 
 
-class TopicView(_Reply):
+class TopicView(_Reply, frozen=True, kw_only=True):
     """A topic; `replicas` are there only where `fields` names them."""
 
     name: str | UnsetType = UNSET
@@ -105,12 +105,12 @@ class TopicView(_Reply):
     reassigning: bool | UnsetType = UNSET
     internal: bool | UnsetType = UNSET
     configs: Mapping[str, str] | UnsetType = UNSET
-    replicas: tuple[ReplicaList, ...] | UnsetType = UNSET
+    replicas: tuple[PartitionReplicas, ...] | UnsetType = UNSET
     tags: Mapping[str, str] | UnsetType = UNSET
     etag: str | UnsetType = UNSET
 
 
-class BrokerView(_Reply):
+class BrokerView(_Reply, frozen=True, kw_only=True):
     """A broker that is alive."""
 
     id: int | UnsetType = UNSET
@@ -123,7 +123,7 @@ class BrokerView(_Reply):
     etag: str | UnsetType = UNSET
 
 
-class TopicPage(_Reply):
+class TopicPage(_Reply, frozen=True, kw_only=True):
     """Topics by name; `total` of all pages. A watch after `event_id` of the first page misses nothing."""
 
     topics: tuple[TopicView, ...]
@@ -132,7 +132,7 @@ class TopicPage(_Reply):
     event_id: str
 
 
-class BrokerPage(_Reply):
+class BrokerPage(_Reply, frozen=True, kw_only=True):
     """Brokers by id; else as `TopicPage`."""
 
     brokers: tuple[BrokerView, ...]
@@ -141,7 +141,7 @@ class BrokerPage(_Reply):
     event_id: str
 
 
-class TagResult(_Reply):
+class TagResult(_Reply, frozen=True, kw_only=True):
     """What became of one object: `code` is gRPC's, 0 for success; tags and etag are the present ones."""
 
     kind: str
@@ -153,14 +153,14 @@ class TagResult(_Reply):
     etag: str = ""
 
 
-class ChangeTagsReply(_Reply):
+class ChangeTagsReply(_Reply, frozen=True, kw_only=True):
     """A result for each change, in their order."""
 
     results: tuple[TagResult, ...]
     dry_run: bool = False
 
 
-class ValueChange(_Reply):
+class ValueChange(_Reply, frozen=True, kw_only=True):
     """One tag before and after; unset where it was not there, or is not known."""
 
     key: str
@@ -168,7 +168,7 @@ class ValueChange(_Reply):
     new: str | UnsetType = UNSET
 
 
-class HistoryEntry(_Reply):
+class HistoryEntry(_Reply, frozen=True, kw_only=True):
     """One change of an object's tags."""
 
     kind: str
@@ -179,14 +179,14 @@ class HistoryEntry(_Reply):
     changes: tuple[ValueChange, ...]
 
 
-class HistoryPage(_Reply):
+class HistoryPage(_Reply, frozen=True, kw_only=True):
     """Entries; a page may be short, and is the last only where `next_page_token` is empty."""
 
     entries: tuple[HistoryEntry, ...]
     next_page_token: str
 
 
-class WatchEvent(_Reply):
+class WatchEvent(_Reply, frozen=True, kw_only=True):
     """`start` and `heartbeat` give an event id, `put` an object, `delete` a name, and `end` why there is no more."""
 
     type: Literal["start", "put", "delete", "heartbeat", "end"]
@@ -198,7 +198,7 @@ class WatchEvent(_Reply):
     message: str | UnsetType = UNSET
 
 
-class ExplainReply(_Reply):
+class ExplainReply(_Reply, frozen=True, kw_only=True):
     """Whether the object matches, and the parts of the query that decide it."""
 
     matches: bool

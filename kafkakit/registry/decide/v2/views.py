@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import Any
 
 from msgspec import UNSET
@@ -10,18 +9,14 @@ from msgspec import UNSET
 from kafkakit.core.rpc import RpcCode, RpcError
 from kafkakit.registry.decide.facts import BrokerFacts, TopicFacts
 from kafkakit.registry.decide.faults import invalid
+from kafkakit.registry.decide.history import etag_of
 from kafkakit.registry.decide.inventory import NO_TAGS, Inventory
-from kafkakit.registry.decide.tags import Kind, Tags, encode_tags, printable
-from kafkakit.registry.decide.v2.messages import BrokerView, ReplicaList, TopicView
+from kafkakit.registry.decide.tags import Kind, printable
+from kafkakit.registry.decide.v2.messages import BrokerView, PartitionReplicas, TopicView
 
 MAX_FIELDS = 100
 _MAPS = ("tags", "configs")
 _VIEWS: Mapping[Kind, type[TopicView | BrokerView]] = {Kind.TOPIC: TopicView, Kind.BROKER: BrokerView}
-
-
-def etag_of(tags: Tags | None) -> str:
-    """What changes with the tags of an object: a digest of their form in the store; none are as an empty record."""
-    return blake2b(encode_tags(tags or {}), digest_size=8).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +99,7 @@ def _topic_fields(facts: TopicFacts, inventory: Inventory, mask: FieldMask) -> I
     yield "internal", facts.name.startswith("__")
     yield "configs", mask.cut("configs", facts.configs)
     if "replicas" in mask.names:
-        yield "replicas", tuple(ReplicaList(partition=number, brokers=row) for number, row in facts.replicas)
+        yield "replicas", tuple(PartitionReplicas(partition=number, brokers=row) for number, row in facts.replicas)
     yield "tags", mask.cut("tags", tags)
     if "etag" in mask.names:
         yield "etag", etag_of(tags)
