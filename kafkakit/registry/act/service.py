@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote
 
-from kafkakit.core.errors import ConflictError, KafkakitError, TryLaterError
+from kafkakit.core.errors import KafkakitError
 from kafkakit.core.rpc import HTTP_STATUS, RpcAnswer, RpcCall, RpcCode, RpcError
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.rpc import MessageCodec
@@ -17,7 +17,7 @@ from kafkakit.registry.act.audit_log import AuditLog
 from kafkakit.registry.act.writes import Writes, Written
 from kafkakit.registry.decide.access import Access, Caller
 from kafkakit.registry.decide.admission import Admission
-from kafkakit.registry.decide.faults import fault, invalid
+from kafkakit.registry.decide.faults import code_of, fault, invalid
 from kafkakit.registry.decide.http_routes import MAX_QUERY, parse_timeout, read_fields, route
 from kafkakit.registry.decide.inventory import Inventory
 from kafkakit.registry.decide.reads import answer_read
@@ -67,6 +67,7 @@ class RegistryService:
         self, inventory: Inventory, ports: ServicePorts, access: Access, admission: Admission, *, max_age_s: float
     ) -> None:
         self.access = access
+        self.at_stop: list[Callable[[], None]] = []
         self._inventory, self._ports, self._admission = inventory, ports, admission
         self._max_age_s = max_age_s
         self._kept: dict[tuple[Any, ...], bytes] = {}
@@ -115,6 +116,11 @@ class RegistryService:
             )
         return RpcAnswer(body=body, headers=self.freshness())
 
+    def begin_stop(self) -> None:
+        """End what would go on: it is called before the listeners stop."""
+        for stop in self.at_stop:
+            stop()
+
     async def drain(self, limit_s: float) -> None:
         """Wait so long for changes that are being carried out."""
         if self._tasks:
@@ -126,8 +132,7 @@ class RegistryService:
         if isinstance(error, RpcError):
             return error
         if isinstance(error, KafkakitError):
-            code = RpcCode.UNAVAILABLE if isinstance(error, TryLaterError | ConflictError) else RpcCode.INTERNAL
-            return RpcError(code, error.message)
+            return RpcError(code_of(error), error.message)
         self._ports.report(f"a defect of this program: {type(error).__name__}: {error}")
         return RpcError(RpcCode.INTERNAL, "internal error")
 

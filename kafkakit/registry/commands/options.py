@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from kafkakit.config.security import Security
     from kafkakit.ports.rpc import RpcListener
     from kafkakit.registry.act.cluster_reader import ClusterReader
-    from kafkakit.registry.act.service import RegistryService
     from kafkakit.registry.act.tag_store import TagStore
+    from kafkakit.registry.act.v2.served import Served
     from kafkakit.registry.decide.access import Access
     from kafkakit.registry.decide.admission import Rates
     from kafkakit.registry.decide.inventory import Inventory
@@ -258,8 +258,8 @@ def open_service(
     access: Access,
     limits: LimitChoice,
     audit_log: Path | None,
-) -> RegistryService:
-    """The service on the session's cluster."""
+) -> Served:
+    """The service on the session's cluster, in both versions."""
     from functools import partial
 
     from kafkakit.core.durations import parse_duration
@@ -267,36 +267,42 @@ def open_service(
     from kafkakit.registry.act.audit_log import AuditLog
     from kafkakit.registry.act.checkpoints import translate_offsets
     from kafkakit.registry.act.service import RegistryService, ServicePorts
+    from kafkakit.registry.act.v2.served import PartsV2, serve_both
     from kafkakit.registry.act.writes import Writes
     from kafkakit.registry.decide.admission import Admission
     from kafkakit.wiring import registry_codec
 
     path = audit_log or session.settings.state_dir / "registry" / "audit.jsonl"
+    tags = place.open(session, limits.rates.timeout_s)
+    writes = Writes(session.admin, tags, session.clock, inventory)
     ports = ServicePorts(
         codec=registry_codec(),
-        writes=Writes(session.admin, place.open(session, limits.rates.timeout_s), session.clock, inventory),
+        writes=writes,
         translate=partial(translate_offsets, session.data),
         audit=AuditLog(DiskFile(path), session.clock),
         clock=session.clock,
         report=session.cli.output.warn,
     )
     max_age_s = parse_duration(limits.max_age, "--max-age")
-    return RegistryService(inventory, ports, access, Admission(limits.rates), max_age_s=max_age_s)
+    first = RegistryService(inventory, ports, access, Admission(limits.rates), max_age_s=max_age_s)
+    parts = PartsV2(
+        inventory=inventory,
+        writes=writes,
+        tags=tags,
+        codec=registry_codec("registry.v2"),
+        health_codec=registry_codec("grpc.health.v1"),
+    )
+    return serve_both(first, parts)
 
 
-def open_listeners(
-    service: RegistryService, listen: ListenChoice, tls: Security | None
-) -> list[tuple[str, RpcListener]]:
+def open_listeners(served: Served, listen: ListenChoice, tls: Security | None) -> list[tuple[str, RpcListener]]:
     """The listeners that are wanted, by name, not yet started."""
-    from kafkakit.registry.decide.requests import RPC_BY_NAME, SERVICE
-    from kafkakit.wiring import open_grpc_listener, open_http_listener, registry_codec
+    from kafkakit.wiring import open_grpc_listener, open_http_listener
 
     found: list[tuple[str, RpcListener]] = []
     size = listen.max_request_bytes
     if listen.grpc_listen != "none":
-        address, codec = listen.grpc_listen, registry_codec()
-        made = open_grpc_listener(address, service.grpc, size, tls, service=SERVICE, methods=RPC_BY_NAME, codec=codec)
-        found.append(("gRPC", made))
+        found.append(("gRPC", open_grpc_listener(listen.grpc_listen, served.grpc_services, size, tls)))
     if listen.http_listen != "none":
-        found.append(("HTTP", open_http_listener(listen.http_listen, service.http, size, tls)))
+        found.append(("HTTP", open_http_listener(listen.http_listen, served.http, size, tls)))
     return found

@@ -59,6 +59,6 @@ def serve(
         _ = session.settings
         reader = ReaderProcess(reader_of(cli, place), refresh_s)
         stack.callback(reader.stop)
-        service = open_service(session, inventory, place, access, limits, audit_log)
-        server = RegistryServer(service, inventory, open_listeners(service, listen, tls), cli.output.say)
+        served = open_service(session, inventory, place, access, limits, audit_log)
+        server = RegistryServer(served.first, inventory, open_listeners(served, listen, tls), cli.output.say)
         run_server(server, reader, session.clock, notify_service)
