@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from kafkakit.ports.run_store import RunStore
     from kafkakit.ports.spark_driver import SparkDrivers
     from kafkakit.ports.table_store import TableStore
+    from kafkakit.ports.tokens import TokenVerifier
 
 
 def open_admin(settings: Settings, *, read_only: bool = False, check_pin: bool = True) -> ClusterAdmin:
@@ -405,6 +406,25 @@ def registry_codec(package: str = "registry") -> ProtobufCodec:
     except ImportError:
         raise MissingExtraError("the registry", "registry", "protobuf") from None
     return ProtobufCodec(DESCRIPTORS.read_bytes(), package)
+
+
+def open_token_verifier(jwks_file: str, jwks_url: str, issuer: str, audience: str, leeway_s: float) -> TokenVerifier:
+    """What verifies JWTs by the keys of a file, which must be sound, or of an address, which may not answer yet."""
+    try:
+        from kafkakit.adapters.jwt_tokens import MAX_SET_BYTES, JwtVerifier
+    except ImportError:
+        raise MissingExtraError("JWTs for the registry", "registry", "PyJWT") from None
+    from kafkakit.adapters.metrics.http_service import HttpService
+
+    if jwks_url:
+        service = HttpService(jwks_url, "the address of JWT keys", {}, timeout_s=5, most_bytes=MAX_SET_BYTES)
+        load: Callable[[], bytes] = lambda: service.request("")  # noqa: E731
+    else:
+        load = lambda: read_input(jwks_file, MAX_SET_BYTES)  # noqa: E731
+    verifier = JwtVerifier(load, jwks_url or jwks_file, issuer=issuer, audience=audience, leeway_s=leeway_s)
+    if jwks_file:
+        verifier.refresh()
+    return verifier
 
 
 def open_http_listener(listen: str, answer: Answer, max_body_bytes: int, tls: Security | None) -> RpcListener:

@@ -14,9 +14,11 @@ from kafkakit.core.rpc import HTTP_STATUS, RpcAnswer, RpcCall, RpcCode, RpcError
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.rpc import MessageCodec
 from kafkakit.registry.act.audit_log import AuditLog
+from kafkakit.registry.act.tokens import SignedTokens
 from kafkakit.registry.act.writes import Writes, Written
 from kafkakit.registry.decide.access import Access, Caller
 from kafkakit.registry.decide.admission import Admission
+from kafkakit.registry.decide.claims import jwt_in
 from kafkakit.registry.decide.faults import code_of, fault, invalid
 from kafkakit.registry.decide.http_routes import MAX_QUERY, parse_timeout, read_fields, route
 from kafkakit.registry.decide.inventory import Inventory
@@ -55,6 +57,7 @@ class ServicePorts:
     audit: AuditLog
     clock: Clock
     report: Callable[[str], None]
+    tokens: SignedTokens | None = None
 
 
 class RegistryService:
@@ -178,9 +181,11 @@ class RegistryService:
         return caller, now_s + deadline_s
 
     async def _identify(self, call: RpcCall) -> Caller:
-        return self.access.identify(
-            call.headers.get("authorization", ""), call.remote, from_browser="origin" in call.headers
-        )
+        authorization = call.headers.get("authorization", "")
+        token = jwt_in(authorization) if self._ports.tokens is not None else None
+        if self._ports.tokens is not None and token is not None:
+            return await self._ports.tokens.identify(token)
+        return self.access.identify(authorization, call.remote, from_browser="origin" in call.headers)
 
     async def _read(self, rpc: Rpc, parse: Parsed, encode: Callable[[Reply], bytes], key: tuple[Any, ...]) -> bytes:
         inventory = self._inventory
