@@ -142,6 +142,28 @@ def test_a_change_that_came_too_late_is_in_no_history() -> None:
     assert [by for by, _ in shown(tags.history)] == ["a", "b"]
 
 
+def test_a_value_that_comes_back_is_a_change_of_its_own() -> None:
+    store = FakeControlStore()
+    tags = TagStore(store, "r", by="a")
+    tags.put(Kind.TOPIC, "t", {"k": "1"})
+    tags.put(Kind.TOPIC, "t", {"k": "2"})
+    foreign(store, {"k": "1"})
+    assert shown(tags.history)[2:] == [(ANOTHER_PROGRAM, {"k": ("2", "1")})]
+
+
+def test_what_was_announced_and_never_made_is_taken_for_no_later_change() -> None:
+    store = FakeControlStore()
+    tags = TagStore(store, "r", by="a")
+    tags.put(Kind.TOPIC, "t", {"k": "1"})
+    found = store.get(PATH)
+    assert found is not None
+    tags.history.read(Kind.TOPIC, "t").announce({"k": "1"}, found.version, {"k": "slow"}, "slow")
+    for value in ("x", "slow"):
+        foreign(store, {"k": value})
+        assert tags.history.notice(Kind.TOPIC, "t", {})
+    assert [by for by, _ in shown(tags.history)] == ["a", ANOTHER_PROGRAM, ANOTHER_PROGRAM]
+
+
 def test_a_deletion_has_an_entry_and_a_new_record_begins_after_it() -> None:
     store = FakeControlStore()
     tags = TagStore(store, "r", by="a")
