@@ -121,6 +121,9 @@ def test_a_watch_of_a_query_shows_what_leaves_it(registry: Registry) -> None:
         ("delete", "test2"), ("put", "test1"), ("delete", "test1"),
     ]  # fmt: skip
     assert found[1]["topic"] == {"name": "test1"}
+    for value, event_type in (("1", "put"), ("2", "delete")):
+        tag(registry, "topic", "test1", a=value)
+        assert shown(events, 1)[0]["type"] == event_type
     client.close()
 
 
