@@ -4,6 +4,9 @@ import re
 from dataclasses import dataclass
 
 from kafkakit.core.errors import UsageError
+from kafkakit.core.query.nodes import Node
+from kafkakit.core.query.parser import parse_query
+from kafkakit.core.topic_selection import query_of
 
 EXISTING = -1
 ALL = -2
@@ -12,12 +15,17 @@ MAX_BROKER_ID = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class BrokerList:
-    """A parsed `--brokers` value: explicit ids in the given order without duplicates, and the special values."""
+    """A parsed `--brokers` value: explicit ids in the given order without duplicates, and the special values.
+
+    With a query (`where`, of the words `text`) the ids are those of the brokers that match, once a cluster is read.
+    """
 
     ids: tuple[int, ...]
     existing: bool = False
     everything: bool = False
     duplicates: tuple[int, ...] = ()
+    where: Node | None = None
+    text: str = ""
 
     def resolve(
         self, holding: frozenset[int], live: frozenset[int], leaving: frozenset[int] = frozenset()
@@ -35,10 +43,12 @@ class BrokerList:
 
 
 def parse_broker_list(text: str, flag: str = "--brokers") -> BrokerList:
-    """Parse `1001,1002,-1`; spaces around ids are trimmed, duplicates dropped and remembered.
+    """Parse `1001,1002,-1` or `where QUERY`; spaces around ids are trimmed, duplicates dropped and remembered.
 
     Raises `UsageError` naming the flag and the entry that is no broker id.
     """
+    if (query := query_of(text)) is not None:
+        return BrokerList(ids=(), where=parse_query(query), text=text.strip())
     ids: list[int] = []
     duplicates: list[int] = []
     for raw in text.split(","):

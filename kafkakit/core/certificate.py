@@ -16,7 +16,8 @@ bytes, or 1). A plan of leaders chooses one replica of each partition, at a cost
 on the sum of a group of brokers are priced alike. `price_bound.py` adds all this up.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kafkakit.core.model import TopicPartition
@@ -126,6 +127,26 @@ class PlacementRules:
     locality_scoped: bool = False
     under_way: tuple[TopicPartition, ...] = ()
     later: tuple[TopicPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TagConstraint:
+    """A constraint by tags, as it was read on the cluster that the plan was made for.
+
+    `text` is as given. New copies of `topics` go onto the brokers `only` (None: any), and on none of `never`. With
+    `values`, the tag's by broker, it holds for all topics: no value gets more replicas of a partition than the
+    replicas over the number of values, rounded up, unless it had more already.
+    """
+
+    text: str
+    topics: tuple[str, ...] = ()
+    only: tuple[int, ...] | None = None
+    never: tuple[int, ...] = ()
+    values: Mapping[int, str] = field(default_factory=dict)
+
+    def share(self, replicas: int) -> int:
+        """The most replicas that one value may get of a partition with so many."""
+        return -(-replicas // max(1, len(set(self.values.values()))))
 
 
 def certificate(unit: str, objective: int, lower_bound: int, argument: str, proof: Proof | None = None) -> Certificate:

@@ -96,7 +96,7 @@ def decode_snapshot(data: bytes, source: str) -> ClusterSnapshot:
 
 def encode_snapshot(snapshot: ClusterSnapshot) -> bytes:
     """Encode a `cluster-snapshot` file."""
-    return encode_document(SNAPSHOT_KIND, snapshot)
+    return encode_document(SNAPSHOT_KIND, snapshot, leave_out=() if snapshot.tags is not None else ("tags",))
 
 
 def decode_plan(data: bytes, source: str) -> Plan:
@@ -106,7 +106,8 @@ def decode_plan(data: bytes, source: str) -> Plan:
 
 def encode_plan(plan: Plan) -> bytes:
     """Encode a `plan` file."""
-    return encode_document(PLAN_KIND, plan, leave_out=() if plan.profile else ("profile",))
+    absent = [name for name in ("profile", "constraints") if not getattr(plan, name)]
+    return encode_document(PLAN_KIND, plan, leave_out=absent)
 
 
 def decode_partition_map(data: bytes, source: str) -> PartitionMap:

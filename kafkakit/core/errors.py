@@ -36,6 +36,8 @@ class KafkakitError(Exception):
     """
 
     exit_code: ExitCode = ExitCode.FAILED
+    lines: tuple[str, ...] = ()
+    """What is shown above the message, such as the place in a text that cannot be read."""
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)

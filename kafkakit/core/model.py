@@ -11,6 +11,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
+from kafkakit.core.tags import TagSet
+
 
 class BrokerState(StrEnum):
     """What the cluster says of a broker: `missing` ids appear in replica lists but are not registered.
@@ -135,7 +137,8 @@ class ClusterSnapshot:
     """Everything a planner may look at: brokers sorted by id, topics by name.
 
     `unanswered_brokers` maps a broker id to why it gave no sizes; the sizes of its replicas are
-    absent. `sizes_taken` is False when sizes were not asked for at all.
+    absent. `sizes_taken` is False when sizes were not asked for at all. `tags` are None where no store of tags was
+    read.
     """
 
     cluster_id: str
@@ -147,6 +150,7 @@ class ClusterSnapshot:
     reassignments: tuple[Reassignment, ...] = ()
     sizes_taken: bool = False
     unanswered_brokers: Mapping[int, str] = field(default_factory=dict)
+    tags: TagSet | None = None
 
     @property
     def leaving(self) -> frozenset[int]:

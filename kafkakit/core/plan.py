@@ -11,7 +11,7 @@ from datetime import datetime
 from itertools import filterfalse
 from operator import attrgetter
 
-from kafkakit.core.certificate import Certificate, PlacementRules
+from kafkakit.core.certificate import Certificate, PlacementRules, TagConstraint
 from kafkakit.core.model import PartitionMap, TopicPartition
 
 
@@ -139,7 +139,8 @@ class Plan:
     `profile` is the one that was in use when the plan was written. `request` holds the operator's words (flag ->
     value) for the record. `moves` are the partitions whose list changes, sorted; `dir_moves` stay inside a broker,
     `dirs` are the log dirs of brokers that have several, where these are known. `scope` are all partitions considered;
-    with `brokers` and `cluster_id` they give `fingerprint` (see `fingerprint_of`).
+    with `brokers` and `cluster_id` they give `fingerprint` (see `fingerprint_of`). `constraints` by tags bind
+    new copies.
     """
 
     cluster_id: str
@@ -163,6 +164,7 @@ class Plan:
     storage: StorageFacts | None = None
     dir_moves: tuple[DirMove, ...] = ()
     dirs: tuple[PlanDir, ...] = ()
+    constraints: tuple[TagConstraint, ...] = ()
 
 
 def fingerprint_of(cluster_id: str, brokers: Iterable[PlanBroker], scope: Iterable[ScopeEntry]) -> str:

@@ -6,10 +6,12 @@ from itertools import islice
 
 from kafkakit.core.errors import InputError
 from kafkakit.core.model import Broker, ClusterSnapshot, Partition, PartitionMap, Reassignment, Topic
+from kafkakit.core.tags import TagSet
 
 MAX_INT32 = 2**31 - 1
 MAX_INT64 = 2**63 - 1
 MAX_NAME = 249
+MAX_TAGS = 1000
 SHOWN_PROBLEMS = 3
 
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -63,6 +65,13 @@ def _snapshot_problems(snapshot: ClusterSnapshot, sound_lists: bool) -> Iterator
         yield from _topic_problems(topic, brokers, sound_lists)
     for move in snapshot.reassignments:
         yield from _move_problems(move, brokers)
+    tags = snapshot.tags or TagSet()
+    for where, tagged in (*tags.brokers.items(), *tags.topics.items()):
+        if len(tagged) > MAX_TAGS:
+            yield f"{_shown(str(where))} has {len(tagged):,} tags, at most {MAX_TAGS:,} are read"
+        for key, value in tagged.items():
+            yield from _text_problems(f"{_shown(str(where))}: tag {_shown(key)}", key)
+            yield from _text_problems(f"{_shown(str(where))}: tag {_shown(key)}", value, 10_000)
 
 
 def _broker_problems(broker: Broker) -> Iterator[str]:

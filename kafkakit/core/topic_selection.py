@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from kafkakit.core.errors import UsageError
+from kafkakit.core.query.parser import parse_query
 
 _LITERAL = re.compile(r"[A-Za-z0-9_\-\\]*", re.ASCII)
 MAX_PATTERNS = 10_000
@@ -23,8 +24,20 @@ class TopicSelection:
     excluded: tuple[str, ...]
 
 
+def query_of(text: str) -> str | None:
+    """The query in `where QUERY`; None for anything else. No name of a topic or broker has a space."""
+    first, _, query = text.strip().partition(" ")
+    return query if first == "where" else None
+
+
 def parse_patterns(text: str) -> tuple[str, ...]:
-    """Split a comma list; entries are trimmed and empty ones dropped."""
+    """Split a comma list; entries are trimmed and empty ones dropped. `where QUERY` is one entry.
+
+    Raises `QueryError` for a query that cannot be read.
+    """
+    if (query := query_of(text)) is not None:
+        parse_query(query)
+        return (text.strip(),)
     patterns = tuple(entry.strip() for entry in text.split(",") if entry.strip())
     if len(patterns) > MAX_PATTERNS:
         raise UsageError(f"{len(patterns)} topic patterns given, at most {MAX_PATTERNS} are taken")

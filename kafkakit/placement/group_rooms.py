@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from kafkakit.placement.group_rule import Group, GroupRule, Groups, repeats
 
@@ -44,14 +44,29 @@ class Grouping:
     rule: GroupRule
     groups: Groups
     receivers: Mapping[Group, tuple[int, ...]]
+    topics: Sequence[str] = ()
+    _narrowed: dict[frozenset[int], "Grouping"] = field(default_factory=dict, compare=False)
 
     @classmethod
-    def of(cls, rule: GroupRule, groups: Groups, receivers: Iterable[int]) -> "Grouping":
-        """Sort the receivers into their groups."""
+    def of(cls, rule: GroupRule, groups: Groups, receivers: Iterable[int], topics: Sequence[str] = ()) -> "Grouping":
+        """Sort the receivers into their groups; `topics` are those of the partitions, where tags constrain them."""
         found: dict[Group, list[int]] = defaultdict(list)
         for broker in sorted(receivers):
             found[groups.get(broker) or None].append(broker)
-        return cls(rule, groups, {g: tuple(found[g]) for g in sorted(found, key=lambda g: (g is not None, g or ""))})
+        ordered = {g: tuple(found[g]) for g in sorted(found, key=lambda g: (g is not None, g or ""))}
+        return cls(rule, groups, ordered, topics)
+
+    def narrowed(self, brokers: frozenset[int]) -> "Grouping":
+        """The same with copies going to these brokers alone, and no constraints by tags; made once for each set."""
+        if brokers not in self._narrowed:
+            rule = replace(self.rule, tags=None)
+            self._narrowed[brokers] = Grouping.of(rule, self.groups, brokers)
+        return self._narrowed[brokers]
+
+    @property
+    def taking(self) -> tuple[int, ...]:
+        """The brokers that take copies."""
+        return tuple(b for ids in self.receivers.values() for b in ids)
 
     @property
     def names(self) -> list[str]:

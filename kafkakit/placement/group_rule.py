@@ -14,10 +14,11 @@ None or "" where it has none.
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafkakit.core.errors import UsageError
+from kafkakit.placement.group_tags import TagRules
 
 if TYPE_CHECKING:
     from kafkakit.placement.arrays import Bools, Ints
@@ -29,10 +30,14 @@ _ANY_NUMBER = 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class GroupRule:
-    """The rule for one request; with `spread_over` the even spread over those groups, and `min_groups` is 0."""
+    """The rule for one request; with `spread_over` the even spread over those groups, and `min_groups` is 0.
+
+    `tags` are constraints beside it (None: none).
+    """
 
     min_groups: int = 0
     spread_over: tuple[str, ...] = ()
+    tags: TagRules | None = field(default=None, compare=False)
 
     @property
     def spreads(self) -> bool:

@@ -55,7 +55,15 @@ class PlacementProblem:
     @property
     def grouping(self) -> Grouping:
         """The rule on these racks, all targets taking copies."""
-        return Grouping.of(self.rule, self.racks, self.targets)
+        return Grouping.of(self.rule, self.racks, self.targets, [p.key.topic for p in self.partitions])
+
+    def staying(self) -> list[tuple[int, ...]]:
+        """Of each partition the replicas that may stay: those on targets that its tags leave to it."""
+        tags, targets = self.rule.tags, frozenset(self.targets)
+        return [
+            tuple(b for b in p.current if b in targets and (tags is None or tags.may_hold(p.key.topic, b)))
+            for p in self.partitions
+        ]
 
 
 @dataclass(frozen=True, slots=True)

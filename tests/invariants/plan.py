@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.invariants.balance import verify_balance
 from tests.invariants.budget import spared_by, verify_budget
+from tests.invariants.constraints import open_to, verify_constraints
 from tests.invariants.log_dirs import verify_dir_levels, verify_dirs
 from tests.invariants.verbs import verify_verb
 from tests.rigs.certificate_checks import Key, Racks, breaks_rack_rule, verify_certificate
@@ -32,6 +33,7 @@ def verify_plan(plan: Mapping[str, Any], snapshot: Mapping[str, Any], *, allow_u
     assert not seen or targets <= alive, f"targets that are not alive: {sorted(targets - alive)}"
     after, moved = _verify_moves(plan, scope)
     _verify_spread_racks(plan, racks)
+    verify_constraints(plan, scope, after)
     stranded = _stranded(snapshot, scope, alive) if seen else set()
     assert not stranded & moved, "a partition without a live copy in sync is moved"
     placed = {key: new for key, new in after.items() if key not in stranded}
@@ -52,8 +54,11 @@ def verify_plan(plan: Mapping[str, Any], snapshot: Mapping[str, Any], *, allow_u
         placed = {key: new for key, new in placed.items() if key not in spared}
         for key, new in placed.items():
             wanted = int(request.get("replication", "0")) or len(scope[key])
-            _verify_set(key, scope[key], new, wanted, targets, racks, minimum_racks, forced, allow_unplaced)
-            _verify_leader(key, scope[key], new, request, targets, forced)
+            mine = {b for b in targets if open_to(plan, key[0], b)}
+            stray = [b for b in new if b not in mine and (b not in scope[key] or len(new) < len(scope[key]))]
+            assert not stray, f"{key}: {stray} are closed to the topic"
+            _verify_set(key, scope[key], new, wanted, mine, racks, minimum_racks, forced, allow_unplaced)
+            _verify_leader(key, scope[key], new, request, mine, forced)
     if command == "topicmappr rebalance-dirs":
         verify_dir_levels(plan, snapshot)
     else:

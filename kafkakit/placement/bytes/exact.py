@@ -115,13 +115,16 @@ class ExactModel:
         table, here = self.table, self._current[part]
         stays = [b for b, s in here.items() if not table.movable[s]]
         for b, takes in enumerate(table.receiver.tolist()):
-            if table.brokers[b] >= 0 and (b in here or (takes and len(stays) < len(here))):
+            may = takes and len(stays) < len(here) and (table.tags is None or table.tags.may_hold(part, b))
+            if table.brokers[b] >= 0 and (b in here or may):
                 self.choice[part, b] = self.program.new_bool_var(f"p{part}b{b}")
         mine = {b: x for (p, b), x in self.choice.items() if p == part}
         copies = sum(mine.values())
         self.program.add(copies <= len(here) if self._has_openings else copies == len(here))
         for b in stays:
             self.program.add(mine[b] == 1)
+        for brokers, most in [] if table.tags is None else table.tags.limits(part, list(here)):
+            self.program.add(sum(mine[b] for b in brokers if b in mine) <= most)
         inside: dict[int, Any] = {}
         for b, x in mine.items():
             inside[self._pool[b]] = inside.get(self._pool[b], 0) + x

@@ -178,6 +178,7 @@ def lay_out(
         fixed=now.fixed,
         locality_scoped=locality_scoped,
         most_broken=most_broken,
+        topics=[p.key.topic for p in partitions],
     )
     return Layout(table=table, rule=rule, now=now)
 

@@ -57,7 +57,7 @@ class Receivers:
                 best = (fill, broker)
                 break
             aside.append(heappop(heap))
-            if len(aside) > _TRIES:
+            if len(aside) > _TRIES and state.table.tags is None:
                 break
         for entry in aside:
             heappush(heap, entry)

@@ -59,20 +59,24 @@ class SearchState:
         A set that breaks the rack rule from the start may stay as it was; no move makes it worse.
         """
         brokers = {self.broker(s) for s in self.siblings(slot)}
-        home = self.home(slot)
+        home, around = self.home(slot), [self._rack[b] for b in brokers]
+        openings = len(brokers & self._openings) if self._openings else 0
+        if self.table.tags is not None:
+            brokers = brokers | self.table.tags.shut(self._part[slot], brokers, self._homes(slot))
         if self.table.locality_scoped:
             return brokers | {home}, [self._rack[home]]
-        around = [self._rack[b] for b in brokers]
-        openings = len(brokers & self._openings) if self._openings else 0
         return brokers | {home}, self._groups.open_groups(
             around, self._rack[home], self._receiving, openings, lambda: self._at_home(slot)
         )
 
     def _at_home(self, slot: int) -> tuple[list[int], int]:
         """The racks of the slot's partition before the plan, and how many of its slots are openings."""
-        part = self._part[slot]
-        homes = self._home[self._first[part] : self._first[part + 1]]
+        homes = self._homes(slot)
         return [self._rack[b] for b in homes], sum(b in self._openings for b in homes)
+
+    def _homes(self, slot: int) -> list[int]:
+        part = self._part[slot]
+        return self._home[self._first[part] : self._first[part + 1]]
 
     def fits(self, slot: int, dest: int) -> bool:
         """True when the rules let the slot go to `dest`, limits aside; home is where it may go back to.
@@ -98,6 +102,8 @@ class SearchState:
             return False
         if not any(s in self.moved for s in self.siblings(slot)):
             return True  # as it was before the plan
+        if self.table.tags is not None and not self.table.tags.may_return(home, around, self._homes(slot)):
+            return False
         racks = [self._rack[b] for b in around]
         if self.table.locality_scoped:
             return not self._groups.violates([*racks, self._rack[home]])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kafkakit.placement.group_numbers import NumberedGroups, group_numbers, numbered_rule
 from kafkakit.placement.group_rule import GroupRule
+from kafkakit.placement.group_tags import SlotTags
 
 if TYPE_CHECKING:
     from kafkakit.placement.arrays import Bools, Ints
@@ -37,7 +38,8 @@ class SlotTable:
     a rackless broker has a higher number of its own), `receiver` says who may get copies, `fixed` is load that no
     slot stands for.
     At most `most_broken` partitions may end with a set that breaks the rack rule (None: those that do may stay so).
-    `counts` limits the number of slots of each broker, beside their load. `rule` calls racks by their numbers.
+    `counts` limits the number of slots of each broker, beside their load. `rule` calls racks by their numbers, `tags`
+    are constraints beside it.
     """
 
     brokers: tuple[int, ...]
@@ -55,6 +57,7 @@ class SlotTable:
     locality_scoped: bool = False
     most_broken: int | None = None
     counts: CountLimits | None = None
+    tags: SlotTags | None = None
 
     @property
     def pool(self) -> Ints:
@@ -104,8 +107,11 @@ def make_table(
     fixed: Mapping[int, int] | None = None,
     locality_scoped: bool = False,
     most_broken: int | None = None,
+    topics: Sequence[str] = (),
 ) -> SlotTable:
     """Build the arrays from replica lists and sizes (load of one copy each).
+
+    `topics` are those of the lists, for a rule with tags.
 
     `receivers` may get copies, `givers` may lose them (None: all), `pinned` are indices of partitions that stay
     as they are, as do those smaller than `smallest`. O(replicas), 0.3 s for 600,000.
@@ -145,4 +151,5 @@ def make_table(
         rule=numbered_rule(rule, brokers, racks),
         locality_scoped=locality_scoped,
         most_broken=most_broken,
+        tags=None if rule.tags is None else SlotTags(rule.tags, topics, brokers),
     )

@@ -27,8 +27,7 @@ def place_minimal(problem: PlacementProblem) -> Placement:
     Cost: grouping is O(partitions); the flow is small unless rack repeats or rackless brokers make many
     groups, or the replication factor shrinks for many partitions.
     """
-    targets = set(problem.targets)
-    kept = [tuple(b for b in p.current if b in targets) for p in problem.partitions]
+    kept = problem.staying()
     openings = {i: (row, p.wanted) for i, (row, p) in enumerate(zip(kept, problem.partitions, strict=True))}
     shrinking = {i for i, (row, wanted) in openings.items() if len(row) > wanted}
     lacking = {i: opening for i, opening in openings.items() if len(opening[0]) < opening[1]}
@@ -43,7 +42,7 @@ def place_minimal(problem: PlacementProblem) -> Placement:
         repeat_price=_RACK_REPEAT,
     )
     replicas = [
-        staying[i] if i in staying else substitute(p.current, targets, chosen.get(i, ()))
+        staying[i] if i in staying else substitute(p.current, set(kept[i]), chosen.get(i, ()))
         for i, p in enumerate(problem.partitions)
     ]
     unplaced = [max(0, p.wanted - len(row)) for p, row in zip(problem.partitions, replicas, strict=True)]
@@ -90,16 +89,15 @@ def _price(partition: PlannedPartition, position: int, broker: int) -> int:
 
 def movement_bound(problem: PlacementProblem, unplaced: Sequence[int]) -> tuple[int, str]:
     """The least new copies (or bytes) and why: every missing replica needs one copy, whatever the plan."""
-    targets = set(problem.targets)
     copies = weight = lost = 0
     leaving: set[int] = set()
-    for p, missing in zip(problem.partitions, unplaced, strict=True):
-        stay = sum(1 for b in p.current if b in targets)
+    for p, stays, missing in zip(problem.partitions, problem.staying(), unplaced, strict=True):
+        stay = len(stays)
         new = max(0, p.wanted - stay - missing)
         copies += new
         weight += new * (p.size_bytes or 0)
         if new:
-            gone = [b for b in p.current if b not in targets]
+            gone = [b for b in p.current if b not in stays]
             lost += min(new, len(gone))
             leaving.update(gone)
     if not copies:
@@ -107,7 +105,8 @@ def movement_bound(problem: PlacementProblem, unplaced: Sequence[int]) -> tuple[
     parts = []
     if lost:
         named = ", ".join(map(str, sorted(leaving)[:8])) + (", ..." if len(leaving) > 8 else "")
-        parts.append(f"{lost} replicas must leave brokers that are not usable targets ({named})")
+        closed = "" if problem.rule.tags is None else ", or that tags close to their topic"
+        parts.append(f"{lost} replicas must leave brokers that are not usable targets{closed} ({named})")
     if copies > lost:
         parts.append(f"{copies - lost} replicas are added by the replication factor")
     argument = " and ".join(parts) + "; each needs one new copy, whatever the plan"

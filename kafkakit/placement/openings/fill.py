@@ -7,6 +7,7 @@ broker has more than n units and they lie side by side, no member gets a broker 
 most n units, and the units of repeated racks are spread as evenly as they can be.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import gcd
@@ -14,6 +15,7 @@ from math import gcd
 from kafkakit.placement.counts.levels import solve_levels
 from kafkakit.placement.group_rooms import Grouping, Offer, Room
 from kafkakit.placement.group_rule import Group
+from kafkakit.placement.group_steps import TagSteps
 from kafkakit.placement.network import FlowNetwork
 from kafkakit.placement.openings.surplus import Surplus, SurplusFlow
 
@@ -76,10 +78,16 @@ Openings = Mapping[int, tuple[tuple[int, ...], int]]
 
 @dataclass(slots=True)
 class Alike:
-    """Partitions (by index) that share a room."""
+    """Partitions (by index) that share a room; with `steps` one copy of each is placed at a time.
+
+    They then share what is `kept`, too, and want so many in the end.
+    """
 
     room: Room
     members: list[int] = field(default_factory=list)
+    steps: TagSteps | None = None
+    kept: tuple[int, ...] = ()
+    wanted: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +101,8 @@ class Wired:
 
 def alike(openings: Openings, grouping: Grouping, *, repairs: bool = True) -> list[Alike]:
     """Partitions by room, see `Grouping.room_beside`. O(openings)."""
+    if grouping.rule.tags is not None:
+        return _alike_by_tags(openings, TagSteps(grouping, grouping.rule.tags, repairs))
     rooms: dict[object, Alike] = {}
     matters: dict[object, bool] = {}
     for i, (kept, wanted) in openings.items():
@@ -103,6 +113,21 @@ def alike(openings: Openings, grouping: Grouping, *, repairs: bool = True) -> li
         found = rooms.get(key)
         if found is None:
             found = rooms[key] = Alike(grouping.room_beside(kept, wanted, repairs=repairs))
+        found.members.append(i)
+    return list(rooms.values())
+
+
+def _alike_by_tags(openings: Openings, steps: TagSteps) -> list[Alike]:
+    """Partitions by room where tags close brokers to some of them."""
+    rooms: dict[object, Alike] = {}
+    for i, (kept, wanted) in openings.items():
+        units, open_to = steps.next_copy(i, kept, wanted)
+        key = open_to, tuple(sorted(kept)), wanted, units
+        found = rooms.get(key)
+        if found is None and steps.tags.spreads:
+            found = rooms[key] = Alike(Room(units, 0, {}), [], steps, kept, wanted)
+        elif found is None:
+            found = rooms[key] = Alike(steps.room(open_to, kept, wanted))
         found.members.append(i)
     return list(rooms.values())
 
@@ -133,10 +158,13 @@ def fill_openings(
     `loads` gives every broker that may receive or stays in such a set, with the replicas it holds already (those of
     these sets not counted). The loads come out as even as the rooms allow: no other filling has a lower maximum,
     then fewer brokers at it, and so on; `level_price` is what a level outweighs (None: all places in lists together).
-    See `SurplusFlow` for the `repeat_price`. Exact. Cost: O(members) to deal, and a flow over rooms times brokers.
+    See `SurplusFlow` for the `repeat_price`. Exact, but where copies are placed one at a time: then each of these
+    flows is. Cost: O(members) to deal, and a flow over rooms times brokers.
     """
     import numpy as np
 
+    if any(a.steps for a in rooms):
+        return _fill_by_steps(rooms, loads, surplus, level_price, repeat_price)
     brokers = sorted(loads)
     place = {b: k for k, b in enumerate(brokers)}
     choice = SurplusFlow(surplus, place, repeat_price)
@@ -168,6 +196,39 @@ def fill_openings(
         ]
         chosen.update(deal_units(a.members, flows, a.room.fresh, charged=a.room.charged))
     return chosen, choice.staying(network)
+
+
+def _fill_by_steps(
+    rooms: Sequence[Alike],
+    loads: Mapping[int, int],
+    surplus: Sequence[Surplus],
+    level_price: int | None,
+    repeat_price: int | None,
+) -> tuple[dict[int, tuple[int, ...]], dict[int, tuple[int, ...]]]:
+    """`fill_openings` with one copy of each partition at a time; what looks at no tags is filled with the first."""
+    held, chosen = Counter(loads), dict[int, tuple[int, ...]]()
+    ready, staying = [a for a in rooms if a.steps is None], dict[int, tuple[int, ...]]()
+    lacking = {m: a for a in rooms if a.steps is not None for m in a.members if a.room.units}
+    while ready or lacking or surplus:
+        now: dict[object, Alike] = {}
+        for i, a in lacking.items():
+            assert a.steps is not None
+            kept = (*a.kept, *chosen.get(i, ()))
+            open_to = a.steps.next_copy(i, kept, a.wanted)[1]
+            key = open_to, tuple(sorted(kept))
+            if key not in now:
+                now[key] = Alike(a.steps.room(open_to, kept, len(kept) + 1))
+            now[key].members.append(i)
+        new, stay = fill_openings(
+            [*ready, *now.values()], held, surplus, level_price=level_price, repeat_price=repeat_price
+        )
+        staying |= stay
+        held.update(b for row in (*new.values(), *stay.values()) for b in row)
+        for i, row in new.items():
+            chosen[i] = (*chosen.get(i, ()), *row)
+        ready, surplus = [], ()
+        lacking = {i: a for i, a in lacking.items() if len(chosen.get(i, ())) < a.room.units}
+    return chosen, staying
 
 
 def wire_room(network: FlowNetwork, room: Room, members: int, place: Mapping[int, int], first: int) -> list[Wired]:

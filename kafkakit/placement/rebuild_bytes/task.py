@@ -107,12 +107,10 @@ class Task:
 
 def make_task(problem: PlacementProblem, disks: Disks, *, factor: Fraction, forced: bool) -> Task:
     """Sort replicas into those that stay and those that need a broker. Every size must be known. O(replicas)."""
-    targets = frozenset(problem.targets)
     size = tuple(p.size_bytes or 0 for p in problem.partitions)
     reserve = size if factor == 1 else tuple(math.ceil(s * factor) for s in size)
     kept: list[Row] = [
-        p.current if targets.issuperset(p.current) else tuple(b for b in p.current if b in targets)
-        for p in problem.partitions
+        p.current if stay == p.current else stay for p, stay in zip(problem.partitions, problem.staying(), strict=True)
     ]
     before = {b: disks.storage[b].free_bytes or 0 for b in problem.targets}
     kept, free = trim(problem, kept, size, before)

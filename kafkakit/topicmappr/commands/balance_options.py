@@ -176,6 +176,7 @@ class BalanceOptions:
     rules: MovingRules
     dirs: DirBalance
     pins: Pins
+    tags: shared.ConstraintOptions
 
     def request(self, command: str, output: PlanDestination) -> "RebalanceRequest":
         """Read the options; `UsageError` for those that cannot be read or contradict each other."""
@@ -212,7 +213,8 @@ class BalanceOptions:
             balance_dirs=parse_percent(self.dirs.balance_dirs, "--balance-dirs") if self.dirs.balance_dirs else None,
             pinned=shared.patterns_of(self.pins.pin),
             optimize_leadership=self.pins.optimize_leadership,
-            words=recorded_words(command, self.brokers, self.topics, goal, budget, *kafka_kit, *rest),
+            constraints=self.tags.constraints,
+            words=recorded_words(command, self.brokers, self.topics, goal, budget, *kafka_kit, *rest, self.tags),
         )
 
 

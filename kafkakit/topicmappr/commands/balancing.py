@@ -109,7 +109,7 @@ def run_balance(
     request = requested.request(command, output)
     output.check(cli.require_replaceable)
     report_duplicates(request.brokers, cli.output)
-    seen = observed_storage(ctx, cluster)
+    seen, request = observed_storage(ctx, cluster, request, requested.tags)
     with watching(cli.output) as watch:
         decided = (decide_add_brokers if adding else decide_rebalance)(seen.snapshot, request, seen.facts, watch)
 

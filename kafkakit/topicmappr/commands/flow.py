@@ -1,11 +1,12 @@
 """What planning commands share: reading the cluster or a file, and the end of a plain request."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.session import finish, open_session
+from kafkakit.cli.tag_options import NO_TAGS, TagSource
 from kafkakit.wiring import write_file
 
 if TYPE_CHECKING:
@@ -18,20 +19,32 @@ if TYPE_CHECKING:
     from kafkakit.topicmappr.act.places import ClusterSource, PlanDestination
     from kafkakit.topicmappr.decide.assembly import PlannedChange
 
+R = TypeVar("R")
 
-def observed(ctx: typer.Context, snapshot: "Path | None") -> "ClusterSnapshot":
-    """The cluster now or the snapshot file; the connection is closed again."""
+
+def observed(
+    ctx: typer.Context, snapshot: "Path | None", request: R, tags: TagSource = NO_TAGS
+) -> "tuple[ClusterSnapshot, R]":
+    """The cluster now or the snapshot file, and the request with its queries answered on it."""
     from kafkakit.topicmappr.act.observation import observe
 
     cli = cli_context(ctx)
     if snapshot is None:
         cli.refuse_default_profile_beside_zookeeper()
     with open_session(cli, read_only=True) as session:
-        return _left_out(ctx, session, observe(session, snapshot), is_live=snapshot is None)
+        state = _left_out(ctx, session, observe(session, snapshot), is_live=snapshot is None)
+        return _answered(ctx, session, state, request, tags, is_live=snapshot is None)
 
 
-def observed_storage(ctx: typer.Context, source: "ClusterSource", *, sound_lists: bool = True) -> "Observed":
-    """The cluster or file with sizes from where they are wanted; the connections are closed again."""
+def observed_storage(
+    ctx: typer.Context,
+    source: "ClusterSource",
+    request: R,
+    tags: TagSource = NO_TAGS,
+    *,
+    sound_lists: bool = True,
+) -> "tuple[Observed, R]":
+    """The same with sizes from where they are wanted."""
     from dataclasses import replace
 
     from kafkakit.topicmappr.act.observation import observe_storage
@@ -41,7 +54,29 @@ def observed_storage(ctx: typer.Context, source: "ClusterSource", *, sound_lists
         cli.refuse_default_profile_beside_zookeeper()
     with open_session(cli, read_only=True) as session:
         seen = observe_storage(session, source, sound_lists=sound_lists)
-        return replace(seen, snapshot=_left_out(ctx, session, seen.snapshot, is_live=source.snapshot is None))
+        is_live = source.snapshot is None
+        state = _left_out(ctx, session, seen.snapshot, is_live=is_live)
+        state, answer = _answered(ctx, session, state, request, tags, is_live=is_live)
+        return replace(seen, snapshot=state), answer
+
+
+def _answered(
+    ctx: typer.Context,
+    session: "ClusterSession",
+    state: "ClusterSnapshot",
+    request: R,
+    tags: TagSource,
+    *,
+    is_live: bool,
+) -> "tuple[ClusterSnapshot, R]":
+    """The cluster with tags where the request looks at some, and the request on it; a file brings its own."""
+    from dataclasses import replace
+
+    from kafkakit.topicmappr.decide.selection import answered, tags_needed
+
+    if is_live and tags_needed(request):
+        state = replace(state, tags=tags.read(session))
+    return state, answered(request, state)
 
 
 def _left_out(
@@ -60,15 +95,17 @@ def _left_out(
 def plan_request(
     ctx: typer.Context,
     command: str,
-    decide: "Callable[[ClusterSnapshot], PlannedChange]",
+    decide: "Callable[[ClusterSnapshot, R], PlannedChange]",
+    request: R,
     output: "PlanDestination",
     snapshot: "Path | None",
+    tags: TagSource = NO_TAGS,
 ) -> int:
     """Read the cluster or the file, decide, and end with the report."""
     output.check(cli_context(ctx).require_replaceable)
-    state = observed(ctx, snapshot)
+    state, request = observed(ctx, snapshot, request, tags)
     with cli_context(ctx).output.progress("planning"):
-        change = decide(state)
+        change = decide(state, request)
     return end_request(ctx, command, change, output)
 
 

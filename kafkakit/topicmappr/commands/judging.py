@@ -9,6 +9,7 @@ from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.search_watch import showing_phases
 from kafkakit.cli.session import finish
+from kafkakit.cli.tag_options import TagSource
 from kafkakit.core.cycle_collector import without_collector
 from kafkakit.topicmappr.commands.flow import observed_storage
 from kafkakit.topicmappr.commands.judging_options import (
@@ -20,7 +21,7 @@ from kafkakit.topicmappr.commands.judging_options import (
     frontier_request,
     rebalance_words,
 )
-from kafkakit.topicmappr.commands.options import KafkaKitClusterOptions
+from kafkakit.topicmappr.commands.options import ConstraintOptions, KafkaKitClusterOptions
 from kafkakit.wiring import read_input, write_file
 
 MapArgument = Annotated[str, typer.Argument(metavar="MAP", help="Reassignment map as Kafka's JSON; - for stdin.")]
@@ -32,7 +33,7 @@ MAP_LIMIT_BYTES = 512 << 20
 
 @with_option_groups
 @without_collector()
-def check(ctx: typer.Context, rules: CheckOptions, cluster: KafkaKitClusterOptions) -> int:
+def check(ctx: typer.Context, rules: CheckOptions, tags: TagSource, cluster: KafkaKitClusterOptions) -> int:
     """Check the placement rules: racks, in-sync replicas, shares of space and leaders, disks.
 
     Every finding names the command that repairs it. Partitions of a topic that break one rule are one finding, with
@@ -51,13 +52,19 @@ def check(ctx: typer.Context, rules: CheckOptions, cluster: KafkaKitClusterOptio
     cli = cli_context(ctx)
     request = rules.request(cli.program, cluster.snapshot)
     # An unsound list is a finding here.
-    seen = observed_storage(ctx, cluster, sound_lists=False)
+    seen, request = observed_storage(ctx, cluster, request, tags, sound_lists=False)
     return finish(cli, check_report(check_cluster(seen.snapshot, request, seen.facts), rules.fail_on))
 
 
 @with_option_groups
 @without_collector()
-def audit(ctx: typer.Context, map_file: MapArgument, judged: AuditOptions, cluster: KafkaKitClusterOptions) -> int:
+def audit(
+    ctx: typer.Context,
+    map_file: MapArgument,
+    judged: AuditOptions,
+    tags: ConstraintOptions,
+    cluster: KafkaKitClusterOptions,
+) -> int:
     """Evaluate a reassignment map of any tool, without running it.
 
     Reports what it copies, how even the brokers are afterwards, the lower bound and the cost of a kafkakit plan for
@@ -75,10 +82,10 @@ def audit(ctx: typer.Context, map_file: MapArgument, judged: AuditOptions, clust
     from kafkakit.topicmappr.decide.audit.reading import read_map
     from kafkakit.topicmappr.show.audit import audit_report
 
-    cli, request = cli_context(ctx), judged.request
+    cli, request = cli_context(ctx), judged.request(tags.constraints)
     source = "stdin" if map_file == "-" else map_file
     reading = read_map(read_input(map_file, MAP_LIMIT_BYTES), source)
-    seen = observed_storage(ctx, cluster, sound_lists=False)
+    seen, request = observed_storage(ctx, cluster, request, tags, sound_lists=False)
     with showing_phases(cli.output, "judging the map") as watch:
         found = audit_map(seen.snapshot, reading, request, seen.facts, watch)
     return finish(cli, audit_report(found, source, judged.fail_on))
@@ -91,6 +98,7 @@ def frontier(
     scope: FrontierScope,
     goals: FrontierGoals,
     rules: FrontierRules,
+    tags: ConstraintOptions,
     cluster: KafkaKitClusterOptions,
     report: PageFile = None,
 ) -> int:
@@ -109,12 +117,12 @@ def frontier(
     from kafkakit.topicmappr.show.frontier import frontier_report, rebalance_command
     from kafkakit.topicmappr.show.frontier_page import frontier_page
 
-    cli, request = cli_context(ctx), frontier_request(scope, goals, rules)
+    cli, request = cli_context(ctx), frontier_request(scope, goals, rules, tags)
     PlanDestination(report=report).check()
-    seen = observed_storage(ctx, cluster)
+    seen, request = observed_storage(ctx, cluster, request, tags)
     with showing_phases(cli.output, "working out the points") as watch:
         found = decide_frontier(seen.snapshot, request, seen.facts, watch)
-    following = rebalance_command(found, rebalance_words(scope, cluster.snapshot, rules), cli.program)
+    following = rebalance_command(found, rebalance_words(scope, cluster.snapshot, rules, tags), cli.program)
     if report is not None:
         write_file(report, frontier_page(found, following))
     return finish(cli, frontier_report(found, following, plain=cli.output.plain_stdout))

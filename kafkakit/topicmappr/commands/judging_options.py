@@ -19,6 +19,7 @@ from kafkakit.topicmappr.decide.frontier.request import Metric
 if TYPE_CHECKING:
     from kafkakit.topicmappr.decide.audit.request import AuditRequest
     from kafkakit.topicmappr.decide.check.catalogue import CheckRequest
+    from kafkakit.topicmappr.decide.constraints import TagConstraints
     from kafkakit.topicmappr.decide.frontier.request import FrontierRequest
 
 FailFrom = Annotated[FailOn, typer.Option("--fail-on", help="Exit 1 for findings of this severity or worse.")]
@@ -80,8 +81,7 @@ class AuditOptions:
     free_range: str = option("", metavar="SIZE", help="The range of free bytes to compare with.")
     fail_on: FailFrom = FailOn.ERROR
 
-    @property
-    def request(self) -> "AuditRequest":
+    def request(self, constraints: "TagConstraints") -> "AuditRequest":
         """Read the options."""
         from kafkakit.topicmappr.decide.audit.request import AuditRequest
 
@@ -90,6 +90,7 @@ class AuditOptions:
             topics=parse_patterns(self.topics),
             min_rack_ids=self.min_rack_ids,
             spread=self.spread,
+            constraints=constraints,
             max_disk_use=parse_percent(self.max_disk_use, "--max-disk-use"),
             band=parse_percent(self.band, "--band", most=1000) if self.band else None,
             free_range_bytes=parse_size(self.free_range, "--free-range") if self.free_range else None,
@@ -128,7 +129,9 @@ class FrontierRules:
     spread: shared.Spread = field(default=False, metadata=RECORDED)
 
 
-def frontier_request(scope: FrontierScope, goals: FrontierGoals, rules: FrontierRules) -> "FrontierRequest":
+def frontier_request(
+    scope: FrontierScope, goals: FrontierGoals, rules: FrontierRules, tags: shared.ConstraintOptions
+) -> "FrontierRequest":
     """Read the options; `UsageError` for those that cannot be read or contradict each other."""
     from kafkakit.topicmappr.decide.frontier.request import (
         FrontierRequest,
@@ -151,13 +154,16 @@ def frontier_request(scope: FrontierScope, goals: FrontierGoals, rules: Frontier
         max_disk_use=parse_percent(rules.max_disk_use, "--max-disk-use"),
         head_room_bytes=parse_size(rules.head_room, "--head-room"),
         pinned=pinned,
+        constraints=tags.constraints,
         words={},
     )
     bands, ranges = parse_bands(goals.bands), parse_ranges(goals.free_ranges)
     return FrontierRequest(base=base, metric=chosen, bands=bands, free_ranges=ranges)
 
 
-def rebalance_words(scope: FrontierScope, snapshot: Path | None, rules: FrontierRules) -> dict[str, str]:
+def rebalance_words(
+    scope: FrontierScope, snapshot: Path | None, rules: FrontierRules, tags: shared.ConstraintOptions
+) -> dict[str, str]:
     """The rebalance with the same selection and rules, as recorded words."""
     file = {"snapshot": str(snapshot)} if snapshot else {}
-    return recorded_words("topicmappr rebalance", scope) | file | recorded_words("topicmappr rebalance", rules)
+    return recorded_words("topicmappr rebalance", scope) | file | recorded_words("topicmappr rebalance", rules, tags)

@@ -10,6 +10,7 @@ import typer
 from kafkakit.adapters.metrics.sources import SOURCES
 from kafkakit.cli.completion import complete_topic_names
 from kafkakit.cli.option_groups import RECORDED, option, recorded_as
+from kafkakit.cli.tag_options import TagSource
 from kafkakit.core.broker_list import BrokerList, parse_broker_list
 from kafkakit.core.quantities import parse_size
 from kafkakit.core.storage_reading import FROM_BROKERS
@@ -20,18 +21,26 @@ from kafkakit.topicmappr.act.places import ClusterSource, MapDestination, PlanDe
 from kafkakit.topicmappr.decide.budget import Budget
 
 if TYPE_CHECKING:
+    from kafkakit.topicmappr.decide.constraints import TagConstraints
+
     SizesWord: TypeAlias = str
 else:
     SizesWord = StrEnum("SizesWord", {word: word for word in (FROM_BROKERS, *SOURCES)})
 DEFAULT_SIZES = SizesWord(FROM_BROKERS)
 
 Brokers = Annotated[
-    str, typer.Option(help="Target broker ids, comma separated; -1: brokers in use, -2: all brokers of the cluster.")
+    str,
+    typer.Option(
+        help="Target broker ids, comma separated; -1: brokers in use, -2: all brokers of the cluster; or 'where QUERY'."
+    ),
 ]
 TopicsExclude = Annotated[str, typer.Option(help="Topics to leave out: names or regular expressions.")]
 Topics = Annotated[
     str,
-    typer.Option(help="Topics: comma separated names or regular expressions.", autocompletion=complete_topic_names),
+    typer.Option(
+        help="Topics: comma separated names or regular expressions, or 'where QUERY'.",
+        autocompletion=complete_topic_names,
+    ),
 ]
 Snapshot = Annotated[Path | None, typer.Option(help="Read this cluster-snapshot file instead of a live cluster.")]
 MinRackIds = Annotated[
@@ -79,7 +88,7 @@ def brokers_given(text: str, flag: str = "--brokers") -> BrokerList | None:
 
 def patterns_of(pin: list[str] | None) -> tuple[str, ...]:
     """The patterns of all `--pin` options."""
-    return parse_patterns(",".join(pin or ()))
+    return tuple(pattern for each in pin or () for pattern in parse_patterns(each))
 
 
 def pin_word(pin: list[str] | None) -> str:
@@ -128,6 +137,41 @@ class RackOptions:
 
     min_rack_ids: MinRackIds = field(default=0, metadata=RECORDED)
     spread: Spread = field(default=False, metadata=RECORDED)
+
+
+def _joined(given: list[str] | None) -> str:
+    return "; ".join(given or ())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConstraintOptions(TagSource):
+    """Constraints by tags."""
+
+    spread_by: list[str] | None = option(
+        None,
+        metavar="KEY",
+        help="Spread the replicas of each partition over the values of this tag, beside racks. Repeatable.",
+        recorded=_joined,
+    )
+    affinity: list[str] | None = option(
+        None,
+        metavar="RULE",
+        help="Put copies of topics on matching brokers alone: 'topics where tier = hot: brokers where disk = nvme'. "
+        "Repeatable.",
+        recorded=_joined,
+    )
+    anti_affinity: list[str] | None = option(
+        None, metavar="RULE", help="Put copies of topics on no matching broker. Repeatable.", recorded=_joined
+    )
+
+    @property
+    def constraints(self) -> "TagConstraints":
+        """What is asked for; `QueryError` for a rule that cannot be read."""
+        from kafkakit.topicmappr.decide.constraints import TagConstraints, parse_topic_rule
+
+        rules = [parse_topic_rule(text, "--affinity") for text in self.affinity or ()]
+        rules += [parse_topic_rule(text, "--anti-affinity") for text in self.anti_affinity or ()]
+        return TagConstraints(spread_by=tuple(dict.fromkeys(self.spread_by or ())), rules=tuple(rules))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,12 +5,18 @@ import typer
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.topicmappr.commands.flow import observed
-from kafkakit.topicmappr.commands.options import OutPath, Snapshot
+from kafkakit.topicmappr.commands.options import ConstraintOptions, OutPath, Snapshot
 from kafkakit.topicmappr.commands.request_options import NewTopicOptions
 
 
 @with_option_groups
-def place(ctx: typer.Context, new: NewTopicOptions, snapshot: Snapshot = None, out_path: OutPath = "") -> int:
+def place(
+    ctx: typer.Context,
+    new: NewTopicOptions,
+    tags: ConstraintOptions,
+    snapshot: Snapshot = None,
+    out_path: OutPath = "",
+) -> int:
     """Choose the brokers of a new topic's partitions.
 
     Evens out the load of all topics over the brokers, under the rack rule. Writes the assignment as a map file and
@@ -23,9 +29,9 @@ def place(ctx: typer.Context, new: NewTopicOptions, snapshot: Snapshot = None, o
     from kafkakit.topicmappr.show.place import place_report
     from kafkakit.wiring import write_file
 
-    cli, request, destination = cli_context(ctx), new.request, MapDestination(out_path=out_path)
+    cli, request, destination = cli_context(ctx), new.request(tags.constraints), MapDestination(out_path=out_path)
     destination.check()
-    state = observed(ctx, snapshot)
+    state, request = observed(ctx, snapshot, request, tags)
     with cli.output.progress("placing"):
         placed = decide_place(state, request)
     (saved,) = save_maps((placed.as_map(),), destination, write_file)

@@ -4,12 +4,14 @@ import typer
 
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import recorded_words, with_option_groups
+from kafkakit.cli.tag_options import TagSource
 from kafkakit.core.cycle_collector import without_collector
 from kafkakit.placement.choices import PlaceBy
 from kafkakit.topicmappr.commands.flow import end_request, observed_storage, plan_request
 from kafkakit.topicmappr.commands.options import (
     AllTopicsOptions,
     ClusterOptions,
+    ConstraintOptions,
     PlanOutput,
     RackOptions,
     RunLimits,
@@ -35,6 +37,7 @@ def drain(
     racks: RackOptions,
     placing: PlacementOptions,
     limits: RunLimits,
+    tags: ConstraintOptions,
     output: PlanOutput,
     cluster: ClusterOptions,
 ) -> int:
@@ -60,15 +63,16 @@ def drain(
         placement=placing.placement,
         pinned=limits.pinned,
         budget=limits.budget,
-        words=recorded_words(command, leaving, topics, racks, output, placing, limits),
+        constraints=tags.constraints,
+        words=recorded_words(command, leaving, topics, racks, output, placing, limits, tags),
     )
     if placing.placement is PlaceBy.STORAGE or limits.max_moved_bytes:
         output.check()
-        seen = observed_storage(ctx, cluster)
+        seen, request = observed_storage(ctx, cluster, request, tags)
         with watching(cli.output) as watch:
             change = decide_drain(seen.snapshot, request, seen.facts, watch)
         return end_request(ctx, command, change, output)
-    return plan_request(ctx, command, lambda state: decide_drain(state, request), output, cluster.snapshot)
+    return plan_request(ctx, command, decide_drain, request, output, cluster.snapshot, tags)
 
 
 @with_option_groups
@@ -78,6 +82,7 @@ def fix_racks(
     topics: AllTopicsOptions,
     repair: RackRepairOptions,
     limits: RunLimits,
+    tags: ConstraintOptions,
     output: PlanOutput,
     snapshot: Snapshot = None,
 ) -> int:
@@ -99,9 +104,10 @@ def fix_racks(
         minimize=repair.minimize,
         pinned=limits.pinned,
         budget=limits.budget,
-        words=recorded_words(command, topics, repair, output, limits),
+        constraints=tags.constraints,
+        words=recorded_words(command, topics, repair, output, limits, tags),
     )
-    return plan_request(ctx, command, lambda state: decide_fix_racks(state, request), output, snapshot)
+    return plan_request(ctx, command, decide_fix_racks, request, output, snapshot, tags)
 
 
 @with_option_groups
@@ -111,6 +117,7 @@ def set_replication(
     wanted: ReplicationOptions,
     topics: TopicOptions,
     limits: RunLimits,
+    tags: ConstraintOptions,
     output: PlanOutput,
     snapshot: Snapshot = None,
 ) -> int:
@@ -131,9 +138,10 @@ def set_replication(
         min_rack_ids=wanted.min_rack_ids,
         pinned=limits.pinned,
         budget=limits.budget,
-        words=recorded_words(command, topics, wanted, output, limits),
+        constraints=tags.constraints,
+        words=recorded_words(command, topics, wanted, output, limits, tags),
     )
-    return plan_request(ctx, command, lambda state: decide_set_replication(state, request), output, snapshot)
+    return plan_request(ctx, command, decide_set_replication, request, output, snapshot, tags)
 
 
 @with_option_groups
@@ -143,6 +151,7 @@ def leaders(
     topics: AllTopicsOptions,
     leading: LeaderOptions,
     limits: LeaderLimits,
+    tags: TagSource,
     output: PlanOutput,
     snapshot: Snapshot = None,
 ) -> int:
@@ -164,4 +173,4 @@ def leaders(
         budget=limits.budget,
         words=recorded_words(command, topics, leading, output, limits),
     )
-    return plan_request(ctx, command, lambda state: decide_leaders(state, request), output, snapshot)
+    return plan_request(ctx, command, decide_leaders, request, output, snapshot, tags)

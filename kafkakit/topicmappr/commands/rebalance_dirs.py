@@ -4,6 +4,7 @@ import typer
 
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import recorded_words, with_option_groups
+from kafkakit.cli.tag_options import TagSource
 from kafkakit.core.cycle_collector import without_collector
 from kafkakit.topicmappr.act.places import ClusterSource
 from kafkakit.topicmappr.commands.flow import observed_storage
@@ -18,6 +19,7 @@ def rebalance_dirs(
     dirs: DirOptions,
     topics: AllTopicsOptions,
     limits: DirLimits,
+    tags: TagSource,
     output: PlanOutput,
     snapshot: Snapshot = None,
 ) -> int:
@@ -55,7 +57,7 @@ def rebalance_dirs(
         words=recorded_words("topicmappr rebalance-dirs", dirs, topics, limits, output),
     )
     output.check(cli.require_replaceable)
-    seen = observed_storage(ctx, ClusterSource(snapshot=snapshot))
+    seen, request = observed_storage(ctx, ClusterSource(snapshot=snapshot), request, tags)
     with cli.output.progress("planning"):
         change = decide_rebalance_dirs(seen.snapshot, request, seen.facts)
     return finish(

@@ -6,7 +6,7 @@ from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.core.cycle_collector import without_collector
 from kafkakit.topicmappr.commands.flow import observed, observed_storage
-from kafkakit.topicmappr.commands.options import KafkaKitClusterOptions, MapOutput
+from kafkakit.topicmappr.commands.options import ConstraintOptions, KafkaKitClusterOptions, MapOutput
 from kafkakit.topicmappr.commands.rebuild_options import (
     MetadataOptions,
     RebuildOptions,
@@ -22,6 +22,7 @@ def rebuild(
     requested: RebuildOptions,
     storage: StorageOptions,
     metadata: MetadataOptions,
+    tags: ConstraintOptions,
     output: MapOutput,
     cluster: KafkaKitClusterOptions,
 ) -> int:
@@ -40,17 +41,19 @@ def rebuild(
     from kafkakit.wiring import write_file
 
     cli = cli_context(ctx)
-    request = rebuild_request(requested, storage, metadata, output)
+    request = rebuild_request(requested, storage, metadata, tags, output)
     output.check(cli.require_replaceable)
     report_duplicates(request.brokers, cli.output)
     # A map without metadata needs no cluster; a plan does, since it is carried out on one.
     on_cluster = request.map is None or request.use_meta or cluster.snapshot or output.plan or output.report
     if request.by_storage:
-        seen = observed_storage(ctx, cluster)
+        seen, request = observed_storage(ctx, cluster, request, tags)
         with watching(cli.output) as watch:
             decided = decide_rebuild(seen.snapshot, request, seen.facts, watch)
     else:
-        state = observed(ctx, cluster.snapshot) if on_cluster else unobserved()
+        state = unobserved()
+        if on_cluster:
+            state, request = observed(ctx, cluster.snapshot, request, tags)
         with cli.output.progress("planning"):
             decided = decide_rebuild(state, request)
     saved = save_plan(

@@ -55,6 +55,8 @@ class RebuildOptions:
         if not self.leader_evac_brokers:
             return ()
         parsed = parse_broker_list(self.leader_evac_brokers, "--leader-evac-brokers")
+        if parsed.where is not None:
+            raise UsageError("--leader-evac-brokers: queries are not taken here", hint="give ids")
         if parsed.existing or parsed.everything:
             raise UsageError("--leader-evac-brokers: name the brokers, -1 and -2 mean all of them")
         return parsed.ids
@@ -88,7 +90,11 @@ class MetadataOptions:
 
 
 def rebuild_request(
-    requested: RebuildOptions, storage: StorageOptions, metadata: MetadataOptions, output: PlanDestination
+    requested: RebuildOptions,
+    storage: StorageOptions,
+    metadata: MetadataOptions,
+    tags: shared.ConstraintOptions,
+    output: PlanDestination,
 ) -> "RebuildRequest":
     """Read the options; `UsageError` for those that cannot be read or contradict each other."""
     from kafkakit.topicmappr.decide.map_files import read_map_string
@@ -115,5 +121,6 @@ def rebuild_request(
         placement=storage.placement,
         optimize=storage.optimize,
         partition_size_factor=parse_factor(storage.partition_size_factor),
-        words=recorded_words("topicmappr rebuild", requested, output, *by_storage, metadata),
+        constraints=tags.constraints,
+        words=recorded_words("topicmappr rebuild", requested, output, *by_storage, metadata, tags),
     )

@@ -16,6 +16,7 @@ from kafkakit.topicmappr.commands import options as shared
 from kafkakit.topicmappr.decide.budget import Budget
 
 if TYPE_CHECKING:
+    from kafkakit.topicmappr.decide.constraints import TagConstraints
     from kafkakit.topicmappr.decide.place import PlaceRequest
 
 
@@ -157,8 +158,7 @@ class NewTopicOptions:
     )
     min_rack_ids: shared.MinRackIds = 0
 
-    @property
-    def request(self) -> "PlaceRequest":
+    def request(self, constraints: "TagConstraints") -> "PlaceRequest":
         """What is asked for; `UsageError` for options that cannot be read."""
         from kafkakit.topicmappr.decide.place import PlaceRequest
 
@@ -170,4 +170,5 @@ class NewTopicOptions:
             like=parse_patterns(self.topics_like),
             brokers=shared.brokers_given(self.brokers),
             min_rack_ids=self.min_rack_ids,
+            constraints=constraints,
         )

@@ -31,7 +31,7 @@ def explain(ctx: typer.Context, plan: PlanArgument, partition: PartitionArgument
 
     decoded = read_plan(plan, read_input)
     key = find_partition(decoded, partition)
-    state = observed(ctx, snapshot) if snapshot is not None else None
+    state = observed(ctx, snapshot, None)[0] if snapshot is not None else None
     return finish(cli_context(ctx), explain_report(explain_partition(decoded, key, state)))
 
 
@@ -68,7 +68,7 @@ def replan(
     output.check(cli.require_replaceable)
     widened = parse_percent(slack, "--slack", most=1000)
     decoded = read_plan(old_plan, read_input)
-    seen = observed_storage(ctx, cluster)
+    seen, _ = observed_storage(ctx, cluster, None)
     with cli.output.progress("planning"):
         found = decide_replan(decoded, seen.snapshot, seen.facts, slack=widened)
     saved = save_plan(found.plan, output, cli.program, write_file, cli.settings.profile, changed=found.differs)

@@ -1,12 +1,16 @@
 """From decided replica lists to a `Plan`, and what a report adds to it. Every planning command ends here."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kafkakit.core.certificate import Certificate, PlacementRules
+from kafkakit.core.errors import InfeasibleError
 from kafkakit.core.model import ClusterSnapshot, PartitionAssignment, PartitionMap
 from kafkakit.core.placement_statistics import BrokerStorage, placement_stats
 from kafkakit.core.plan import DirMove, Move, Plan, PlanBroker, PlanDir, ScopeEntry, StorageFacts, fingerprint_of
+from kafkakit.core.quantities import counted
+from kafkakit.placement.group_tags import TagRules, binding_notes
 from kafkakit.placement.problem import PlannedPartition
 from kafkakit.topicmappr.decide.budget import NOTHING_LEFT, LeftForLater
 from kafkakit.topicmappr.decide.scope import Scope
@@ -41,6 +45,7 @@ class Decision:
     certificate: Certificate
     targets: Sequence[int]
     rules: PlacementRules | None = None
+    tags: TagRules | None = None
     storage: Mapping[int, BrokerStorage] = field(default_factory=dict)
     storage_facts: StorageFacts | None = None
     dirs: Mapping[int, Mapping[int, str]] = field(default_factory=dict)
@@ -51,7 +56,10 @@ class Decision:
 
 
 def assemble(snapshot: ClusterSnapshot, words: Mapping[str, str], scope: Scope, decision: Decision) -> Plan:
-    """Make the plan of a decision; `words` are the operator's flags for the record. O(partitions)."""
+    """Make the plan of a decision; `words` are the operator's flags for the record. O(partitions).
+
+    Raises `InfeasibleError` for lists that break a constraint by tags.
+    """
     racks = {b.id: b.group for b in snapshot.brokers}
     moves = tuple(
         _move(p, new, scope.topic_ids.get(p.key.topic), decision.dirs.get(i, {}))
@@ -86,13 +94,30 @@ def assemble(snapshot: ClusterSnapshot, words: Mapping[str, str], scope: Scope, 
         moves=moves,
         reassignment=_map(moves, after=True),
         rollback=_map(moves, after=False),
-        notes=decision.notes,
+        notes=(*decision.notes, *_kept_constraints(decision, scope)),
         warnings=decision.warnings,
         rules=decision.rules,
         storage=decision.storage_facts,
         dir_moves=decision.dir_moves,
         dirs=decision.dir_table,
+        constraints=() if decision.tags is None else decision.tags.constraints,
     )
+
+
+def _kept_constraints(decision: Decision, scope: Scope) -> tuple[str, ...]:
+    """How each constraint by tags bound the new copies; `InfeasibleError` where one is broken."""
+    tags = decision.tags
+    if tags is None:
+        return ()
+    rows = [(p.key.topic, p.current, new) for p, new in zip(scope.partitions, decision.replicas, strict=True)]
+    broken = Counter(text for row in rows for text in tags.faults(*row))
+    if broken:
+        raise InfeasibleError(
+            "no plan was found that keeps the constraints; it is not proven impossible",
+            reasons=tuple(f"{text}: {counted(n, 'partition')} would break it" for text, n in sorted(broken.items())),
+            hint="leave more brokers open to these topics, or ask for less",
+        )
+    return binding_notes(tags, rows, decision.targets if decision.rules is None else decision.rules.receivers)
 
 
 def _moved(decision: Decision, scope: Scope) -> Mapping[int, BrokerStorage]:

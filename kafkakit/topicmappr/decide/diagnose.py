@@ -37,6 +37,12 @@ def _reason(problem: PlacementProblem, p: PlannedPartition, live: Mapping[int, s
         spare = [b for b in sorted(live) if b not in problem.targets]
         add = f"add brokers (live and not listed: {_ids(spare)})" if spare else "start more brokers"
         return f"wants {p.wanted} replicas, the list has {len(problem.targets)} live brokers; {add}"
+    rules = problem.rule.tags
+    if rules is not None and rules.most(p.key.topic, problem.targets, p.wanted) < p.wanted:
+        words = rules.words(p.key.topic, problem.targets, p.wanted)
+        return (
+            f"wants {p.wanted} replicas, and constraints leave too few of the {len(problem.targets)} brokers: {words}"
+        )
     needed = min(p.wanted, problem.rule.most_spanned)
     if len(racks) + rackless < needed:
         have = f"{len(racks)} ({', '.join(racks[:_NAMED])}{', ...' if len(racks) > _NAMED else ''})" if racks else "0"
@@ -46,9 +52,10 @@ def _reason(problem: PlacementProblem, p: PlannedPartition, live: Mapping[int, s
         )
     targets = set(problem.targets)
     stay = [b for b in p.current if b in targets]
+    tags = "" if problem.rule.tags is None else f" ({problem.rule.tags.words(p.key.topic, problem.targets, p.wanted)})"
     where = ", ".join(f"{b} in rack {problem.rack_of(b) or 'none'}" for b in stay) or "nothing"
     return (
-        f"p{p.key.partition} keeps {where} and no listed broker fits beside; add a broker in another rack, "
+        f"p{p.key.partition} keeps {where} and no listed broker fits beside{tags}; add a broker in another rack, "
         "raise or lower --min-rack-ids, or use --force-rebuild"
     )
 

@@ -2,12 +2,12 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.errors import UsageError
 from kafkakit.core.lists_in_words import some
-from kafkakit.core.model import ClusterSnapshot, PartitionAssignment, PartitionMap, Topic, TopicPartition
+from kafkakit.core.model import ClusterSnapshot, Partition, PartitionAssignment, PartitionMap, Topic, TopicPartition
 from kafkakit.core.plan_rules import topic_problem
 from kafkakit.core.topic_selection import select_topics
 from kafkakit.placement.group_rooms import Grouping
@@ -16,6 +16,7 @@ from kafkakit.placement.leaders import pass_leaders
 from kafkakit.placement.openings.broker_pool import BrokerPool, pool_of
 from kafkakit.placement.openings.fill import fill_openings, group_openings
 from kafkakit.placement.problem import PlacementProblem, PlannedPartition
+from kafkakit.topicmappr.decide.constraints import NO_CONSTRAINTS, TagConstraints
 from kafkakit.topicmappr.decide.diagnose import explain_unplaced, infeasible
 from kafkakit.topicmappr.decide.rebuild.request import MAX_REPLICATION
 
@@ -35,6 +36,7 @@ class PlaceRequest:
     partition_bytes: int | None = None
     like: tuple[str, ...] = ()
     brokers: BrokerList | None = None
+    constraints: TagConstraints = NO_CONSTRAINTS
     min_rack_ids: int = 0
 
     def __post_init__(self) -> None:
@@ -191,9 +193,13 @@ def decide_place(snapshot: ClusterSnapshot, request: PlaceRequest) -> NewTopic:
         if measured.guessed:
             notes.append(f"{measured.guessed} partitions have no known size and count with the mean of the others")
     openings: dict[int, tuple[tuple[int, ...], int]] = dict.fromkeys(range(shape.partitions), ((), shape.replication))
-    rooms, unfit = group_openings(openings, Grouping.of(GroupRule(request.min_rack_ids), pool.racks, brokers))
+    rule = GroupRule(
+        request.min_rack_ids, tags=request.constraints.on(_with_topic(snapshot, request, shape), (request.topic,))
+    )
+    grouping = Grouping.of(rule, pool.racks, brokers, [request.topic] * shape.partitions)
+    rooms, unfit = group_openings(openings, grouping)
     if unfit:
-        raise _too_few(pool, request, shape, brokers, next(iter(unfit.values())))
+        raise _too_few(pool, rule, request, shape, brokers, next(iter(unfit.values())))
     chosen, _ = fill_openings(rooms, loads)
     sets = [chosen[n] for n in range(shape.partitions)]
     leaders = pass_leaders(sets, pool.leaders)
@@ -235,9 +241,17 @@ def _brokers(pool: BrokerPool, request: PlaceRequest) -> tuple[int, ...]:
     return listed
 
 
-def _too_few(pool: BrokerPool, request: PlaceRequest, shape: Shape, brokers: tuple[int, ...], placed: int) -> Exception:
+def _with_topic(snapshot: ClusterSnapshot, request: PlaceRequest, shape: Shape) -> ClusterSnapshot:
+    """The cluster with the new topic in it, so that queries see its name and size."""
+    new = tuple(Partition(partition=n, replicas=(-1,) * shape.replication) for n in range(shape.partitions))
+    return replace(snapshot, topics=(*snapshot.topics, Topic(name=request.topic, partitions=new)))
+
+
+def _too_few(
+    pool: BrokerPool, rule: GroupRule, request: PlaceRequest, shape: Shape, brokers: tuple[int, ...], placed: int
+) -> Exception:
     partition = PlannedPartition(TopicPartition(request.topic, 0), (), shape.replication)
-    problem = PlacementProblem((partition,), brokers, pool.racks, GroupRule(request.min_rack_ids))
+    problem = PlacementProblem((partition,), brokers, pool.racks, rule)
     unplaced = (shape.replication - placed,)
     error = infeasible(explain_unplaced(problem, unplaced, {b: pool.racks[b] for b in pool.live}), unplaced)
     error.hint = None

@@ -17,6 +17,7 @@ from kafkakit.placement.openings.fill import alike
 from kafkakit.placement.problem import set_stranded_apart
 from kafkakit.topicmappr.decide import budget as budgets
 from kafkakit.topicmappr.decide.assembly import PlannedChange
+from kafkakit.topicmappr.decide.constraints import NO_CONSTRAINTS, TagConstraints
 from kafkakit.topicmappr.decide.rebuild.decision import Rebuild, decide_rebuild
 from kafkakit.topicmappr.decide.rebuild.request import MAX_REPLICATION, RebuildRequest
 from kafkakit.topicmappr.decide.scope import pinned_indices, scope_of
@@ -36,6 +37,7 @@ class ReplicationRequest:
     min_rack_ids: int = 0
     pinned: tuple[str, ...] = ()
     budget: budgets.Budget = budgets.NO_BUDGET
+    constraints: TagConstraints = NO_CONSTRAINTS
     words: Mapping[str, str]
 
     def __post_init__(self) -> None:
@@ -57,6 +59,7 @@ def decide_set_replication(snapshot: ClusterSnapshot, request: ReplicationReques
         topics_exclude=request.topics_exclude,
         replication=request.replication,
         min_rack_ids=request.min_rack_ids,
+        constraints=request.constraints,
         words=request.words,
     )
     pinned: tuple[TopicPartition, ...] = ()
@@ -92,7 +95,9 @@ def _serve(snapshot: ClusterSnapshot, requested: RebuildRequest, budget: budgets
     able, _ = set_stranded_apart(scope_of(snapshot, requested.scope).partitions, live)
     kept = ((i, p, tuple(b for b in p.current if b in live)) for i, p in enumerate(able))
     openings = {i: (row, p.wanted) for i, p, row in kept if p.wanted > len(row) and p.key not in requested.untouched}
-    grouping = Grouping.of(GroupRule(requested.min_rack_ids), {b.id: b.group for b in snapshot.brokers}, live)
+    topics = [p.key.topic for p in able]
+    rule = GroupRule(requested.min_rack_ids, tags=requested.constraints.on(snapshot, set(topics)))
+    grouping = Grouping.of(rule, {b.id: b.group for b in snapshot.brokers}, live, topics)
     units = {i: a.room.units for a in alike(openings, grouping, repairs=False) for i in a.members}
     changes = [
         budgets.PartitionChange(

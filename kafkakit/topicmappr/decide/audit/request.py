@@ -6,6 +6,7 @@ from fractions import Fraction
 from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.errors import UsageError
 from kafkakit.placement.group_rule import refuse_both_rules
+from kafkakit.topicmappr.decide.constraints import NO_CONSTRAINTS, TagConstraints
 from kafkakit.topicmappr.decide.rebuild.request import MAX_REPLICATION
 
 
@@ -22,6 +23,7 @@ class AuditRequest:
 
     brokers: BrokerList | None = None
     topics: tuple[str, ...] = ()
+    constraints: TagConstraints = NO_CONSTRAINTS
     min_rack_ids: int = 0
     spread: bool = False
     max_disk_use: Fraction = Fraction(9, 10)

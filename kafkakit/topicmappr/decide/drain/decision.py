@@ -115,6 +115,7 @@ def decide_drain(
         replicas=lists,
         certificate=_certify(problem, [partitions[i] for i in sorted(chosen)], served),
         targets=sorted(problem.pool.live - problem.leaving),
+        tags=problem.grouping.rule.tags,
         rules=PlacementRules(
             min_rack_ids=request.min_rack_ids,
             spread_over=problem.grouping.rule.spread_over,
@@ -170,6 +171,9 @@ def _reasons(problem: DrainProblem, unmoved: list[PlannedPartition]) -> tuple[st
     add = f"let a broker in another rack receive, or allow repeats with --min-rack-ids {max(1, len(offered))}"
     if problem.grouping.rule.spreads:
         add = "let more brokers receive in the racks that hold the fewest, or do without --spread"
+    tags = problem.grouping.rule.tags
+    if tags is not None:
+        add = "let more brokers receive, or ask for less"
     kinds: dict[tuple[str, ...], list[PlannedPartition]] = {}
     for p in unmoved:
         kept = [b for b in p.current if b not in problem.leaving]
@@ -177,9 +181,13 @@ def _reasons(problem: DrainProblem, unmoved: list[PlannedPartition]) -> tuple[st
     lines = []
     for kept_racks, found in sorted(kinds.items()):
         go = len(found[0].current) - len(kept_racks)
+        by_tags = ""
+        if tags is not None:
+            by_tags = f" ({tags.words(found[0].key.topic, problem.receivers, len(found[0].current))})"
         lines.append(
             f"{some(p.key for p in found)}: {go} replica(s) must leave, those that stay use racks "
-            f"{some(kept_racks)}, and the {len(problem.receivers)} receiving brokers have racks {some(offered)}; {add}"
+            f"{some(kept_racks)}, and the {len(problem.receivers)} receiving brokers have racks {some(offered)}"
+            f"{by_tags}; {add}"
         )
     return tuple(lines)
 

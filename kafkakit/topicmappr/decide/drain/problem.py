@@ -17,6 +17,7 @@ from kafkakit.placement.group_rule import GroupRule, racks_to_spread, refuse_bot
 from kafkakit.placement.openings.broker_pool import BrokerPool, pool_of
 from kafkakit.placement.problem import PlannedPartition, set_stranded_apart
 from kafkakit.topicmappr.decide.budget import NO_BUDGET, Budget, PartitionChange, Served, refuse_unsized, serve
+from kafkakit.topicmappr.decide.constraints import NO_CONSTRAINTS, TagConstraints
 from kafkakit.topicmappr.decide.scope import Scope, TopicScope, pinned_indices, scope_of
 
 
@@ -39,6 +40,7 @@ class DrainRequest:
     placement: PlaceBy = PlaceBy.COUNT
     pinned: tuple[str, ...] = ()
     budget: Budget = NO_BUDGET
+    constraints: TagConstraints = NO_CONSTRAINTS
     words: Mapping[str, str]
 
     def __post_init__(self) -> None:
@@ -89,12 +91,12 @@ def drain_problem(snapshot: ClusterSnapshot, request: DrainRequest) -> DrainProb
     touched = tuple(p for p in scope.partitions if not leaving.isdisjoint(p.current))
     _, stranded = set_stranded_apart(tuple(p for p in touched if p.key not in held), pool.live)
     spread_over = racks_to_spread(pool.open - leaving, pool.racks) if request.spread else ()
-    rule = GroupRule(request.min_rack_ids, spread_over)
+    rule = GroupRule(request.min_rack_ids, spread_over, request.constraints.on(snapshot, scope.selection.selected))
     apart = held.union(p.key for p in stranded)
     return DrainProblem(
         scope=scope,
         pool=pool,
-        grouping=Grouping.of(rule, pool.racks, receivers),
+        grouping=Grouping.of(rule, pool.racks, receivers, [p.key.topic for p in scope.partitions]),
         leaving=leaving,
         receivers=receivers,
         openings={

@@ -13,6 +13,7 @@ from kafkakit.placement.openings.fill import LEVEL_PRICE, Alike
 from kafkakit.placement.openings.surplus import Surplus
 from kafkakit.placement.problem import Minimize, PlannedPartition, set_stranded_apart
 from kafkakit.topicmappr.decide.budget import NO_BUDGET, Budget
+from kafkakit.topicmappr.decide.constraints import NO_CONSTRAINTS, TagConstraints
 from kafkakit.topicmappr.decide.scope import Scope, TopicScope, pinned_indices, scope_of
 
 
@@ -32,6 +33,7 @@ class FixRacksRequest:
     minimize: Minimize = Minimize.MOVES
     pinned: tuple[str, ...] = ()
     budget: Budget = NO_BUDGET
+    constraints: TagConstraints = NO_CONSTRAINTS
     words: Mapping[str, str]
 
     def __post_init__(self) -> None:

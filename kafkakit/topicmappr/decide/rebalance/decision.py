@@ -117,6 +117,7 @@ def decide_rebalance(
             replicas=chosen.lists,
             certificate=certify(layout, problem.demand, chosen.found, request.minimize),
             targets=change.targets,
+            tags=layout.rule.tags,
             rules=rules_of(layout, scope, request, inputs.sources),
             storage={b: sizes.brokers[b] for b in change.targets},
             storage_facts=sizes.facts,

@@ -8,6 +8,7 @@ from kafkakit.core.plan import StorageFacts
 from kafkakit.placement.broker_change import BrokerChange, classify
 from kafkakit.placement.bytes.layout import Disks, Layout, lay_out
 from kafkakit.placement.group_rule import GroupRule, racks_to_spread
+from kafkakit.placement.group_tags import TagRules
 from kafkakit.placement.problem import PlannedPartition, set_stranded_apart, stranded_warning
 from kafkakit.topicmappr.decide.rebalance.goal import Aim, Sources, aim_of, choose_sources, with_count_limits
 from kafkakit.topicmappr.decide.rebalance.request import RebalanceRequest
@@ -23,6 +24,7 @@ def layout_of(
     sources: Sources,
     change: BrokerChange,
     stranded: Sequence[PlannedPartition],
+    tags: TagRules | None,
 ) -> Layout:
     """Lay out the selected partitions, with the request's rules on who gives, who takes and what stays. O(replicas)."""
     disks = Disks(
@@ -36,7 +38,7 @@ def layout_of(
         scope.partitions,
         sizes.partition_bytes,
         racks,
-        GroupRule(request.min_rack_ids, racks_to_spread(takers, racks) if request.spread else ()),
+        GroupRule(request.min_rack_ids, racks_to_spread(takers, racks) if request.spread else (), tags),
         disks,
         by_free=request.goal.band is None,
         receivers=[b for b in change.targets if sources.brokers is None or b not in sources.brokers],
@@ -90,7 +92,8 @@ def balance_inputs(
     sizes = storage_of(snapshot, facts, brokers=change.targets, partitions=[p.key for p in movable])
     free = {b: sizes.brokers[b].free_bytes or 0 for b in change.targets}
     sources = choose_sources(free, change.new, request)
-    layout = layout_of(scope, sizes, racks, request, sources, change, stranded)
+    tags = request.constraints.on(snapshot, scope.selection.selected)
+    layout = layout_of(scope, sizes, racks, request, sources, change, stranded, tags)
     return BalanceInputs(
         scope=scope,
         racks=racks,

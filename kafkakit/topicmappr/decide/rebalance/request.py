@@ -9,6 +9,7 @@ from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.errors import UsageError
 from kafkakit.placement.group_rule import refuse_both_rules
 from kafkakit.placement.problem import Minimize
+from kafkakit.topicmappr.decide.constraints import NO_CONSTRAINTS, TagConstraints
 from kafkakit.topicmappr.decide.rebuild.request import MAX_REPLICATION
 
 MIB = 1 << 20
@@ -71,6 +72,7 @@ class RebalanceRequest:
     balance_dirs: Fraction | None = None
     pinned: tuple[str, ...] = ()
     optimize_leadership: bool = False
+    constraints: TagConstraints = NO_CONSTRAINTS
     words: Mapping[str, str]
 
     def __post_init__(self) -> None:

@@ -16,6 +16,7 @@ from kafkakit.placement.bytes.proof import argument_of, cancels, proof_of
 from kafkakit.placement.bytes.tightening import Watch
 from kafkakit.placement.choices import OptimizeFor
 from kafkakit.placement.counts.minimal import movement_bound, standing_notes
+from kafkakit.placement.openings.fill import alike
 from kafkakit.placement.problem import Minimize, Placement, PlacementProblem
 from kafkakit.placement.rebuild_bytes.exact import Chosen, choose_small, is_small
 from kafkakit.placement.rebuild_bytes.shortage import explain_shortage
@@ -169,7 +170,8 @@ def _lawful_lack(task: Task, i: int) -> int:
     """How many copies of a partition find no broker even if every disk were empty."""
     kept = () if task.forced else task.kept[i]
     wanted = len(task.rows[i])
-    return max(0, wanted - len(kept) - task.problem.grouping.room_beside(kept, wanted, repairs=False).units)
+    (room,) = alike({i: (kept, wanted)}, task.problem.grouping, repairs=False)
+    return max(0, wanted - len(kept) - room.room.units)
 
 
 def _proven(

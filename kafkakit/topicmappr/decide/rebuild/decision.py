@@ -96,7 +96,7 @@ def decide_rebuild(
         movable,
         world.change.targets,
         world.racks,
-        GroupRule(request.min_rack_ids),
+        GroupRule(request.min_rack_ids, tags=request.constraints.on(snapshot, scope.selection.selected)),
         request.minimize,
         standing=_standing(able, world.change, request),
     )
@@ -119,6 +119,7 @@ def decide_rebuild(
         replicas=final.replicas,
         certificate=certify(request.spends, scope.partitions, placement),
         targets=problem.targets,
+        tags=problem.rule.tags,
         rules=PlacementRules(
             min_rack_ids=request.min_rack_ids,
             receivers=stored.receivers if stored else problem.targets,

@@ -10,6 +10,7 @@ from kafkakit.core.errors import UsageError
 from kafkakit.core.model import PartitionMap, TopicPartition
 from kafkakit.placement.choices import OptimizeFor, PlaceBy
 from kafkakit.placement.problem import Minimize
+from kafkakit.topicmappr.decide.constraints import NO_CONSTRAINTS, TagConstraints
 from kafkakit.topicmappr.decide.scope import TopicScope
 
 MAX_REPLICATION = 32_767
@@ -45,6 +46,7 @@ class RebuildRequest:
     skip_no_ops: bool = False
     optimize_leadership: bool = False
     phased: bool = False
+    constraints: TagConstraints = NO_CONSTRAINTS
     leader_evac_brokers: tuple[int, ...] = ()
     leader_evac_topics: tuple[str, ...] = ()
     chunk_step: int = 0
@@ -58,6 +60,11 @@ class RebuildRequest:
 
     def __post_init__(self) -> None:
         _ = self.scope  # raises where no topics are named
+        if self.force_rebuild and not self.by_storage and self.constraints != NO_CONSTRAINTS:
+            raise UsageError(
+                "--force-rebuild by count does not take constraints by tags",
+                hint="rebuild without it moves what they forbid; rebalance --count-band evens counts out under them",
+            )
         if self.by_storage and not self.use_meta:
             raise UsageError("--placement=storage requires --use-meta=true")
         if not 0 < self.partition_size_factor <= MAX_FACTOR:

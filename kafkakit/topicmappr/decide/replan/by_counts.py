@@ -38,7 +38,9 @@ def solve_counts(snapshot: ClusterSnapshot, plan: Plan, goal: PlanGoal, places: 
             openings[i] = (kept, wanted)
         elif kept != row.start:
             lists[i] = kept
-    rooms, unfit = group_openings(openings, Grouping.of(places.rule, places.racks, places.receivers))
+    rooms, unfit = group_openings(
+        openings, Grouping.of(places.rule, places.racks, places.receivers, [row.key.topic for row in places.rows])
+    )
     chosen, _ = fill_openings(rooms, _loads(snapshot, goal, places, lists, openings))
     for i, new in chosen.items():
         lists[i] = _filled(places.rows[i], openings[i][0], new)

@@ -163,6 +163,7 @@ def _assembled(
         replicas=[solved.lists[i] for i, _ in ours],
         certificate=certificate,
         targets=places.targets,
+        tags=places.rule.tags,
         rules=rules_now(places, goal),
         storage={b: sizes.brokers[b] for b in places.targets} if sizes is not None else {},
         storage_facts=sizes.facts if sizes is not None else None,

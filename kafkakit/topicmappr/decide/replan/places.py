@@ -12,6 +12,7 @@ from kafkakit.core.plan import Plan
 from kafkakit.placement.bytes.layout import LoadsNow, lists_of
 from kafkakit.placement.bytes.slots import SlotTable, make_table
 from kafkakit.placement.group_rule import GroupRule
+from kafkakit.placement.group_tags import TagRules
 from kafkakit.placement.openings.broker_pool import pool_of
 from kafkakit.topicmappr.decide.replan.goal import PlanGoal
 from kafkakit.topicmappr.decide.replan.situation import MoveState, ReplannedPartition, Situation
@@ -101,6 +102,7 @@ class Places:
             smallest=self.rules.smallest_bytes,
             fixed=now.fixed,
             locality_scoped=self.rules.locality_scoped,
+            topics=[row.key.topic for row in self.rows],
         )
         return table if givers is None else replace(table, movable=table.movable | self.pending(table))
 
@@ -151,7 +153,11 @@ def places_of(plan: Plan, snapshot: ClusterSnapshot, situation: Situation, goal:
     return Places(
         rows=rows,
         racks=racks,
-        rule=GroupRule(goal.min_rack_ids, _spread_now(rules, [b for b in targets if b in usable], racks)),
+        rule=GroupRule(
+            goal.min_rack_ids,
+            _spread_now(rules, [b for b in targets if b in usable], racks),
+            TagRules(plan.constraints) if plan.constraints else None,
+        ),
         targets=targets,
         receivers=tuple(sorted(b for b in may if b in usable and b not in leaving)),
         leaving=leaving,

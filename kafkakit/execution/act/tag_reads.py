@@ -1,0 +1,39 @@
+"""Reading the tags of brokers and topics out of a control store or kafka-kit's znodes."""
+
+import json
+
+from kafkakit.core.errors import InputError
+from kafkakit.core.tags import BROKER_TAGS, TAGS_ROOT, TOPIC_TAGS, TagSet
+from kafkakit.ports.control import ControlStore
+
+
+def read_tags(store: ControlStore, root: str = TAGS_ROOT) -> TagSet:
+    """All tags below `root`: `<root>/broker/<id>` and `<root>/topic/<name>`, each `{"key": "value"}` as in kafka-kit.
+
+    Raises `InputError` for a record that holds something else, `TryLaterError` where the store does not answer.
+    """
+    brokers = _kind(store, f"{root}/{BROKER_TAGS}")
+    return TagSet(
+        brokers={int(name): tags for name, tags in brokers.items() if name.isdecimal() and name.isascii()},
+        topics=_kind(store, f"{root}/{TOPIC_TAGS}"),
+    )
+
+
+def _kind(store: ControlStore, folder: str) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {}
+    for name in store.children(folder):
+        record = store.get(f"{folder}/{name}")
+        tags = {} if record is None else _decoded(record.value, f"{folder}/{name}")
+        if tags:
+            found[name] = tags
+    return found
+
+
+def _decoded(value: bytes, path: str) -> dict[str, str]:
+    try:
+        tags = json.loads(value)
+    except ValueError:
+        tags = None
+    if not isinstance(tags, dict) or not all(isinstance(v, str) for v in tags.values()):
+        raise InputError(path, "holds no tags: expected a JSON object of texts")
+    return tags

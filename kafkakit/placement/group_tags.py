@@ -1,0 +1,178 @@
+"""Constraints by tags beside the rule of groups: brokers that topics keep to, and spread over the values of a tag.
+
+They bind new copies. A copy that breaks one may stay where it is, unless a request moves it; no plan makes it worse.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+
+from kafkakit.core.certificate import TagConstraint
+
+
+class TagRules:
+    """The constraints of one request."""
+
+    def __init__(self, constraints: Iterable[TagConstraint]) -> None:
+        self.constraints = tuple(constraints)
+        self.spread_over = tuple(c for c in self.constraints if c.values)
+        self._bound = tuple((c, frozenset(c.topics)) for c in self.constraints if not c.values)
+
+    @property
+    def spreads(self) -> bool:
+        """True where copies of one partition look at each other's brokers."""
+        return bool(self.spread_over)
+
+    def may_hold(self, topic: str, broker: int) -> bool:
+        """False where the topic's copies keep to other brokers; how a partition is spread is not looked at."""
+        return all(broker not in c.never and (c.only is None or broker in c.only) for c in self._of(topic))
+
+    def open_to(self, topic: str, kept: Collection[int], replicas: int, among: Iterable[int]) -> frozenset[int]:
+        """The brokers of `among` that one more copy may go to beside `kept`, in a set of so many replicas."""
+        found = frozenset(b for b in among if self.may_hold(topic, b))
+        for c in self.spread_over:
+            held, share = Counter(c.values.get(b) for b in kept), c.share(replicas)
+            found = frozenset(b for b in found if b not in c.values or held[c.values[b]] < share)
+        return found
+
+    def kind_of(self, topic: str, kept: Iterable[int]) -> object:
+        """What decides on the open brokers beside those that are kept: equal kinds have the same ones."""
+        rows = sorted(kept)
+        return (
+            tuple(topic in topics for _, topics in self._bound),
+            tuple(tuple(sorted(filter(None, map(c.values.get, rows)))) for c in self.spread_over),
+        )
+
+    def keeps_spread(self, dest: int, beside: Sequence[int], before: Sequence[int]) -> bool:
+        """True when one copy more on `dest` leaves its values no fuller than their share, or than they were."""
+        for c in self.spread_over:
+            if value := c.values.get(dest):
+                held, then = ([c.values.get(b) for b in row].count(value) for row in (beside, before))
+                if held + 1 > max(c.share(len(before)), then):
+                    return False
+        return True
+
+    def opens(self, topic: str, dest: int, beside: Sequence[int], before: Sequence[int]) -> bool:
+        """True when one copy more may go to `dest`, beside these brokers and in the place of the set `before`."""
+        return self.may_hold(topic, dest) and self.keeps_spread(dest, beside, before)
+
+    def faults(self, topic: str, before: Sequence[int], after: Sequence[int]) -> list[str]:
+        """The texts of the constraints that the new copies of a list break."""
+        new = set(after) - set(before)
+        return [c.text for c in self.constraints if self._breaks(c, topic, new, before, after)]
+
+    def most(self, topic: str, brokers: Iterable[int], replicas: int) -> int:
+        """At most so many replicas of a partition find a place by any one constraint of spread, and all the others."""
+        able = [b for b in brokers if self.may_hold(topic, b)]
+        found = [len(able)]
+        for c in self.spread_over:
+            held = Counter(c.values.get(b, "") for b in able)
+            found.append(sum(min(n, c.share(replicas)) if value else n for value, n in held.items()))
+        return min(found)
+
+    def words(self, topic: str, brokers: Sequence[int], replicas: int) -> str:
+        """What each constraint leaves to a topic of these brokers, with the numbers."""
+        able = [b for b in brokers if self.may_hold(topic, b)]
+        parts = [
+            f"{c.text} leaves {sum(1 for b in brokers if TagRules((c,)).may_hold(topic, b))} of {len(brokers)}"
+            for c in self._of(topic)
+        ]
+        for c in self.spread_over:
+            held = Counter(c.values.get(b, "no value") for b in able)
+            numbers = ", ".join(f"{value}: {n}" for value, n in sorted(held.items()))
+            parts.append(
+                f"{c.text} allows {c.share(replicas)} of {replicas} replicas a value, brokers by value {numbers}"
+            )
+        return "; ".join(parts)
+
+    def _breaks(self, c: TagConstraint, topic: str, new: set[int], before: Sequence[int], after: Sequence[int]) -> bool:
+        if c.values:
+            then, now = (Counter(c.values.get(b) for b in row) for row in (before, after))
+            share = c.share(len(after))
+            return any(now[v] > max(share, then[v]) for v in {c.values[b] for b in new if b in c.values})
+        return topic in c.topics and any(b in c.never or (c.only is not None and b not in c.only) for b in new)
+
+    def _of(self, topic: str) -> list[TagConstraint]:
+        return [c for c, topics in self._bound if topic in topics]
+
+
+class SlotTags:
+    """The constraints on the numbers of a slot table: brokers by index, partitions by number."""
+
+    def __init__(self, rules: TagRules, topics: Sequence[str], brokers: Sequence[int]) -> None:
+        self._rules, self._topics, self._brokers = rules, topics, brokers
+        self._shut: dict[object, frozenset[int]] = {}
+
+    def shut(self, part: int, around: Collection[int], homes: Sequence[int]) -> frozenset[int]:
+        """The brokers that a copy of the partition must not go to, beside those `around`.
+
+        `homes` is the set before the plan: a value that held more than its share may hold as many again.
+        """
+        topic = self._topics[part]
+        kind = self._rules.kind_of(topic, (self._brokers[b] for b in around)), self._kind_of(homes)
+        if kind not in self._shut:
+            fits = (b for b in range(len(self._brokers)) if self.fits(part, b, around, homes))
+            self._shut[kind] = frozenset(range(len(self._brokers))).difference(fits)
+        return self._shut[kind]
+
+    def fits(self, part: int, dest: int, around: Iterable[int], homes: Sequence[int]) -> bool:
+        """True when the constraints let a copy go to `dest`."""
+        before = [self._brokers[b] for b in homes]
+        beside = [self._brokers[b] for b in around]
+        return self._rules.opens(self._topics[part], self._brokers[dest], beside, before)
+
+    def may_return(self, dest: int, around: Iterable[int], homes: Sequence[int]) -> bool:
+        """True when a copy may go back to its broker, as far as spread is concerned."""
+        beside, before = ([self._brokers[b] for b in row] for row in (around, homes))
+        return self._rules.keeps_spread(self._brokers[dest], beside, before)
+
+    def limits(self, part: int, homes: Sequence[int]) -> list[tuple[list[int], int]]:
+        """For an integer program: brokers that together hold at most so many copies of the partition."""
+        found = []
+        for c in self._rules.spread_over:
+            for value in sorted(set(c.values.values())):
+                inside = [i for i, b in enumerate(self._brokers) if c.values.get(b) == value]
+                held = len(set(inside).intersection(homes))
+                found.append((inside, max(c.share(len(homes)), held)))
+        return found
+
+    def may_hold(self, part: int, broker: int) -> bool:
+        """False where the partition's copies keep to other brokers."""
+        return self._rules.may_hold(self._topics[part], self._brokers[broker])
+
+    def _kind_of(self, homes: Sequence[int]) -> object:
+        return len(homes), self._rules.kind_of("", [self._brokers[b] for b in homes])
+
+
+def binding_notes(
+    rules: TagRules, rows: Sequence[tuple[str, Sequence[int], Sequence[int]]], open_brokers: Iterable[int]
+) -> tuple[str, ...]:
+    """A note for each constraint that new copies had to keep to: how many, and which brokers it closed to them.
+
+    `rows` are (topic, list before, list after). O(copies x brokers), each kind of list looked at once.
+    """
+    known: dict[object, frozenset[int]] = {}
+    notes, every = [], frozenset(open_brokers)
+    for c in rules.constraints:
+        alone, copies, closed = TagRules((c,)), 0, set[int]()
+        for topic, before, after in rows:
+            new = set(after).difference(before)
+            for broker in sorted(new):
+                beside = [b for b in after if b != broker]
+                kind = c.text, alone.kind_of(topic, beside), len(after)
+                if kind not in known:
+                    known[kind] = every - alone.open_to(topic, beside, len(after), every)
+                copies += bool(known[kind] - {*beside})
+                closed |= known[kind] - {*beside}
+        if copies:
+            notes.append(f"{c.text}: closed {_some(closed)} to {copies} new {'copy' if copies == 1 else 'copies'}")
+        else:
+            notes.append(f"{c.text}: closed no broker to any new copy")
+    return tuple(notes)
+
+
+_SHOWN = 8
+
+
+def _some(brokers: set[int]) -> str:
+    ids = sorted(brokers)
+    return f"broker{'s' * (len(ids) > 1)} {', '.join(map(str, ids[:_SHOWN]))}{', ...' if len(ids) > _SHOWN else ''}"
