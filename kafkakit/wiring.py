@@ -10,6 +10,7 @@ from kafkakit.core.errors import MissingExtraError, RefusedError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
+    from kafkakit.adapters.control.zookeeper_lock import ZooKeeperLock
     from kafkakit.adapters.metrics.datadog_api import DatadogApi, DatadogQueries
     from kafkakit.adapters.metrics.prometheus_api import PrometheusApi
     from kafkakit.adapters.rpc.messages import ProtobufCodec
@@ -456,3 +457,10 @@ def server_tls(key_file: Path, cert_file: Path, client_ca_file: Path | None) -> 
     )
     check_tls_files(security)
     return security
+
+
+def open_registry_lock(addresses: str, clock: Clock, timeout_s: float) -> ZooKeeperLock:
+    """kafka-kit's lock around writes, with its times; `timeout_s` is the usual limit of a request."""
+    from kafkakit.adapters.control.zookeeper_lock import ZooKeeperLock
+
+    return ZooKeeperLock(addresses, clock.now, wait_s=timeout_s, ttl_s=3 * timeout_s)

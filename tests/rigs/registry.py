@@ -76,26 +76,21 @@ class Registry:
 
     def curl(self, method: str, path: str, *words: str) -> Answered:
         """One request with curl."""
-        command = [
-            "curl",
-            "-sS",
-            "-i",
-            "--max-time",
-            "20",
-            "-X",
-            method,
-            *words,
-            f"http://{self.addresses['HTTP']}{path}",
-        ]
-        ran = subprocess.run(command, capture_output=True, timeout=30, check=True)
-        head, _, body = ran.stdout.decode().partition("\r\n\r\n")
-        first, *lines = head.split("\r\n")
-        headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
-        return Answered(int(first.split(" ")[1]), json.loads(body) if body else None, headers)
+        return curl(self.addresses["HTTP"], method, path, *words)
 
     def audited(self) -> list[dict[str, Any]]:
         """The lines of the audit log."""
         return [json.loads(line) for line in self.audit.read_text().splitlines()] if self.audit.exists() else []
+
+
+def curl(address: str, method: str, path: str, *words: str) -> Answered:
+    """One request with curl."""
+    command = ["curl", "-sS", "-i", "--max-time", "30", "-X", method, *words, f"http://{address}{path}"]
+    ran = subprocess.run(command, capture_output=True, timeout=60, check=True)
+    head, _, body = ran.stdout.decode().partition("\r\n\r\n")
+    first, *lines = head.split("\r\n")
+    headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
+    return Answered(int(first.split(" ")[1]), json.loads(body) if body else None, headers)
 
 
 def running_service(

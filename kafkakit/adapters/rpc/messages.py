@@ -24,6 +24,10 @@ class ProtobufCodec:
             types = {name: self.pool.FindMessageTypeByName(f"{package}.{name}") for name in named}
             self._classes = {name: message_factory.GetMessageClass(kind) for name, kind in types.items()}
 
+    def message_class(self, message: str) -> Any:
+        """The class of a message, for clients."""
+        return self._classes[message]
+
     def decode(self, message: str, data: bytes) -> Mapping[str, Any]:
         """See `ports.MessageCodec`."""
         try:

@@ -109,13 +109,17 @@ class TagPlace:
         if self.zk_addr:
             cli.take("override", [f"zookeeper.addr={self.zk_addr}"], "flag --zk-addr")
 
-    def open(self, session: ClusterSession) -> TagStore:
-        """The store of tags; connects on first use."""
+    def open(self, session: ClusterSession, timeout_s: float) -> TagStore:
+        """The store of tags; `timeout_s` is how long a write waits for the lock."""
         from kafkakit.registry.act.tag_store import TagStore
+        from kafkakit.wiring import open_registry_lock
 
         if not self.zk_addr:
             return TagStore(session.control, f"clusters/{session.cluster_id}/registry")
-        return TagStore(session.znodes, self.zk_tags_prefix)
+        if not self.enable_locking:
+            return TagStore(session.znodes, self.zk_tags_prefix)
+        lock = open_registry_lock(self.zk_addr, session.clock, timeout_s)
+        return TagStore(session.znodes, self.zk_tags_prefix, lock.held)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,7 +246,7 @@ def reader_of(cli: CliContext, place: TagPlace) -> Callable[[], ClusterReader]:
 
         # Never closed: it is used until its process ends.
         session = ExitStack().enter_context(open_session(cli, read_only=True))
-        return ClusterReader(session.admin, place.open(session), session.clock)
+        return ClusterReader(session.admin, place.open(session, 0), session.clock)
 
     return open_reader
 
@@ -270,7 +274,7 @@ def open_service(
     path = audit_log or session.settings.state_dir / "registry" / "audit.jsonl"
     ports = ServicePorts(
         codec=registry_codec(),
-        writes=Writes(session.admin, place.open(session), session.clock, inventory),
+        writes=Writes(session.admin, place.open(session, limits.rates.timeout_s), session.clock, inventory),
         translate=partial(translate_offsets, session.data),
         audit=AuditLog(DiskFile(path), session.clock),
         clock=session.clock,

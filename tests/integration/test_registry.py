@@ -1,0 +1,292 @@
+"""`kafkakit registry serve` on real brokers and a real ZooKeeper, beside what kafka-kit left there."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from struct import pack
+from typing import Any
+
+import pytest
+
+from kafkakit.adapters.control.zookeeper_lock import PATH, ZooKeeperLock
+from kafkakit.adapters.kafka.data import KafkaData
+from kafkakit.core.cluster_facts import ResourceKind
+from kafkakit.core.errors import TryLaterError
+from kafkakit.core.model import TopicPartition
+from kafkakit.ports.admin import ClusterAdmin
+from tests.integration.conftest import SandboxCluster, StartCluster
+from tests.rigs.registry import Answered, curl, grpc_call
+
+pytestmark = pytest.mark.zookeeper
+
+# Recorded from kafka-kit: what its registry left in ZooKeeper.
+RECORDED = {
+    "/registry/broker/1": b'{"pool":"tests","tier":"a \\u0026 b"}',
+    "/registry/topic/recorded": b'{"team":"stream-processing"}',
+    "/registry/topic/emptied": b"{}",
+}
+
+
+@pytest.fixture(scope="module")
+def brokers(sandbox_cluster: StartCluster) -> SandboxCluster:
+    return sandbox_cluster(brokers=2, racks=2, log_dirs=(1,), mode="zookeeper")
+
+
+@pytest.fixture(scope="module")
+def admin(brokers: SandboxCluster) -> Iterator[ClusterAdmin]:
+    admin = brokers.open_admin()
+    yield admin
+    admin.close()
+
+
+@pytest.fixture(scope="module")
+def keeper(brokers: SandboxCluster) -> Iterator[Any]:
+    """kafka-kit's side of ZooKeeper."""
+    from kazoo.client import KazooClient
+
+    client = KazooClient(hosts=brokers.state.layout.keeper.address)
+    client.start(timeout=30)
+    for path, data in RECORDED.items():
+        client.create(path, data, makepath=True)
+    yield client
+    client.stop()
+    client.close()
+
+
+class Served:
+    """A `registry serve` in a process of its own."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self.process, self.addresses = process, dict[str, str]()
+        assert process.stderr is not None
+        while len(self.addresses) < 2:
+            line = process.stderr.readline()
+            assert line, "the service has ended"
+            if " up: " in line:
+                name, _, address = line.strip().partition(" up: ")
+                self.addresses[name[-4:].strip()] = address
+
+    def curl(self, method: str, path: str, *words: str) -> Answered:
+        return curl(self.addresses["HTTP"], method, path, *words)
+
+    def becomes(self, path: str, is_met: Callable[[Any], bool]) -> Any:
+        """Read until the reply is as wanted, at most for a minute."""
+        end = time.monotonic() + 60
+        while (answered := self.curl("GET", path)).status != 200 or not is_met(answered.body):
+            assert time.monotonic() < end, answered
+            time.sleep(0.1)
+        return answered.body
+
+
+@contextmanager
+def serving(brokers: SandboxCluster, *given: str) -> Iterator[Served]:
+    words = ["--http-listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--no-token", "--refresh", "1s", *given]
+    command = [sys.executable, "-m", "kafkakit", "--profile", brokers.name, "registry", "serve", *words]
+    process = subprocess.Popen(command, env=brokers.env, stderr=subprocess.PIPE, text=True)
+    try:
+        served = Served(process)
+        served.becomes("/v1/brokers/list", lambda body: len(body["ids"]) == 2)
+        yield served
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture(scope="module")
+def served(brokers: SandboxCluster, keeper: Any) -> Iterator[Served]:
+    with serving(brokers, "--zk-addr", brokers.state.layout.keeper.address, "--enable-locking") as served:
+        yield served
+
+
+def test_what_kafka_kit_left_is_read_and_what_is_written_is_as_it_writes(
+    served: Served, admin: ClusterAdmin, keeper: Any
+) -> None:
+    for name in ("recorded", "emptied"):
+        assert admin.create_topic(name, {0: (1, 2)}, {}) is None
+    found = served.becomes("/v1/topics", lambda body: {"recorded", "emptied"} <= body["topics"].keys())
+    assert found["topics"]["recorded"]["tags"] == {"team": "stream-processing"}
+    assert found["topics"]["emptied"]["tags"] == {}
+    assert served.curl("GET", "/v1/brokers/list?tag=tier:a+%26+b").body["ids"] == [1]
+    assert served.curl("PUT", "/v1/topics/tag/recorded?tag=b:%3C1%3E&tag=a:2").body == {"message": "success"}
+    assert keeper.get("/registry/topic/recorded")[0] == b'{"a":"2","b":"\\u003c1\\u003e","team":"stream-processing"}'
+    assert served.curl("GET", "/v1/topics/list?tag=a:2").body["names"] == ["recorded"]
+    assert served.curl("DELETE", "/v1/topics/tag/recorded?tag=a&tag=b&tag=team").status == 200
+    assert keeper.get("/registry/topic/recorded")[0] == b"{}"
+    assert keeper.get_children(PATH) == []
+
+
+def test_a_topic_is_created_on_its_targets_and_deleted(served: Served, admin: ClusterAdmin) -> None:
+    body = {
+        "topic": {
+            "name": "made",
+            "partitions": 3,
+            "replication": 1,
+            "configs": {"retention.ms": "5000"},
+            "tags": {"x": "y"},
+        },
+        "targetBrokerTags": ["pool:tests"],
+    }
+    created = served.curl("POST", "/v1/topics/create", "-d", json.dumps(body))
+    assert (created.status, created.body) == (200, {})
+    states = admin.partition_states(["made"])
+    assert [states[TopicPartition("made", n)].replicas for n in range(3)] == [(1,)] * 3
+    assert admin.dynamic_configs(ResourceKind.TOPIC, ["made"])["made"] == {"retention.ms": "5000"}
+    reply, trailing = grpc_call(served.addresses["gRPC"], "GetTopics", {"name": "made", "with_replicas": True})
+    assert (reply["topics"]["made"]["tags"], reply["topics"]["made"]["replicas"][2]["ids"]) == ({"x": "y"}, (1,))
+    assert int(trailing["age"]) < 60
+    assert served.curl("POST", "/v1/topics/create", "-d", json.dumps(body)).status == 409
+    assert served.curl("DELETE", "/v1/topics/made").status == 200
+    assert served.curl("GET", "/v1/mappings/topic/made").status == 404
+    end = time.monotonic() + 30
+    while admin.partition_states(["made"]) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert not admin.partition_states(["made"])
+
+
+def test_what_kafka_refuses_is_refused(served: Served, admin: ClusterAdmin) -> None:
+    topic = {"name": "refused", "partitions": 1, "replication": 1, "configs": {"no.such.config": "1"}}
+    answered = served.curl("POST", "/v1/topics/create", "-d", json.dumps({"topic": topic}))
+    assert answered.status == 400
+    assert "no.such.config" in answered.body["message"]
+    assert admin.partition_states(["refused"]) == {}
+
+
+def test_a_form_posted_to_a_topic_does_not_delete_it(served: Served, admin: ClusterAdmin) -> None:
+    assert admin.create_topic("kept", {0: (1,)}, {}) is None
+    served.becomes("/v1/topics/list", lambda body: "kept" in body["names"])
+    assert served.curl("POST", "/v1/topics/kept", "-d", "x").status == 501
+    assert admin.partition_states(["kept"])
+
+
+def key(group: str, topic: str, partition: int) -> bytes:
+    return b"".join(pack(">h", len(t)) + t.encode() for t in (group, topic)) + pack(">i", partition)
+
+
+def value(upstream: int, local: int) -> bytes:
+    return pack(">hqqh", 0, upstream, local, 0)
+
+
+def write(brokers: SandboxCluster, topic: str, records: Sequence[tuple[bytes, bytes | None]]) -> None:
+    producer = KafkaData(brokers.bootstrap_servers, brokers.security).producer()
+    for record_key, value in records:
+        producer.send(TopicPartition(topic, 0), value, record_key)
+    assert producer.flush(30) == 0
+
+
+def test_offsets_of_mirror_maker_are_translated_for_several_callers_at_once(
+    served: Served, brokers: SandboxCluster, admin: ClusterAdmin
+) -> None:
+    topic = "west.checkpoints.internal"
+    assert admin.create_topic(topic, {0: (1,)}, {"cleanup.policy": "compact"}) is None
+    write(
+        brokers,
+        topic,
+        [
+            (key("g", "orders", 0), value(10, 5)),
+            (key("other", "orders", 0), value(99, 98)),
+            (key("g", "orders", 0), value(2**40, 7)),
+            (key("g", "orders", 1), value(3, 2)),
+            (key("g", "gone", 0), value(1, 1)),
+            (key("g", "gone", 0), None),
+        ],
+    )
+    wanted = {
+        "orders:0": {"upstreamOffset": str(2**40), "localOffset": "7"},
+        "orders:1": {"upstreamOffset": "3", "localOffset": "2"},
+    }
+    with ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(lambda _: served.curl("GET", "/v1/translate-offsets/west/g"), range(6)))
+    assert [(answered.status, answered.body) for answered in found] == [(200, {"offsets": wanted})] * 6
+    assert served.curl("GET", "/v1/translate-offsets/nowhere/g").status == 404
+
+
+def test_an_empty_topic_of_checkpoints_and_one_whose_end_is_gone_have_an_answer(
+    served: Served, brokers: SandboxCluster, admin: ClusterAdmin
+) -> None:
+    assert admin.create_topic("empty.checkpoints.internal", {0: (1,)}, {}) is None
+    answered = served.curl("GET", "/v1/translate-offsets/empty/g")
+    assert (answered.status, answered.body) == (200, {"offsets": {}})
+    assert admin.create_topic("source.checkpoints.internal", {0: (1,)}, {}) is None
+    data = KafkaData(brokers.bootstrap_servers, brokers.security)
+    write(brokers, "source.checkpoints.internal", [(key("g", "t", 0), value(8, 4))])
+    # An aborted transaction leaves an end that no reader ever gets: as compaction of the last record does.
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": brokers.bootstrap_servers, "transactional.id": "registry-test"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("source.checkpoints.internal", b"x", b"y")
+    producer.flush(30)
+    producer.abort_transaction(30)
+    partition = TopicPartition("source.checkpoints.internal", 0)
+    assert data.offsets([partition], 10)[partition].stop > 2
+    reply, _ = grpc_call(served.addresses["gRPC"], "TranslateOffsets", {"group_id": "g"})
+    assert reply["offsets"] == {"t:0": {"upstream_offset": 8, "local_offset": 4}}
+
+
+def test_two_servers_that_write_at_once_lose_no_tag(served: Served, brokers: SandboxCluster, keeper: Any) -> None:
+    with (
+        serving(brokers, "--zk-addr", brokers.state.layout.keeper.address, "--write-rate-limit", "1000") as other,
+        ThreadPoolExecutor(8) as pool,
+    ):
+        both = [served, other]
+        calls = [(both[n % 2], f"/v1/brokers/tag/2?tag=k{n}:v") for n in range(24)]
+        answered = list(pool.map(lambda call: call[0].curl("PUT", call[1]), calls))
+        assert [a.body for a in answered if a.status != 200] == []
+        assert json.loads(keeper.get("/registry/broker/2")[0]) == {f"k{n}": "v" for n in range(24)}
+        for one in both:
+            one.becomes("/v1/brokers", lambda body: len(body["brokers"]["2"]["tags"]) == 24)
+
+
+def claim(keeper: Any, ends: datetime) -> str:
+    """A claim as kafka-kit's lock makes it."""
+    text = {"timestamp": "2026-01-01T00:00:00Z", "ttl_deadline": ends.isoformat(), "owner_id": "7"}
+    made: str = keeper.create(
+        f"{PATH}/_c_0123456789abcdef0123456789abcdef-lock-", json.dumps(text).encode(), ephemeral=True, sequence=True,
+        makepath=True,
+    )  # fmt: skip
+    return made
+
+
+def test_a_write_waits_for_the_lock_of_kafka_kit(served: Served, keeper: Any) -> None:
+    held = claim(keeper, datetime.now(UTC) + timedelta(minutes=5))
+    answered = served.curl("PUT", "/v1/brokers/tag/1?tag=locked:yes", "-H", "Grpc-Timeout: 1S")
+    assert answered.status in (503, 504)
+    keeper.delete(held)
+    served.becomes("/v1/brokers", lambda body: True)
+    assert served.curl("PUT", "/v1/brokers/tag/1?tag=locked:no").status == 200
+    assert json.loads(keeper.get("/registry/broker/1")[0])["locked"] == "no"
+
+
+def test_a_claim_whose_time_is_over_holds_nothing(brokers: SandboxCluster, keeper: Any) -> None:
+    stale = claim(keeper, datetime.now(UTC) - timedelta(seconds=1))
+    lock = ZooKeeperLock(brokers.state.layout.keeper.address, lambda: datetime.now(UTC), wait_s=10, ttl_s=15)
+    with lock.held():
+        assert keeper.exists(stale) is None
+        (ours,) = keeper.get_children(PATH)
+        document = json.loads(keeper.get(f"{PATH}/{ours}")[0])
+        assert set(document) == {"timestamp", "ttl_deadline", "owner_id"}
+        assert ours.startswith("_c_")
+        second = ZooKeeperLock(brokers.state.layout.keeper.address, lambda: datetime.now(UTC), wait_s=0.5, ttl_s=15)
+        with pytest.raises(TryLaterError, match="attempt to acquire lock timed out"), second.held():
+            pass
+        second.close()
+    assert keeper.get_children(PATH) == []
+    lock.close()
+
+
+def test_sigterm_ends_it_in_order(brokers: SandboxCluster) -> None:
+    with serving(brokers) as served:
+        assert served.curl("PUT", "/v1/brokers/tag/1?tag=a:b").status == 200
+        assert served.curl("GET", "/v1/brokers/list?tag=a:b").body["ids"] == [1]
+        served.process.terminate()
+        _, words = served.process.communicate(timeout=60)
+    assert (served.process.returncode, "stopped on request" in words) == (143, True)
+    audit = (brokers.home.state_dir / "registry" / "audit.jsonl").read_text().splitlines()
+    assert [json.loads(line)["outcome"] for line in audit[-2:]] == ["begun", "done"]
+    assert json.loads(audit[-1])["call"] == "TagBroker"
