@@ -47,6 +47,16 @@ class TagStore:
 
         return self._change(kind, name, change)
 
+    def replace(self, kind: Kind, name: str, before: Tags, after: Tags) -> None:
+        """Replace tags that are still `before` (no record counts as none); `ConflictError` where they are not."""
+
+        def change(present: Tags | None) -> Tags:
+            if (present or {}) != before:
+                raise ConflictError(f"the tags of {kind} {name} were changed by another process")
+            return merged(kind, name, {}, after)
+
+        self._change(kind, name, change)
+
     def drop(self, kind: Kind, name: str, is_due: Callable[[Tags], bool]) -> bool:
         """Delete the record itself where it is due; False where it is gone, or not due any more."""
         with self._lock():
