@@ -102,4 +102,4 @@ config-tables: $(STAMP)
 
 # The compiled form of the registry's protocol; needs grpcio-tools.
 protos: $(STAMP)
-	cd kafkakit/adapters/rpc && $(abspath $(BIN))/python -m grpc_tools.protoc -I. --descriptor_set_out=registry.binpb registry.proto
+	cd kafkakit/adapters/rpc && $(abspath $(BIN))/python -m grpc_tools.protoc -I. --descriptor_set_out=registry.binpb registry.proto registry_v2.proto health.proto

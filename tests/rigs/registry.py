@@ -93,7 +93,7 @@ def curl(address: str, method: str, path: str, *words: str) -> Answered:
     return Answered(int(first.split(" ")[1]), json.loads(body) if body else None, headers)
 
 
-def running_service(
+def service_on(
     folder: Path,
     cluster: ClusterAdmin,
     store: ControlStore,
@@ -102,8 +102,8 @@ def running_service(
     rates: Rates = RATES,
     translate: Callable[..., OffsetsReply] = lambda request, deadline_s: OffsetsReply(),
     max_age_s: float = 300,
-) -> tuple[RegistryServer, Inventory, list[str]]:
-    """A server on free ports, not yet started, its inventory and the lines that it will report."""
+) -> tuple[RegistryService, Inventory, list[str]]:
+    """A service, its inventory and the lines that it will report."""
     clock, inventory, lines = SystemClock(), Inventory(), list[str]()
     tags, codec = TagStore(store, "registry"), registry_codec()
     ports = ServicePorts(
@@ -115,6 +115,15 @@ def running_service(
         report=lines.append,
     )
     service = RegistryService(inventory, ports, access, Admission(rates), max_age_s=max_age_s)
+    return service, inventory, lines
+
+
+def running_service(
+    folder: Path, cluster: ClusterAdmin, store: ControlStore, **given: Any
+) -> tuple[RegistryServer, Inventory, list[str]]:
+    """A server on free ports, not yet started, its inventory and the lines that it will report."""
+    service, inventory, lines = service_on(folder, cluster, store, **given)
+    codec = registry_codec()
     http = open_http_listener("127.0.0.1:0", service.http, 1 << 20, None)
     grpc = open_grpc_listener(
         "127.0.0.1:0", service.grpc, 1 << 20, None, service=SERVICE, methods=RPC_BY_NAME, codec=codec

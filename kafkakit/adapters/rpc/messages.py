@@ -18,11 +18,12 @@ class ProtobufCodec:
 
     def __init__(self, descriptors: bytes, package: str) -> None:
         self.pool = descriptor_pool.DescriptorPool()
+        self._classes: dict[str, Any] = {}
         for file in descriptor_pb2.FileDescriptorSet.FromString(descriptors).file:
             self.pool.AddSerializedFile(file.SerializeToString())
             named = [m.name for m in file.message_type if file.package == package]
             types = {name: self.pool.FindMessageTypeByName(f"{package}.{name}") for name in named}
-            self._classes = {name: message_factory.GetMessageClass(kind) for name, kind in types.items()}
+            self._classes |= {name: message_factory.GetMessageClass(kind) for name, kind in types.items()}
 
     def message_class(self, message: str) -> Any:
         """The class of a message, for clients."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote
 
 from kafkakit.core.errors import ConflictError, KafkakitError, TryLaterError
@@ -14,25 +14,35 @@ from kafkakit.core.rpc import HTTP_STATUS, RpcAnswer, RpcCall, RpcCode, RpcError
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.rpc import MessageCodec
 from kafkakit.registry.act.audit_log import AuditLog
-from kafkakit.registry.act.writes import Prepared, Writes, Written
-from kafkakit.registry.decide.access import Access
+from kafkakit.registry.act.writes import Writes, Written
+from kafkakit.registry.decide.access import Access, Caller
 from kafkakit.registry.decide.admission import Admission
 from kafkakit.registry.decide.faults import fault, invalid
 from kafkakit.registry.decide.http_routes import MAX_QUERY, parse_timeout, read_fields, route
 from kafkakit.registry.decide.inventory import Inventory
 from kafkakit.registry.decide.reads import answer_read
 from kafkakit.registry.decide.replies import Reply, error_json, join_json, to_fields, to_json
-from kafkakit.registry.decide.requests import RPC_BY_NAME, AnyRequest, Rpc, TranslateRequest, given_fields, names_in
+from kafkakit.registry.decide.requests import (
+    RPC_BY_NAME,
+    AnyRequest,
+    Role,
+    Rpc,
+    TranslateRequest,
+    given_fields,
+    names_in,
+)
 
 MAX_KEPT_REPLIES = 5000
 MAX_KEPT_BYTES = 32 << 20
 """Of all replies together; what has no place is made anew each time."""
 WRITES_AT_ONCE = 4
-OFFSET_READS_AT_ONCE = 4
+SLOW_READS_AT_ONCE = 4
 MAX_WAITING = 500
 TRANSLATE = "TranslateOffsets"
 Translate = Callable[[TranslateRequest, float], Reply]
 Parsed = Callable[[], AnyRequest]
+T = TypeVar("T")
+W = TypeVar("W", bound=Written)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +72,8 @@ class RegistryService:
         self._kept: dict[tuple[Any, ...], bytes] = {}
         self._kept_generation, self._kept_bytes = -1, 0
         self._numbers = itertools.count(1)
-        self._pool = ThreadPoolExecutor(WRITES_AT_ONCE + OFFSET_READS_AT_ONCE, thread_name_prefix="registry")
-        self._writing, self._translating = asyncio.Semaphore(WRITES_AT_ONCE), asyncio.Semaphore(OFFSET_READS_AT_ONCE)
+        self._pool = ThreadPoolExecutor(WRITES_AT_ONCE + SLOW_READS_AT_ONCE, thread_name_prefix="registry")
+        self._writing, self._reading = asyncio.Semaphore(WRITES_AT_ONCE), asyncio.Semaphore(SLOW_READS_AT_ONCE)
         self._waiting = 0
         self._tasks: set[asyncio.Task[Any]] = set()
 
@@ -80,9 +90,9 @@ class RegistryService:
         try:
             body = await self._answer(rpc, call, parse, encode, (rpc.name, call.body), call.deadline_s)
         except Exception as error:
-            refused = self._refusal(error)
-            return RpcAnswer(body=b"", code=refused.code, message=refused.message, headers=_retry_headers(refused))
-        return RpcAnswer(body=body, headers=self._freshness())
+            refused = self.refusal(error)
+            return RpcAnswer(body=b"", code=refused.code, message=refused.message, headers=retry_headers(refused))
+        return RpcAnswer(body=body, headers=self.freshness())
 
     async def http(self, call: RpcCall) -> RpcAnswer:
         """Answer an HTTP request as grpc-gateway would."""
@@ -96,14 +106,14 @@ class RegistryService:
                 rpc, call, lambda: self._parse_http(rpc, in_path, call), to_json, (call.path, call.query), deadline_s
             )
         except Exception as error:
-            refused = self._refusal(error)
+            refused = self.refusal(error)
             return RpcAnswer(
                 body=error_json(refused.code, refused.message),
                 code=refused.code,
                 status=HTTP_STATUS[refused.code],
-                headers=_retry_headers(refused),
+                headers=retry_headers(refused),
             )
-        return RpcAnswer(body=body, headers=self._freshness())
+        return RpcAnswer(body=body, headers=self.freshness())
 
     async def drain(self, limit_s: float) -> None:
         """Wait so long for changes that are being carried out."""
@@ -111,7 +121,8 @@ class RegistryService:
             await asyncio.wait(self._tasks, timeout=limit_s)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _refusal(self, error: Exception) -> RpcError:
+    def refusal(self, error: Exception) -> RpcError:
+        """What a call is answered that ended with an error; a defect is reported and not shown."""
         if isinstance(error, RpcError):
             return error
         if isinstance(error, KafkakitError):
@@ -138,30 +149,37 @@ class RegistryService:
         key: tuple[Any, ...],
         given_deadline_s: float | None,
     ) -> bytes:
-        caller = self.access.identify(
-            call.headers.get("authorization", ""), call.remote, from_browser="origin" in call.headers
-        )
-        caller.require(rpc.role)
-        now_s = time.monotonic()
-        deadline_s = self._admission.deadline_s(given_deadline_s)
-        wait_s = self._admission.take(caller.name, now_s, deadline_s, is_read=rpc.is_read)
-        if wait_s > 0:
-            await self._wait(wait_s)
-        end_s = now_s + deadline_s
+        caller, end_s = await self.admit(call, rpc.role, given_deadline_s)
         if rpc.is_read and rpc.name != TRANSLATE:
             return await self._read(rpc, parse, encode, key)
         request = parse()
         if isinstance(request, TranslateRequest):
-            return encode(await self._in_thread(self._translating, end_s, lambda: self._translate(request, end_s)))
+            return encode(await self.read_in_thread(end_s, lambda: self._translate(request, end_s)))
         kind, names = names_in(request)
         caller.require(rpc.role, kind, names)
-        prepared = self._ports.writes.prepare(rpc.name, request)
-        line = {"request": next(self._numbers), "caller": caller.name, "remote": call.remote, "call": rpc.name}
-        return encode(await self._write(prepared, end_s, {**line, "params": given_fields(request)}))
+        prepared = self._ports.writes.prepare(rpc.name, request, caller.name)
+        line = {"caller": caller.name, "remote": call.remote, "call": rpc.name, "params": given_fields(request)}
+        return encode((await self.write(prepared, end_s, line)).reply)
+
+    async def admit(self, call: RpcCall, role: Role, given_deadline_s: float | None) -> tuple[Caller, float]:
+        """The caller, who may make the call now, and when it must end (monotonic seconds); `RpcError` otherwise."""
+        caller = await self._identify(call)
+        caller.require(role)
+        now_s = time.monotonic()
+        deadline_s = self._admission.deadline_s(given_deadline_s)
+        wait_s = self._admission.take(caller.name, now_s, deadline_s, is_read=role is Role.READ)
+        if wait_s > 0:
+            await self._wait(wait_s)
+        return caller, now_s + deadline_s
+
+    async def _identify(self, call: RpcCall) -> Caller:
+        return self.access.identify(
+            call.headers.get("authorization", ""), call.remote, from_browser="origin" in call.headers
+        )
 
     async def _read(self, rpc: Rpc, parse: Parsed, encode: Callable[[Reply], bytes], key: tuple[Any, ...]) -> bytes:
         inventory = self._inventory
-        if inventory.began_at is None or self._age_s() > self._max_age_s:
+        if not self.is_fresh:
             what = "brokers" if "Broker" in rpc.name else "topics"
             raise fault(f"error fetching {what}", detail=inventory.failure or "nothing was read yet")
         if self._kept_generation != inventory.generation:
@@ -184,10 +202,16 @@ class RegistryService:
             self._kept_bytes += len(made)
         return made
 
-    async def _write(self, prepared: Prepared, end_s: float, line: Mapping[str, object]) -> Reply:
-        """Carry a change out; one that began is carried out to its end even where the caller does not wait for it."""
+    @property
+    def is_fresh(self) -> bool:
+        """Whether reads are answered: the last reading of the cluster is not too old."""
+        return self._inventory.began_at is not None and self._age_s() <= self._max_age_s
 
-        def perform() -> Written:
+    async def write(self, prepared: Callable[[float], W], end_s: float, given: Mapping[str, object]) -> W:
+        """Carry a change out; one that began is carried out to its end even where the caller does not wait for it."""
+        line = {"request": next(self._numbers), **given}
+
+        def perform() -> W:
             audit = self._ports.audit
             audit.record({**line, "outcome": "begun"})
             try:
@@ -198,15 +222,20 @@ class RegistryService:
             audit.record({**line, "outcome": "done"})
             return written
 
-        def note(written: Written) -> Reply:
+        def note(written: W) -> W:
             now_s = time.monotonic()
             for name, facts in written.topics:
                 self._inventory.note_topic(name, facts, now_s)
             for kind, name, tags in written.tags:
                 self._inventory.note_tags(kind, name, tags, now_s)
-            return written.reply
+            return written
 
         return note(await self._in_thread(self._writing, end_s, perform, note))
+
+    async def read_in_thread(self, end_s: float, work: Callable[[], T]) -> T:
+        """Run what waits for the cluster or the store, four at once; `RpcError` at the deadline."""
+        found: T = await self._in_thread(self._reading, end_s, work)
+        return found
 
     async def _in_thread(
         self, places: asyncio.Semaphore, end_s: float, work: Callable[[], Any], late: Callable[[Any], Any] | None = None
@@ -254,7 +283,8 @@ class RegistryService:
     def _age_s(self) -> float:
         return max(0.0, self._ports.clock.monotonic() - self._inventory.began_s)
 
-    def _freshness(self) -> tuple[tuple[str, str], ...]:
+    def freshness(self) -> tuple[tuple[str, str], ...]:
+        """Headers with the age of the last reading."""
         began_at = self._inventory.began_at
         if began_at is None:
             return ()
@@ -266,7 +296,8 @@ def _hand_on(ended: "asyncio.Task[Any]", late: Callable[[Any], Any] | None) -> N
         late(ended.result())
 
 
-def _retry_headers(error: RpcError) -> tuple[tuple[str, str], ...]:
+def retry_headers(error: RpcError) -> tuple[tuple[str, str], ...]:
+    """The headers of a refusal."""
     headers: list[tuple[str, str]] = []
     if error.retry_after_s is not None:
         headers.append(("Retry-After", str(max(1, round(error.retry_after_s + 0.5)))))

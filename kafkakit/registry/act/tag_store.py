@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from kafkakit.core.errors import ConflictError, TryLaterError
 from kafkakit.core.versioned import Versioned
 from kafkakit.ports.control import ControlStore
+from kafkakit.registry.act.tag_history import TagHistory
 from kafkakit.registry.decide.faults import fault
 from kafkakit.registry.decide.tags import Kind, Tags, decode_tags, encode_tags, merged, without
 
@@ -17,11 +18,25 @@ class TagStore:
     """Every write names the version it was made from, so that no tag of another process is lost.
 
     `lock` is held around each write, for programs that write without naming a version. Raises `TryLaterError` where
-    the store does not answer, or where others changed the same object ten times meanwhile.
+    the store does not answer, or where others changed the same object ten times meanwhile. With a `history` each
+    change is entered there, as one of `by`.
     """
 
-    def __init__(self, store: ControlStore, root: str, lock: Lock = nullcontext) -> None:
+    def __init__(
+        self,
+        store: ControlStore,
+        root: str,
+        lock: Lock = nullcontext,
+        *,
+        history: TagHistory | None = None,
+        by: str = "kafkakit",
+    ) -> None:
         self._store, self._root, self._lock = store, root.strip("/"), lock
+        self._history, self._by = history, by
+
+    def acting_for(self, by: str) -> "TagStore":
+        """The same store for the changes of one caller."""
+        return TagStore(self._store, self._root, self._lock, history=self._history, by=by)
 
     def all(self, kind: Kind) -> dict[str, Tags]:
         """The tags of every object of a kind, by name; raises `InputError` for a record that holds no tags."""
@@ -47,27 +62,27 @@ class TagStore:
 
         return self._change(kind, name, change)
 
-    def replace(self, kind: Kind, name: str, before: Tags, after: Tags) -> None:
-        """Replace tags that are still `before` (no record counts as none); `ConflictError` where they are not."""
-
-        def change(present: Tags | None) -> Tags:
-            if (present or {}) != before:
-                raise ConflictError(f"the tags of {kind} {name} were changed by another process")
-            return merged(kind, name, {}, after)
-
-        self._change(kind, name, change)
+    def change(self, kind: Kind, name: str, change: Callable[[Tags], Mapping[str, str]]) -> Tags:
+        """Replace the tags, of which no record is none, by what `change` makes of them; lets through what it raises."""
+        return self._change(kind, name, lambda present: change(present or {}))
 
     def drop(self, kind: Kind, name: str, is_due: Callable[[Tags], bool]) -> bool:
         """Delete the record itself where it is due; False where it is gone, or not due any more."""
         with self._lock():
             for _ in range(MAX_TRIES):
+                entering = self._history and self._history.read(kind, name)
                 found = self._store.get(self._path(kind, name))
-                if found is None or not is_due(decode_tags(found.value, self._path(kind, name))):
+                present = None if found is None else decode_tags(found.value, self._path(kind, name))
+                if found is None or present is None or not is_due(present):
                     return False
                 try:
+                    if entering:
+                        entering.announce(present, found.version, None, self._by)
                     self._store.delete(self._path(kind, name), found.version)
                 except ConflictError:
                     continue
+                if entering:
+                    entering.confirm(None, None)
                 return True
         raise _busy(kind, name)
 
@@ -75,15 +90,22 @@ class TagStore:
         path = self._path(kind, name)
         with self._lock():
             for _ in range(MAX_TRIES):
+                # The history is read first: what is entered there meanwhile makes our entry a conflict.
+                entering = self._history and self._history.read(kind, name)
                 found: Versioned | None = self._store.get(path)
                 present = None if found is None else decode_tags(found.value, path)
                 wanted = dict(sorted(change(present).items()))
-                if wanted == present:
+                if wanted == present or (present is None and not wanted):
                     return wanted
                 try:
-                    self._store.cas(path, encode_tags(wanted), None if found is None else found.version)
+                    version = None if found is None else found.version
+                    if entering:
+                        entering.announce(present, version, wanted, self._by)
+                    version = self._store.cas(path, encode_tags(wanted), version)
                 except ConflictError:
                     continue
+                if entering:
+                    entering.confirm(wanted, version)
                 return wanted
         raise _busy(kind, name)
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass
 from threading import Lock
 
@@ -50,18 +51,25 @@ class Writes:
         self._admin, self._tags, self._clock, self._inventory = admin, tags, clock, inventory
         self._admin_lock = Lock()
         self._calls: Mapping[str, Callable[..., Prepared]] = {
-            "CreateTopic": self._create_topic,
-            "DeleteTopic": self._delete_topic,
-            "TagTopic": self._tag_topic,
-            "DeleteTopicTags": self._delete_topic_tags,
-            "TagBroker": self._tag_broker,
-            "TagBrokers": self._tag_brokers,
-            "DeleteBrokerTags": self._delete_broker_tags,
+            "CreateTopic": Writes._create_topic,
+            "DeleteTopic": Writes._delete_topic,
+            "TagTopic": Writes._tag_topic,
+            "DeleteTopicTags": Writes._delete_topic_tags,
+            "TagBroker": Writes._tag_broker,
+            "TagBrokers": Writes._tag_brokers,
+            "DeleteBrokerTags": Writes._delete_broker_tags,
         }
 
-    def prepare(self, name: str, request: AnyRequest) -> Prepared:
+    def prepare(self, name: str, request: AnyRequest, by: str = "kafkakit") -> Prepared:
         """Check a call against the inventory, in its thread; `RpcError` where it is refused at once."""
-        return self._calls[name](request)
+        acting = copy(self)
+        acting._tags = self._tags.acting_for(by)
+        return self._calls[name](acting, request)
+
+    def finds_topic(self, name: str) -> bool:
+        """Whether the cluster has a topic, which may be newer than the inventory. A few requests."""
+        with self._admin_lock:
+            return read_topic(self._admin, self._clock, name) is not None
 
     def _create_topic(self, request: CreateRequest) -> Prepared:
         creation, inventory = read_creation(request), self._inventory
@@ -172,11 +180,8 @@ class Writes:
         is_known = name in self._inventory.topics
 
         def require() -> None:
-            if not is_known:
-                with self._admin_lock:
-                    found = read_topic(self._admin, self._clock, name)
-                if found is None:
-                    raise fault("topic does not exist")
+            if not is_known and not self.finds_topic(name):
+                raise fault("topic does not exist")
 
         return name, require
 

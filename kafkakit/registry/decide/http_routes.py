@@ -24,7 +24,7 @@ def route(method: str, segments: tuple[str, ...]) -> tuple[Rpc, Mapping[str, str
     """
     is_known = False
     for rpc in _BY_LENGTH.get(len(segments), ()):
-        fields = _match(rpc.segments, segments)
+        fields = fields_in_path(rpc.segments, segments)
         if fields is not None:
             if rpc.http_method == method:
                 return rpc, fields
@@ -67,7 +67,8 @@ def parse_timeout(text: str) -> float:
     return int(found[1]) * _UNITS_S[found[2]]
 
 
-def _match(pattern: tuple[str, ...], segments: tuple[str, ...]) -> dict[str, str] | None:
+def fields_in_path(pattern: tuple[str, ...], segments: tuple[str, ...]) -> dict[str, str] | None:
+    """The fields of a path that has a pattern; None for another path. Both have as many segments."""
     fields = {}
     for expected, given in zip(pattern, segments, strict=True):
         if expected[0] == "{":

@@ -5,13 +5,26 @@ once, and a reading of the cluster that began before the write does not undo it.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from kafkakit.registry.decide.facts import BrokerFacts, Change, TopicFacts
 from kafkakit.registry.decide.tags import Kind, Tags
 
 NO_TAGS: Tags = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Touched:
+    """An object that changed, or came or went; `old_tags` where a reading found other tags than were known."""
+
+    kind: Kind
+    name: str
+    old_tags: Tags | None = None
+
+
+Follower = Callable[[Sequence[Touched]], None]
 
 
 class Inventory:
@@ -30,6 +43,9 @@ class Inventory:
         self._by_broker: defaultdict[int, set[str]] = defaultdict(set)
         self._written: dict[tuple[str, str], float] = {}
         self._names: list[str] | None = None
+        self._touched: list[Touched] = []
+        self.followers: list[Follower] = []
+        """Called after each change but the first, with what it touched."""
 
     @property
     def topic_names(self) -> list[str]:
@@ -69,6 +85,7 @@ class Inventory:
         self.failure = change.failure
         if change.began_at is None:
             return
+        is_first = self.began_at is None
         self.cluster_id, self.began_at, self.began_s = change.cluster_id, change.began_at, change.began_s
         self._written = {key: at for key, at in self._written.items() if at >= change.began_s}
         if change.brokers is not None:
@@ -83,9 +100,9 @@ class Inventory:
             table = change.tags.get(kind, {})
             for name, tags in (*table.items(), *((name, None) for name in change.tags_gone.get(kind, ()))):
                 if self._is_news(kind, name):
-                    self._put_tags(kind, name, tags)
+                    self._put_tags(kind, name, tags, is_ours=False)
         if change.brokers is not None or change.topics or change.gone or change.tags or change.tags_gone:
-            self.generation += 1
+            self._end_change(is_first=is_first)
 
     def note_topic(self, name: str, facts: TopicFacts | None, now_s: float) -> None:
         """What a write of ours made of a topic; None: it is deleted."""
@@ -94,19 +111,28 @@ class Inventory:
             self._drop_topic(name)
         else:
             self._put_topic(facts)
-        self.generation += 1
+        self._end_change()
 
     def note_tags(self, kind: Kind, name: str, tags: Tags | None, now_s: float) -> None:
         """The tags of an object after a write of ours; None: it has no record of tags any more."""
         self._written[kind, name] = now_s
         self._put_tags(kind, name, tags)
+        self._end_change()
+
+    def _end_change(self, *, is_first: bool = False) -> None:
         self.generation += 1
+        touched, self._touched = self._touched, []
+        for follow in self.followers if touched and not is_first else ():
+            follow(touched)
 
     def _is_news(self, what: str, name: str) -> bool:
         return (what, name) not in self._written
 
     def _put_topic(self, facts: TopicFacts) -> None:
-        self._drop_topic(facts.name)
+        if facts.name in self.topics:
+            self._drop_topic(facts.name)
+        else:
+            self._touched.append(Touched(kind=Kind.TOPIC, name=facts.name))
         self.topics[facts.name] = facts
         for broker in facts.brokers:
             self._by_broker[broker].add(facts.name)
@@ -120,15 +146,24 @@ class Inventory:
         for broker in self.topics.pop(name).brokers:
             self._by_broker[broker].discard(name)
         self._names = None
+        self._touched.append(Touched(kind=Kind.TOPIC, name=name))
 
     def _put_brokers(self, brokers: Iterable[BrokerFacts]) -> None:
-        for broker in self.brokers:
+        earlier = self.brokers
+        for broker in earlier:
             self._leave(Kind.BROKER, str(broker))
         self.brokers = {broker.id: broker for broker in brokers}
+        for broker in sorted(earlier.keys() | self.brokers.keys()):
+            if earlier.get(broker) != self.brokers.get(broker):
+                self._touched.append(Touched(kind=Kind.BROKER, name=str(broker)))
         for broker in self.brokers:
             self._enter(Kind.BROKER, str(broker))
 
-    def _put_tags(self, kind: Kind, name: str, tags: Tags | None) -> None:
+    def _put_tags(self, kind: Kind, name: str, tags: Tags | None, *, is_ours: bool = True) -> None:
+        old = self.tags[kind].get(name)
+        if old == tags:
+            return
+        self._touched.append(Touched(kind=kind, name=name, old_tags=None if is_ours else old or NO_TAGS))
         exists = name in self._existing(kind)
         if exists:
             self._leave(kind, name)

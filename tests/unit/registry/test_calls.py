@@ -86,7 +86,13 @@ CALLS: list[tuple[str, dict[str, Any], str, int, dict[str, Any]]] = [
     ("ListTopics", {"name": "test."}, "GET /v1/topics/list?name=test.", 200, names()),
     ("ListTopics", {"tag": ["partitions:2"]}, "GET /v1/topics/list?tag=partitions:2", 200, names("test1", "test2")),
     ("ListTopics", {"spanning": True}, "GET /v1/topics/list?spanning=true", 200, names()),
-    ("GetTopics", {"name": "test1"}, "GET /v1/topics?name=test1", 200, {"topics": {"test1": topic("test1")}, "names": []}),
+    (
+        "GetTopics",
+        {"name": "test1"},
+        "GET /v1/topics?name=test1",
+        200,
+        {"topics": {"test1": topic("test1")}, "names": []},
+    ),
     (
         "GetTopics",
         {"name": "test1", "with_replicas": True},
@@ -204,7 +210,8 @@ CALLS: list[tuple[str, dict[str, Any], str, int, dict[str, Any]]] = [
     (
         "CreateTopic",
         {"topic": {**NEW, "replication": 3}, "target_broker_tags": ["pool:x"]},
-        'POST /v1/topics/create {"topic":{"name":"new","partitions":2,"replication":3},"target_broker_tags":["pool:x"]}',
+        'POST /v1/topics/create {"topic":{"name":"new","partitions":2,"replication":3},'
+        '"target_broker_tags":["pool:x"]}',
         400,
         failed(REFUSED, "insufficient number of brokers: 2 for 3 replicas"),
     ),
@@ -321,12 +328,12 @@ async def with_grpclib(address: str) -> Any:
 
     host, _, port = address.rpartition(":")
     codec = registry_codec()
-    asked, replied = codec.message_class("TopicRequest"), codec.message_class("TopicResponse")
+    asked, replied, ids_replied = map(codec.message_class, ("TopicRequest", "TopicResponse", "BrokerResponse"))
     channel = Channel(host, int(port))
     try:
         listed: Any = UnaryUnaryMethod(channel, f"/{SERVICE}/ListTopics", asked, replied)
         mapped: Any = UnaryUnaryMethod(
-            channel, f"/{SERVICE}/TopicMappings", asked, codec.message_class("BrokerResponse")
+            channel, f"/{SERVICE}/TopicMappings", asked, ids_replied
         )
         found = list((await listed(asked())).names)
         try:

@@ -1,0 +1,298 @@
+"""The registry against models: tags written at once, the inventory against a plain search, and input of any kind."""
+
+import asyncio
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafkakit.adapters.clock import SystemClock
+from kafkakit.core.errors import InputError, KafkakitError, TryLaterError
+from kafkakit.core.rpc import RpcAnswer, RpcCall, RpcError
+from kafkakit.registry.act.cluster_reader import ClusterReader
+from kafkakit.registry.act.tag_store import TagStore
+from kafkakit.registry.decide.access import read_access
+from kafkakit.registry.decide.admission import BURST, Admission, Rates
+from kafkakit.registry.decide.checkpoints import fold_checkpoints
+from kafkakit.registry.decide.facts import BrokerFacts, Change, Facts, TopicFacts, change_between
+from kafkakit.registry.decide.inventory import Inventory
+from kafkakit.registry.decide.requests import RPC_BY_NAME, RPCS
+from kafkakit.registry.decide.tags import Kind, decode_tags, encode_tags
+from kafkakit.wiring import registry_codec
+from tests.fakes.control import FakeControlStore
+from tests.rigs.registry import service_on, small_cluster
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+NAMES = st.sampled_from(["a", "b", "a.b", "a-b", "c"])
+KEYS = st.sampled_from(["team", "pool", "name", "partitions"])
+VALUES = st.sampled_from(["", "x", "y", "1", "a"])
+TAGS = st.dictionaries(KEYS, VALUES, max_size=3)
+
+
+# -- tags written at once ---------------------------------------------------------------------------
+
+
+class Interrupted(FakeControlStore):
+    """Lets another program act between the reading and the writing of one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before_write: list[Callable[[], object]] = []
+
+    def cas(self, path: str, value: bytes, expected: int | None) -> int:
+        if self.before_write:
+            self.before_write.pop(0)()
+        return super().cas(path, value, expected)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcdef"), st.sampled_from(["set", "remove"])), min_size=1, max_size=9))
+def test_no_tag_is_lost_whatever_others_write_meanwhile(others: list[tuple[str, str]]) -> None:
+    store = Interrupted()
+    ours, theirs = TagStore(store, "r"), TagStore(store, "r")
+    theirs.put(Kind.TOPIC, "t", {"z": "1"})
+    model = {"z": "1"}
+
+    def act(key: str, what: str) -> None:
+        if what == "set":
+            theirs.put(Kind.TOPIC, "t", {key: "theirs"})
+            model[key] = "theirs"
+        else:
+            theirs.remove(Kind.TOPIC, "t", frozenset(key))
+            model.pop(key, None)
+
+    waiting = list(others)
+
+    def step() -> None:
+        key, what = waiting.pop(0)
+        before, store.before_write = store.before_write, []
+        act(key, what)
+        store.before_write = before
+
+    store.before_write = [step] * len(others)
+    try:
+        ours.put(Kind.TOPIC, "t", {"ours": "1"})
+        model["ours"] = "1"
+    except TryLaterError:
+        assert len(others) >= 9
+    assert ours.get(Kind.TOPIC, "t") == model
+    assert ours.all(Kind.TOPIC) == {"t": model}
+
+
+def test_a_tag_that_is_written_too_often_by_others_is_given_up() -> None:
+    store = Interrupted()
+    ours, theirs, written = TagStore(store, "r"), TagStore(store, "r"), iter(range(100))
+
+    def step() -> None:
+        before, store.before_write = store.before_write, []
+        theirs.put(Kind.TOPIC, "t", {"k": str(next(written))})
+        store.before_write = before
+
+    store.before_write = [step] * 10
+    with pytest.raises(TryLaterError, match="10 times"):
+        ours.put(Kind.TOPIC, "t", {"ours": "1"})
+
+
+# -- the inventory ----------------------------------------------------------------------------------
+
+TOPICS = st.builds(
+    lambda name, rows, configs: TopicFacts(name=name, replicas=tuple(enumerate(rows)), configs=configs),
+    NAMES,
+    st.lists(st.lists(st.integers(1, 4), min_size=1, max_size=3, unique=True).map(tuple), min_size=1, max_size=3),
+    st.dictionaries(KEYS, VALUES, max_size=1),
+)
+BROKERS = st.lists(st.integers(1, 4), unique=True).map(
+    lambda ids: tuple(BrokerFacts(id=n, rack="abc"[n % 3]) for n in sorted(ids))
+)
+READINGS = st.lists(
+    st.builds(
+        lambda brokers, topics, topic_tags, broker_tags: Facts(
+            cluster_id="c",
+            began_s=0,
+            began_at=AT,
+            brokers=brokers,
+            topics={topic.name: topic for topic in topics},
+            tags={"topic": topic_tags, "broker": broker_tags},
+        ),
+        BROKERS,
+        st.lists(TOPICS, max_size=4),
+        st.dictionaries(NAMES, TAGS, max_size=3),
+        st.dictionaries(st.sampled_from(["1", "2", "3", "9"]), TAGS, max_size=3),
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(READINGS, TAGS)
+def test_the_inventory_is_what_was_read_last(readings: list[Facts], wanted: dict[str, str]) -> None:
+    from msgspec import msgpack
+
+    inventory, last = Inventory(), None
+    for facts in readings:
+        change = change_between(last, facts)
+        inventory.apply(msgpack.decode(msgpack.encode(change), type=Change))
+        last = facts
+    assert last is not None
+    assert dict(sorted(inventory.topics.items())) == dict(sorted(last.topics.items()))
+    assert tuple(inventory.brokers.values()) == last.brokers
+    assert {kind: table for kind, table in inventory.tags.items() if table} == {k: t for k, t in last.tags.items() if t}
+    for broker in range(5):
+        assert inventory.topics_on(broker) == sorted(n for n, t in last.topics.items() if broker in t.brokers)
+    assert inventory.topic_names == sorted(last.topics)
+    for kind, names in ((Kind.TOPIC, set(last.topics)), (Kind.BROKER, {str(b.id) for b in last.brokers})):
+        plain = {
+            name
+            for name in names
+            if all(inventory.attributes(kind, name).get(key, "") == value for key, value in wanted.items())
+        }
+        found = inventory.select(kind, wanted)
+        assert (names if found is None else found) == plain
+
+
+@given(TOPICS, TAGS, st.booleans())
+def test_a_reading_that_began_before_a_write_does_not_undo_it(
+    topic: TopicFacts, tags: dict[str, str], late: bool
+) -> None:
+    inventory = Inventory()
+    inventory.apply(Change(began_at=AT, began_s=1, topics=(topic,), tags={"topic": {topic.name: {"old": "1"}}}))
+    inventory.note_tags(Kind.TOPIC, topic.name, tags, 5.0)
+    inventory.note_topic(topic.name, None, 5.0)
+    began_s = 6.0 if late else 4.0
+    inventory.apply(Change(began_at=AT, began_s=began_s, topics=(topic,), tags={"topic": {topic.name: {"old": "2"}}}))
+    assert (topic.name in inventory.topics) is late
+    assert inventory.tags[Kind.TOPIC][topic.name] == ({"old": "2"} if late else tags)
+
+
+# -- admission --------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.tuples(st.floats(0, 2), st.floats(0, 3)), min_size=1, max_size=60))
+def test_no_window_of_time_holds_more_calls_than_the_rate_lets_through(steps: list[tuple[float, float]]) -> None:
+    admission, now_s, begun = Admission(Rates(reads_per_s=4, writes_per_s=1, timeout_s=5)), 0.0, list[float]()
+    for pause_s, deadline_s in steps:
+        now_s += pause_s
+        try:
+            wait_s = admission.take("a", now_s, deadline_s, is_read=True)
+        except RpcError:
+            continue
+        assert wait_s <= deadline_s
+        begun.append(now_s + wait_s)
+    for at, first in enumerate(begun):
+        for count, last in enumerate(begun[at:], start=1):
+            assert count <= BURST + 4 * (last - first) + 1e-6 + 1
+
+
+# -- input of any kind ------------------------------------------------------------------------------
+
+WORDS = st.text(max_size=20) | st.sampled_from(["a:b", "1001", "test1", "true", "0", "4294967296", "%", "..", "\0"])
+FIELDS = st.sampled_from(["tag", "name", "id", "spanning", "with_replicas", "withReplicas", "exclude", "x", ""])
+PATHS = st.sampled_from([rpc.http_path for rpc in RPCS]) | st.text(max_size=30).map("/".__add__)
+BODIES = st.binary(max_size=60) | st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**33), 2**33) | WORDS,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["topic", "tags", "ids", "name", "partitions", "replication", "configs"]), inner
+        )
+    ),
+    max_leaves=8,
+).map(lambda value: __import__("json").dumps(value).encode())
+
+
+@pytest.fixture(scope="module")
+def answering() -> Iterator[tuple[Any, list[str], Callable[[Any], RpcAnswer]]]:
+    loop = asyncio.new_event_loop()
+    with tempfile.TemporaryDirectory() as folder:
+        cluster, store = small_cluster(), FakeControlStore()
+        service, inventory, lines = service_on(Path(folder), cluster, store)
+        inventory.apply(ClusterReader(cluster, TagStore(store, "registry"), SystemClock()).read())
+        yield service, lines, loop.run_until_complete
+        loop.run_until_complete(service.drain(1))
+    loop.close()
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from(["GET", "PUT", "POST", "DELETE", "HEAD", "X"]),
+    PATHS,
+    WORDS,
+    st.lists(st.tuples(FIELDS, WORDS), max_size=4),
+    BODIES,
+    WORDS,
+)
+def test_no_request_over_http_breaks_it(
+    answering: Any, method: str, path: str, word: str, query: list[tuple[str, str]], body: bytes, timeout: str
+) -> None:
+    from urllib.parse import quote, urlencode
+
+    service, lines, run = answering
+    for name in ("{name}", "{id}", "{remote_cluster_alias}", "{group_id}"):
+        path = path.replace(name, quote(word, safe=""))
+    headers = {"grpc-timeout": timeout} if len(timeout) > 12 else {}
+    raw = path.encode("utf-8", "replace").decode("latin-1")
+    call = RpcCall(
+        method=method,
+        path=raw,
+        query=urlencode(query, errors="replace"),
+        body=body,
+        remote="127.0.0.1",
+        headers=headers,
+    )
+    answered = run(service.http(call))
+    assert answered.status in (200, 400, 404, 409, 501), answered
+    assert answered.body.startswith(b"{")
+    assert lines == []
+
+
+@settings(deadline=None)
+@given(st.sampled_from(sorted(RPC_BY_NAME)), st.binary(max_size=80))
+def test_no_message_over_grpc_breaks_it(answering: Any, name: str, body: bytes) -> None:
+    service, lines, run = answering
+    answered = run(service.grpc(RpcCall(method=name, body=body, remote="127.0.0.1")))
+    assert answered.code in (0, 3, 5, 6, 9), answered
+    assert lines == []
+    if answered.code == 0:
+        registry_codec().decode(RPC_BY_NAME[name].reply, answered.body)
+
+
+@given(st.binary(max_size=60), st.binary(max_size=40))
+def test_no_checkpoint_breaks_the_reader(key: bytes, value: bytes) -> None:
+    from kafkakit.core.model import TopicPartition
+    from kafkakit.core.records import Record
+
+    record = Record(partition=TopicPartition("c", 0), offset=0, key=key, value=value)
+    with suppress(RpcError):
+        fold_checkpoints([record], "g", {})
+
+
+@given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
+def test_no_file_of_tokens_breaks_the_reader(data: bytes) -> None:
+    with suppress(InputError):
+        read_access(data, "tokens")
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
+
+
+@given(st.dictionaries(TEXTS, TEXTS, max_size=5))
+def test_tags_come_back_from_their_znode(tags: dict[str, str]) -> None:
+    safe = {
+        key.encode("utf-8", "replace").decode(): value.encode("utf-8", "replace").decode()
+        for key, value in tags.items()
+    }
+    data = encode_tags(safe)
+    assert decode_tags(data, "znode") == safe
+    assert not set(data) & set(b"<>&")
+
+
+def test_errors_of_the_store_are_no_defects() -> None:
+    store = FakeControlStore()
+    store.away = True
+    with pytest.raises(KafkakitError):
+        TagStore(store, "r").put(Kind.TOPIC, "t", {"a": "b"})
