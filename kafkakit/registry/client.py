@@ -11,22 +11,24 @@ Not for several threads at once.
 
 import ssl
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
 from kafkakit.config.security import Secret
-from kafkakit.core.errors import ConflictError, InputError, TryLaterError, UsageError
+from kafkakit.core.errors import InputError, KafkakitError, TryLaterError, UsageError
 from kafkakit.core.printable import printable
 from kafkakit.core.rpc import HTTP_STATUS, RpcCode, RpcError
 from kafkakit.registry.decide.access import is_loopback
+from kafkakit.registry.decide.changes import changed_meanwhile
 from kafkakit.registry.decide.entries import BrokerEntry, OffsetPair, TopicEntry
+from kafkakit.registry.decide.history import etag_of
 from kafkakit.registry.decide.requests import (
     RPC_BY_NAME,
     AnyRequest,
@@ -40,7 +42,15 @@ from kafkakit.registry.decide.requests import (
     UnmappedRequest,
     given_fields,
 )
+from kafkakit.registry.decide.selection import Entries, tags_of
 from kafkakit.registry.decide.tags import Kind, Tags, changed_keys
+from kafkakit.registry.decide.v2.messages import (
+    ChangeTagsReply,
+    ChangeTagsRequest,
+    HistoryEntry,
+    HistoryPage,
+    ObjectChange,
+)
 
 ATTEMPTS = 3
 RETRY_S = 0.5
@@ -48,6 +58,8 @@ MOST_BYTES = 256 << 20
 MOST_TOKEN_BYTES = 64 << 10
 _LATER = frozenset({RpcCode.UNAVAILABLE, RpcCode.RESOURCE_EXHAUSTED, RpcCode.DEADLINE_EXCEEDED})
 _CODES = {status: code for code, status in reversed(list(HTTP_STATUS.items()))}
+_NO_V2 = frozenset({RpcCode.NOT_FOUND, RpcCode.UNIMPLEMENTED})
+T = TypeVar("T")
 _WAITED = "wait time exceeded"  # kafka-kit's answer to too many requests, which has no code of its own
 
 
@@ -82,6 +94,10 @@ class RegistryCalls(Protocol):
 
     def change_tags(self, kind: Kind, name: str, before: Tags, after: Tags) -> None:
         """Replace the tags of an object that are still `before`; `ConflictError` where they are not."""
+        ...
+
+    def history(self, kind: Kind | None, name: str, since: str, most: int) -> list[HistoryEntry]:
+        """Up to `most` changes, of one object where it has a name; `since` is RFC 3339, or empty."""
         ...
 
 
@@ -161,11 +177,14 @@ class RegistryClient:
         """Replace tags that are still `before`; `ConflictError` where another process changed them meanwhile."""
         self._calls.change_tags(kind, name, before, after)
 
+    def history(
+        self, kind: Kind | None = None, name: str = "", *, since: str = "", most: int = 1000
+    ) -> list[HistoryEntry]:
+        """Who changed which tags: of one object newest first, else object by object; `since` is RFC 3339."""
+        return self._calls.history(kind, name, since, most)
+
     def _read(self, name: str, request: AnyRequest, shape: type[Any]) -> Any:
-        try:
-            return msgspec.json.decode(self._call(name, request), type=shape, strict=False)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise InputError("the registry", f"answers {name} with no reply of it: {str(error)[:200]}") from None
+        return _decoded(self._call(name, request), shape)
 
     def _call(self, name: str, request: AnyRequest) -> bytes:
         return self._calls.call(RPC_BY_NAME[name], request)
@@ -205,21 +224,53 @@ class HttpCalls:
         return self._send(rpc.http_method, f"{path}?{query}" if query else path, None, is_read=rpc.is_read)
 
     def change_tags(self, kind: Kind, name: str, before: Tags, after: Tags) -> None:
-        """See `RegistryCalls`: the tags are read again at once before the change, since v1 names no version."""
-        client = RegistryClient(self)
-        if kind is Kind.TOPIC:
-            topic = client.topics(name=name).get(name)
-            found = None if topic is None else topic.tags
-        else:
-            broker = client.brokers().get(int(name))
-            found = None if broker is None else broker.tags
-        if found != before:
-            raise ConflictError(f"the tags of {kind} {name} were changed by another process")
+        """See `RegistryCalls`. On a server without version 2 the tags are read at once before they are changed."""
         put, removed = changed_keys(before, after)
+        if not put and not removed:
+            return
+        change = ObjectChange(
+            kind="topic" if kind is Kind.TOPIC else "broker",
+            name=name,
+            set=put,
+            delete=tuple(sorted(removed)),
+            etag=etag_of(before),
+        )
+        body = msgspec.json.encode(ChangeTagsRequest(changes=(change,)))
+        try:
+            (result,) = _decoded(self._send("POST", "/v2/tags", body, is_read=False), ChangeTagsReply).results
+        except RpcError as error:
+            if error.code not in _NO_V2:
+                raise
+            self._change_v1(kind, name, before, put, removed)
+            return
+        if result.code == RpcCode.ABORTED:
+            raise changed_meanwhile(kind, name)
+        if result.code:
+            raise _raised(RpcError(RpcCode(result.code), printable(result.message[:500])), self._name)
+
+    def _change_v1(self, kind: Kind, name: str, before: Tags, put: Tags, removed: Collection[str]) -> None:
+        client = RegistryClient(self)
+        entries: Entries = client.topics(name=name) if kind is Kind.TOPIC else client.brokers()
+        if tags_of(entries).get(name) != before:
+            raise changed_meanwhile(kind, name)
         if put:
             client.tag(kind, name, put)
         if removed:
             client.untag(kind, name, sorted(removed))
+
+    def history(self, kind: Kind | None, name: str, since: str, most: int) -> list[HistoryEntry]:
+        """See `RegistryCalls`; a page at a time. `RpcError` where the server has no version 2."""
+        found: list[HistoryEntry] = []
+        token = ""
+        while len(found) < most:
+            given = {"kind": kind or "", "name": name, "since": since, "page_token": token}
+            query = urlencode({key: value for key, value in given.items() if value})
+            page = _decoded(self._send("GET", f"/v2/history?{query}", None, is_read=True), HistoryPage)
+            found += page.entries
+            token = page.next_page_token
+            if not token:
+                break
+        return found[:most]
 
     def close(self) -> None:
         """Close the connection; closing twice is harmless."""
@@ -240,12 +291,10 @@ class HttpCalls:
                 continue
             if status == 200:
                 return data
-            refused = _refusal(status, data)
-            if refused.code not in _LATER and refused.message != _WAITED:
+            refused = _raised(_refusal(status, data), self._name)
+            if not is_read or isinstance(refused, RpcError):
                 raise refused
             problem = refused.message
-            if not is_read:
-                raise TryLaterError(f"{self._name}: {problem}")
         hint = None if is_read else "whether the change was made is not known: read before repeating it"
         raise TryLaterError(f"{self._name} gives no answer: {problem}", hint=hint)
 
@@ -312,6 +361,19 @@ def _read_token(path: Path) -> Secret:
     if not text or len(text) > MOST_TOKEN_BYTES or not text.isascii() or not text.isprintable():
         raise InputError(str(path), "holds no token")
     return Secret(text)
+
+
+def _decoded(data: bytes, shape: type[T]) -> T:
+    try:
+        return msgspec.json.decode(data, type=shape, strict=False)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError("the registry", f"gives an answer that is none of its own: {str(error)[:200]}") from None
+
+
+def _raised(error: RpcError, server: str) -> KafkakitError:
+    """What is raised for a refusal: one that may pass is not final."""
+    is_passing = error.code in _LATER or error.message == _WAITED
+    return TryLaterError(f"{server}: {error.message}") if is_passing else error
 
 
 def _query_value(value: object) -> object:

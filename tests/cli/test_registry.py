@@ -12,11 +12,14 @@ import pytest
 import yaml
 
 from kafkakit import wiring
+from kafkakit.adapters.clock import SystemClock
 from kafkakit.adapters.control.file import FileControl
 from kafkakit.adapters.files import write_file
+from kafkakit.adapters.own_process import life_of, this_holder
 from kafkakit.adapters.read_only import ReadOnlyAdmin
 from kafkakit.cli.command_classes import CliContext
 from kafkakit.core.errors import TryLaterError
+from kafkakit.execution.act.leases import Lease
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.registry.act.tag_store import TagStore
 from kafkakit.registry.decide.tags import Kind
@@ -36,6 +39,7 @@ class Desk:
         self.cluster = small_cluster()
         self.stack = ExitStack()
         self.registry: Registry | None = None
+        self.znodes, self.topic = FakeControlStore(), FakeControlStore()
         self.store: Any = FileControl(self.home.state / "control", write_file)
         self.tags = TagStore(self.store, ROOT)
         if is_served:
@@ -249,7 +253,7 @@ def test_a_store_that_is_away_is_told_as_such(tmp_path: Path, monkeypatch: pytes
     real = store.cas
 
     def second_is_lost(path: str, value: bytes, expected: int | None) -> int:
-        if store.writes == 1:
+        if path == f"{ROOT}/topic/test2":
             raise TryLaterError("the control store did not answer")
         return real(path, value, expected)
 
@@ -308,3 +312,98 @@ def test_completion_offers_the_tags_in_use(desk: Desk) -> None:
     assert completed(complete_tags, "t", "tag") == ["team:pay", "tier:hot"]
     assert completed(complete_tag_keys, "ti", "untag") == ["tier"]
     assert completed(complete_broker_ids, "100", "tag") == ["1001", "1002", "1003", "1004", "1005", "1007"]
+
+
+@pytest.fixture
+def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    """A host without a server; its znodes and its control stores of other kinds are in memory."""
+    desk = Desk(tmp_path, is_served=False)
+    desk.store = FakeControlStore()
+    desk.tags = TagStore(desk.store, ROOT)
+    monkeypatch.setattr(wiring, "open_admin", desk.open_admin)
+    monkeypatch.setattr(wiring, "open_control", lambda settings, kind="": desk.topic if kind else desk.store)
+    monkeypatch.setattr(wiring, "open_znodes", lambda settings: desk.znodes)
+    return desk
+
+
+def test_cleanup_marks_then_deletes_under_its_lease(stored: Desk) -> None:
+    stored.tags.put(Kind.TOPIC, "gone", {"a": "1"})
+    stored.tags.put(Kind.TOPIC, "old", {"a": "1", "tagMarkedForDeletionTime": "1"})
+    stored.tags.put(Kind.TOPIC, "test1", {"a": "1"})
+    dry = stored.run("cleanup", "--dry-run", "-o", "json")
+    assert (dry.code, dry.json["actions"]) == (
+        0,
+        [{"action": "mark", "kind": "topic", "name": "gone"}, {"action": "delete", "kind": "topic", "name": "old"}],
+    )
+    assert stored.tags.get(Kind.TOPIC, "gone") == {"a": "1"}
+    lease = open_lease_of_another(stored)
+    held = stored.run("cleanup")
+    assert (held.code, "registry serve" in held.stderr) == (75, True)
+    lease.release()
+    ran = stored.run("cleanup")
+    assert (ran.code, ran.stdout.splitlines()[-1]) == (0, "1 deleted, 1 marked; 0 marked earlier wait")
+    assert set(stored.tags.all(Kind.TOPIC)) == {"gone", "test1"}
+    assert stored.run("cleanup").stdout.splitlines()[-1] == "nothing to do; 1 marked earlier wait"
+
+
+def open_lease_of_another(desk: Desk) -> Lease:
+    holder = this_holder("registry serve")
+    lease = Lease(
+        desk.store, SystemClock(), f"{ROOT}/cleanup-lease", holder, what="it", life_of=life_of, say=lambda _: None
+    )
+    lease.acquire()
+    return lease
+
+
+def test_cleanup_refuses_what_cannot_be_meant(stored: Desk) -> None:
+    for number in range(5):
+        stored.tags.put(Kind.TOPIC, f"gone{number}", {"a": "1"})
+    ran = stored.run("cleanup")
+    assert (ran.code, "5 of 5 tagged topics are gone (100%), more than 3" in ran.stderr) == (1, True)
+    assert all("tagMarkedForDeletionTime" not in tags for tags in stored.tags.all(Kind.TOPIC).values())
+    assert "5 marked;" in stored.run("cleanup", "--force").stdout
+
+
+def test_migrate_copies_checks_and_continues(stored: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = TagStore(stored.znodes, "registry")
+    for number in range(5):
+        source.put(Kind.TOPIC, f"t{number}", {"n": str(number)})
+    source.put(Kind.BROKER, "1001", {"tier": "hot"})
+    stored.znodes.cas("registry/topic/emptied", b"{}", None)
+    words = ("migrate", "--from", "zookeeper", "--zk-addr", "zk:2181", "--to", "kafka")
+    target, real = TagStore(stored.topic, ROOT), stored.topic.cas
+    before = {path: stored.znodes.get(path) for path in ("registry/topic/t0", "registry/broker/1001")}
+    dry = stored.run(*words, "--dry-run", "-o", "json")
+    assert (dry.code, dry.json["to_copy"], stored.topic.writes) == (0, 6, 0)
+
+    def breaks(path: str, value: bytes, expected: int | None) -> int:
+        if path.endswith("topic/t2"):
+            raise TryLaterError("the control store did not answer")
+        return real(path, value, expected)
+
+    monkeypatch.setattr(stored.topic, "cas", breaks)
+    assert stored.run(*words).code == 75
+    assert set(target.all(Kind.TOPIC)) == {"t0", "t1"}
+    monkeypatch.setattr(stored.topic, "cas", real)
+    ran = stored.run(*words, "-o", "json")
+    assert (ran.code, ran.json["copied"], ran.json["already_there"]) == (0, 3, 3)
+    (ours, theirs) = ran.json["stores"]
+    assert (ours["brokers"], ours["topics"], ours["sha256"]) == (1, 5, theirs["sha256"])
+    assert target.all(Kind.TOPIC) == {f"t{n}": {"n": str(n)} for n in range(5)}
+    assert before == {path: stored.znodes.get(path) for path in before}
+    again = stored.run(*words)
+    assert (again.code, "copied the tags of 0 objects; 6 were there already" in again.stdout) == (0, True)
+
+
+def test_migrate_refuses_a_target_with_other_tags(stored: Desk) -> None:
+    TagStore(stored.znodes, "registry").put(Kind.TOPIC, "t", {"a": "1"})
+    stored.tags.put(Kind.TOPIC, "t", {"a": "2", "b": "2"})
+    stored.tags.put(Kind.BROKER, "7", {"a": "2"})
+    words = ("migrate", "--from", "zookeeper", "--zk-addr", "zk:2181", "--to", "profile")
+    ran = stored.run(*words)
+    assert (ran.code, "the target has other tags already: broker 7, topic t" in ran.stderr) == (2, True)
+    assert stored.run(*words, "--merge").code == 0
+    assert stored.tags.get(Kind.TOPIC, "t") == {"a": "1", "b": "2"}
+    assert stored.tags.get(Kind.BROKER, "7") == {"a": "2"}
+    assert stored.run("migrate", "--from", "file", "--to", "profile").code == 2
+    assert stored.run("migrate", "--from", "file", "--to", "file").code == 2

@@ -11,12 +11,13 @@ from kafkakit.registry.act.checkpoints import translate_offsets
 from kafkakit.registry.act.cluster_reader import ClusterReader
 from kafkakit.registry.act.tag_store import TagStore
 from kafkakit.registry.act.writes import Writes
+from kafkakit.registry.decide.changes import changed_meanwhile
 from kafkakit.registry.decide.facts import change_between
 from kafkakit.registry.decide.inventory import Inventory
 from kafkakit.registry.decide.reads import answer_read
 from kafkakit.registry.decide.replies import join_json, to_json
 from kafkakit.registry.decide.requests import AnyRequest, Rpc, TranslateRequest, given_fields
-from kafkakit.registry.decide.tags import Kind, Tags
+from kafkakit.registry.decide.tags import Kind, Tags, merged
 
 LIMIT_S = 60.0
 
@@ -44,7 +45,9 @@ class LocalCalls:
         self._read_once()
         if rpc.is_read:
             return join_json([to_json(reply) for reply in answer_read(rpc.name, request, self._inventory)])
-        prepared = Writes(self._admin, self._tags, self._clock, self._inventory).prepare(rpc.name, request)
+        prepared = Writes(self._admin, self._tags, self._clock, self._inventory).prepare(
+            rpc.name, request, self._caller
+        )
         return self._audited(
             {"call": rpc.name, "params": given_fields(request)},
             lambda: to_json(prepared(time.monotonic() + LIMIT_S).reply),
@@ -56,7 +59,12 @@ class LocalCalls:
         self._audited({"call": "ChangeTags", "params": params}, lambda: self._replace(kind, name, before, after))
 
     def _replace(self, kind: Kind, name: str, before: Tags, after: Tags) -> bytes:
-        self._tags.replace(kind, name, before, after)
+        def change(present: Tags) -> Tags:
+            if present != before:
+                raise changed_meanwhile(kind, name)
+            return merged(kind, name, {}, after)
+
+        self._tags.acting_for(self._caller).change(kind, name, change)
         return b""
 
     def _audited(self, what: Mapping[str, object], work: Callable[[], bytes]) -> bytes:

@@ -1,5 +1,6 @@
 """The tags of brokers and topics in a control store, laid out as kafka-kit's znodes: `<root>/{broker,topic}/<name>`."""
 
+import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 
@@ -18,8 +19,8 @@ class TagStore:
     """Every write names the version it was made from, so that no tag of another process is lost.
 
     `lock` is held around each write, for programs that write without naming a version. Raises `TryLaterError` where
-    the store does not answer, or where others changed the same object ten times meanwhile. With a `history` each
-    change is entered there, as one of `by`.
+    the store does not answer, or where others changed the same object ten times meanwhile. Each change is entered in
+    the history, as one of `by`.
     """
 
     def __init__(
@@ -28,15 +29,15 @@ class TagStore:
         root: str,
         lock: Lock = nullcontext,
         *,
-        history: TagHistory | None = None,
         by: str = "kafkakit",
+        now_s: Callable[[], float] = time.time,
     ) -> None:
-        self._store, self._root, self._lock = store, root.strip("/"), lock
-        self._history, self._by = history, by
+        self._store, self._root, self._lock, self._by = store, root.strip("/"), lock, by
+        self.history = TagHistory(store, root, now_s)
 
     def acting_for(self, by: str) -> "TagStore":
         """The same store for the changes of one caller."""
-        return TagStore(self._store, self._root, self._lock, history=self._history, by=by)
+        return TagStore(self._store, self._root, self._lock, by=by, now_s=self.history.now_s)
 
     def all(self, kind: Kind) -> dict[str, Tags]:
         """The tags of every object of a kind, by name; raises `InputError` for a record that holds no tags."""
@@ -70,19 +71,17 @@ class TagStore:
         """Delete the record itself where it is due; False where it is gone, or not due any more."""
         with self._lock():
             for _ in range(MAX_TRIES):
-                entering = self._history and self._history.read(kind, name)
+                entering = self.history.read(kind, name)
                 found = self._store.get(self._path(kind, name))
                 present = None if found is None else decode_tags(found.value, self._path(kind, name))
                 if found is None or present is None or not is_due(present):
                     return False
                 try:
-                    if entering:
-                        entering.announce(present, found.version, None, self._by)
+                    entering.announce(present, found.version, None, self._by)
                     self._store.delete(self._path(kind, name), found.version)
                 except ConflictError:
                     continue
-                if entering:
-                    entering.confirm(None, None)
+                entering.confirm(None, None)
                 return True
         raise _busy(kind, name)
 
@@ -91,7 +90,7 @@ class TagStore:
         with self._lock():
             for _ in range(MAX_TRIES):
                 # The history is read first: what is entered there meanwhile makes our entry a conflict.
-                entering = self._history and self._history.read(kind, name)
+                entering = self.history.read(kind, name)
                 found: Versioned | None = self._store.get(path)
                 present = None if found is None else decode_tags(found.value, path)
                 wanted = dict(sorted(change(present).items()))
@@ -99,13 +98,11 @@ class TagStore:
                     return wanted
                 try:
                     version = None if found is None else found.version
-                    if entering:
-                        entering.announce(present, version, wanted, self._by)
+                    entering.announce(present, version, wanted, self._by)
                     version = self._store.cas(path, encode_tags(wanted), version)
                 except ConflictError:
                     continue
-                if entering:
-                    entering.confirm(wanted, version)
+                entering.confirm(wanted, version)
                 return wanted
         raise _busy(kind, name)
 

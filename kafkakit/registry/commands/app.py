@@ -6,6 +6,7 @@ from kafkakit.registry.commands.reading import brokers, mappings, topics, transl
 from kafkakit.registry.commands.serve import serve
 from kafkakit.registry.commands.tagging import apply, import_labels, tag, untag
 from kafkakit.registry.commands.topics import create, delete
+from kafkakit.registry.commands.upkeep import cleanup, migrate
 
 GROUP_HELP = "Serve and tag topics and brokers over HTTP and gRPC."
 app = new_group(GROUP_HELP)
@@ -22,3 +23,5 @@ app.command("delete", cls=CliCommand)(delete)
 app.command("mappings", cls=CliCommand)(mappings)
 app.command("unmapped", cls=CliCommand)(unmapped)
 app.command("translate-offsets", cls=CliCommand)(translate_offsets)
+app.command("cleanup", cls=KafkaKitCommand)(cleanup)
+app.command("migrate", cls=CliCommand)(migrate)

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from kafkakit.core.errors import KafkakitError
+from kafkakit.core.errors import ConflictError, KafkakitError
 from kafkakit.registry.decide.tags import Kind, Tags, changed_keys, merged, without
 
 
@@ -49,6 +49,11 @@ def changes_deleting(
 def failed_outcome(change: TagChange, state: str, error: KafkakitError) -> ChangeOutcome:
     """A change that was not made."""
     return ChangeOutcome(change=change, state=state, reason=error.message)
+
+
+def changed_meanwhile(kind: Kind, name: str) -> ConflictError:
+    """The error where tags are not those that a change was made from."""
+    return ConflictError(f"the tags of {kind} {name} were changed by another process")
 
 
 def _changes(kind: Kind, found: Iterable[tuple[str, Tags, Tags]]) -> tuple[TagChange, ...]:

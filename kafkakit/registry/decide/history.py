@@ -85,9 +85,7 @@ def encode_history(document: HistoryDocument, now_s: float) -> bytes:
         entries = entries[1:]
 
 
-def settled(
-    document: HistoryDocument | None, tags: Tags | None, version: int | None, now_s: float
-) -> HistoryDocument:
+def settled(document: HistoryDocument | None, tags: Tags | None, version: int | None, now_s: float) -> HistoryDocument:
     """The document once it is clear what the record's tags are, at a version of it.
 
     Without a document the record is taken as it is. What may still be made from this version stays pending.
@@ -141,9 +139,7 @@ def _at(document: HistoryDocument, tags: Tags | None, version: int | None, diges
     return replace(document, version=version, digest=digest, tags=known if is_small else None)
 
 
-def _appended(
-    document: HistoryDocument, now_s: float, by: str, old: Tags | None, new: Tags | None
-) -> HistoryDocument:
+def _appended(document: HistoryDocument, now_s: float, by: str, old: Tags | None, new: Tags | None) -> HistoryDocument:
     changes = _cut(changed_values(old, new))
     entry = StoredEntry(number=document.last_number + 1, at=now_s, by=by, changes=changes)
     return replace(document, entries=(*document.entries, entry), last_number=entry.number)

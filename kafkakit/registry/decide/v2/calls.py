@@ -9,6 +9,7 @@ import msgspec
 from kafkakit.registry.decide.faults import invalid
 from kafkakit.registry.decide.http_routes import MAX_FIELDS, fields_in_path
 from kafkakit.registry.decide.requests import Role
+from kafkakit.registry.decide.tags import printable
 from kafkakit.registry.decide.v2.messages import (
     AnyV2Reply,
     AnyV2Request,
@@ -28,7 +29,6 @@ from kafkakit.registry.decide.v2.messages import (
     WatchEvent,
     WatchRequest,
 )
-from kafkakit.registry.decide.tags import printable
 
 SERVICE_V2 = "registry.v2.Registry"
 

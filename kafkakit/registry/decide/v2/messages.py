@@ -215,6 +215,4 @@ AnyV2Request = (
     | ExplainRequest
     | NoFields
 )
-AnyV2Reply = (
-    TopicPage | BrokerPage | TopicView | BrokerView | ChangeTagsReply | HistoryPage | WatchEvent | ExplainReply
-)
+AnyV2Reply = TopicPage | BrokerPage | TopicView | BrokerView | ChangeTagsReply | HistoryPage | WatchEvent | ExplainReply
