@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kafkakit.core.errors import MissingExtraError, RefusedError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Sequence
 
     from kafkakit.adapters.control.zookeeper_lock import ZooKeeperLock
     from kafkakit.adapters.metrics.datadog_api import DatadogApi, DatadogQueries
@@ -28,10 +28,11 @@ if TYPE_CHECKING:
     from kafkakit.ports.log import LogReader
     from kafkakit.ports.machine import Machine
     from kafkakit.ports.metrics import StorageMetrics, StorageStore
-    from kafkakit.ports.rpc import Answer, RpcListener
+    from kafkakit.ports.rpc import Answer, GrpcService, RpcListener
     from kafkakit.ports.run_store import RunStore
     from kafkakit.ports.spark_driver import SparkDrivers
     from kafkakit.ports.table_store import TableStore
+    from kafkakit.ports.tokens import TokenVerifier
 
 
 def open_admin(settings: Settings, *, read_only: bool = False, check_pin: bool = True) -> ClusterAdmin:
@@ -399,13 +400,32 @@ def _refuse_other_cluster(admin: ClusterAdmin, pinned: str) -> None:
         )
 
 
-def registry_codec() -> ProtobufCodec:
-    """The messages of the registry; `MissingExtraError` without the extra."""
+def registry_codec(package: str = "registry") -> ProtobufCodec:
+    """The messages of one package of the registry's protocols; `MissingExtraError` without the extra."""
     try:
         from kafkakit.adapters.rpc.messages import DESCRIPTORS, ProtobufCodec
     except ImportError:
         raise MissingExtraError("the registry", "registry", "protobuf") from None
-    return ProtobufCodec(DESCRIPTORS.read_bytes(), "registry")
+    return ProtobufCodec(DESCRIPTORS.read_bytes(), package)
+
+
+def open_token_verifier(jwks_file: str, jwks_url: str, issuer: str, audience: str, leeway_s: float) -> TokenVerifier:
+    """What verifies JWTs by the keys of a file, which must be sound, or of an address, which may not answer yet."""
+    try:
+        from kafkakit.adapters.jwt_tokens import MAX_SET_BYTES, JwtVerifier
+    except ImportError:
+        raise MissingExtraError("JWTs for the registry", "registry", "PyJWT") from None
+    from kafkakit.adapters.metrics.http_service import HttpService
+
+    if jwks_url:
+        service = HttpService(jwks_url, "the address of JWT keys", {}, timeout_s=5, most_bytes=MAX_SET_BYTES)
+        load: Callable[[], bytes] = lambda: service.request("")  # noqa: E731
+    else:
+        load = lambda: read_input(jwks_file, MAX_SET_BYTES)  # noqa: E731
+    verifier = JwtVerifier(load, jwks_url or jwks_file, issuer=issuer, audience=audience, leeway_s=leeway_s)
+    if jwks_file:
+        verifier.refresh()
+    return verifier
 
 
 def open_http_listener(listen: str, answer: Answer, max_body_bytes: int, tls: Security | None) -> RpcListener:
@@ -419,14 +439,7 @@ def open_http_listener(listen: str, answer: Answer, max_body_bytes: int, tls: Se
 
 
 def open_grpc_listener(
-    listen: str,
-    answer: Answer,
-    max_body_bytes: int,
-    tls: Security | None,
-    *,
-    service: str,
-    methods: Collection[str],
-    codec: ProtobufCodec,
+    listen: str, services: Sequence[GrpcService], max_body_bytes: int, tls: Security | None
 ) -> RpcListener:
     """A gRPC server, not yet started; `MissingExtraError` without the extra."""
     try:
@@ -440,9 +453,7 @@ def open_grpc_listener(
             certificate=read_input(tls.cert_file, 1 << 20),
             client_authorities=read_input(tls.ca_file, 1 << 20) if tls.ca_file else None,
         )
-    return GrpcListener(
-        listen, answer, service=service, methods=methods, pool=codec.pool, max_body_bytes=max_body_bytes, tls=texts
-    )
+    return GrpcListener(listen, services, pool=registry_codec().pool, max_body_bytes=max_body_bytes, tls=texts)
 
 
 def server_tls(key_file: Path, cert_file: Path, client_ca_file: Path | None) -> Security:

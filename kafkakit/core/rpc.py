@@ -1,6 +1,6 @@
 """Calls to a service over gRPC and over HTTP, and their answers, as values."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -70,4 +70,15 @@ class RpcAnswer:
     code: RpcCode = RpcCode.OK
     message: str = ""
     status: int = 200
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RpcStream:
+    """An answer in parts without an end that is known: messages of gRPC, or the body over HTTP.
+
+    Where `parts` raises `RpcError`, that is the state at the end over gRPC; over HTTP the body just ends.
+    """
+
+    parts: AsyncIterator[bytes]
     headers: tuple[tuple[str, str], ...] = ()

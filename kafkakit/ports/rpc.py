@@ -1,12 +1,23 @@
 """Listeners that hand calls of gRPC and HTTP on, and the codec of their messages."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
-from kafkakit.core.rpc import RpcAnswer, RpcCall
+from kafkakit.core.rpc import RpcAnswer, RpcCall, RpcStream
 
-Answer = Callable[[RpcCall], Awaitable[RpcAnswer]]
+Answer = Callable[[RpcCall], Awaitable[RpcAnswer | RpcStream]]
 """Answers one call, in the event loop of the listener; raises nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrpcService:
+    """A service by its full name, with its methods; those of `streams` may be answered by an `RpcStream`."""
+
+    name: str
+    methods: Collection[str]
+    answer: Answer
+    streams: Collection[str] = ()
 
 
 class MessageCodec(Protocol):

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
@@ -49,6 +49,7 @@ from kafkakit.registry.decide.v2.messages import (
     ChangeTagsRequest,
     HistoryEntry,
     HistoryPage,
+    HistoryRequest,
     ObjectChange,
 )
 
@@ -96,8 +97,8 @@ class RegistryCalls(Protocol):
         """Replace the tags of an object that are still `before`; `ConflictError` where they are not."""
         ...
 
-    def history(self, kind: Kind | None, name: str, since: str, most: int) -> list[HistoryEntry]:
-        """Up to `most` changes, of one object where it has a name; `since` is RFC 3339, or empty."""
+    def history_page(self, request: HistoryRequest) -> bytes:
+        """A `HistoryPage` as JSON; `RpcError` where the server has no version 2."""
         ...
 
 
@@ -180,8 +181,21 @@ class RegistryClient:
     def history(
         self, kind: Kind | None = None, name: str = "", *, since: str = "", most: int = 1000
     ) -> list[HistoryEntry]:
-        """Who changed which tags: of one object newest first, else object by object; `since` is RFC 3339."""
-        return self._calls.history(kind, name, since, most)
+        """Up to `most` changes of tags, the newest first, of one object where it is named; `since` is RFC 3339.
+
+        One request for each 1,000 of them. `RpcError` where the server has no history, as kafka-kit's has none.
+        """
+        found: list[HistoryEntry] = []
+        page = HistoryPage(entries=(), next_page_token="")
+        of: Literal["", "topic", "broker"] = "" if kind is None else "topic" if kind is Kind.TOPIC else "broker"
+        while not found or (page.next_page_token and len(found) < most):
+            token, size = page.next_page_token, min(1000, most - len(found))
+            request = HistoryRequest(kind=of, name=name, since=since, page_size=size, page_token=token)
+            page = _decoded(self._calls.history_page(request), HistoryPage)
+            found += page.entries
+            if not page.entries:
+                break
+        return found
 
     def _read(self, name: str, request: AnyRequest, shape: type[Any]) -> Any:
         return _decoded(self._call(name, request), shape)
@@ -258,19 +272,10 @@ class HttpCalls:
         if removed:
             client.untag(kind, name, sorted(removed))
 
-    def history(self, kind: Kind | None, name: str, since: str, most: int) -> list[HistoryEntry]:
-        """See `RegistryCalls`; a page at a time. `RpcError` where the server has no version 2."""
-        found: list[HistoryEntry] = []
-        token = ""
-        while len(found) < most:
-            given = {"kind": kind or "", "name": name, "since": since, "page_token": token}
-            query = urlencode({key: value for key, value in given.items() if value})
-            page = _decoded(self._send("GET", f"/v2/history?{query}", None, is_read=True), HistoryPage)
-            found += page.entries
-            token = page.next_page_token
-            if not token:
-                break
-        return found[:most]
+    def history_page(self, request: HistoryRequest) -> bytes:
+        """See `RegistryCalls`."""
+        given = {name: value for name in request.__struct_fields__ if (value := getattr(request, name))}
+        return self._send("GET", f"/v2/history?{urlencode(given)}", None, is_read=True)
 
     def close(self) -> None:
         """Close the connection; closing twice is harmless."""

@@ -407,3 +407,21 @@ def test_migrate_refuses_a_target_with_other_tags(stored: Desk) -> None:
     assert stored.tags.get(Kind.BROKER, "7") == {"a": "2"}
     assert stored.run("migrate", "--from", "file", "--to", "profile").code == 2
     assert stored.run("migrate", "--from", "file", "--to", "file").code == 2
+
+
+def test_history_tells_who_changed_what_and_keeps_it(desk: Desk) -> None:
+    desk.run("tag", "--topics", "test1,test2", "team:a")
+    desk.run("tag", "--topics", "test1", "team:b")
+    desk.run("untag", "--topics", "test1", "team")
+    found = desk.run("history", "--topic", "test1", "-o", "json").json["entries"]
+    assert [entry["changes"] for entry in found] == [
+        [{"key": "team", "old": "b"}],
+        [{"key": "team", "old": "a", "new": "b"}],
+        [{"key": "team", "new": "a"}],
+    ]
+    assert len({entry["by"] for entry in found}) == 1
+    assert found[0]["by"] not in ("", "another program")
+    text = desk.run("history").stdout
+    assert ("-team:b" in text, "team:a->b" in text, "test2" in text) == (True, True, True)
+    assert desk.run("history", "--limit", "1", "-o", "tsv").stdout.count("\n") == 1
+    assert desk.run("history", "--topic", "test2", "--since", "1ms", "-o", "json").json["entries"] == []

@@ -17,6 +17,7 @@ from kafkakit.registry.act.cluster_reader import ClusterReader
 from kafkakit.registry.act.run import RegistryServer
 from kafkakit.registry.act.service import RegistryService, ServicePorts
 from kafkakit.registry.act.tag_store import TagStore
+from kafkakit.registry.act.v2.served import PartsV2, Served, serve_both
 from kafkakit.registry.act.writes import Writes
 from kafkakit.registry.decide.access import Access
 from kafkakit.registry.decide.admission import Admission, Rates
@@ -102,33 +103,40 @@ def service_on(
     rates: Rates = RATES,
     translate: Callable[..., OffsetsReply] = lambda request, deadline_s: OffsetsReply(),
     max_age_s: float = 300,
-) -> tuple[RegistryService, Inventory, list[str]]:
-    """A service, its inventory and the lines that it will report."""
+    **limits: Any,
+) -> tuple[Served, Inventory, list[str]]:
+    """A service in both versions, its inventory and the lines that it will report; `limits` are of `PartsV2`."""
     clock, inventory, lines = SystemClock(), Inventory(), list[str]()
     tags, codec = TagStore(store, "registry"), registry_codec()
+    writes = Writes(cluster, tags, clock, inventory)
     ports = ServicePorts(
         codec=codec,
-        writes=Writes(cluster, tags, clock, inventory),
+        writes=writes,
         translate=translate,
         audit=AuditLog(DiskFile(folder / "audit.jsonl"), clock),
         clock=clock,
         report=lines.append,
     )
     service = RegistryService(inventory, ports, access, Admission(rates), max_age_s=max_age_s)
-    return service, inventory, lines
+    parts = PartsV2(
+        inventory=inventory,
+        writes=writes,
+        tags=tags,
+        codec=registry_codec("registry.v2"),
+        health_codec=registry_codec("grpc.health.v1"),
+        **limits,
+    )
+    return serve_both(service, parts), inventory, lines
 
 
 def running_service(
     folder: Path, cluster: ClusterAdmin, store: ControlStore, **given: Any
 ) -> tuple[RegistryServer, Inventory, list[str]]:
     """A server on free ports, not yet started, its inventory and the lines that it will report."""
-    service, inventory, lines = service_on(folder, cluster, store, **given)
-    codec = registry_codec()
-    http = open_http_listener("127.0.0.1:0", service.http, 1 << 20, None)
-    grpc = open_grpc_listener(
-        "127.0.0.1:0", service.grpc, 1 << 20, None, service=SERVICE, methods=RPC_BY_NAME, codec=codec
-    )
-    return RegistryServer(service, inventory, [("HTTP", http), ("gRPC", grpc)], lines.append), inventory, lines
+    served, inventory, lines = service_on(folder, cluster, store, **given)
+    http = open_http_listener("127.0.0.1:0", served.http, 1 << 20, None)
+    grpc = open_grpc_listener("127.0.0.1:0", served.grpc_services, 1 << 20, None)
+    return RegistryServer(served.first, inventory, [("HTTP", http), ("gRPC", grpc)], lines.append), inventory, lines
 
 
 @contextmanager

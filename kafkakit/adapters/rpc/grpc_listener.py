@@ -1,6 +1,6 @@
 """A gRPC server whose handlers get bytes and give bytes."""
 
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -9,8 +9,8 @@ import grpc
 from grpc_reflection.v1alpha import reflection
 
 from kafkakit.core.errors import UsageError
-from kafkakit.core.rpc import RpcAnswer, RpcCall, RpcCode
-from kafkakit.ports.rpc import Answer
+from kafkakit.core.rpc import RpcAnswer, RpcCall, RpcCode, RpcError
+from kafkakit.ports.rpc import Answer, GrpcService
 
 MAX_AT_ONCE = 1000
 STATUS = {code.value[0]: code for code in grpc.StatusCode}
@@ -26,21 +26,18 @@ class GrpcTls:
 
 
 class GrpcListener:
-    """Implements `ports.RpcListener`: unary methods of one service, and reflection from the descriptors of `pool`."""
+    """Implements `ports.RpcListener` for some services, and for reflection from the descriptors of `pool`."""
 
     def __init__(
         self,
         listen: str,
-        answer: Answer,
+        services: Sequence[GrpcService],
         *,
-        service: str,
-        methods: Collection[str],
         pool: Any,
         max_body_bytes: int,
         tls: GrpcTls | None = None,
     ) -> None:
-        self._listen, self._answer, self._tls = listen, answer, tls
-        self._service, self._methods, self._pool = service, methods, pool
+        self._listen, self._services, self._pool, self._tls = listen, services, pool, tls
         self._max_body_bytes = max_body_bytes
         self._server: Any = None
 
@@ -52,9 +49,11 @@ class GrpcListener:
             ("grpc.so_reuseport", 0),
         ]
         self._server = server = grpc.aio.server(options=options, maximum_concurrent_rpcs=MAX_AT_ONCE)
-        handlers = {name: grpc.unary_unary_rpc_method_handler(_handler(name, self._answer)) for name in self._methods}
-        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(self._service, handlers),))
-        reflection.enable_server_reflection((self._service, reflection.SERVICE_NAME), server, pool=self._pool)
+        for service in self._services:
+            handlers = {name: _method(name, service) for name in service.methods}
+            server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service.name, handlers),))
+        names = (*(service.name for service in self._services), reflection.SERVICE_NAME)
+        reflection.enable_server_reflection(names, server, pool=self._pool)
         try:
             port = self._add_port(server)
         except RuntimeError:
@@ -79,16 +78,39 @@ class GrpcListener:
         return int(server.add_secure_port(self._listen, credentials))
 
 
+def _method(name: str, service: GrpcService) -> Any:
+    if name in service.streams:
+        return grpc.unary_stream_rpc_method_handler(_stream_handler(name, service.answer))
+    return grpc.unary_unary_rpc_method_handler(_handler(name, service.answer))
+
+
 def _handler(name: str, answer: Answer) -> Any:
     async def handle(body: bytes, context: Any) -> bytes:
-        headers = {key: value for key, value in context.invocation_metadata() if isinstance(value, str)}
-        left_s = context.time_remaining()
-        call = RpcCall(
-            method=name, body=body, remote=_remote(context.peer()), headers=headers, deadline_s=left_s or None
-        )
-        return _finish(await answer(call), context)
+        answered = await answer(_call(name, body, context))
+        return _finish(answered, context) if isinstance(answered, RpcAnswer) else b""
 
     return handle
+
+
+def _stream_handler(name: str, answer: Answer) -> Any:
+    async def handle(body: bytes, context: Any) -> AsyncIterator[bytes]:
+        answered = await answer(_call(name, body, context))
+        if isinstance(answered, RpcAnswer):
+            _finish(answered, context)
+            return
+        try:
+            async for part in answered.parts:
+                yield part
+        except RpcError as error:
+            _finish(RpcAnswer(body=b"", code=error.code, message=error.message), context)
+
+    return handle
+
+
+def _call(name: str, body: bytes, context: Any) -> RpcCall:
+    headers = {key: value for key, value in context.invocation_metadata() if isinstance(value, str)}
+    left_s = context.time_remaining()
+    return RpcCall(method=name, body=body, remote=_remote(context.peer()), headers=headers, deadline_s=left_s or None)
 
 
 def _finish(answer: RpcAnswer, context: Any) -> bytes:

@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -10,11 +10,12 @@ from typing import Any
 import uvicorn
 
 from kafkakit.core.errors import UsageError
-from kafkakit.core.rpc import RpcCall
+from kafkakit.core.rpc import RpcCall, RpcStream
 from kafkakit.ports.rpc import Answer
 
 MAX_AT_ONCE = 1000
 BODY_LIMIT_S = 10.0
+SEND_LIMIT_S = 60.0
 MAX_HEADER_BYTES = 16384
 _TOO_LARGE = b'{"code":8,"message":"the request is too large","details":[]}'
 _JSON = (b"content-type", b"application/json")
@@ -108,8 +109,40 @@ class HttpListener:
                 body=body,
             )
         )
-        headers = [_JSON, *((k.lower().encode("latin-1"), v.encode("latin-1")) for k, v in answer.headers)]
-        await _send(send, answer.status, headers, answer.body)
+        headers = [(k.lower().encode("latin-1"), v.encode("latin-1")) for k, v in answer.headers]
+        if isinstance(answer, RpcStream):
+            await _stream(receive, send, headers, answer.parts)
+        else:
+            await _send(send, answer.status, [_JSON, *headers], answer.body)
+
+
+async def _stream(
+    receive: Callable[[], Awaitable[dict[str, Any]]],
+    send: Callable[[dict[str, Any]], Awaitable[None]],
+    headers: list[tuple[bytes, bytes]],
+    parts: AsyncIterator[bytes],
+) -> None:
+    """Send parts until there are no more, the client is gone, or takes nothing for 60 s."""
+    gone = asyncio.create_task(_disconnected(receive))
+    try:
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        async for part in parts:
+            if gone.done():
+                return
+            message = {"type": "http.response.body", "body": part, "more_body": True}
+            await asyncio.wait_for(send(message), SEND_LIMIT_S)
+        await asyncio.wait_for(send({"type": "http.response.body", "body": b""}), SEND_LIMIT_S)
+    except TimeoutError:
+        pass  # uvicorn closes a connection whose response did not end
+    finally:
+        gone.cancel()
+        if isinstance(parts, AsyncGenerator):
+            await parts.aclose()
+
+
+async def _disconnected(receive: Callable[[], Awaitable[dict[str, Any]]]) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 async def _send(

@@ -3,6 +3,8 @@
 import time
 from collections.abc import Callable, Mapping
 
+import msgspec
+
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.data import DataPlane
@@ -13,11 +15,14 @@ from kafkakit.registry.act.tag_store import TagStore
 from kafkakit.registry.act.writes import Writes
 from kafkakit.registry.decide.changes import changed_meanwhile
 from kafkakit.registry.decide.facts import change_between
+from kafkakit.registry.decide.history import StoredEntry, etag_of
 from kafkakit.registry.decide.inventory import Inventory
 from kafkakit.registry.decide.reads import answer_read
 from kafkakit.registry.decide.replies import join_json, to_json
 from kafkakit.registry.decide.requests import AnyRequest, Rpc, TranslateRequest, given_fields
 from kafkakit.registry.decide.tags import Kind, Tags, merged
+from kafkakit.registry.decide.v2.history_pages import check_history, history_page
+from kafkakit.registry.decide.v2.messages import HistoryRequest
 
 LIMIT_S = 60.0
 
@@ -57,6 +62,18 @@ class LocalCalls:
         """See `RegistryCalls`; one compare-and-set."""
         params = {"kind": str(kind), "name": name, "before": dict(before), "after": dict(after)}
         self._audited({"call": "ChangeTags", "params": params}, lambda: self._replace(kind, name, before, after))
+
+    def history_page(self, request: HistoryRequest) -> bytes:
+        """See `RegistryCalls`."""
+        check_history(request)
+        history = self._tags.history
+        kind, name = Kind(request.kind or Kind.TOPIC), request.name
+        objects = [(kind, name, history.of(kind, name))] if name else history.all()
+
+        def is_made(kind: Kind, name: str, entry: StoredEntry) -> bool:
+            return entry.after == etag_of(self._tags.get(kind, name))
+
+        return msgspec.json.encode(history_page(request, objects, is_made, history.now_s()))
 
     def _replace(self, kind: Kind, name: str, before: Tags, after: Tags) -> bytes:
         def change(present: Tags) -> Tags:

@@ -76,6 +76,7 @@ class RegistryServer:
         return True
 
     async def _stop(self) -> None:
+        self._service.begin_stop()
         await asyncio.gather(*(listener.stop(GRACE_S) for _, listener in self._listeners), return_exceptions=True)
         await self._service.drain(GRACE_S)
 

@@ -9,15 +9,17 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote
 
-from kafkakit.core.errors import ConflictError, KafkakitError, TryLaterError
+from kafkakit.core.errors import KafkakitError
 from kafkakit.core.rpc import HTTP_STATUS, RpcAnswer, RpcCall, RpcCode, RpcError
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.rpc import MessageCodec
 from kafkakit.registry.act.audit_log import AuditLog
+from kafkakit.registry.act.tokens import SignedTokens
 from kafkakit.registry.act.writes import Writes, Written
 from kafkakit.registry.decide.access import Access, Caller
 from kafkakit.registry.decide.admission import Admission
-from kafkakit.registry.decide.faults import fault, invalid
+from kafkakit.registry.decide.claims import jwt_in
+from kafkakit.registry.decide.faults import code_of, fault, invalid
 from kafkakit.registry.decide.http_routes import MAX_QUERY, parse_timeout, read_fields, route
 from kafkakit.registry.decide.inventory import Inventory
 from kafkakit.registry.decide.reads import answer_read
@@ -55,6 +57,7 @@ class ServicePorts:
     audit: AuditLog
     clock: Clock
     report: Callable[[str], None]
+    tokens: SignedTokens | None = None
 
 
 class RegistryService:
@@ -67,6 +70,7 @@ class RegistryService:
         self, inventory: Inventory, ports: ServicePorts, access: Access, admission: Admission, *, max_age_s: float
     ) -> None:
         self.access = access
+        self.at_stop: list[Callable[[], None]] = []
         self._inventory, self._ports, self._admission = inventory, ports, admission
         self._max_age_s = max_age_s
         self._kept: dict[tuple[Any, ...], bytes] = {}
@@ -115,6 +119,11 @@ class RegistryService:
             )
         return RpcAnswer(body=body, headers=self.freshness())
 
+    def begin_stop(self) -> None:
+        """End what would go on: it is called before the listeners stop."""
+        for stop in self.at_stop:
+            stop()
+
     async def drain(self, limit_s: float) -> None:
         """Wait so long for changes that are being carried out."""
         if self._tasks:
@@ -126,8 +135,7 @@ class RegistryService:
         if isinstance(error, RpcError):
             return error
         if isinstance(error, KafkakitError):
-            code = RpcCode.UNAVAILABLE if isinstance(error, TryLaterError | ConflictError) else RpcCode.INTERNAL
-            return RpcError(code, error.message)
+            return RpcError(code_of(error), error.message)
         self._ports.report(f"a defect of this program: {type(error).__name__}: {error}")
         return RpcError(RpcCode.INTERNAL, "internal error")
 
@@ -173,9 +181,11 @@ class RegistryService:
         return caller, now_s + deadline_s
 
     async def _identify(self, call: RpcCall) -> Caller:
-        return self.access.identify(
-            call.headers.get("authorization", ""), call.remote, from_browser="origin" in call.headers
-        )
+        authorization = call.headers.get("authorization", "")
+        token = jwt_in(authorization) if self._ports.tokens is not None else None
+        if self._ports.tokens is not None and token is not None:
+            return await self._ports.tokens.identify(token)
+        return self.access.identify(authorization, call.remote, from_browser="origin" in call.headers)
 
     async def _read(self, rpc: Rpc, parse: Parsed, encode: Callable[[Reply], bytes], key: tuple[Any, ...]) -> bytes:
         inventory = self._inventory

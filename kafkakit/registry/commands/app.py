@@ -2,7 +2,7 @@
 
 from kafkakit.cli.command_classes import CliCommand, new_group
 from kafkakit.cli.kafka_kit_commands import KafkaKitCommand
-from kafkakit.registry.commands.reading import brokers, mappings, topics, translate_offsets, unmapped
+from kafkakit.registry.commands.reading import brokers, history, mappings, topics, translate_offsets, unmapped
 from kafkakit.registry.commands.serve import serve
 from kafkakit.registry.commands.tagging import apply, import_labels, tag, untag
 from kafkakit.registry.commands.topics import create, delete
@@ -25,3 +25,4 @@ app.command("unmapped", cls=CliCommand)(unmapped)
 app.command("translate-offsets", cls=CliCommand)(translate_offsets)
 app.command("cleanup", cls=KafkaKitCommand)(cleanup)
 app.command("migrate", cls=CliCommand)(migrate)
+app.command("history", cls=CliCommand)(history)

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from kafkakit.ports.control import ControlStore
     from kafkakit.ports.rpc import RpcListener
     from kafkakit.registry.act.cluster_reader import ClusterReader
-    from kafkakit.registry.act.service import RegistryService
     from kafkakit.registry.act.tag_store import TagStore
+    from kafkakit.registry.act.tokens import SignedTokens
+    from kafkakit.registry.act.v2.served import Served
     from kafkakit.registry.decide.access import Access
     from kafkakit.registry.decide.admission import Rates
     from kafkakit.registry.decide.inventory import Inventory
@@ -158,6 +159,14 @@ class ListenChoice:
             envvar="REGISTRY_TOKEN_FILE", metavar="FILE", help="Callers with the digests of their tokens and roles."
         ),
     ] = None
+    jwt_file: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="REGISTRY_JWT_FILE",
+            metavar="FILE",
+            help="Whose signed tokens (JWT) are taken, and the roles that their claims give.",
+        ),
+    ] = None
     no_token: Annotated[
         bool, typer.Option("--no-token", help="Let any process of this host change tags and topics, as kafka-kit does.")
     ] = False
@@ -180,15 +189,32 @@ class ListenChoice:
         if away and self.tls_key_file is None and not self.allow_plaintext:
             hint = "give --tls-cert-file and --tls-key-file, or --allow-plaintext"
             raise UsageError(f"{away[0]} can be reached from other machines, and is not encrypted", hint=hint)
-        if away and self.token_file is None and not has_certificates:
-            raise UsageError(f"{away[0]} can be reached from other machines", hint="protect it with --token-file")
-        if self.token_file is not None:
+        has_tokens = self.token_file is not None or self.jwt_file is not None
+        if away and not has_tokens and not has_certificates:
+            raise UsageError(
+                f"{away[0]} can be reached from other machines", hint="protect it with --token-file or --jwt-file"
+            )
+        if has_tokens:
             if self.no_token:
-                raise UsageError("--token-file and --no-token exclude each other")
-            callers = read_access(read_input(self.token_file, MAX_TOKEN_FILE_BYTES), str(self.token_file))
+                raise UsageError("--no-token excludes --token-file and --jwt-file")
+            callers = {}
+            if self.token_file is not None:
+                callers = read_access(read_input(self.token_file, MAX_TOKEN_FILE_BYTES), str(self.token_file))
             return Access(by_digest=callers, is_open_to_reads_from_here=True)
         everything = frozenset(Role) if self.no_token or has_certificates else frozenset({Role.READ})
         return Access(by_digest={}, anonymous=everything)
+
+    def signed_tokens(self) -> SignedTokens | None:
+        """What identifies the callers of JWTs; raises `InputError` and `UsageError`."""
+        from kafkakit.registry.act.tokens import SignedTokens
+        from kafkakit.registry.decide.claims import read_jwt_rules
+        from kafkakit.wiring import open_token_verifier, read_input
+
+        if self.jwt_file is None:
+            return None
+        rules = read_jwt_rules(read_input(self.jwt_file, MAX_TOKEN_FILE_BYTES), str(self.jwt_file))
+        place = (rules.jwks_file, rules.jwks_url)
+        return SignedTokens(open_token_verifier(*place, rules.issuer, rules.audience, rules.leeway_s), rules)
 
     def tls(self) -> Security | None:
         """The files of both listeners, looked into; raises `UsageError`."""
@@ -261,10 +287,11 @@ def open_service(
     inventory: Inventory,
     place: TagPlace,
     access: Access,
+    tokens: SignedTokens | None,
     limits: LimitChoice,
     audit_log: Path | None,
-) -> RegistryService:
-    """The service on the session's cluster."""
+) -> Served:
+    """The service on the session's cluster, in both versions."""
     from functools import partial
 
     from kafkakit.core.durations import parse_duration
@@ -272,36 +299,43 @@ def open_service(
     from kafkakit.registry.act.audit_log import AuditLog
     from kafkakit.registry.act.checkpoints import translate_offsets
     from kafkakit.registry.act.service import RegistryService, ServicePorts
+    from kafkakit.registry.act.v2.served import PartsV2, serve_both
     from kafkakit.registry.act.writes import Writes
     from kafkakit.registry.decide.admission import Admission
     from kafkakit.wiring import registry_codec
 
     path = audit_log or session.settings.state_dir / "registry" / "audit.jsonl"
+    tags = place.open(session, limits.rates.timeout_s)
+    writes = Writes(session.admin, tags, session.clock, inventory)
     ports = ServicePorts(
         codec=registry_codec(),
-        writes=Writes(session.admin, place.open(session, limits.rates.timeout_s), session.clock, inventory),
+        writes=writes,
         translate=partial(translate_offsets, session.data),
         audit=AuditLog(DiskFile(path), session.clock),
         clock=session.clock,
         report=session.cli.output.warn,
+        tokens=tokens,
     )
     max_age_s = parse_duration(limits.max_age, "--max-age")
-    return RegistryService(inventory, ports, access, Admission(limits.rates), max_age_s=max_age_s)
+    first = RegistryService(inventory, ports, access, Admission(limits.rates), max_age_s=max_age_s)
+    parts = PartsV2(
+        inventory=inventory,
+        writes=writes,
+        tags=tags,
+        codec=registry_codec("registry.v2"),
+        health_codec=registry_codec("grpc.health.v1"),
+    )
+    return serve_both(first, parts)
 
 
-def open_listeners(
-    service: RegistryService, listen: ListenChoice, tls: Security | None
-) -> list[tuple[str, RpcListener]]:
+def open_listeners(served: Served, listen: ListenChoice, tls: Security | None) -> list[tuple[str, RpcListener]]:
     """The listeners that are wanted, by name, not yet started."""
-    from kafkakit.registry.decide.requests import RPC_BY_NAME, SERVICE
-    from kafkakit.wiring import open_grpc_listener, open_http_listener, registry_codec
+    from kafkakit.wiring import open_grpc_listener, open_http_listener
 
     found: list[tuple[str, RpcListener]] = []
     size = listen.max_request_bytes
     if listen.grpc_listen != "none":
-        address, codec = listen.grpc_listen, registry_codec()
-        made = open_grpc_listener(address, service.grpc, size, tls, service=SERVICE, methods=RPC_BY_NAME, codec=codec)
-        found.append(("gRPC", made))
+        found.append(("gRPC", open_grpc_listener(listen.grpc_listen, served.grpc_services, size, tls)))
     if listen.http_listen != "none":
-        found.append(("HTTP", open_http_listener(listen.http_listen, service.http, size, tls)))
+        found.append(("HTTP", open_http_listener(listen.http_listen, served.http, size, tls)))
     return found

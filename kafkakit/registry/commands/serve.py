@@ -33,7 +33,7 @@ def serve(
     Calls, paths, messages and flags are those of kafka-kit's registry, and so are the tags in ZooKeeper. Reads are
     answered from the last reading of the cluster, whose age each reply states; what was written through this process
     is in them at once. It listens on this host only; other machines need TLS, and a token or a certificate. Without
-    --token-file only reads are answered, unless --no-token lets every process of the host write.
+    --token-file or --jwt-file only reads are answered, unless --no-token lets every process of the host write.
 
     Examples:
 
@@ -54,14 +54,14 @@ def serve(
     cli = cli_context(ctx)
     kafka.apply(cli)
     place.apply(cli)
-    access, tls = listen.access(), listen.tls()
+    access, tokens, tls = listen.access(), listen.signed_tokens(), listen.tls()
     refresh_s = parse_duration(limits.refresh, "--refresh")
     with ExitStack() as stack:
         session, inventory = stack.enter_context(open_session(cli)), Inventory()
         _ = session.settings
         reader = ReaderProcess(reader_of(cli, place), refresh_s)
         stack.callback(reader.stop)
-        service = open_service(session, inventory, place, access, limits, audit_log)
-        server = RegistryServer(service, inventory, open_listeners(service, listen, tls), cli.output.say)
+        served = open_service(session, inventory, place, access, tokens, limits, audit_log)
+        server = RegistryServer(served.first, inventory, open_listeners(served, listen, tls), cli.output.say)
         cleaning.start(cli, place, stack)
         run_server(server, reader, session.clock, notify_service)

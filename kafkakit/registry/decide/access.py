@@ -36,6 +36,11 @@ class Caller:
     roles: frozenset[Role]
     topics: tuple[str, ...] = ("*",)
     brokers: tuple[str, ...] = ("*",)
+    expires_s: float | None = None
+
+    def has_expired(self, now_s: float) -> bool:
+        """Whether its token is not good any more, in Unix seconds."""
+        return self.expires_s is not None and now_s >= self.expires_s
 
     def require(self, role: Role, kind: str = "", names: Iterable[str] = ()) -> None:
         """`RpcError` 403 where the role is missing, or is not given for one of the names."""

@@ -1,5 +1,6 @@
 """The refusals of the service, with kafka-kit's texts; `docs/registry.md` names the codes that differ."""
 
+from kafkakit.core.errors import ConflictError, KafkakitError, TryLaterError
 from kafkakit.core.rpc import RpcCode, RpcError
 
 _INVALID, _MISSING, _FAILED = RpcCode.INVALID_ARGUMENT, RpcCode.NOT_FOUND, RpcCode.FAILED_PRECONDITION
@@ -33,3 +34,10 @@ def fault(text: str, *, detail: str = "") -> RpcError:
 def invalid(text: str) -> RpcError:
     """A request that cannot be meant."""
     return RpcError(_INVALID, text)
+
+
+def code_of(error: KafkakitError) -> RpcCode:
+    """The code of a refusal, and of an error of the cluster or the store."""
+    if isinstance(error, RpcError):
+        return error.code
+    return RpcCode.UNAVAILABLE if isinstance(error, TryLaterError | ConflictError) else RpcCode.INTERNAL

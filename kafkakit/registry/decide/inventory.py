@@ -67,6 +67,12 @@ class Inventory:
         default = _topic_attributes(self.topics.get(name)) if kind is Kind.TOPIC else self._broker_attributes(name)
         return {**default, **self.tags[kind].get(name, NO_TAGS)}
 
+    def has(self, kind: Kind, name: str) -> bool:
+        """Whether an object exists."""
+        if kind is Kind.TOPIC:
+            return name in self.topics
+        return name.isascii() and name.isdigit() and len(name) < 11 and int(name) in self.brokers
+
     def select(self, kind: Kind, wanted: Tags) -> set[str] | None:
         """The existing objects with all these attributes; None for all objects. An empty value: those without one."""
         found: set[str] | None = None

@@ -49,9 +49,7 @@ def tags_to_set(kind: Kind, given: Sequence[str]) -> dict[str, str]:
         raise fault("must provide a non-nil or non-empty tags")
     found = parse_tags(given)
     for key, value in found.items():
-        _check_key(kind, key)
-        if len(value) > MAX_VALUE or not value.isprintable():
-            raise invalid(f"the value of tag '{key}' must have at most {MAX_VALUE} characters, all printable")
+        check_tag(kind, key, value)
     return found
 
 
@@ -111,10 +109,13 @@ def sorted_ids(names: Iterable[str]) -> list[int]:
     return sorted(int(name) for name in names if name.isascii() and name.isdigit() and len(name) < 11)
 
 
-def _check_key(kind: Kind, key: str) -> None:
+def check_tag(kind: Kind, key: str, value: str) -> None:
+    """`RpcError` for a tag that cannot be set: a reserved key, or a text that is too long or does not print."""
     if key in RESERVED[kind]:
         raise invalid(f"tag '{key}' is a reserved tag")
     if key == MARK:
         raise invalid(f"tag '{key}' is a reserved tag: only the cleanup sets it")
     if len(key) > MAX_KEY or not key.isprintable():
         raise invalid(f"tag '{printable(key, 40)}': a key must have at most {MAX_KEY} characters, all printable")
+    if len(value) > MAX_VALUE or not value.isprintable():
+        raise invalid(f"the value of tag '{key}' must have at most {MAX_VALUE} characters, all printable")

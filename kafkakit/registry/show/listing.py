@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
+from msgspec import UNSET, to_builtins
+
 from kafkakit.core.tables import text_table
 from kafkakit.registry.decide.entries import BrokerEntry, OffsetPair, TopicEntry
 from kafkakit.registry.decide.tags import Tags
+from kafkakit.registry.decide.v2.messages import HistoryEntry, ValueChange
 from kafkakit.report.blocks import records
 from kafkakit.report.report import Report
 
@@ -55,6 +58,20 @@ def offsets_report(offsets: Mapping[str, OffsetPair]) -> Report:
     columns = ("partition", "upstream_offset", "local_offset")
     rows = tuple((name, pair.upstreamOffset, pair.localOffset) for name, pair in offsets.items())
     return _report("registry translate-offsets", "offsets", records(columns, rows), columns, rows)
+
+
+def history_report(entries: Sequence[HistoryEntry]) -> Report:
+    """Who changed which tags, the newest change first."""
+    columns = ("at", "kind", "name", "by", "changes")
+    rows = tuple((e.at, e.kind, e.name, e.by, "; ".join(map(_change_words, e.changes))) for e in entries)
+    return _report("registry history", "entries", to_builtins(entries), columns, rows)
+
+
+def _change_words(change: ValueChange) -> str:
+    """As in a difference: `+key:new`, `-key:old`, `key:old->new`."""
+    if change.old is UNSET:
+        return f"+{change.key}:{change.new}"
+    return f"-{change.key}:{change.old}" if change.new is UNSET else f"{change.key}:{change.old}->{change.new}"
 
 
 def tag_words(tags: Tags) -> str:

@@ -4,15 +4,15 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
-from typing import TypeVar
 
 import msgspec
 
 from kafkakit.registry.decide.faults import invalid
+from kafkakit.registry.decide.tags import Kind
 
 DEFAULT_SIZE, MAX_SIZE = 100, 1000
 _MAX_TOKEN = 1024
-T = TypeVar("T")
+Place = tuple[int, str]
 
 
 class _Token(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -27,10 +27,18 @@ def page_size(given: int) -> int:
     return min(given or DEFAULT_SIZE, MAX_SIZE)
 
 
-def page_after(names: Sequence[str], last: str | None, size: int, order: Callable[[str], T]) -> Sequence[str]:
+def page_after(names: Sequence[str], last: str | None, size: int, order: Callable[[str], Place]) -> Sequence[str]:
     """The names after one that need not be there any more; they are sorted by `order`. O(log names)."""
-    start = 0 if last is None else bisect_right(names, order(last), key=order)  # type: ignore[type-var]
+    try:
+        start = 0 if last is None else bisect_right(names, order(last), key=order)
+    except ValueError:
+        raise invalid("page_token is none of this service") from None
     return names[start : start + size]
+
+
+def order_of(kind: Kind) -> Callable[[str], Place]:
+    """How the names of a kind are sorted: topics by name, brokers by id."""
+    return (lambda name: (0, name)) if kind is Kind.TOPIC else (lambda name: (int(name), ""))
 
 
 def next_token(question: Sequence[str], last: str) -> str:

@@ -60,10 +60,17 @@ class Selection:
                 self._found[kind, query] = found
         return found
 
+    def among(self, kind: Kind, names: Sequence[str], query: str) -> frozenset[str]:
+        """Those of a few objects that exist and match; the query was checked before. O(names)."""
+        existing = [name for name in names if self._inventory.has(kind, name)]
+        if not query or not existing:
+            return frozenset(existing)
+        return frozenset(names_matching(parse_query(query), _TABLES[kind](self._inventory, existing)))
+
     def explain(self, kind: Kind, name: str, query: str) -> tuple[bool, tuple[str, ...]]:
         """Whether an object matches, and which parts of the query decide it; `RpcError` where it does not exist."""
         parsed, table = self._parsed(kind, query)
-        if name not in table.names:
+        if not self._inventory.has(kind, name):
             raise missing(kind, name)
         return explain(parsed, table, table.names.index(name))
 
@@ -86,13 +93,13 @@ class Selection:
             self._tables.clear()
             self._found.clear()
         if kind not in self._tables:
-            make = _topic_table if kind is Kind.TOPIC else _broker_table
-            self._tables[kind] = make(self._inventory)
+            brokers = map(str, sorted(self._inventory.brokers))
+            names = self._inventory.topic_names if kind is Kind.TOPIC else tuple(brokers)
+            self._tables[kind] = _TABLES[kind](self._inventory, names)
         return self._tables[kind]
 
 
-def _topic_table(inventory: Inventory) -> ObjectTable:
-    names = tuple(inventory.topic_names)
+def _topic_table(inventory: Inventory, names: Sequence[str]) -> ObjectTable:
     topics = [inventory.topics[name] for name in names]
 
     def column(key: str) -> Column | None:
@@ -102,16 +109,21 @@ def _topic_table(inventory: Inventory) -> ObjectTable:
             return tag_column([t.configs for t in topics], key.removeprefix(CONFIG))
         return tag_column([inventory.tags[Kind.TOPIC].get(name, NO_TAGS) for name in names], key)
 
-    return ObjectTable(names, column)
+    return ObjectTable(tuple(names), column)
 
 
-def _broker_table(inventory: Inventory) -> ObjectTable:
-    brokers = [inventory.brokers[broker] for broker in sorted(inventory.brokers)]
-    names = tuple(str(broker.id) for broker in brokers)
+def _broker_table(inventory: Inventory, names: Sequence[str]) -> ObjectTable:
+    brokers = [inventory.brokers[int(name)] for name in names]
 
     def column(key: str) -> Column | None:
         if key in _BROKER_COLUMNS:
             return _BROKER_COLUMNS[key](brokers)
         return tag_column([inventory.tags[Kind.BROKER].get(name, NO_TAGS) for name in names], key)
 
-    return ObjectTable(names, column)
+    return ObjectTable(tuple(names), column)
+
+
+_TABLES: Mapping[Kind, Callable[[Inventory, Sequence[str]], ObjectTable]] = {
+    Kind.TOPIC: _topic_table,
+    Kind.BROKER: _broker_table,
+}
