@@ -6,6 +6,7 @@ The shape was checked by `documents.decode_plan`; here the parts of the plan are
 import re
 from collections.abc import Callable, Iterable, Mapping
 
+from kafkakit.core.certificate import TagConstraint
 from kafkakit.core.cluster_id import cluster_id_problem
 from kafkakit.core.documents import PLAN_LIMIT_BYTES, decode_plan, is_partition_map
 from kafkakit.core.errors import InputError
@@ -17,6 +18,7 @@ MAX_BYTES = 2**63 - 1
 MAX_REPLICAS = 1000
 MAX_RACK = 249
 MAX_PATH = 4096
+MAX_CONSTRAINT = 10_000
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # org.apache.kafka.common.internals.Topic
 
 
@@ -82,10 +84,20 @@ def _head_problem(plan: Plan) -> str | None:
         rack = plan_broker.rack or ""
         if len(rack) > MAX_RACK or not rack.isprintable():  # it is shown where it differs from the live one
             return f"brokers: the rack of broker {plan_broker.id} is not a plain name"
+    for constraint in plan.constraints:
+        if problem := _constraint_problem(constraint):
+            return f"constraints: {problem}"
     certificate = plan.certificate
     if certificate.objective < 0 or certificate.lower_bound < 0 or certificate.lower_bound > certificate.objective:
         return "certificate: objective and lower bound contradict each other"
     return None
+
+
+def _constraint_problem(constraint: TagConstraint) -> str | None:
+    if len(constraint.text) > MAX_CONSTRAINT or not constraint.text.isprintable():
+        return "a text is not one printable line"
+    ids = (*(constraint.only or ()), *constraint.never, *constraint.values)
+    return next((f"broker id {b} is out of range" for b in ids if not 0 <= b <= MAX_INT32), None)
 
 
 def _scope_problem(entries: Iterable[ScopeEntry], scope: dict[str, dict[int, ScopeEntry]]) -> str | None:

@@ -55,10 +55,10 @@ class TagRules:
         """True when one copy more may go to `dest`, beside these brokers and in the place of the set `before`."""
         return self.may_hold(topic, dest) and self.keeps_spread(dest, beside, before)
 
-    def faults(self, topic: str, before: Sequence[int], after: Sequence[int]) -> list[str]:
-        """The texts of the constraints that the new copies of a list break."""
-        new = set(after) - set(before)
-        return [c.text for c in self.constraints if self._breaks(c, topic, new, before, after)]
+    def faults(self, topic: str, before: Sequence[int], after: Sequence[int], wanted: int = 0) -> list[str]:
+        """The texts of the constraints that the new copies of a list break; more may be `wanted` than found a place."""
+        size = max(wanted, len(after))
+        return [c.text for c in self.constraints if self._breaks(c, topic, before, after, size)]
 
     def most(self, topic: str, brokers: Iterable[int], replicas: int) -> int:
         """At most so many replicas of a partition find a place by any one constraint of spread, and all the others."""
@@ -78,16 +78,17 @@ class TagRules:
         ]
         for c in self.spread_over:
             held = Counter(c.values.get(b, "no value") for b in able)
-            numbers = ", ".join(f"{value}: {n}" for value, n in sorted(held.items()))
+            numbers = ", ".join(f"{n} with {value}" for value, n in sorted(held.items()))
             parts.append(
-                f"{c.text} allows {c.share(replicas)} of {replicas} replicas a value, brokers by value {numbers}"
+                f"{c.text} allows {c.share(replicas)} of {replicas} replicas a value, and has brokers: {numbers}"
             )
         return "; ".join(parts)
 
-    def _breaks(self, c: TagConstraint, topic: str, new: set[int], before: Sequence[int], after: Sequence[int]) -> bool:
+    def _breaks(self, c: TagConstraint, topic: str, before: Sequence[int], after: Sequence[int], size: int) -> bool:
+        new = set(after) - set(before)
         if c.values:
             then, now = (Counter(c.values.get(b) for b in row) for row in (before, after))
-            share = c.share(len(after))
+            share = c.share(size)
             return any(now[v] > max(share, then[v]) for v in {c.values[b] for b in new if b in c.values})
         return topic in c.topics and any(b in c.never or (c.only is not None and b not in c.only) for b in new)
 
@@ -99,7 +100,16 @@ class SlotTags:
     """The constraints on the numbers of a slot table: brokers by index, partitions by number."""
 
     def __init__(self, rules: TagRules, topics: Sequence[str], brokers: Sequence[int]) -> None:
-        self._rules, self._topics, self._brokers = rules, topics, brokers
+        self._rules, self._brokers = rules, brokers
+        kinds: dict[object, int] = {}
+        self._open: list[list[bool]] = []
+        self._kind: list[int] = []
+        for topic in topics:
+            kind = kinds.setdefault(rules.kind_of(topic, ()), len(kinds))
+            if kind == len(self._open):
+                self._open.append([rules.may_hold(topic, b) for b in brokers])
+            self._kind.append(kind)
+        self._values = [[c.values.get(b, "") for b in brokers] for c in rules.spread_over]
         self._shut: dict[object, frozenset[int]] = {}
 
     def shut(self, part: int, around: Collection[int], homes: Sequence[int]) -> frozenset[int]:
@@ -107,18 +117,16 @@ class SlotTags:
 
         `homes` is the set before the plan: a value that held more than its share may hold as many again.
         """
-        topic = self._topics[part]
-        kind = self._rules.kind_of(topic, (self._brokers[b] for b in around)), self._kind_of(homes)
-        if kind not in self._shut:
-            fits = (b for b in range(len(self._brokers)) if self.fits(part, b, around, homes))
-            self._shut[kind] = frozenset(range(len(self._brokers))).difference(fits)
-        return self._shut[kind]
-
-    def fits(self, part: int, dest: int, around: Iterable[int], homes: Sequence[int]) -> bool:
-        """True when the constraints let a copy go to `dest`."""
-        before = [self._brokers[b] for b in homes]
-        beside = [self._brokers[b] for b in around]
-        return self._rules.opens(self._topics[part], self._brokers[dest], beside, before)
+        held = [(sorted([v[b] for b in around]), sorted([v[b] for b in homes])) for v in self._values]
+        key = self._kind[part], len(homes), *(tuple(row) for pair in held for row in pair)
+        if key not in self._shut:
+            beside, before = ([self._brokers[b] for b in row] for row in (around, homes))
+            self._shut[key] = frozenset(
+                i
+                for i, b in enumerate(self._brokers)
+                if not (self._open[self._kind[part]][i] and self._rules.keeps_spread(b, beside, before))
+            )
+        return self._shut[key]
 
     def may_return(self, dest: int, around: Iterable[int], homes: Sequence[int]) -> bool:
         """True when a copy may go back to its broker, as far as spread is concerned."""
@@ -137,10 +145,7 @@ class SlotTags:
 
     def may_hold(self, part: int, broker: int) -> bool:
         """False where the partition's copies keep to other brokers."""
-        return self._rules.may_hold(self._topics[part], self._brokers[broker])
-
-    def _kind_of(self, homes: Sequence[int]) -> object:
-        return len(homes), self._rules.kind_of("", [self._brokers[b] for b in homes])
+        return self._open[self._kind[part]][broker]
 
 
 def binding_notes(

@@ -5,16 +5,24 @@ from typing import Annotated
 import typer
 
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
+from kafkakit.cli.option_groups import with_option_groups
+from kafkakit.cli.tag_options import TagSource
 
 app = new_group("Read a cluster's state into a file.")
 
 
 @app.command("snapshot", cls=CliCommand)
+@with_option_groups
 def snapshot(
     ctx: typer.Context,
+    source: TagSource,
     sizes: Annotated[
         bool, typer.Option("--sizes/--no-sizes", help="Read the log dirs of every broker and the size of each replica.")
     ] = True,
+    tags: Annotated[
+        bool,
+        typer.Option("--tags", help="Read the tags of brokers and topics, too, so that queries work on the file."),
+    ] = False,
 ) -> None:
     """Read brokers, topics, replicas, sizes, configurations and running moves into one JSON document.
 
@@ -29,6 +37,7 @@ def snapshot(
     kafkakit --profile prod snapshot --output-file prod.json
     kafkakit topicmappr rebuild --snapshot prod.json --topics '.*' --brokers -2
     """
+    from dataclasses import replace
     from functools import partial
 
     from kafkakit.cli.output import OutputFormat
@@ -39,5 +48,7 @@ def snapshot(
     cli = cli_context(ctx)
     with open_session(cli, read_only=True) as session:
         taken = session.admin.snapshot(now=session.clock.now(), sizes=sizes)
+        if tags:
+            taken = replace(taken, tags=source.read(session))
     as_data = cli.output.output_format in (OutputFormat.JSON, OutputFormat.YAML)
     write_snapshot(taken, cli.output.output_file, write_file, partial(finish, cli), cli.output, as_data=as_data)

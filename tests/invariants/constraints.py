@@ -14,16 +14,17 @@ def verify_constraints(
     for constraint in plan.get("constraints", []):
         assert any(n.startswith(f"{constraint['text']}: ") for n in plan["notes"]), f"no note on {constraint['text']}"
         for key, new in after.items():
-            problem = broken(constraint, key[0], scope[key], new)
+            wanted = int(plan["request"].get("replication", 0)) or len(scope[key])
+            problem = broken(constraint, key[0], scope[key], new, wanted)
             assert not problem, f"{key}: {scope[key]} -> {new}: {constraint['text']}: {problem}"
 
 
-def broken(constraint: Mapping[str, Any], topic: str, old: Sequence[int], new: Sequence[int]) -> str:
-    """How the new copies of a list break a constraint; empty when they do not."""
+def broken(constraint: Mapping[str, Any], topic: str, old: Sequence[int], new: Sequence[int], wanted: int = 0) -> str:
+    """How the new copies of a list break a constraint; empty when they do not. Not all `wanted` may have a place."""
     added = [b for b in new if b not in old]
     values = {int(b): v for b, v in constraint.get("values", {}).items()}
     if values:
-        most = -(-len(new) // len(set(values.values())))
+        most = -(-max(wanted, len(new)) // len(set(values.values())))
         before, now = (Counter(values[b] for b in row if b in values) for row in (old, new))
         for b in added:
             if b in values and now[values[b]] > max(most, before[values[b]]):

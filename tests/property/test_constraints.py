@@ -1,7 +1,8 @@
 """Plans under constraints by tags on random clusters: an independent checker, and a search for what was left undone."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import combinations
 
@@ -16,9 +17,11 @@ from kafkakit.core.plan import Plan
 from kafkakit.core.tags import TagSet
 from kafkakit.placement.choices import PlaceBy
 from kafkakit.topicmappr.decide.assembly import PlannedChange
-from kafkakit.topicmappr.decide.constraints import TagConstraints, parse_topic_rule
+from kafkakit.topicmappr.decide.constraints import TagConstraints, parse_topic_rules
 from kafkakit.topicmappr.decide.drain.decision import decide_drain
 from kafkakit.topicmappr.decide.drain.problem import DrainRequest
+from kafkakit.topicmappr.decide.fix_racks.decision import decide_fix_racks
+from kafkakit.topicmappr.decide.fix_racks.problem import FixRacksRequest
 from kafkakit.topicmappr.decide.place import PlaceRequest, decide_place
 from kafkakit.topicmappr.decide.rebalance.decision import decide_rebalance
 from kafkakit.topicmappr.decide.rebuild.decision import decide_rebuild
@@ -51,7 +54,7 @@ def constraints(draw: st.DrawFn) -> TagConstraints:
     if draw(st.booleans()):
         topics = draw(st.sampled_from(["tier = hot", "name ~ *", "tier != hot", "name = new"]))
         flag = draw(st.sampled_from(["--affinity", "--anti-affinity"]))
-        rules.append(parse_topic_rule(f"topics where {topics}: brokers where disk = ssd", flag))
+        rules += parse_topic_rules(f"topics where {topics}: brokers where disk = ssd", flag)
     spread = ("feed",) if not rules or draw(st.booleans()) else ()
     return TagConstraints(spread_by=spread, rules=tuple(rules))
 
@@ -61,6 +64,17 @@ def read(plan: Plan, snapshot: ClusterSnapshot, *, allow_unplaced: bool = False)
     verify_plan(json.loads(written), json.loads(encode_snapshot(snapshot)), allow_unplaced=allow_unplaced)
     assert decode_plan(written, "plan") == plan
     assert plan.constraints
+
+
+@contextmanager
+def planning() -> Iterator[None]:
+    """No planner may end with lists that the last check before the plan refuses."""
+    try:
+        yield
+    except InfeasibleError as error:
+        if "keeps the constraints" in error.message:
+            raise AssertionError(error.reasons) from None
+        raise
 
 
 def lists_of(plan: Plan) -> list[tuple[str, tuple[int, ...], tuple[int, ...]]]:
@@ -98,7 +112,8 @@ def test_a_drain_by_bytes_keeps_constraints(data: st.DataObject) -> None:
     snapshot = data.draw(sized_clusters().flatmap(tagged))
     request = replace(data.draw(drains(snapshot)), placement=PlaceBy.STORAGE)
     try:
-        change = decide_drain(snapshot, request)
+        with planning():
+            change = decide_drain(snapshot, request)
     except (UsageError, TryLaterError):
         return
     event("left alone" if change.left_alone else "served")
@@ -112,7 +127,8 @@ def test_a_drain_keeps_constraints_and_leaves_only_what_no_search_places(data: s
     request = data.draw(drains(snapshot))
     leaving = request.leaving.ids
     try:
-        change = decide_drain(snapshot, request)
+        with planning():
+            change = decide_drain(snapshot, request)
     except UsageError:
         return
     read(change.plan, snapshot)
@@ -140,11 +156,36 @@ def test_a_rebuild_keeps_constraints_and_moves_what_they_forbid(data: st.DataObj
         words={"command": "topicmappr rebuild"} | ({"min-rack-ids": str(minimum)} if minimum else {}),
     )
     try:
-        decided = decide_rebuild(snapshot, request)
+        with planning():
+            decided = decide_rebuild(snapshot, request)
     except (UsageError, TryLaterError):
         return
     read(decided.plan, snapshot, allow_unplaced=any(decided.unplaced))
     assert bool(any(decided.unplaced)) == bool(decided.shortages)
+
+
+@RUNS
+@given(st.data())
+def test_a_repair_leaves_no_set_that_breaks_a_constraint(data: st.DataObject) -> None:
+    snapshot = data.draw(snapshots().flatmap(tagged))
+    minimum = data.draw(st.integers(0, 2))
+    words = {"command": "topicmappr fix-racks", "min-rack-ids": str(minimum)}
+    request = FixRacksRequest(topics=(".*",), min_rack_ids=minimum, constraints=data.draw(constraints()), words=words)
+    try:
+        with planning():
+            change = decide_fix_racks(snapshot, request)
+    except UsageError:
+        return
+    read(change.plan, snapshot)
+    racks = {b.id: b.rack for b in snapshot.brokers}
+    listed = json.loads(encode_plan(change.plan))["constraints"]
+    event("left alone" if change.left_alone else "served")
+    if change.left_alone or any("left where it is" in w for w in change.plan.warnings):
+        return
+    for topic, old, new in lists_of(change.plan):
+        assert not breaks_rack_rule(new, racks, minimum), f"{old} became {new}"
+        # As if every copy were new: nothing that was wrong has stayed.
+        assert not [problem for c in listed if (problem := broken(c, topic, (), new))], f"{old} became {new}"
 
 
 @RUNS
@@ -155,7 +196,8 @@ def test_added_copies_keep_constraints(data: st.DataObject) -> None:
     words = {"command": "topicmappr set-replication", "replication": str(factor)}
     request = ReplicationRequest(replication=factor, topics=(".*",), constraints=data.draw(constraints()), words=words)
     try:
-        change: PlannedChange = decide_set_replication(snapshot, request)
+        with planning():
+            change: PlannedChange = decide_set_replication(snapshot, request)
     except UsageError:
         return
     read(change.plan, snapshot, allow_unplaced=bool(change.left_alone))
@@ -167,7 +209,8 @@ def test_a_balance_of_bytes_keeps_constraints(data: st.DataObject) -> None:
     snapshot = data.draw(sized_clusters().flatmap(tagged))
     request = replace(data.draw(balance_requests(snapshot)), constraints=data.draw(constraints()))
     try:
-        decided = decide_rebalance(snapshot, request)
+        with planning():
+            decided = decide_rebalance(snapshot, request)
     except (UsageError, InfeasibleError):
         return
     event("moves" if decided.plan.moves else "still")

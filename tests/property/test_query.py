@@ -13,7 +13,7 @@ from kafkakit.core.query.columns import Column, ObjectTable, number_column, text
 from kafkakit.core.query.evaluate import explain, matching
 from kafkakit.core.query.globs import glob_matcher
 from kafkakit.core.query.nodes import NUMBER, keys_of, text_of
-from kafkakit.core.query.parser import QueryError, parse_query, parse_rule
+from kafkakit.core.query.parser import QueryError, parse_query, parse_rules
 
 KEYS = ["name", "count", "size_bytes", "tier", "odd key", "in"]
 VALUES = ["", "a", "b", "ab", "aab", "10", "10.0", "9", "-3", "2k", "1KiB", "1.5", 'q"\\', "ü", "true"]
@@ -169,9 +169,9 @@ def error_of(read: Callable[[str], object], text: str) -> QueryError | None:
 
 
 @settings(max_examples=300)
-@given(st.one_of(st.text(max_size=60), st.text("a1 =<>!~()\"'\\,:ndotriu{}*", max_size=60)))
+@given(st.one_of(st.text(max_size=60), st.text("a1 =<>!~()\"'\\,:;ndotriu{}*", max_size=60)))
 def test_any_text_is_a_query_or_a_named_column(text: str) -> None:
-    for read in (parse_query, lambda t: parse_rule(t, "topics", "brokers")):
+    for read in (parse_query, lambda t: parse_rules(t, "topics", "brokers")):
         error = error_of(read, text)
         if error is not None:
             assert 1 <= error.column <= len(text) + 1

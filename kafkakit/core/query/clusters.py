@@ -15,11 +15,12 @@ from kafkakit.core.query.columns import (
     tag_column,
     text_column,
 )
-from kafkakit.core.query.evaluate import names_matching
+from kafkakit.core.query.evaluate import explain, names_matching
 from kafkakit.core.query.nodes import Node, keys_of
 from kafkakit.core.tags import TagSet
 
 CONFIG = "config."
+_SHOWN = 5
 Makers = Mapping[str, Callable[[Sequence[Topic]], Column]]
 
 _TOPICS: Makers = {
@@ -64,6 +65,13 @@ def broker_table(snapshot: ClusterSnapshot) -> ObjectTable:
         return tag_column([tags.get(b.id, {}) for b in brokers], key)
 
     return ObjectTable(tuple(str(b.id) for b in brokers), column)
+
+
+def why_none(query: Node, table: ObjectTable) -> tuple[str, ...]:
+    """Of the first objects, what keeps each from matching: lines for an error."""
+    rows = range(min(len(table.names), _SHOWN))
+    lines = [f"  {table.names[i]}: {'; '.join(explain(query, table, i)[1])}" for i in rows]
+    return (*lines, *(["  ..."] if len(table.names) > _SHOWN else []))
 
 
 def tag_keys(query: Node, own: frozenset[str]) -> list[str]:

@@ -129,8 +129,8 @@ def _numbers_compared(column: NumberColumn, relation: str, number: Fraction) -> 
         return np.zeros(len(column.present), dtype=bool)
     if not _LEAST <= limit <= _MOST:
         fits = _ORDER[relation](0, limit)
-        found: Mask = column.present & bool(fits)
-        return found
+        every: Mask = column.present & bool(fits)
+        return every
     found: Mask = _ORDER[relation](column.numbers, limit)
     found &= column.present
     return found

@@ -5,7 +5,7 @@ key matches them. Equal queries have equal parts: nested `and`s are one, and two
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 KEYWORDS = frozenset({"and", "or", "not", "in", "like", "exists"})
@@ -17,22 +17,18 @@ _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A value in a query; `is_bare` where it is a number or a size without quotes, else it is text.
-
-    `at` is its place in the query's text, counted from 0.
-    """
+    """A value in a query; `is_bare` where it is a number or a size without quotes, else it is text."""
 
     text: str
     is_bare: bool = False
-    at: int = field(default=0, compare=False)
 
     def __str__(self) -> str:
         return self.text if self.is_bare else _quoted(self.text)
 
 
-def literal_of(word: str, at: int = 0) -> Literal:
+def literal_of(word: str) -> Literal:
     """The literal that a word without quotes stands for."""
-    return Literal(word, bool(NUMBER.fullmatch(word) or _SIZE.fullmatch(word)), at)
+    return Literal(word, bool(NUMBER.fullmatch(word) or _SIZE.fullmatch(word)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,19 +102,19 @@ def text_of(node: Node) -> str:
     """The canonical text; parsing it gives an equal node."""
     match node:
         case Compare(key, operator, value):
-            return f"{_key(key)} {operator} {value}"
+            return f"{key_text(key)} {operator} {value}"
         case Member(key, values):
-            return f"{_key(key)} in {_list(values)}"
+            return f"{key_text(key)} in {_list(values)}"
         case Glob(key, pattern):
-            return f"{_key(key)} like {_quoted(pattern)}"
+            return f"{key_text(key)} like {_quoted(pattern)}"
         case Exists(key):
-            return f"exists({_key(key)})"
+            return f"exists({key_text(key)})"
         case Not(Compare(key, "=", value)):
-            return f"{_key(key)} != {value}"
+            return f"{key_text(key)} != {value}"
         case Not(Member(key, values)):
-            return f"{_key(key)} not in {_list(values)}"
+            return f"{key_text(key)} not in {_list(values)}"
         case Not(Glob(key, pattern)):
-            return f"{_key(key)} not like {_quoted(pattern)}"
+            return f"{key_text(key)} not like {_quoted(pattern)}"
         case Not(part):
             return f"not {_inside(part, (Every, Some, Compare))}"
         case Every(parts):
@@ -146,7 +142,8 @@ def _list(values: tuple[Literal, ...]) -> str:
     return f"({', '.join(map(str, values))})"
 
 
-def _key(key: str) -> str:
+def key_text(key: str) -> str:
+    """A key as it is typed: in quotes where it has to be."""
     return key if _PLAIN_KEY.fullmatch(key) and key.lower() not in KEYWORDS else _quoted(key)
 
 

@@ -34,7 +34,7 @@ from kafkakit.core.query.nodes import (
 MAX_LENGTH = 4096
 MAX_DEPTH = 32
 MAX_LIST = 1000
-_TOKEN = re.compile(r"""\s*(?:(?P<mark>!=|<=|>=|!~|[()=<>~,:])|(?P<quote>["'])|(?P<word>[^\s()"',:=!<>~\\]+))""")
+_TOKEN = re.compile(r"""\s*(?:(?P<mark>!=|<=|>=|!~|[()=<>~,:;])|(?P<quote>["'])|(?P<word>[^\s()"',:;=!<>~\\]+))""")
 _ESCAPED = {"\\": "\\", '"': '"', "'": "'", "n": "\n", "t": "\t", "r": "\r"}
 _CODE = re.compile(r"\{([0-9a-fA-F]{1,6})\}")
 _ORDERS = frozenset({"=", "<", "<=", ">", ">="})
@@ -66,16 +66,17 @@ def parse_query(text: str) -> Node:
     return _Parser(text).whole()
 
 
-def parse_rule(text: str, first: str, second: str) -> tuple[Node, Node]:
-    """The two queries of `FIRST where QUERY: SECOND where QUERY`, such as a rule on topics and brokers."""
-    parser = _Parser(text)
-    parser.expect_words(first)
-    left = parser.either(0)
-    parser.expect_mark(":", f"and, or, or ': {second} where ...'")
-    parser.expect_words(second)
-    right = parser.either(0)
-    parser.expect_end()
-    return left, right
+def parse_rules(text: str, first: str, second: str) -> tuple[tuple[Node, Node], ...]:
+    """The queries of `FIRST where QUERY: SECOND where QUERY`, such as a rule on topics and brokers; `;` parts rules."""
+    parser, found = _Parser(text), list[tuple[Node, Node]]()
+    while not found or parser.take_mark(";"):
+        parser.expect_words(first)
+        left = parser.either(0)
+        parser.expect_mark(":", f"and, or, or ': {second} where ...'")
+        parser.expect_words(second)
+        found.append((left, parser.either(0)))
+    parser.expect_end("and, or, ';' or the end")
+    return tuple(found)
 
 
 class _Parser:
@@ -95,9 +96,9 @@ class _Parser:
             parts.append(self._all(depth))
         return combined(Some, tuple(parts))
 
-    def expect_end(self) -> None:
+    def expect_end(self, expected: str = "and, or, or the end") -> None:
         if self._token.kind != "end":
-            self._fail("and, or, or the end")
+            self._fail(expected)
 
     def expect_words(self, noun: str) -> None:
         for word in (noun, "where"):
@@ -105,7 +106,7 @@ class _Parser:
                 self._fail(f"{word!r} (of '{noun} where ...')")
 
     def expect_mark(self, mark: str, expected: str) -> None:
-        if not self._take_mark(mark):
+        if not self.take_mark(mark):
             self._fail(expected)
 
     def _all(self, depth: int) -> Node:
@@ -123,7 +124,7 @@ class _Parser:
 
     def _primary(self, depth: int) -> Node:
         token = self._token
-        if self._take_mark("("):
+        if self.take_mark("("):
             if depth >= MAX_DEPTH:
                 raise QueryError(self._text, token.at, f"more than {MAX_DEPTH} parentheses inside each other")
             node = self.either(depth + 1)
@@ -144,9 +145,9 @@ class _Parser:
                 self._fail("a value after a single '='")
             value = self._value()
             return negated(Compare(key, "=", value)) if token.text == "!=" else Compare(key, token.text, value)
-        if self._take_mark("!~"):
+        if self.take_mark("!~"):
             return negated(Glob(key, self._value().text))
-        if self._take_mark("~"):
+        if self.take_mark("~"):
             return Glob(key, self._value().text)
         denied = self._take_word("not")
         if self._take_word("in"):
@@ -160,7 +161,7 @@ class _Parser:
     def _list(self) -> tuple[Literal, ...]:
         self.expect_mark("(", "'(' and a list of values")
         values = [self._value()]
-        while self._take_mark(","):
+        while self.take_mark(","):
             if len(values) >= MAX_LIST:
                 raise QueryError(self._text, self._token.at, f"more than {MAX_LIST:,} values in a list")
             values.append(self._value())
@@ -179,7 +180,7 @@ class _Parser:
         if token.kind not in ("text", "word") or (token.kind == "word" and token.text.lower() in KEYWORDS):
             self._fail("a value")
         self._next += 1
-        return literal_of(token.text, token.at) if token.kind == "word" else Literal(token.text, at=token.at)
+        return literal_of(token.text) if token.kind == "word" else Literal(token.text)
 
     @property
     def _token(self) -> _Token:
@@ -191,7 +192,7 @@ class _Parser:
         self._next += taken
         return taken
 
-    def _take_mark(self, mark: str) -> bool:
+    def take_mark(self, mark: str) -> bool:
         token = self._token
         taken = token.kind == "mark" and token.text == mark
         self._next += taken

@@ -87,6 +87,8 @@ class SearchState:
             return False
         if dest == self.home(slot):
             return self._may_return(slot)
+        if self.table.tags is not None and not self.table.tags.may_hold(self._part[slot], dest):
+            return False
         brokers, racks = self.legal(slot)
         return self._takes[dest] and dest not in brokers and self._rack[dest] in racks
 

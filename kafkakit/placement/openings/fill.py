@@ -214,11 +214,12 @@ def _fill_by_steps(
         for i, a in lacking.items():
             assert a.steps is not None
             kept = (*a.kept, *chosen.get(i, ()))
-            open_to = a.steps.next_copy(i, kept, a.wanted)[1]
+            units, open_to = a.steps.next_copy(i, kept, a.wanted)
             key = open_to, tuple(sorted(kept))
-            if key not in now:
+            if units and key not in now:
                 now[key] = Alike(a.steps.room(open_to, kept, len(kept) + 1))
-            now[key].members.append(i)
+            if units:
+                now[key].members.append(i)
         new, stay = fill_openings(
             [*ready, *now.values()], held, surplus, level_price=level_price, repeat_price=repeat_price
         )
@@ -227,7 +228,7 @@ def _fill_by_steps(
         for i, row in new.items():
             chosen[i] = (*chosen.get(i, ()), *row)
         ready, surplus = [], ()
-        lacking = {i: a for i, a in lacking.items() if len(chosen.get(i, ())) < a.room.units}
+        lacking = {i: a for i, a in lacking.items() if i in new and len(chosen[i]) < a.room.units}
     return chosen, staying
 
 

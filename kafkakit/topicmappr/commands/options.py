@@ -149,9 +149,9 @@ class ConstraintOptions(TagSource):
 
     spread_by: list[str] | None = option(
         None,
-        metavar="KEY",
-        help="Spread the replicas of each partition over the values of this tag, beside racks. Repeatable.",
-        recorded=_joined,
+        metavar="KEY,...",
+        help="Spread the replicas of each partition over the values of each tag, beside racks. Repeatable.",
+        recorded=lambda keys: ",".join(keys or ()),
     )
     affinity: list[str] | None = option(
         None,
@@ -167,11 +167,12 @@ class ConstraintOptions(TagSource):
     @property
     def constraints(self) -> "TagConstraints":
         """What is asked for; `QueryError` for a rule that cannot be read."""
-        from kafkakit.topicmappr.decide.constraints import TagConstraints, parse_topic_rule
+        from kafkakit.topicmappr.decide.constraints import TagConstraints, parse_topic_rules
 
-        rules = [parse_topic_rule(text, "--affinity") for text in self.affinity or ()]
-        rules += [parse_topic_rule(text, "--anti-affinity") for text in self.anti_affinity or ()]
-        return TagConstraints(spread_by=tuple(dict.fromkeys(self.spread_by or ())), rules=tuple(rules))
+        keys = [key.strip() for given in self.spread_by or () for key in given.split(",") if key.strip()]
+        rules = [r for text in self.affinity or () for r in parse_topic_rules(text, "--affinity")]
+        rules += [r for text in self.anti_affinity or () for r in parse_topic_rules(text, "--anti-affinity")]
+        return TagConstraints(spread_by=tuple(dict.fromkeys(keys)), rules=tuple(rules))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -109,8 +109,9 @@ def _kept_constraints(decision: Decision, scope: Scope) -> tuple[str, ...]:
     tags = decision.tags
     if tags is None:
         return ()
-    rows = [(p.key.topic, p.current, new) for p, new in zip(scope.partitions, decision.replicas, strict=True)]
-    broken = Counter(text for row in rows for text in tags.faults(*row))
+    changed = [(p, new) for p, new in zip(scope.partitions, decision.replicas, strict=True) if new != p.current]
+    broken = Counter(t for p, new in changed for t in tags.faults(p.key.topic, p.current, new, p.wanted))
+    rows = [(p.key.topic, p.current, new) for p, new in changed]
     if broken:
         raise InfeasibleError(
             "no plan was found that keeps the constraints; it is not proven impossible",

@@ -9,8 +9,8 @@ from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.query.clusters import BROKER_KEYS, TOPIC_KEYS, broker_table, brokers_where, require_tags, tag_keys
 from kafkakit.core.query.clusters import topics_where as matching_topics
-from kafkakit.core.query.nodes import Node, text_of
-from kafkakit.core.query.parser import parse_rule
+from kafkakit.core.query.nodes import Node, key_text, text_of
+from kafkakit.core.query.parser import parse_rules
 from kafkakit.placement.group_tags import TagRules
 
 
@@ -29,10 +29,10 @@ class TopicRule:
         return f"{flag} 'topics where {text_of(self.topics)}: brokers where {text_of(self.brokers)}'"
 
 
-def parse_topic_rule(text: str, flag: str) -> TopicRule:
-    """Read `topics where QUERY: brokers where QUERY` of `--affinity` or `--anti-affinity`."""
-    topics, brokers = parse_rule(text, "topics", "brokers")
-    return TopicRule(topics, brokers, flag == "--anti-affinity")
+def parse_topic_rules(text: str, flag: str) -> tuple[TopicRule, ...]:
+    """Read `topics where QUERY: brokers where QUERY` of `--affinity` or `--anti-affinity`; `;` parts several."""
+    rules = parse_rules(text, "topics", "brokers")
+    return tuple(TopicRule(topics, brokers, flag == "--anti-affinity") for topics, brokers in rules)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +55,7 @@ class TagConstraints:
 
         Raises `UsageError` where tags are not known, no broker has a tag to spread over, or none matches a rule.
         """
+        require_tags(snapshot, self.tag_keys)
         found = [_spread(snapshot, key) for key in self.spread_by]
         found += [_rule(snapshot, rule, frozenset(topics)) for rule in self.rules]
         return TagRules(found) if found else None
@@ -64,14 +65,13 @@ NO_CONSTRAINTS = TagConstraints()
 
 
 def _spread(snapshot: ClusterSnapshot, key: str) -> TagConstraint:
-    require_tags(snapshot, [key] if key not in BROKER_KEYS else [])
     table, open_to = broker_table(snapshot), {b.id for b in snapshot.brokers if b.is_alive} - snapshot.leaving
     column = table.column(key)
     values = {} if column is None else {int(name): column.value(i) for i, name in enumerate(table.names)}
     known = {b: v for b, v in values.items() if v and b in open_to}
     if not known:
         raise UsageError(f"--spread-by {key}: none of the {len(open_to)} live brokers has it")
-    return TagConstraint(text=f"spread-by {key}", values=known)
+    return TagConstraint(text=f"spread-by {key_text(key)}", values=known)
 
 
 def _rule(snapshot: ClusterSnapshot, rule: TopicRule, topics: frozenset[str]) -> TagConstraint:

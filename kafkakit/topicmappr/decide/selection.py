@@ -7,7 +7,16 @@ from typing import Any, TypeVar
 from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import ClusterSnapshot
-from kafkakit.core.query.clusters import BROKER_KEYS, TOPIC_KEYS, brokers_where, tag_keys, topics_where
+from kafkakit.core.query.clusters import (
+    BROKER_KEYS,
+    TOPIC_KEYS,
+    broker_table,
+    brokers_where,
+    tag_keys,
+    topic_table,
+    topics_where,
+    why_none,
+)
 from kafkakit.core.query.parser import parse_query
 from kafkakit.core.topic_selection import query_of
 from kafkakit.topicmappr.decide.constraints import TagConstraints
@@ -41,7 +50,7 @@ def answered(request: R, snapshot: ClusterSnapshot) -> R:
         if isinstance(value, BrokerList) and value.where is not None:
             ids = tuple(sorted(brokers_where(snapshot, value.where)))
             if not ids:
-                raise UsageError(f"no broker matches {value.text!r}")
+                raise _nothing("broker", value.text, why_none(value.where, broker_table(snapshot)))
             changes[name] = BrokerList(ids=ids)
             words[value.text] = ",".join(map(str, ids))
         elif isinstance(value, tuple) and any(_queries(value)):
@@ -57,6 +66,12 @@ def answered(request: R, snapshot: ClusterSnapshot) -> R:
             for key, found in (((name, words[text]), (f"{name}-query", text)) if text in words else ((name, text),))
         }
     return replace(request, **changes) if changes else request  # type: ignore[type-var]
+
+
+def _nothing(noun: str, text: str, lines: tuple[str, ...]) -> UsageError:
+    error = UsageError(f"no {noun} matches {text!r:.200}")
+    error.lines = lines
+    return error
 
 
 def _values(request: object) -> Iterator[tuple[str, Any]]:
@@ -81,5 +96,5 @@ def _expanded(snapshot: ClusterSnapshot, patterns: tuple[str, ...], *, may_be_em
             continue
         found = topics_where(snapshot, parse_query(query))
         if not found and not may_be_empty:
-            raise UsageError(f"no topic matches {pattern!r:.200}")
+            raise _nothing("topic", pattern, why_none(parse_query(query), topic_table(snapshot)))
         yield from found

@@ -10,7 +10,7 @@ from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, LogDir, Pa
 from kafkakit.core.query.clusters import broker_table, brokers_where, topic_table, topics_where
 from kafkakit.core.query.evaluate import explain
 from kafkakit.core.query.nodes import text_of
-from kafkakit.core.query.parser import MAX_DEPTH, MAX_LENGTH, MAX_LIST, QueryError, parse_query, parse_rule
+from kafkakit.core.query.parser import MAX_DEPTH, MAX_LENGTH, MAX_LIST, QueryError, parse_query, parse_rules
 from kafkakit.core.tags import TagSet
 
 GIB = 1 << 30
@@ -159,6 +159,7 @@ ERRORS = [
     ('rack = "a\\x"', 10, "found the escape '\\\\x', expected \\\\, \\\", \\', \\n, \\t, \\r or \\u{hex}"),
     ('rack = "\\u{d800}"', 9, "found the escape '\\\\u', expected \\\\, \\\", \\', \\n, \\t, \\r or \\u{hex}"),
     ("rack = !", 8, "found '!', expected a key, a value or an operator"),
+    ("a = 1; b = 2", 6, "found ';', expected and, or, or the end"),
     ("rack \\ a", 6, "found '\\\\', expected a key, a value or an operator"),
     ("a = 1 or", 9, "found the end, expected a key, not, exists or '('"),
     ("(" * (MAX_DEPTH + 1) + "a = 1", MAX_DEPTH + 1, f"more than {MAX_DEPTH} parentheses inside each other"),
@@ -227,8 +228,9 @@ def test_tables_name_their_objects() -> None:
 
 
 def test_a_rule_has_two_queries() -> None:
-    left, right = parse_rule("topics where tier = hot: brokers where disk in (nvme, 'a:b')", "topics", "brokers")
-    assert (text_of(left), text_of(right)) == ('tier = "hot"', 'disk in ("nvme", "a:b")')
+    text = "topics where tier = hot: brokers where disk in (nvme, 'a:b'); topics where a = 1: brokers where b = 2"
+    found = [(text_of(left), text_of(right)) for left, right in parse_rules(text, "topics", "brokers")]
+    assert found == [('tier = "hot"', 'disk in ("nvme", "a:b")'), ("a = 1", "b = 2")]
 
 
 @pytest.mark.parametrize(
@@ -237,12 +239,12 @@ def test_a_rule_has_two_queries() -> None:
         ("tier = hot: brokers where a = 1", 1, "found 'tier', expected 'topics' (of 'topics where ...')"),
         ("topics tier = hot", 8, "found 'tier', expected 'where' (of 'topics where ...')"),
         ("topics where tier = hot", 24, "found the end, expected and, or, or ': brokers where ...'"),
-        ("topics where a = 1: brokers where b = 1 x", 41, "found 'x', expected and, or, or the end"),
+        ("topics where a = 1: brokers where b = 1 x", 41, "found 'x', expected and, or, ';' or the end"),
     ],
 )
 def test_errors_of_a_rule(text: str, column: int, problem: str) -> None:
     with pytest.raises(QueryError) as caught:
-        parse_rule(text, "topics", "brokers")
+        parse_rules(text, "topics", "brokers")
     assert caught.value.message == f"query, column {column}: {problem}"
 
 

@@ -50,7 +50,8 @@ def once(
     from kafkakit.streams.lag.decide.views.members import groups_by_cluster, require_groups
     from kafkakit.streams.lag.show.views import view_report
 
-    cli, wait_s, request = cli_context(ctx), limit.seconds, layout.request(rows)
+    cli, wait_s = cli_context(ctx), limit.seconds
+    request = layout.request(cli, which, rows)
     if members:
         require_groups(request.level)
     clusters = which.monitored(cli)
@@ -96,7 +97,8 @@ def watch(
     from kafkakit.streams.lag.act.looks import LookDisplay, look_once, watch_looks
     from kafkakit.streams.lag.show.views import view_report
 
-    cli, request = cli_context(ctx), layout.request(rows)
+    cli = cli_context(ctx)
+    request = layout.request(cli, which, rows)
     wait_s, interval_s = limit.seconds, parse_duration(interval, "--interval")
     with running_fleet(which.monitored(cli), which.context(cli)) as fleet:
         look_once(fleet, cli.output, wait_s=wait_s, rounds=1)

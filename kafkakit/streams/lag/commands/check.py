@@ -55,9 +55,10 @@ def check(
 
     def checked() -> Report:
         limit_rules, wait_s, _ = limits.rules(), limit.seconds, silence.limit_s
+        chosen = rows.filter(cli, which)
         with running_fleet(which.monitored(cli), which.context(cli, ONCE_PACE)) as fleet:
             look = look_once(fleet, cli.output, wait_s=wait_s)
-        found = check_lag(rows.filter.of(look.tables), limit_rules, silence.moved(cli, look))
+        found = check_lag(chosen.of(look.tables), limit_rules, silence.moved(cli, look))
         return check_report(found, look, nagios=nagios)
 
     return finish(cli, report_or_unknown(checked) if nagios else checked())

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kafkakit.cli.tag_options import NO_TAGS, TagSource
 from kafkakit.streams.lag.decide.views.selecting import LineOrder, RowFilter, ViewRequest
 from kafkakit.streams.lag.decide.views.views import ViewLevel
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from kafkakit.cli.context import CliContext
@@ -57,6 +59,16 @@ class ClusterChoice:
         """The clusters with their names; nothing is connected yet. `UsageError` for one that cannot be connected to."""
         return tuple(_monitored(name, settings) for name, settings in self._settings(cli))
 
+    def topic_tags(self, cli: CliContext, source: TagSource) -> dict[str, Mapping[str, Mapping[str, str]]]:
+        """The tags of topics, from the control store of each profile or the znodes of kafka-kit's registry."""
+        from kafkakit.cli.session import open_session
+
+        found = {}
+        for name, settings in self._settings(cli):
+            with open_session(cli, read_only=True, settings=settings) as session:
+                found[name] = source.read(session).topics
+        return found
+
     def context(self, cli: CliContext, pace: MonitorPace | None = None) -> MonitorContext:
         """What the watchers of the clusters share."""
         from kafkakit.core.durations import parse_duration_or_zero
@@ -101,22 +113,33 @@ class RowChoice:
     ] = None
     group: Annotated[
         list[str] | None,
-        typer.Option("--group", metavar="GLOB", help="Only groups whose name matches. Repeatable.", show_default=False),
+        typer.Option(
+            "--group",
+            metavar="GLOB",
+            help="Only groups whose name matches, or 'where QUERY'. Repeatable.",
+            show_default=False,
+        ),
     ] = None
     topic: Annotated[
         list[str] | None,
-        typer.Option("--topic", metavar="GLOB", help="Only topics whose name matches. Repeatable.", show_default=False),
+        typer.Option(
+            "--topic",
+            metavar="GLOB",
+            help="Only topics whose name matches, or 'where QUERY'. Repeatable.",
+            show_default=False,
+        ),
     ] = None
     internal: Annotated[bool, typer.Option("--internal", help="Show topics whose names begin with __, too.")] = False
+    tags: TagSource = NO_TAGS
 
-    @property
-    def filter(self) -> RowFilter:
-        """The rows that match; a topic glob may name internal topics."""
-        return RowFilter(
+    def filter(self, cli: CliContext, which: ClusterChoice) -> RowFilter:
+        """The rows that match; a topic glob may name internal topics. Reads tags where a query looks at some."""
+        chosen = RowFilter(
             groups=(*(self.groups or []), *(self.group or [])),
             topics=tuple(self.topic or []),
             internal=self.internal or bool(self.topic),
         )
+        return replace(chosen, topic_tags=which.topic_tags(cli, self.tags)) if chosen.tags_needed else chosen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,10 +155,10 @@ class TableLayout:
         typer.Option("--top", min=1, max=100_000, metavar="N", help="Show this many lines, and the sum of the others."),
     ] = 50
 
-    def request(self, rows: RowChoice) -> ViewRequest:
+    def request(self, cli: CliContext, which: ClusterChoice, rows: RowChoice) -> ViewRequest:
         """The view of these rows."""
         level = ViewLevel(self.by.value.replace("-", "_"))
-        return ViewRequest(level=level, order=self.sort, top=self.top, rows=rows.filter)
+        return ViewRequest(level=level, order=self.sort, top=self.top, rows=rows.filter(cli, which))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

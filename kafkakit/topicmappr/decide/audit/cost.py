@@ -61,6 +61,7 @@ class AuditInputs:
     even: tuple[int, ...]
     settled: frozenset[int]
     immovable: frozenset[int]
+    topics: tuple[str, ...] = ()
 
     @property
     def brokers(self) -> list[int]:
@@ -78,6 +79,7 @@ class AuditInputs:
             receivers=self.receivers,
             pinned=sorted(self.settled | self.immovable),
             fixed=now.fixed,
+            topics=self.topics,
         )
 
     def spent(self) -> tuple[int, int]:

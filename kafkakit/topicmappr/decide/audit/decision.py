@@ -75,7 +75,8 @@ def audit_map(
     for what the same bytes could reach.
     """
     case = case_of(snapshot, reading, request)
-    rule = GroupRule(request.min_rack_ids, racks_to_spread(case.even, case.racks) if request.spread else ())
+    tags = request.constraints.on(snapshot, {row.topic.name for row in case.rows})
+    rule = GroupRule(request.min_rack_ids, racks_to_spread(case.even, case.racks) if request.spread else (), tags)
     sizes, notes = _sizes(snapshot, case, facts)
     issues = [*map_issues(reading, case), *list_issues(case, rule)]
     valid = not any(BY_NAME[i.rule].severity is Severity.ERROR for i in issues)
@@ -146,6 +147,7 @@ def _inputs(case: AuditCase, rule: GroupRule, weights: list[int]) -> AuditInputs
         even=case.even,
         settled=settled,
         immovable=immovable,
+        topics=tuple(row.topic.name for row in case.rows),
     )
 
 

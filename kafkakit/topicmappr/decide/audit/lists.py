@@ -33,6 +33,9 @@ def list_issues(case: AuditCase, rule: GroupRule) -> Iterator[Issue]:
         if row.after != row.before:
             yield from _move_issues(row, case, closed)
         yield from _rack_issues(row, case, rule)
+        if rule.tags is not None and row.entry is not None:
+            for text in rule.tags.faults(row.topic.name, row.before, row.after):
+                yield Issue("constraint-broken", f"topic {row.topic.name}", row.name, f" ({text})")
 
 
 def _entry_issues(row: AuditedPartition, case: AuditCase) -> Iterator[Issue]:

@@ -83,7 +83,7 @@ def explain(plan: Plan, key: TopicPartition, snapshot: ClusterSnapshot | None = 
     move = next((m for m in plan.moves if m.key == key), None)
     new = move.after if move else entry.replicas
     size = move.size_bytes if move else None
-    case = PartitionFate(old=entry.replicas, new=new, size_bytes=size, request=plan.request)
+    case = PartitionFate(old=entry.replicas, new=new, size_bytes=size, request=plan.request, topic=key.topic)
     facts = facts_of(plan, key, snapshot)
     pinned = _is_pinned(plan, key, size)
     later = plan.rules is not None and key in plan.rules.later

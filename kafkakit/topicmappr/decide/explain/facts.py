@@ -8,6 +8,7 @@ from kafkakit.core.model import BrokerState, ClusterSnapshot, TopicPartition
 from kafkakit.core.plan import BrokerLoad, Plan
 from kafkakit.core.quantities import format_bytes
 from kafkakit.placement.group_rule import GroupRule
+from kafkakit.placement.group_tags import TagRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +29,12 @@ class BrokerFacts:
     limits: Mapping[int, BrokerLimit]
     states: Mapping[int, BrokerState]
     now: tuple[int, ...] | None
+    tags: TagRules | None = None
 
     @property
     def rule(self) -> GroupRule:
         """The plan's rack rule."""
-        return GroupRule(self.rules.min_rack_ids, self.rules.spread_over)
+        return GroupRule(self.rules.min_rack_ids, self.rules.spread_over, self.tags)
 
     def rack(self, broker: int) -> str | None:
         """The broker's rack; None when it has none or the plan does not know it."""
@@ -81,4 +83,5 @@ def facts_of(plan: Plan, key: TopicPartition, snapshot: ClusterSnapshot | None) 
         limits={limit.broker: limit for limit in proof.limits} if proof is not None and fixed else {},
         states=states,
         now=now,
+        tags=TagRules(plan.constraints) if plan.constraints else None,
     )

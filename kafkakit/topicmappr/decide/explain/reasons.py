@@ -24,6 +24,7 @@ class PartitionFate:
     new: tuple[int, ...]
     size_bytes: int | None
     request: Mapping[str, str]
+    topic: str = ""
 
     @property
     def adding(self) -> tuple[int, ...]:
@@ -51,6 +52,9 @@ def why_it_leaves(case: PartitionFate, facts: BrokerFacts, broker: int) -> Reaso
         known = {None: "not alive, or not listed", BrokerState.ALIVE: "alive, but not listed"}
         known[BrokerState.DRAINING] = "an operation empties it"
         return Reason(broker, "no-target", f"it is not among the plan's brokers ({known.get(state, 'not alive')})")
+    if facts.tags is not None and not facts.tags.may_hold(case.topic, broker):
+        texts = facts.tags.faults(case.topic, (), (broker,))
+        return Reason(broker, "constraint", f"closed to the topic by {' and '.join(texts)}")
     beside = _rack_mates(broker, case.old, facts)
     if beside and facts.rule.violates(map(facts.rack, case.old)):
         mates = " and ".join(map(str, beside))
@@ -91,6 +95,8 @@ def why_not(case: PartitionFate, facts: BrokerFacts, broker: int) -> Reason:
         return Reason(broker, "leaves", "it held a copy and gives it away")
     if not case.adding:
         return Reason(broker, "no-place-open", "no copy has to come: one here would be a copy more")
+    if closed := _closed_by(case, facts, broker):
+        return Reason(broker, "constraint", f"closed to this copy by {closed}")
     valid = [gone for gone in case.adding if _fits(case, facts, gone, broker)]
     if not valid:
         if facts.rule.spreads:
@@ -102,6 +108,16 @@ def why_not(case: PartitionFate, facts: BrokerFacts, broker: int) -> Reason:
     if facts.rules.locality_scoped and facts.rack(broker) not in {facts.rack(b) for b in case.removing}:
         return Reason(broker, "other-rack", "copies stay in their rack, and this broker is in another one")
     return _by_load(case, facts, broker, valid)
+
+
+def _closed_by(case: PartitionFate, facts: BrokerFacts, broker: int) -> str:
+    """The constraints by tags that keep the broker from standing in for any new copy; empty where it could."""
+    if facts.tags is None:
+        return ""
+    ways = [
+        facts.tags.faults(case.topic, case.old, [*(b for b in case.new if b != gone), broker]) for gone in case.adding
+    ]
+    return " and ".join(dict.fromkeys(text for way in ways for text in way)) if all(ways) else ""
 
 
 def _fits(case: PartitionFate, facts: BrokerFacts, gone: int, broker: int) -> bool:

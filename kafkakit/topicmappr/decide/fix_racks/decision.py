@@ -38,6 +38,7 @@ def decide_fix_racks(snapshot: ClusterSnapshot, request: FixRacksRequest) -> Pla
         replicas=lists,
         certificate=_certify(problem, request, served),
         targets=sorted(problem.pool.live),
+        tags=problem.grouping.rule.tags,
         rules=PlacementRules(
             min_rack_ids=request.min_rack_ids,
             spread_over=problem.grouping.rule.spread_over,
@@ -81,13 +82,14 @@ def _rule_words(minimum: int) -> str:
 def _certify(problem: RackProblem, request: FixRacksRequest, served: budgets.Served) -> Certificate:
     unit = "bytes" if request.minimize is Minimize.BYTES else "replicas"
     copies = sum(m.moves for m in problem.repairs.values())
-    weight = copies
-    if unit == "bytes":
-        weight = sum(m.moves * (problem.scope.partitions[i].size_bytes or 0) for i, m in problem.repairs.items())
+    one = {i: (problem.scope.partitions[i].size_bytes or 0) if unit == "bytes" else 1 for i in problem.repairs}
+    weight = sum(m.moves * one[i] for i, m in problem.repairs.items())
+    least = sum(problem.least(i) * one[i] for i in problem.repairs)
+    tags = "or where constraints forbid them " if problem.by_tags else ""
     if copies:
         words = budgets.budget_argument(
-            f"{counted(len(problem.repairs), 'partition')} hold {counted(copies, 'replica')} more in their racks than "
-            "the rule allows, counted set by set; one move repairs one of them at most",
+            f"{counted(len(problem.repairs), 'partition')} hold {counted(copies, 'replica')} more in their racks {tags}"
+            "than the rule allows, counted set by set; one move repairs one of them at most",
             served,
         )
     elif served.later:
@@ -96,7 +98,7 @@ def _certify(problem: RackProblem, request: FixRacksRequest, served: budgets.Ser
         spared = problem.beyond_repair or problem.standing
         words = "no partition that can be repaired breaks the rule" if spared else "every set obeys the rule"
         words += ": nothing has to be copied"
-    return certificate(unit, weight, weight, words, Proof(kind=ProofKind.COUNTING))
+    return certificate(unit, weight, least, words, Proof(kind=ProofKind.COUNTING))
 
 
 def _reasons(problem: RackProblem) -> tuple[str, ...]:
@@ -105,7 +107,8 @@ def _reasons(problem: RackProblem) -> tuple[str, ...]:
     for i, lack in sorted(problem.beyond_repair.items()):
         names.setdefault(lack.reason, []).append(str(problem.scope.partitions[i].key))
     return tuple(
-        f"{some(found)}: {reason}; add brokers in other racks, or allow repeats with --min-rack-ids"
+        f"{some(found)}: {reason}; "
+        f"{'add brokers' if problem.by_tags else 'add brokers in other racks, or allow repeats with --min-rack-ids'}"
         for reason, found in sorted(names.items())
     )
 

@@ -1,15 +1,16 @@
 """What the operator asked `topicmappr fix-racks` for, validated, and the replicas that have to leave their racks."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
-from kafkakit.placement.group_repairs import NoRepair, Repair, Repairs
-from kafkakit.placement.group_rooms import Grouping
+from kafkakit.placement.group_repairs import Need, NoRepair, Repair, Repairs
+from kafkakit.placement.group_rooms import Grouping, Room
 from kafkakit.placement.group_rule import GroupRule, refuse_both_rules
+from kafkakit.placement.group_tag_repairs import TagRepair, tag_repair
 from kafkakit.placement.openings.broker_pool import BrokerPool, pool_of
-from kafkakit.placement.openings.fill import LEVEL_PRICE, Alike
+from kafkakit.placement.openings.fill import LEVEL_PRICE, Alike, alike, group_openings
 from kafkakit.placement.openings.surplus import Surplus
 from kafkakit.placement.problem import Minimize, PlannedPartition, set_stranded_apart
 from kafkakit.topicmappr.decide.budget import NO_BUDGET, Budget
@@ -19,7 +20,7 @@ from kafkakit.topicmappr.decide.scope import Scope, TopicScope, pinned_indices, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixRacksRequest:
-    """Repair the rack rule for the chosen topics.
+    """Repair the rack rule for the chosen topics, and with it the constraints by tags.
 
     The rule is `min_rack_ids` as everywhere, or with `spread` that a partition's replicas per rack differ by
     at most one. `pinned` are topics or topic/partition that stay as they are, `budget` what one run may copy. `words`
@@ -51,7 +52,8 @@ _LEADER = -(10**12)
 class RackProblem:
     """`repairs` and `beyond_repair` by partition index; `stranded` break the rule and cannot be copied.
 
-    `pinned` partitions stay as they are, `standing` are those of them that break the rule.
+    `pinned` partitions stay as they are, `standing` are those of them that break the rule. Under constraints `by_tags`
+    says who stays.
     """
 
     scope: Scope
@@ -62,9 +64,17 @@ class RackProblem:
     stranded: tuple[PlannedPartition, ...]
     pinned: tuple[TopicPartition, ...] = ()
     standing: tuple[TopicPartition, ...] = ()
+    by_tags: Mapping[int, TagRepair] = field(default_factory=dict)
+
+    def least(self, index: int) -> int:
+        """How many copies no repair of the partition can do without."""
+        return self.by_tags[index].least if index in self.by_tags else self.repairs[index].moves
 
     def rooms(self) -> list[Alike]:
         """Partitions whose new copies may go to the same places."""
+        if self.by_tags:
+            sets = {i: (self.by_tags[i].kept, len(self.scope.partitions[i].current)) for i in self.repairs}
+            return alike(sets, self.grouping)
         found: dict[int, Alike] = {}
         for i, repair in self.repairs.items():
             # Equal needs are one object, see `Repairs`.
@@ -77,6 +87,11 @@ class RackProblem:
 
     def _surplus(self, index: int, repair: Repair) -> Surplus:
         p = self.scope.partitions[index]
+        if index in self.by_tags:  # who stays is settled
+            kept = self.by_tags[index].kept
+            return Surplus(
+                index=index, replicas=kept, prices=(0,) * len(kept), groups=(-1,) * len(kept), stay=len(kept)
+            )
         fit = self.pool.live if p.in_sync is None else self.pool.live & p.in_sync
         return Surplus(
             index=index,
@@ -96,14 +111,14 @@ def rack_problem(snapshot: ClusterSnapshot, request: FixRacksRequest) -> RackPro
     """Look at every chosen partition; raises `UsageError` when the brokers have no racks at all. O(partitions)."""
     pool = pool_of(snapshot)
     names = tuple(sorted({r for b in pool.open if (r := pool.racks[b])}))
-    if not names:
+    if not names and request.constraints == NO_CONSTRAINTS:
         raise UsageError("no live broker has a rack, so there is no rack rule to repair", hint="set broker.rack")
     sized = request.minimize is Minimize.BYTES
     scope = scope_of(snapshot, TopicScope(topics=request.topics, topics_exclude=request.topics_exclude, sized=sized))
-    rule = GroupRule(request.min_rack_ids, names if request.spread else ())
-    grouping = Grouping.of(rule, pool.racks, pool.open)
-    repairs = Repairs(grouping)
-    needs = ((i, repairs.need_of(p.current)) for i, p in enumerate(scope.partitions))
+    tags = request.constraints.on(snapshot, scope.selection.selected)
+    rule = GroupRule(request.min_rack_ids, names if request.spread else (), tags)
+    grouping = Grouping.of(rule, pool.racks, pool.open, [p.key.topic for p in scope.partitions])
+    by_tags, needs = ({}, _rack_needs(grouping, scope)) if tags is None else _tag_needs(grouping, scope)
     wrong = {i: need for i, need in needs if need is not None}
     pinned = frozenset(pinned_indices(scope.partitions, request.pinned, ()))
     broken = {i: need for i, need in wrong.items() if i not in pinned}
@@ -119,4 +134,29 @@ def rack_problem(snapshot: ClusterSnapshot, request: FixRacksRequest) -> RackPro
         stranded=stranded,
         pinned=tuple(scope.partitions[i].key for i in sorted(pinned)),
         standing=tuple(scope.partitions[i].key for i in sorted(pinned & wrong.keys())),
+        by_tags=by_tags,
     )
+
+
+def _rack_needs(grouping: Grouping, scope: Scope) -> list[tuple[int, Need]]:
+    repairs = Repairs(grouping)
+    return [(i, repairs.need_of(p.current)) for i, p in enumerate(scope.partitions)]
+
+
+def _tag_needs(grouping: Grouping, scope: Scope) -> tuple[dict[int, TagRepair], list[tuple[int, Need]]]:
+    """What sets need under constraints by tags; as repairs of so many moves, or as the reason why there is none."""
+    found = {
+        i: repair
+        for i, p in enumerate(scope.partitions)
+        if (repair := tag_repair(grouping, p.key.topic, p.current)) is not None
+    }
+    sets = {i: (repair.kept, len(scope.partitions[i].current)) for i, repair in found.items()}
+    _, unfit = group_openings(sets, grouping)
+    needs: list[tuple[int, Need]] = []
+    for i, repair in found.items():
+        p, tags = scope.partitions[i], grouping.rule.tags
+        moves = len(p.current) - len(repair.kept)
+        words = "" if tags is None else tags.words(p.key.topic, grouping.taking, len(p.current))
+        reason = f"{moves} replica(s) must move, and constraints and racks leave room for {unfit.get(i, 0)} ({words})"
+        needs.append((i, NoRepair(reason) if i in unfit else Repair(moves, 0, 0, 0, Room(moves, 0, {}))))
+    return found, needs

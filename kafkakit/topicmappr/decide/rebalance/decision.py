@@ -100,7 +100,10 @@ def decide_rebalance(
     notebook = Notebook(watch, layout.table, aim.balance)
     max_deviation, found = reach_aim(problem, aim, request, notebook)
     if not found.succeeded:
-        raise _impossible(inputs, problem.demand, found, max_deviation, request)
+        error = _impossible(inputs, problem.demand, found, max_deviation, request)
+        if layout.rule.tags is not None:
+            error.reasons = tuple(f"constraint kept: {c.text}" for c in layout.rule.tags.constraints)
+        raise error
     before = [p.current for p in scope.partitions]
     watch.phase("evenness that costs nothing")
     choices = FreeChoices(
