@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.kafkakit-installed
 # The versions that are installed; LOCK=/dev/null takes the newest that pyproject.toml allows.
 LOCK ?= requirements.lock
-EXTRAS := dev,sandbox,spark,connect
+EXTRAS := dev,sandbox,spark,connect,registry
 # The first that runs, is new enough and can make environments; a name on the PATH alone proves nothing.
 SUITABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3.14 python3; do \
@@ -90,7 +90,7 @@ check: $(STAMP)
 	$(BIN)/python -m pytest -n auto -m 'not slow and not kafka and not zookeeper and not network and not spark' \
 	  tests/unit tests/cli tests/compat tests/test_architecture.py tests/test_docs.py
 
-bench: $(STAMP)
+bench: $(STAMP) .parts/usr/bin/h2load
 	@for script in bench/*.py; do $(BIN)/python $$script || exit 1; done
 
 docs: $(STAMP)

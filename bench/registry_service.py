@@ -1,6 +1,6 @@
 """Reads of `kafkakit registry serve` while it reads the cluster again: latency, start and memory.
 
-Run: python bench/registry_service.py [--topics 20000] [--partitions 100000] [--rate 2000] [--seconds 10]
+Run: PYTHONPATH=. python bench/registry_service.py [--topics 20000] [--partitions 100000] [--rate 2000] [--seconds 10]
 
 The cluster is recorded: the brokers' answers lie encoded in memory, and are decoded and compared in each reading, as
 those of a real cluster are; 200 topics differ each time. The load comes from h2load (C; `make parts`), at a fixed rate

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kafkakit.adapters.clock import SystemClock
+from kafkakit.config.security import Security
 from kafkakit.execution.act.journal_file import DiskFile
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.control import ControlStore
@@ -17,6 +18,7 @@ from kafkakit.registry.act.cluster_reader import ClusterReader
 from kafkakit.registry.act.run import RegistryServer
 from kafkakit.registry.act.service import RegistryService, ServicePorts
 from kafkakit.registry.act.tag_store import TagStore
+from kafkakit.registry.act.tokens import SignedTokens
 from kafkakit.registry.act.v2.served import PartsV2, Served, serve_both
 from kafkakit.registry.act.writes import Writes
 from kafkakit.registry.decide.access import Access
@@ -94,7 +96,7 @@ def curl(address: str, method: str, path: str, *words: str) -> Answered:
     return Answered(int(first.split(" ")[1]), json.loads(body) if body else None, headers)
 
 
-def service_on(
+def served_on(
     folder: Path,
     cluster: ClusterAdmin,
     store: ControlStore,
@@ -103,6 +105,7 @@ def service_on(
     rates: Rates = RATES,
     translate: Callable[..., OffsetsReply] = lambda request, deadline_s: OffsetsReply(),
     max_age_s: float = 300,
+    tokens: SignedTokens | None = None,
     **limits: Any,
 ) -> tuple[Served, Inventory, list[str]]:
     """A service in both versions, its inventory and the lines that it will report; `limits` are of `PartsV2`."""
@@ -116,6 +119,7 @@ def service_on(
         audit=AuditLog(DiskFile(folder / "audit.jsonl"), clock),
         clock=clock,
         report=lines.append,
+        tokens=tokens,
     )
     service = RegistryService(inventory, ports, access, Admission(rates), max_age_s=max_age_s)
     parts = PartsV2(
@@ -129,13 +133,21 @@ def service_on(
     return serve_both(service, parts), inventory, lines
 
 
-def running_service(
+def service_on(
     folder: Path, cluster: ClusterAdmin, store: ControlStore, **given: Any
+) -> tuple[RegistryService, Inventory, list[str]]:
+    """Version 1 of a service alone."""
+    served, inventory, lines = served_on(folder, cluster, store, **given)
+    return served.first, inventory, lines
+
+
+def running_service(
+    folder: Path, cluster: ClusterAdmin, store: ControlStore, *, tls: Security | None = None, **given: Any
 ) -> tuple[RegistryServer, Inventory, list[str]]:
     """A server on free ports, not yet started, its inventory and the lines that it will report."""
-    served, inventory, lines = service_on(folder, cluster, store, **given)
-    http = open_http_listener("127.0.0.1:0", served.http, 1 << 20, None)
-    grpc = open_grpc_listener("127.0.0.1:0", served.grpc_services, 1 << 20, None)
+    served, inventory, lines = served_on(folder, cluster, store, **given)
+    http = open_http_listener("127.0.0.1:0", served.http, 1 << 20, tls)
+    grpc = open_grpc_listener("127.0.0.1:0", served.grpc_services, 1 << 20, tls)
     return RegistryServer(served.first, inventory, [("HTTP", http), ("gRPC", grpc)], lines.append), inventory, lines
 
 

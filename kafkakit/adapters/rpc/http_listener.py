@@ -1,6 +1,7 @@
 """An HTTP server for calls with bodies, many at once, over uvicorn."""
 
 import asyncio
+import logging
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import suppress
@@ -42,6 +43,10 @@ class HttpListener:
         """See `ports.RpcListener`."""
         from ssl import CERT_NONE, CERT_REQUIRED
 
+        # Bytes that are no request are the sender's concern, and no line of ours each.
+        logger = logging.getLogger("uvicorn.error")
+        logger.addHandler(logging.NullHandler())
+        logger.propagate = False
         bound = _bind(self._listen)
         tls: dict[str, Any] = {}
         if self._tls is not None:

@@ -64,4 +64,6 @@ def _value(message: Any, field: Any) -> Any:
         is_plain = field.message_type.fields_by_name["value"].message_type is None
         entries = dict(getattr(message, field.name))
         return entries if is_plain else {key: _fields(entry) for key, entry in entries.items()}
+    if field.is_repeated:
+        return tuple(_fields(entry) for entry in getattr(message, field.name))
     return _fields(getattr(message, field.name)) if message.HasField(field.name) else None

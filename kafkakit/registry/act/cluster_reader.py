@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from kafkakit.core.cycle_collector import without_collector
 from kafkakit.core.errors import KafkakitError
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
@@ -27,6 +28,7 @@ class ClusterReader:
         self._admin, self._tags, self._clock = admin, tags, clock
         self._last: Facts | None = None
 
+    @without_collector()
     def read(self) -> Change:
         """Brokers, topics, configurations and tags, in a few requests for each 500 topics."""
         try:
@@ -43,6 +45,7 @@ class ClusterReader:
         snapshot = self._admin.snapshot(now=began_at, sizes=False)
         brokers = [broker.id for broker in snapshot.brokers if broker.is_alive]
         reassigning = {move.topic for move in snapshot.reassignments}
+        unreadable: list[str] = []
         topics = (topic_facts(topic, is_reassigning=topic.name in reassigning) for topic in snapshot.topics)
         return Facts(
             cluster_id=snapshot.cluster_id,
@@ -50,7 +53,8 @@ class ClusterReader:
             began_at=began_at,
             brokers=broker_facts(snapshot, self._admin.broker_settings(brokers, VERSION_KEYS)),
             topics={facts.name: facts for facts in topics},
-            tags={kind: self._tags.all(kind) for kind in Kind},
+            tags={kind: self._tags.all(kind, unreadable) for kind in Kind},
+            unreadable=tuple(unreadable),
         )
 
 

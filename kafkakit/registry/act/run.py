@@ -8,6 +8,7 @@ from threading import Event, Thread
 from typing import Any, Protocol, TypeVar
 
 from kafkakit.core.errors import OperationFailedError, TerminatedRunError, TerminationRequested
+from kafkakit.core.lists_in_words import some
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.rpc import RpcListener
 from kafkakit.registry.act.service import RegistryService
@@ -46,7 +47,7 @@ class RegistryServer:
     ) -> None:
         self._service, self._inventory, self._listeners, self._report = service, inventory, listeners, report
         self._loop = asyncio.new_event_loop()
-        self._failure = ""
+        self._failure, self._unreadable = "", tuple[str, ...]()
         self.reader_ended = Event()
 
     def start(self, reader: Reader) -> None:
@@ -93,6 +94,10 @@ class RegistryServer:
         elif self._failure and not change.failure:
             self._report("reads the cluster again")
         self._failure = change.failure
+        if change.unreadable != self._unreadable and not change.failure:
+            if change.unreadable:
+                self._report(f"records without readable tags are passed over: {some(change.unreadable)}")
+            self._unreadable = change.unreadable
         if len(change.topics) > MANY_TOPICS:
             # The cycle collector would walk all of them again and again, while calls wait.
             gc.collect()

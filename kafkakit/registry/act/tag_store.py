@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 
-from kafkakit.core.errors import ConflictError, TryLaterError
+from kafkakit.core.errors import ConflictError, InputError, TryLaterError
 from kafkakit.core.versioned import Versioned
 from kafkakit.ports.control import ControlStore
 from kafkakit.registry.act.tag_history import TagHistory
@@ -39,10 +39,15 @@ class TagStore:
         """The same store for the changes of one caller."""
         return TagStore(self._store, self._root, self._lock, by=by, now_s=self.history.now_s)
 
-    def all(self, kind: Kind) -> dict[str, Tags]:
-        """The tags of every object of a kind, by name; raises `InputError` for a record that holds no tags."""
-        found = self._store.values(f"{self._root}/{kind}")
-        return {name: decode_tags(record.value, self._path(kind, name)) for name, record in found.items()}
+    def all(self, kind: Kind, unreadable: list[str]) -> dict[str, Tags]:
+        """The tags of every object of a kind, by name; records that hold no tags are named in `unreadable`."""
+        found: dict[str, Tags] = {}
+        for name, record in self._store.values(f"{self._root}/{kind}").items():
+            try:
+                found[name] = decode_tags(record.value, self._path(kind, name))
+            except InputError as error:
+                unreadable.append(error.source)
+        return found
 
     def get(self, kind: Kind, name: str) -> Tags | None:
         """The tags of an object; None where it has no record, which differs from a record without tags."""

@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from hmac import compare_digest
 
 import msgspec
 
@@ -70,7 +69,7 @@ class Access:
         if authorization:
             kind, _, token = authorization.partition(" ")
             digest = hashlib.sha256(token.strip().encode("utf-8", "replace")).hexdigest()
-            found = next((c for known, c in self.by_digest.items() if compare_digest(known, digest)), None)
+            found = self.by_digest.get(digest)
             if found is None or kind.lower() != "bearer":
                 raise RpcError(RpcCode.UNAUTHENTICATED, "the token is not known")
             return found

@@ -46,7 +46,10 @@ class TopicFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """One reading of a cluster and its tags; `began_s` is on the monotonic clock of the host."""
+    """One reading of a cluster and its tags; `began_s` is on the monotonic clock of the host.
+
+    `unreadable` are the paths of records that hold no tags.
+    """
 
     cluster_id: str
     began_s: float
@@ -54,6 +57,7 @@ class Facts:
     brokers: tuple[BrokerFacts, ...]
     topics: Mapping[str, TopicFacts]
     tags: TagTable
+    unreadable: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +72,7 @@ class Change:
     gone: tuple[str, ...] = ()
     tags: TagTable = field(default_factory=dict)
     tags_gone: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unreadable: tuple[str, ...] = ()
     failure: str = ""
 
 
@@ -113,5 +118,6 @@ def change_between(earlier: Facts | None, now: Facts) -> Change:
             kind: {name: own for name, own in table.items() if tags.get(kind, {}).get(name) != own}
             for kind, table in now.tags.items()
         },
+        unreadable=now.unreadable,
         tags_gone={kind: tuple(sorted(tags.get(kind, {}).keys() - table.keys())) for kind, table in now.tags.items()},
     )

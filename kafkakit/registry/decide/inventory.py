@@ -107,7 +107,8 @@ class Inventory:
             for name, tags in (*table.items(), *((name, None) for name in change.tags_gone.get(kind, ()))):
                 if self._is_news(kind, name):
                     self._put_tags(kind, name, tags, is_ours=False)
-        if change.brokers is not None or change.topics or change.gone or change.tags or change.tags_gone:
+        tables = (*change.tags.values(), *change.tags_gone.values())
+        if change.brokers is not None or change.topics or change.gone or any(tables):
             self._end_change(is_first=is_first)
 
     def note_topic(self, name: str, facts: TopicFacts | None, now_s: float) -> None:
@@ -197,7 +198,7 @@ class Inventory:
         return set(self.topics) if kind is Kind.TOPIC else {str(broker) for broker in self.brokers}
 
     def _broker_attributes(self, name: str) -> Mapping[str, str]:
-        facts = self.brokers.get(int(name)) if name.isdigit() else None
+        facts = self.brokers.get(int(name)) if name.isdecimal() else None
         return {} if facts is None else dict(_broker_attributes(facts))
 
 

@@ -1,7 +1,7 @@
 """Tags: their text, what may be set, and their form in kafka-kit's znodes."""
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 
 from kafkakit.core.errors import InputError
@@ -102,11 +102,6 @@ def decode_tags(data: bytes, source: str) -> dict[str, str]:
 def printable(text: str, limit: int = 200) -> str:
     """A text of a request, safe to be repeated in an answer or a log."""
     return "".join(char if char.isprintable() else "?" for char in text[:limit])
-
-
-def sorted_ids(names: Iterable[str]) -> list[int]:
-    """The names of broker znodes that are ids."""
-    return sorted(int(name) for name in names if name.isascii() and name.isdigit() and len(name) < 11)
 
 
 def check_tag(kind: Kind, key: str, value: str) -> None:

@@ -12,7 +12,8 @@ from kafkakit.wiring import registry_codec
 from tests.rigs.registry import Registry, grpc_call, serving
 
 ALL = [1001, 1002, 1003, 1004, 1005, 1007]
-OK, DONE = {"message": "success"}, {}
+OK = {"message": "success"}
+DONE: dict[str, Any] = {}
 
 
 def broker(number: int, rack: str, tags: dict[str, str] | None = None) -> dict[str, Any]:
@@ -332,9 +333,7 @@ async def with_grpclib(address: str) -> Any:
     channel = Channel(host, int(port))
     try:
         listed: Any = UnaryUnaryMethod(channel, f"/{SERVICE}/ListTopics", asked, replied)
-        mapped: Any = UnaryUnaryMethod(
-            channel, f"/{SERVICE}/TopicMappings", asked, ids_replied
-        )
+        mapped: Any = UnaryUnaryMethod(channel, f"/{SERVICE}/TopicMappings", asked, ids_replied)
         found = list((await listed(asked())).names)
         try:
             await mapped(asked(name="nope"))

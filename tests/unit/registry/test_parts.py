@@ -69,7 +69,15 @@ def test_the_messages_have_kafka_kits_names_and_numbers() -> None:
 
 def test_the_compiled_protocol_is_that_of_the_text(tmp_path: Path) -> None:
     made = tmp_path / "made"
-    command = ["-m", "grpc_tools.protoc", "-I.", f"--descriptor_set_out={made}", "registry.proto", "registry_v2.proto", "health.proto"]
+    command = [
+        "-m",
+        "grpc_tools.protoc",
+        "-I.",
+        f"--descriptor_set_out={made}",
+        "registry.proto",
+        "registry_v2.proto",
+        "health.proto",
+    ]
     subprocess.run([sys.executable, *command], cwd=DESCRIPTORS.parent, check=True, timeout=60)
     assert made.read_bytes() == DESCRIPTORS.read_bytes(), "make protos"
 
