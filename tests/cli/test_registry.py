@@ -80,7 +80,7 @@ def desk(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_tag_is_set_listed_queried_and_deleted(desk: Desk) -> None:
     ran = desk.run("tag", "--topics", "test1,test2", "--brokers", "1001", "team:pay", "tier:hot")
     assert (ran.code, ran.stdout.splitlines()[-1]) == (0, "3 of 3 objects changed")
-    assert desk.tags.all(Kind.TOPIC) == {n: {"team": "pay", "tier": "hot"} for n in ("test1", "test2")}
+    assert desk.tags.all(Kind.TOPIC, []) == {n: {"team": "pay", "tier": "hot"} for n in ("test1", "test2")}
     assert desk.run("untag", "--topics", "test2", "tier").code == 0
     found = desk.run("topics", "where tier = hot and partitions >= 2", "-o", "json").json
     assert [(t["name"], t["tags"]) for t in found["topics"]] == [("test1", {"team": "pay", "tier": "hot"})]
@@ -106,17 +106,17 @@ def test_a_dry_run_changes_nothing(desk: Desk) -> None:
     assert (created.code, "would create topic new: 2 partitions" in created.stdout) == (0, True)
     deleted = desk.run("delete", "test1", "--dry-run")
     assert (deleted.code, "would delete topic test1" in deleted.stdout) == (0, True)
-    assert desk.tags.all(Kind.TOPIC) == {}
+    assert desk.tags.all(Kind.TOPIC, []) == {}
     assert desk.cluster.calls == []
 
 
 def test_a_query_that_chooses_is_confirmed(desk: Desk) -> None:
     words = ("tag", "--brokers", "where rack = a", "tier:hot")
     refused = desk.run(*words)
-    assert (refused.code, desk.tags.all(Kind.BROKER)) == (2, {})
+    assert (refused.code, desk.tags.all(Kind.BROKER, [])) == (2, {})
     assert "pass --yes" in refused.stderr
     assert desk.run(*words, "--yes").code == 0
-    assert set(desk.tags.all(Kind.BROKER)) == {"1001", "1004"}
+    assert set(desk.tags.all(Kind.BROKER, [])) == {"1001", "1004"}
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_a_file_that_cannot_be_meant_is_refused(desk: Desk, text: str, message: 
     ran = desk.run("apply", desk.file("tags.yaml", text), "--yes")
     assert ran.code == 2
     assert f"tags.yaml: {message}" in ran.stderr
-    assert desk.tags.all(Kind.TOPIC) == {}
+    assert desk.tags.all(Kind.TOPIC, []) == {}
 
 
 def test_a_change_of_another_process_meanwhile_is_reported_and_kept(
@@ -342,7 +342,7 @@ def test_cleanup_marks_then_deletes_under_its_lease(stored: Desk) -> None:
     lease.release()
     ran = stored.run("cleanup")
     assert (ran.code, ran.stdout.splitlines()[-1]) == (0, "1 deleted, 1 marked; 0 marked earlier wait")
-    assert set(stored.tags.all(Kind.TOPIC)) == {"gone", "test1"}
+    assert set(stored.tags.all(Kind.TOPIC, [])) == {"gone", "test1"}
     assert stored.run("cleanup").stdout.splitlines()[-1] == "nothing to do; 1 marked earlier wait"
 
 
@@ -360,7 +360,7 @@ def test_cleanup_refuses_what_cannot_be_meant(stored: Desk) -> None:
         stored.tags.put(Kind.TOPIC, f"gone{number}", {"a": "1"})
     ran = stored.run("cleanup")
     assert (ran.code, "5 of 5 tagged topics are gone (100%), more than 3" in ran.stderr) == (1, True)
-    assert all("tagMarkedForDeletionTime" not in tags for tags in stored.tags.all(Kind.TOPIC).values())
+    assert all("tagMarkedForDeletionTime" not in tags for tags in stored.tags.all(Kind.TOPIC, []).values())
     assert "5 marked;" in stored.run("cleanup", "--force").stdout
 
 
@@ -383,13 +383,13 @@ def test_migrate_copies_checks_and_continues(stored: Desk, monkeypatch: pytest.M
 
     monkeypatch.setattr(stored.topic, "cas", breaks)
     assert stored.run(*words).code == 75
-    assert set(target.all(Kind.TOPIC)) == {"t0", "t1"}
+    assert set(target.all(Kind.TOPIC, [])) == {"t0", "t1"}
     monkeypatch.setattr(stored.topic, "cas", real)
     ran = stored.run(*words, "-o", "json")
     assert (ran.code, ran.json["copied"], ran.json["already_there"]) == (0, 3, 3)
     (ours, theirs) = ran.json["stores"]
     assert (ours["brokers"], ours["topics"], ours["sha256"]) == (1, 5, theirs["sha256"])
-    assert target.all(Kind.TOPIC) == {f"t{n}": {"n": str(n)} for n in range(5)}
+    assert target.all(Kind.TOPIC, []) == {f"t{n}": {"n": str(n)} for n in range(5)}
     assert before == {path: stored.znodes.get(path) for path in before}
     again = stored.run(*words)
     assert (again.code, "copied the tags of 0 objects; 6 were there already" in again.stdout) == (0, True)
@@ -425,3 +425,16 @@ def test_history_tells_who_changed_what_and_keeps_it(desk: Desk) -> None:
     assert ("-team:b" in text, "team:a->b" in text, "test2" in text) == (True, True, True)
     assert desk.run("history", "--limit", "1", "-o", "tsv").stdout.count("\n") == 1
     assert desk.run("history", "--topic", "test2", "--since", "1ms", "-o", "json").json["entries"] == []
+
+
+def test_a_record_that_holds_no_tags_is_named_and_left_alone(stored: Desk) -> None:
+    stored.store.cas(f"{ROOT}/topic/test1", b"[]", None)
+    ran = stored.run("topics")
+    assert (ran.code, f"1 records hold no tags, such as {ROOT}/topic/test1" in ran.stderr) == (0, True)
+    changed = stored.run("tag", "--topics", "test1", "a:1")
+    assert (changed.code, "holds no tags" in changed.stdout) == (1, True)
+    stored.cluster.delete_topic("test1")
+    assert stored.run("cleanup").stdout.splitlines()[-1] == "nothing to do; 0 marked earlier wait"
+    moved = stored.run("migrate", "--from", "profile", "--to", "kafka")
+    assert (moved.code, "holds no tags, one of 1 such records" in moved.stderr) == (2, True)
+    assert stored.topic.writes == 0

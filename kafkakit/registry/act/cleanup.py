@@ -30,9 +30,10 @@ def plan_cleanups(ports: CleanupPorts, rules: CleanupRules) -> tuple[CleanupPlan
     """What is to be done now. Raises `TryLaterError` where the cluster or the store does not answer.
 
     Tags are read before the cluster, so that an object that came meanwhile is not taken for one that is gone. Brokers
-    that are fenced, or away with replicas of theirs, exist; so do topics that this user may not see.
+    that are fenced, or away with replicas of theirs, exist; so do topics that this user may not see. Records that
+    hold no tags are left alone.
     """
-    tables = {kind: ports.tags.all(kind) for kind in Kind}
+    tables = {kind: ports.tags.all(kind, []) for kind in Kind}
     snapshot = ports.admin.snapshot(now=ports.clock.now(), sizes=False)
     if not any(broker.is_alive for broker in snapshot.brokers):
         raise TryLaterError("the cluster lists no live broker: nothing is cleaned up")

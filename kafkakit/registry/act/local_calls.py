@@ -38,9 +38,10 @@ class LocalCalls:
         data: Callable[[], DataPlane],
         audit: AuditLog,
         caller: str,
+        warn: Callable[[str], None],
     ) -> None:
         self._admin, self._tags, self._clock, self._data = admin, tags, clock, data
-        self._audit, self._caller = audit, caller
+        self._audit, self._caller, self._warn = audit, caller, warn
         self._inventory = Inventory()
 
     def call(self, rpc: Rpc, request: AnyRequest) -> bytes:
@@ -99,3 +100,5 @@ class LocalCalls:
         if self._inventory.began_at is None:
             facts = ClusterReader(self._admin, self._tags, self._clock).facts()
             self._inventory.apply(change_between(None, facts))
+            if facts.unreadable:
+                self._warn(f"{len(facts.unreadable)} records hold no tags, such as {facts.unreadable[0]}")

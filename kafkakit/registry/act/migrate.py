@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from kafkakit.core.errors import RefusedError, TryLaterError
+from kafkakit.core.errors import InputError, RefusedError, TryLaterError
 from kafkakit.ports.reporter import ProgressBar
 from kafkakit.registry.act.tag_store import TagStore
 from kafkakit.registry.decide.migration import MigrationPlan, StoreContent, TagTables, content_of, plan_migration
@@ -22,8 +22,12 @@ class Migration:
 
 
 def read_tables(store: TagStore) -> TagTables:
-    """All tags of a store."""
-    return {kind: store.all(kind) for kind in Kind}
+    """All tags of a store; raises `InputError` for a record that holds something else, which would be lost."""
+    unreadable: list[str] = []
+    tables = {kind: store.all(kind, unreadable) for kind in Kind}
+    if unreadable:
+        raise InputError(unreadable[0], f"holds no tags, one of {len(unreadable)} such records", hint="remove them")
+    return tables
 
 
 def migrate(source: TagStore, target: TagStore, bar: ProgressBar, *, merge: bool, dry_run: bool) -> Migration:

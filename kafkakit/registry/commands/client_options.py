@@ -185,7 +185,7 @@ def open_local(cli: CliContext, place: TagPlace, stack: ExitStack, *, read_only:
     audit = AuditLog(DiskFile(session.settings.state_dir / "registry" / "audit.jsonl"), session.clock)
     tags = place.open(session, LIMIT_S)
     return RegistryClient(
-        LocalCalls(session.admin, tags, session.clock, lambda: session.data, audit, session.requester)
+        LocalCalls(session.admin, tags, session.clock, lambda: session.data, audit, session.requester, cli.output.warn)
     )
 
 

@@ -47,7 +47,7 @@ def _read_tags(ctx: typer.Context, cli: CliContext, settings: Settings) -> list[
     place.apply(cli)
     with open_session(cli, read_only=True) as session:
         store = place.open(session, 1)
-        return _texts([tags for kind in Kind for tags in store.all(kind).values()])
+        return _texts([tags for kind in Kind for tags in store.all(kind, []).values()])
 
 
 def _read_brokers(ctx: typer.Context, cli: CliContext, settings: Settings) -> list[str]:

@@ -203,7 +203,5 @@ def history(
     kind, name = (Kind.TOPIC, topic) if topic is not None else (Kind.BROKER, str(broker))
     named = topic is not None or broker is not None
     with registry.open(cli) as client:
-        found = client.history(
-            kind if named else None, name if named else "", since=first.isoformat(), most=limit
-        )
+        found = client.history(kind if named else None, name if named else "", since=first.isoformat(), most=limit)
     return finish(cli, history_report(found))
