@@ -2,7 +2,8 @@
 
 from kafkakit.cli.command_classes import CliCommand, new_group
 from kafkakit.cli.kafka_kit_commands import KafkaKitCommand
-from kafkakit.registry.commands.reading import brokers, history, mappings, topics, translate_offsets, unmapped
+from kafkakit.registry.commands.history import history
+from kafkakit.registry.commands.reading import brokers, mappings, topics, translate_offsets, unmapped
 from kafkakit.registry.commands.serve import serve
 from kafkakit.registry.commands.tagging import apply, import_labels, tag, untag
 from kafkakit.registry.commands.topics import create, delete
