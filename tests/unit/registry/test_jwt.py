@@ -3,12 +3,14 @@
 import asyncio
 import base64
 import json
+import sys
 import threading
 import time
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import jwt
 import pytest
@@ -17,13 +19,14 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
 from kafkakit.adapters.jwt_tokens import REFRESH_S, RETRY_S, JwtVerifier, read_keys
-from kafkakit.core.errors import InputError, TryLaterError
+from kafkakit.core.errors import InputError, MissingExtraError, TryLaterError
 from kafkakit.core.rpc import RpcCode, RpcError
 from kafkakit.registry.act.tokens import KNOWN_S, SignedTokens
 from kafkakit.registry.decide.access import Access
 from kafkakit.registry.decide.claims import JwtRules, caller_of, jwt_in, read_jwt_rules
 from kafkakit.registry.decide.requests import Role
 from kafkakit.wiring import open_token_verifier
+from tests.rigs.command_line import Home
 from tests.rigs.registry import serving
 from tests.rigs.registry_v2 import BOTH, one
 
@@ -222,7 +225,8 @@ callers:
 def test_the_first_rule_that_fits_gives_the_rights() -> None:
     rules = read_jwt_rules(RULES.encode(), "rules")
     dev = caller_of(claims(), rules)
-    assert (dev.name, dev.roles, dev.topics) == ("jwt:alice", {Role.READ, Role.TAG}, ("dev-*",))
+    assert dev.roles == {Role.READ, Role.TAG}
+    assert (dev.name, dev.topics, dev.brokers) == ("jwt:alice", ("dev-*",), ())
     assert dev.expires_s is not None
     assert dev.has_expired(time.time() + 331)
     assert not dev.has_expired(time.time() + 300)
@@ -354,3 +358,22 @@ def test_keys_come_from_an_address_with_limits(tmp_path: Path) -> None:
     file.write_bytes(b"{}")
     with pytest.raises(InputError):
         open_token_verifier(str(file), "", ISSUER, AUDIENCE, 30)
+
+
+def test_the_command_takes_a_file_of_rules(tmp_path: Path) -> None:
+    home, rules = Home(tmp_path), tmp_path / "jwt.yaml"
+    options = ("registry", "serve", "--bootstrap-servers", "127.0.0.1:1", "--jwt-file", str(rules))
+    assert "jwt.yaml" in home.run(*options).stderr
+    rules.write_text(RULES.replace("jwks_url: https://id.example/keys", f"jwks_file: {tmp_path}/keys.json"))
+    assert "keys.json" in home.run(*options).stderr
+    (tmp_path / "keys.json").write_text("{}")
+    refused = home.run(*options)
+    assert (refused.code, "is no JWK set" in refused.stderr) == (2, True)
+    (tmp_path / "keys.json").write_bytes(SET)
+    assert "--jwt-file and --no-token exclude" in home.run(*options, "--no-token").stderr
+
+
+def test_the_library_that_is_missing_is_named() -> None:
+    without = mock.patch.dict(sys.modules, {"kafkakit.adapters.jwt_tokens": None})
+    with without, pytest.raises(MissingExtraError, match="needs the package PyJWT"):
+        open_token_verifier("x", "", ISSUER, AUDIENCE, 30)

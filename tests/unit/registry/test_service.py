@@ -403,9 +403,9 @@ def test_kafka_kits_variables_are_options(tmp_path: Path) -> None:
 @pytest.mark.parametrize("package", ["messages", "http_listener", "grpc_listener"])
 def test_what_is_not_installed_is_named(package: str) -> None:
     def open_all() -> None:
-        codec = wiring.registry_codec()
+        wiring.registry_codec()
         wiring.open_http_listener("127.0.0.1:0", unanswered, 1, None)
-        wiring.open_grpc_listener("127.0.0.1:0", unanswered, 1, None, service="", methods=(), codec=codec)
+        wiring.open_grpc_listener("127.0.0.1:0", (), 1, None)
 
     without = mock.patch.dict(sys.modules, {f"kafkakit.adapters.rpc.{package}": None})
     with without, pytest.raises(MissingExtraError, match="the registry needs the package"):
