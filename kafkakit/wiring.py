@@ -102,13 +102,14 @@ def open_groups(settings: Settings, *, read_only: bool = False) -> GroupAdmin:
     return ReadOnlyGroups(groups) if read_only else groups
 
 
-def open_control(settings: Settings) -> ControlStore:
-    """The control store that the settings name; connects on first use."""
-    if settings.control_store == "kafka":
+def open_control(settings: Settings, kind: str = "") -> ControlStore:
+    """The control store that the settings name, or that of another kind; connects on first use."""
+    kind = kind or settings.control_store
+    if kind == "kafka":
         from kafkakit.adapters.control.kafka import KafkaControl
 
         return KafkaControl(open_data(settings), lambda: open_admin(settings))
-    if settings.control_store == "zookeeper":
+    if kind == "zookeeper":
         from kafkakit.adapters.control.zookeeper import ZooKeeperControl
 
         return ZooKeeperControl(_zookeeper(settings, "control_store is zookeeper"))

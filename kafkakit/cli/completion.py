@@ -3,7 +3,7 @@
 import json
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import time
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kafkakit.cli.context import CliContext
     from kafkakit.config.read.settings import Settings
 
+ReadNames = Callable[[typer.Context, "CliContext", "Settings"], list[str]]
 TOPICS_FRESH_S = 60.0
 LIMIT_S = 1.0
 CACHE_LIMIT_BYTES = 64 << 20
@@ -39,36 +40,45 @@ def complete_topic_names(ctx: typer.Context, incomplete: str) -> list[str]:
 
     Names are kept for a minute, so that the second key press is instant.
     """
+    return complete_names(ctx, "topics", incomplete, _read_topics)
+
+
+def complete_names(ctx: typer.Context, what: str, incomplete: str, read: ReadNames) -> list[str]:
+    """Those of the names of a kind that begin with what is typed; in a list with commas, with its last part.
+
+    `read` gives them all, from the configured cluster; they are kept for a minute under `what`.
+    """
     try:
         with _limit(LIMIT_S):
-            names = _topic_names(ctx)
+            names = _names(ctx, what, read)
     except (Exception, KeyboardInterrupt):
         return []
     done, comma, part = incomplete.rpartition(",")
     return [f"{done}{comma}{name}" for name in names if name.startswith(part) and name.isprintable()]
 
 
-def _topic_names(ctx: typer.Context) -> list[str]:
+def _names(ctx: typer.Context, what: str, read: ReadNames) -> list[str]:
     from kafkakit.cli.context import cli_context
     from kafkakit.config.read.environment import read_environment
     from kafkakit.config.read.settings import load_settings
 
     cli = cli_context(ctx)
     settings = load_settings(cli.given, read_environment(), warn=lambda _: None, input_allowed=False)
-    if not settings.bootstrap_servers:
+    place = ctx.params.get("server") or ctx.params.get("zk_addr") or ""
+    if not settings.bootstrap_servers and not place:
         return []
-    cache = _cache_file(settings)
+    cache = _cache_file(settings, what, f"{place}\n{ctx.params.get('zk_tags_prefix')}" if place else "")
     cached = _read_cache(cache)
     if cached is not None:
         return cached
-    names = _read_topics(cli, settings)
+    names = read(ctx, cli, settings)
     # Names that cannot be cached are good for this key press all the same.
     with suppress(OSError, KafkakitError):
         _write_cache(cache, names)
     return names
 
 
-def _read_topics(cli: "CliContext", settings: "Settings") -> list[str]:
+def _read_topics(ctx: typer.Context, cli: "CliContext", settings: "Settings") -> list[str]:
     from kafkakit.cli.session import open_session
 
     with open_session(cli, read_only=True, settings=settings) as session:
@@ -76,11 +86,11 @@ def _read_topics(cli: "CliContext", settings: "Settings") -> list[str]:
     return sorted(topic.name for topic in snapshot.topics)
 
 
-def _cache_file(settings: "Settings") -> Path:
+def _cache_file(settings: "Settings", what: str, place: str) -> Path:
     from hashlib import sha256
 
-    identity = f"{settings.bootstrap_servers}\n{settings.profile}\n{settings.security.username}"
-    return settings.cache_dir / "topics" / f"{sha256(identity.encode()).hexdigest()[:32]}.json"
+    identity = f"{settings.bootstrap_servers}\n{settings.profile}\n{settings.security.username}{place}"
+    return settings.cache_dir / what / f"{sha256(identity.encode()).hexdigest()[:32]}.json"
 
 
 def _read_cache(path: Path) -> list[str] | None:

@@ -80,6 +80,12 @@ class ClusterSession:
 
         return self._stack.enter_context(closing(open_control(self.settings)))
 
+    def control_of(self, kind: str) -> ControlStore:
+        """A control store of another kind than the profile's, such as `kafka` or `file`."""
+        from kafkakit.wiring import open_control
+
+        return self._stack.enter_context(closing(open_control(self.settings, kind)))
+
     @cached_property
     def znodes(self) -> ControlStore:
         """All of ZooKeeper's tree, for what kafka-kit keeps there."""

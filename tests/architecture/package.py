@@ -15,6 +15,7 @@ FOLDERS = {
     "config.read": "commands",
     "sandbox": "acting",
     "streams.client": "acting",
+    "registry.client": "acting",
     "wiring": "wiring",
     "__main__": "commands",
 }

@@ -22,7 +22,8 @@ def blocks(name: str, *, undo: bool) -> list[str]:
 
 
 def run_blocks(texts: list[str], folder: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    script = "set -eu\n" + "\n".join(texts)
+    # A service that a failed runbook leaves would keep the pipes open, and the test waiting.
+    script = "set -eu\ntrap 'kill $(jobs -p) 2> /dev/null || :' EXIT\n" + "\n".join(texts)
     path = f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}"
     return subprocess.run(
         ["bash", "-c", script],

@@ -95,7 +95,9 @@ class Served:
 
 @contextmanager
 def serving(brokers: SandboxCluster, *given: str) -> Iterator[Served]:
-    words = ["--http-listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--no-token", "--refresh", "1s", *given]
+    # Without cleanups: tags of topics that are yet to be made would be marked.
+    words = ["--http-listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--no-token", "--refresh", "1s"]
+    words += ["--tag-cleanup-frequency", "0", *given]
     command = [sys.executable, "-m", "kafkakit", "--profile", brokers.name, "registry", "serve", *words]
     process = subprocess.Popen(command, env=brokers.env, stderr=subprocess.PIPE, text=True)
     try:
@@ -300,3 +302,68 @@ def test_sigterm_ends_it_in_order(brokers: SandboxCluster) -> None:
     audit = (brokers.home.state_dir / "registry" / "audit.jsonl").read_text().splitlines()
     assert [json.loads(line)["outcome"] for line in audit[-2:]] == ["begun", "done"]
     assert json.loads(audit[-1])["call"] == "TagBroker"
+
+
+def kafkakit(brokers: SandboxCluster, *words: str, code: int = 0) -> Any:
+    """The data that a command of the registry ends with."""
+    command = [sys.executable, "-m", "kafkakit", "--profile", brokers.name, *words, "-o", "json"]
+    ran = subprocess.run(command, env=brokers.env, capture_output=True, text=True, timeout=120, check=False)
+    assert ran.returncode == code, ran.stdout + ran.stderr
+    return json.loads(ran.stdout)
+
+
+def test_commands_without_a_server_on_kafka_kits_znodes(
+    brokers: SandboxCluster, admin: ClusterAdmin, keeper: Any
+) -> None:
+    place = ("--zk-addr", brokers.state.layout.keeper.address, "--zk-tags-prefix", "/commands")
+    make(admin, "by-hand")
+    keeper.create("/commands/topic/by-hand", b'{"team":"a \\u0026 b"}', makepath=True)
+    kafkakit(brokers, "registry", "tag", "--topics", "where team = 'a & b'", "n:1", "--yes", *place)
+    assert keeper.get("/commands/topic/by-hand")[0] == b'{"n":"1","team":"a \\u0026 b"}'
+    (found,) = kafkakit(brokers, "registry", "topics", "where n = 1", *place)["topics"]
+    assert (found["name"], found["partitions"]) == ("by-hand", 1)
+    entries = kafkakit(brokers, "registry", "history", "--topic", "by-hand", *place)["entries"]
+    assert [entry["changes"] for entry in entries] == [[{"key": "n", "new": "1"}]]
+    kafkakit(brokers, "registry", "tag", "--topics", "by-hnad", "n:1", *place, code=2)
+
+
+def test_cleanup_beside_what_kafka_kits_cleaner_left(brokers: SandboxCluster, admin: ClusterAdmin, keeper: Any) -> None:
+    make(admin, "back")
+    recorded = {
+        "topic/swept": b"{}",
+        "topic/marked": b'{"tagMarkedForDeletionTime":"1700000000","team":"x"}',
+        "topic/back": b'{"tagMarkedForDeletionTime":"1700000000","team":"y"}',
+        "broker/1009": b'{"tier":"hot"}',
+        "broker/1001": b'{"tier":"hot"}',
+    }
+    for path, data in recorded.items():
+        keeper.create(f"/cleaned/{path}", data, makepath=True)
+    place = ("--zk-addr", brokers.state.layout.keeper.address, "--zk-tags-prefix", "cleaned")
+    planned = kafkakit(brokers, "registry", "cleanup", "--dry-run", *place)["actions"]
+    assert {path: keeper.get(f"/cleaned/{path}")[0] for path in recorded} == recorded
+    done = kafkakit(brokers, "registry", "cleanup", *place)["actions"]
+    actions = [("mark", "1009"), ("unmark", "back"), ("delete", "marked"), ("delete", "swept")]
+    assert [(each["action"], each["name"]) for each in planned] == actions
+    assert len(done) == 4
+    assert keeper.get_children("/cleaned/topic") == ["back"]
+    assert keeper.get("/cleaned/topic/back")[0] == b'{"team":"y"}'
+    mark = json.loads(keeper.get("/cleaned/broker/1009")[0])["tagMarkedForDeletionTime"]
+    assert abs(int(mark) - time.time()) < 600
+    assert kafkakit(brokers, "registry", "cleanup", *place)["actions"] == []
+
+
+def test_tags_move_from_kafka_kits_znodes_into_kafka(brokers: SandboxCluster, keeper: Any) -> None:
+    held = {f"topic/t{n}": f'{{"n":"{n}"}}'.encode() for n in range(20)} | {"broker/1001": b'{"tier":"hot"}'}
+    for path, data in held.items():
+        keeper.create(f"/moved/{path}", data, makepath=True)
+    words = ("--zk-addr", brokers.state.layout.keeper.address, "--zk-tags-prefix", "moved", "--from", "zookeeper")
+    assert kafkakit(brokers, "registry", "migrate", *words, "--to", "kafka", "--dry-run")["to_copy"] == 21
+    done = kafkakit(brokers, "registry", "migrate", *words, "--to", "kafka")
+    (ours, theirs) = done["stores"]
+    assert (done["copied"], ours["brokers"], ours["topics"]) == (21, 1, 20)
+    assert ours["sha256"] == theirs["sha256"]
+    assert kafkakit(brokers, "registry", "migrate", *words, "--to", "kafka")["already_there"] == 21
+    stats = {path: keeper.get(f"/moved/{path}") for path in held}
+    assert {path: (data, stat.version) for path, (data, stat) in stats.items()} == {p: (d, 0) for p, d in held.items()}
+    found = kafkakit(brokers, "-X", "control_store=kafka", "registry", "brokers", "where tier = hot")["brokers"]
+    assert [broker["id"] for broker in found] == [1001]

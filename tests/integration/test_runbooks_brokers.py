@@ -152,3 +152,22 @@ def test_stuck_partition(cluster: SandboxCluster, tmp_path: Path) -> None:
     assert "exit 1: see the findings above" in done.stdout
     assert "Offset 0 is pending: it was tried 3 times and failed" in done.stdout
     assert done.stdout.endswith("1 commit unchanged\n")
+
+
+def test_tag_topics_and_brokers_and_plan_by_tags(five_brokers: SandboxCluster, tmp_path: Path) -> None:
+    (port,) = five_brokers.machine.processes.free_ports(1)
+    env = {**_broker_env(five_brokers), "LISTEN": f"127.0.0.1:{port}", "HOT": "1001,1002,1003"}
+    steps = blocks("registry.md", undo=False)
+    done = run_blocks(steps, tmp_path, env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    out = done.stdout
+    assert "3 of 3 brokers changed" in out
+    assert "brokers-query" in json.loads((tmp_path / "hot.json").read_text())["request"]
+    assert "complete" in out
+    assert "\n1001\n1002\n1003\n" in out  # where the topic was moved
+    assert "-disk:nvme" in out
+    assert "orders-hot" in out.partition("ACTION")[2]
+    assert "copied the tags of 4 objects; 0 were there already; both hold the same" in out
+    assert [line.split()[0] for line in out.splitlines()[-3:]] == ["1001", "1002", "1003"]
+    undone = run_blocks([steps[0], *blocks("registry.md", undo=True)], tmp_path, env)
+    assert undone.returncode == 0, undone.stdout + undone.stderr

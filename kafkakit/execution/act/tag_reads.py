@@ -20,13 +20,8 @@ def read_tags(store: ControlStore, root: str = TAGS_ROOT) -> TagSet:
 
 
 def _kind(store: ControlStore, folder: str) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = {}
-    for name in store.children(folder):
-        record = store.get(f"{folder}/{name}")
-        tags = {} if record is None else _decoded(record.value, f"{folder}/{name}")
-        if tags:
-            found[name] = tags
-    return found
+    found = {name: _decoded(record.value, f"{folder}/{name}") for name, record in store.values(folder).items()}
+    return {name: tags for name, tags in found.items() if tags}
 
 
 def _decoded(value: bytes, path: str) -> dict[str, str]:

@@ -32,14 +32,15 @@ class ClusterReader:
     def read(self) -> Change:
         """Brokers, topics, configurations and tags, in a few requests for each 500 topics."""
         try:
-            facts = self._facts()
+            facts = self.facts()
         except KafkakitError as error:
             return Change(failure=error.message)
         change = change_between(self._last, facts)
         self._last = facts
         return change
 
-    def _facts(self) -> Facts:
+    def facts(self) -> Facts:
+        """One reading as a whole; raises what the cluster or the store of tags raises."""
         began_s, began_at = self._clock.monotonic(), self._clock.now()
         snapshot = self._admin.snapshot(now=began_at, sizes=False)
         brokers = [broker.id for broker in snapshot.brokers if broker.is_alive]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kafkakit.cli.context import CliContext
     from kafkakit.cli.session import ClusterSession
     from kafkakit.config.security import Security
+    from kafkakit.ports.control import ControlStore
     from kafkakit.ports.rpc import RpcListener
     from kafkakit.registry.act.cluster_reader import ClusterReader
     from kafkakit.registry.act.tag_store import TagStore
@@ -110,17 +111,21 @@ class TagPlace:
         if self.zk_addr:
             cli.take("override", [f"zookeeper.addr={self.zk_addr}"], "flag --zk-addr")
 
+    def store(self, session: ClusterSession) -> tuple[ControlStore, str]:
+        """The store that tags are in, and the path above them."""
+        if self.zk_addr:
+            return session.znodes, self.zk_tags_prefix.strip("/")
+        return session.control, f"clusters/{session.cluster_id}/registry"
+
     def open(self, session: ClusterSession, timeout_s: float) -> TagStore:
         """The store of tags; `timeout_s` is how long a write waits for the lock."""
         from kafkakit.registry.act.tag_store import TagStore
         from kafkakit.wiring import open_registry_lock
 
-        if not self.zk_addr:
-            return TagStore(session.control, f"clusters/{session.cluster_id}/registry")
-        if not self.enable_locking:
-            return TagStore(session.znodes, self.zk_tags_prefix)
-        lock = open_registry_lock(self.zk_addr, session.clock, timeout_s)
-        return TagStore(session.znodes, self.zk_tags_prefix, lock.held)
+        store, root = self.store(session)
+        if not self.enable_locking or not self.zk_addr:
+            return TagStore(store, root)
+        return TagStore(store, root, open_registry_lock(self.zk_addr, session.clock, timeout_s).held)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

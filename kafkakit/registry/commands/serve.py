@@ -9,6 +9,7 @@ import typer
 
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
+from kafkakit.registry.commands.cleanup_options import PeriodicChoice
 from kafkakit.registry.commands.options import KafkaChoice, LimitChoice, ListenChoice, TagPlace
 
 
@@ -19,6 +20,7 @@ def serve(
     place: TagPlace,
     listen: ListenChoice,
     limits: LimitChoice,
+    cleaning: PeriodicChoice,
     audit_log: Annotated[
         Path | None,
         typer.Option(
@@ -61,4 +63,5 @@ def serve(
         stack.callback(reader.stop)
         served = open_service(session, inventory, place, access, tokens, limits, audit_log)
         server = RegistryServer(served.first, inventory, open_listeners(served, listen, tls), cli.output.say)
+        cleaning.start(cli, place, stack)
         run_server(server, reader, session.clock, notify_service)

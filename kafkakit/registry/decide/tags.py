@@ -75,6 +75,11 @@ def without(present: Tags, keys: Collection[str]) -> dict[str, str]:
     return {key: value for key, value in present.items() if key not in keys}
 
 
+def changed_keys(before: Tags, after: Tags) -> tuple[dict[str, str], frozenset[str]]:
+    """What to set and which keys to delete, so that the tags `before` become those `after`."""
+    return {k: v for k, v in after.items() if before.get(k) != v}, frozenset(before.keys() - after.keys())
+
+
 def encode_tags(tags: Tags) -> bytes:
     """The znode of an object's tags, as Go's encoding/json writes it: sorted, compact, `<`, `>` and `&` escaped."""
     text = json.dumps(dict(sorted(tags.items())), separators=(",", ":"), ensure_ascii=False)

@@ -10,9 +10,9 @@ from tests.fakes.control import FakeControlStore
 
 def session() -> Any:
     control, znodes = FakeControlStore(), FakeControlStore()
-    control.cas("registry/broker/1", b'{"feed":"x"}', None)
+    control.cas("clusters/c/registry/broker/1", b'{"feed":"x"}', None)
     znodes.cas("tags/broker/1", b'{"feed":"y"}', None)
-    return SimpleNamespace(control=control, znodes=znodes)
+    return SimpleNamespace(control=control, znodes=znodes, cluster_id="c")
 
 
 def test_the_control_store_of_the_profile() -> None:

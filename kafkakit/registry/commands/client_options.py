@@ -1,0 +1,234 @@
+"""The options of commands that use a registry: a server, or the cluster and its store of tags."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kafkakit.cli.completion import complete_topic_names
+from kafkakit.core.errors import UsageError
+from kafkakit.registry.commands.completion_options import complete_broker_ids, complete_tag_keys, complete_tags
+from kafkakit.registry.commands.options import TagPlace
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kafkakit.cli.context import CliContext
+    from kafkakit.cli.run_options import Consent
+    from kafkakit.registry.client import RegistryClient
+    from kafkakit.registry.decide.changes import TagChange
+    from kafkakit.registry.decide.entries import BrokerEntry, TopicEntry
+    from kafkakit.registry.decide.tags import Kind, Tags
+
+TagTexts = Annotated[
+    list[str],
+    typer.Argument(metavar="KEY:VALUE...", help="The tags to set.", autocompletion=complete_tags, show_default=False),
+]
+TagKeys = Annotated[
+    list[str],
+    typer.Argument(metavar="KEY...", help="The keys to delete.", autocompletion=complete_tag_keys, show_default=False),
+]
+TopicName = Annotated[
+    str, typer.Argument(metavar="TOPIC", help="The topic.", autocompletion=complete_topic_names, show_default=False)
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistryPlace:
+    """Which registry: a server over HTTP, else the profile's cluster with its store of tags."""
+
+    server: Annotated[
+        str | None,
+        typer.Option(
+            "--server",
+            envvar="REGISTRY_SERVER",
+            metavar="URL",
+            help="Use this registry, kafka-kit's too, such as https://registry:8080; without it the profile's cluster "
+            "and its store of tags are used directly.",
+        ),
+    ] = None
+    client_token_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--token-file", envvar="REGISTRY_CLIENT_TOKEN_FILE", metavar="FILE", help="With --server: a bearer token."
+        ),
+    ] = None
+    client_ca_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--ca-file", envvar="REGISTRY_CLIENT_CA_FILE", metavar="FILE", help="With --server: its authorities, PEM."
+        ),
+    ] = None
+    client_cert_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--cert-file", envvar="REGISTRY_CLIENT_CERT_FILE", metavar="FILE", help="With --server: our certificate."
+        ),
+    ] = None
+    client_key_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--key-file", envvar="REGISTRY_CLIENT_KEY_FILE", metavar="FILE", help="With --server: our private key."
+        ),
+    ] = None
+    place: TagPlace
+
+    @contextmanager
+    def open(self, cli: CliContext, *, read_only: bool = True) -> Iterator[RegistryClient]:
+        """The registry; clients of the cluster refuse to change topics where it is `read_only`."""
+        from kafkakit.registry.client import connect
+
+        if self.server is not None:
+            self._refuse_other_places()
+            with connect(
+                self.server,
+                token_file=self.client_token_file,
+                ca_file=self.client_ca_file,
+                cert_file=self.client_cert_file,
+                key_file=self.client_key_file,
+            ) as client:
+                yield client
+            return
+        if self.client_token_file or self.client_ca_file or self.client_cert_file or self.client_key_file:
+            raise UsageError("--token-file, --ca-file, --cert-file and --key-file need --server")
+        self.place.apply(cli)
+        with ExitStack() as stack:
+            yield open_local(cli, self.place, stack, read_only=read_only)
+
+    def _refuse_other_places(self) -> None:
+        if (self.client_cert_file is None) != (self.client_key_file is None):
+            raise UsageError("--cert-file and --key-file belong together")
+        if self.place.enable_locking:
+            raise UsageError("--enable-locking is for the store of tags, which a server changes itself")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectChoice:
+    """Which topics and brokers."""
+
+    topics: Annotated[
+        str | None,
+        typer.Option(
+            "--topics",
+            metavar="NAME,...|where QUERY",
+            help="Topics by name, or by a query such as 'where team = \"pay\" and partitions > 6'.",
+            autocompletion=complete_topic_names,
+        ),
+    ] = None
+    brokers: Annotated[
+        str | None,
+        typer.Option(
+            "--brokers",
+            metavar="ID,...|where QUERY",
+            help="Brokers by id, or by a query such as 'where rack in (a, b)'.",
+            autocompletion=complete_broker_ids,
+        ),
+    ] = None
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether every object is named."""
+        from kafkakit.core.topic_selection import query_of
+
+        return not any(query_of(text) for text in (self.topics, self.brokers) if text)
+
+    def setting(self, client: RegistryClient, given: Sequence[str]) -> tuple[TagChange, ...]:
+        """The changes that set `KEY:VALUE` texts."""
+        from kafkakit.registry.decide.changes import changes_setting
+        from kafkakit.registry.decide.tags import tags_to_set
+
+        found = self._chosen(client)
+        return tuple(
+            change
+            for kind, names, tags in found
+            for change in changes_setting(kind, names, tags, tags_to_set(kind, given))
+        )
+
+    def deleting(self, client: RegistryClient, given: Sequence[str]) -> tuple[TagChange, ...]:
+        """The changes that delete keys."""
+        from kafkakit.registry.decide.changes import changes_deleting
+        from kafkakit.registry.decide.tags import keys_to_delete
+
+        keys = keys_to_delete(given)
+        return tuple(c for kind, names, tags in self._chosen(client) for c in changes_deleting(kind, names, tags, keys))
+
+    def _chosen(self, client: RegistryClient) -> list[tuple[Kind, tuple[str, ...], dict[str, Tags]]]:
+        from kafkakit.registry.decide.selection import chosen, tags_of
+        from kafkakit.registry.decide.tags import Kind as Kinds
+
+        if not self.topics and not self.brokers:
+            raise UsageError("which topics or brokers is not given", hint="pass --topics or --brokers")
+        found: list[tuple[Kind, tuple[str, ...], dict[str, Tags]]] = []
+        if self.topics:
+            topics = client.topics()
+            found.append((Kinds.TOPIC, chosen(Kinds.TOPIC, self.topics, topics), tags_of(topics)))
+        if self.brokers:
+            brokers = client.brokers()
+            found.append((Kinds.BROKER, chosen(Kinds.BROKER, self.brokers, brokers), tags_of(brokers)))
+        return found
+
+
+def open_local(cli: CliContext, place: TagPlace, stack: ExitStack, *, read_only: bool) -> RegistryClient:
+    """The registry without a server: this process reads the cluster and changes the store of tags."""
+    from kafkakit.cli.session import open_session
+    from kafkakit.execution.act.journal_file import DiskFile
+    from kafkakit.registry.act.audit_log import AuditLog
+    from kafkakit.registry.act.local_calls import LIMIT_S, LocalCalls
+    from kafkakit.registry.client import RegistryClient
+
+    session = stack.enter_context(open_session(cli, read_only=read_only))
+    audit = AuditLog(DiskFile(session.settings.state_dir / "registry" / "audit.jsonl"), session.clock)
+    tags = place.open(session, LIMIT_S)
+    return RegistryClient(
+        LocalCalls(session.admin, tags, session.clock, lambda: session.data, audit, session.requester, cli.output.warn)
+    )
+
+
+def end_changes(
+    cli: CliContext,
+    client: RegistryClient,
+    command: str,
+    changes: Sequence[TagChange],
+    consent: Consent,
+    *,
+    asks: bool,
+    warnings: tuple[str, ...] = (),
+) -> int:
+    """Show the changes, ask where `asks`, make them, and end with the report."""
+    from kafkakit.cli.session import finish
+    from kafkakit.registry.act.apply import apply_changes
+    from kafkakit.registry.show.changes import DECLINED, PLANNED, changes_report, diff_text, planned_outcomes
+
+    if consent.dry_run or not changes:
+        return finish(cli, changes_report(command, planned_outcomes(changes, PLANNED), warnings))
+    if asks and not consent.yes:
+        consent.require_possible(cli)
+        cli.output.say(diff_text(changes).rstrip("\n"))
+        if not consent.confirm(cli, f"Change the tags of {len(changes)} objects?"):
+            return finish(cli, changes_report(command, planned_outcomes(changes, DECLINED), warnings))
+    with cli.output.progress("changing tags") as bar:
+        outcomes = apply_changes(client, changes, bar)
+    return finish(cli, changes_report(command, outcomes, warnings))
+
+
+def listed_topics(client: RegistryClient, names: str | None, *, with_replicas: bool) -> list[TopicEntry]:
+    """The topics that a text means, all of them without one."""
+    from kafkakit.registry.decide.selection import chosen
+    from kafkakit.registry.decide.tags import Kind
+
+    topics = client.topics(with_replicas=with_replicas)
+    return list(topics.values()) if names is None else [topics[name] for name in chosen(Kind.TOPIC, names, topics)]
+
+
+def listed_brokers(client: RegistryClient, names: str | None) -> list[BrokerEntry]:
+    """The brokers that a text means, all of them without one."""
+    from kafkakit.registry.decide.selection import chosen
+    from kafkakit.registry.decide.tags import Kind
+
+    brokers = client.brokers()
+    return list(brokers.values()) if names is None else [brokers[int(n)] for n in chosen(Kind.BROKER, names, brokers)]

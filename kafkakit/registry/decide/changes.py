@@ -1,0 +1,66 @@
+"""Changes of tags as values: what an object has, and what it is to have."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from kafkakit.core.errors import ConflictError, KafkakitError
+from kafkakit.registry.decide.tags import Kind, Tags, changed_keys, merged, without
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TagChange:
+    """The tags of one object before and after; keys of neither are not touched by name."""
+
+    kind: Kind
+    name: str
+    before: Tags
+    after: Tags
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """`+ key: value`, `- key: value` and `~ key: old -> new`, sorted by key."""
+        put, removed = changed_keys(self.before, self.after)
+        return tuple(_line(key, self.before.get(key), put.get(key)) for key in sorted({*put, *removed}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeOutcome:
+    """What became of a change: `done`, or `conflict` or `failed` with the reason."""
+
+    change: TagChange
+    state: str
+    reason: str = ""
+
+
+def changes_setting(kind: Kind, names: Iterable[str], tags: Mapping[str, Tags], given: Tags) -> tuple[TagChange, ...]:
+    """Tags set on each object beside its own; those that have them already are left out. `RpcError` for too many."""
+    made = ((name, tags.get(name, {})) for name in names)
+    return _changes(kind, ((name, before, merged(kind, name, before, given)) for name, before in made))
+
+
+def changes_deleting(
+    kind: Kind, names: Iterable[str], tags: Mapping[str, Tags], keys: Collection[str]
+) -> tuple[TagChange, ...]:
+    """Keys taken from each object; those without them are left out."""
+    made = ((name, tags.get(name, {})) for name in names)
+    return _changes(kind, ((name, before, without(before, keys)) for name, before in made))
+
+
+def failed_outcome(change: TagChange, state: str, error: KafkakitError) -> ChangeOutcome:
+    """A change that was not made."""
+    return ChangeOutcome(change=change, state=state, reason=error.message)
+
+
+def changed_meanwhile(kind: Kind, name: str) -> ConflictError:
+    """The error where tags are not those that a change was made from."""
+    return ConflictError(f"the tags of {kind} {name} were changed by another process")
+
+
+def _changes(kind: Kind, found: Iterable[tuple[str, Tags, Tags]]) -> tuple[TagChange, ...]:
+    return tuple(TagChange(kind=kind, name=n, before=b, after=a) for n, b, a in found if a != b)
+
+
+def _line(key: str, old: str | None, new: str | None) -> str:
+    if old is None:
+        return f"+ {key}: {new}"
+    return f"- {key}: {old}" if new is None else f"~ {key}: {old} -> {new}"

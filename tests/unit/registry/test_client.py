@@ -1,0 +1,256 @@
+"""The client of a registry: what it sends, what it makes of answers, and what it does where there are none."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkakit.core.errors import ConflictError, InputError, KafkakitError, TryLaterError, UsageError
+from kafkakit.core.rpc import RpcCode, RpcError
+from kafkakit.registry import client as module
+from kafkakit.registry.client import RegistryClient, connect
+from kafkakit.registry.decide.entries import BrokerEntry, OffsetPair, ReplicaList, TopicEntry
+from kafkakit.registry.decide.history import etag_of
+from kafkakit.registry.decide.requests import CreateRequest
+from kafkakit.registry.decide.tags import Kind
+
+Answer = tuple[int, Any]
+TOPIC = {"tags": {"team": "a"}, "name": "t", "partitions": 1, "replication": 2, "configs": {}, "replicas": {}}
+BROKER = {
+    "tags": {}, "id": 1001, "host": "h", "port": 9092, "rack": "a", "interbrokerprotocolversion": "3.9",
+    "logmessageformat": "3.0",
+}  # fmt: skip
+NOT_THERE = (404, {"code": 5, "message": "Not Found", "details": []})
+
+
+@dataclass
+class Rig:
+    """A server that answers `METHOD PATH?QUERY BODY` by a table, or by a function."""
+
+    answers: Callable[[str], Answer]
+    got: list[str] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    url: str = ""
+
+
+@contextmanager
+def answering(answers: dict[str, Answer] | Callable[[str], Answer]) -> Iterator[Rig]:
+    rig = Rig(answers if callable(answers) else lambda request: answers.get(request, NOT_THERE))
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
+            request = f"{self.command} {self.path} {body}".strip()
+            rig.got.append(request)
+            rig.headers.append(dict(self.headers))
+            status, reply = rig.answers(request)
+            data = reply if isinstance(reply, bytes) else json.dumps(reply).encode()
+            if status == 0:
+                self.close_connection = True
+                return
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(data)))
+            self.send_header("Location", "http://127.0.0.1:1/elsewhere")
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_POST = do_PUT = do_DELETE = do_GET  # noqa: N815 - the base class's words
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's word
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads, server.block_on_close = True, False
+        threading.Thread(target=lambda: server.serve_forever(poll_interval=0.02), daemon=True).start()
+        rig.url = f"http://127.0.0.1:{server.server_port}"
+        try:
+            yield rig
+        finally:
+            server.shutdown()
+
+
+CALLS: list[tuple[str, Answer, Callable[[RegistryClient], Any], Any]] = [
+    (
+        "GET /v1/topics?tag=team%3Aa&tag=x%3A1&with_replicas=true",
+        (200, {"topics": {"t": {**TOPIC, "replicas": {"0": {"ids": [1, 2]}}}}, "names": []}),
+        lambda c: c.topics(["team:a", "x:1"], with_replicas=True),
+        {
+            "t": TopicEntry(
+                name="t", partitions=1, replication=2, tags={"team": "a"}, replicas={0: ReplicaList(ids=(1, 2))}
+            )
+        },
+    ),
+    ("GET /v1/topics/list", (200, {"topics": {}, "names": ["b", "a"]}), lambda c: c.topic_names(), ("a", "b")),
+    (
+        "GET /v1/brokers?tag=tier%3Ahot",
+        (200, {"brokers": {"1001": BROKER}, "ids": []}),
+        lambda c: c.brokers(["tier:hot"]),
+        {
+            1001: BrokerEntry(
+                id=1001, host="h", port=9092, rack="a", interbrokerprotocolversion="3.9", logmessageformat="3.0"
+            )
+        },
+    ),
+    ("GET /v1/topics/reassigning", (200, {"topics": {}, "names": ["a"]}), lambda c: c.reassigning_topics(), ("a",)),
+    ("GET /v1/topics/underreplicated", (200, {"names": []}), lambda c: c.under_replicated_topics(), ()),
+    ("GET /v1/mappings/topic/a%2Fb", (200, {"ids": [2, 1]}), lambda c: c.brokers_of_topic("a/b"), (1, 2)),
+    ("GET /v1/mappings/broker/7", (200, {"names": ["t"]}), lambda c: c.topics_of_broker(7), ("t",)),
+    ("GET /v1/brokers/unmapped?exclude=t", (200, {"ids": [7]}), lambda c: c.unmapped_brokers(["t"]), (7,)),
+    (
+        "GET /v1/translate-offsets/prod/g",
+        (200, {"offsets": {"t:0": {"upstreamOffset": "9007199254740993", "localOffset": "2"}}}),
+        lambda c: c.translate_offsets("g", "prod"),
+        {"t:0": OffsetPair(upstreamOffset=9007199254740993, localOffset=2)},
+    ),
+    ("PUT /v1/topics/tag/t?tag=a%3A1", (200, {}), lambda c: c.tag(Kind.TOPIC, "t", {"a": "1"}), None),
+    ("PUT /v1/brokers/tag/7?tag=a%3A1", (200, {}), lambda c: c.tag(Kind.BROKER, "7", {"a": "1"}), None),
+    ("DELETE /v1/topics/tag/t?tag=a&tag=b", (200, {}), lambda c: c.untag(Kind.TOPIC, "t", ["a", "b"]), None),
+    ("DELETE /v1/brokers/tag/7?tag=a", (200, {}), lambda c: c.untag(Kind.BROKER, "7", ["a"]), None),
+    ('POST /v2/brokers/tag {"tags":["a:1"],"ids":[1,2]}', (200, {}), lambda c: c.tag_brokers([1, 2], {"a": "1"}), None),
+    (
+        'POST /v1/topics/create {"topic":{"name":"n"},"target_broker_ids":[1]}',
+        (200, {}),
+        lambda c: c.create_topic(CreateRequest(topic={"name": "n"}, target_broker_ids=(1,))),
+        None,
+    ),
+    ("DELETE /v1/topics/t", (200, {}), lambda c: c.delete_topic("t"), None),
+]
+
+
+@pytest.mark.parametrize(("request_", "answer", "call", "result"), CALLS, ids=[row[0].split("?")[0] for row in CALLS])
+def test_a_call_is_kafka_kits_request(
+    request_: str, answer: Answer, call: Callable[[RegistryClient], Any], result: Any
+) -> None:
+    with answering({request_: answer}) as rig, connect(rig.url) as client:
+        assert call(client) == result
+    assert rig.got == [request_]
+
+
+def test_tags_are_changed_by_etag_in_version_2() -> None:
+    def result(code: int) -> Answer:
+        return 200, {"results": [{"kind": "topic", "name": "t", "code": code, "message": "m"}], "dry_run": False}
+
+    codes = iter([0, RpcCode.ABORTED, RpcCode.PERMISSION_DENIED, RpcCode.UNAVAILABLE])
+    with answering(lambda _: result(next(codes))) as rig, connect(rig.url) as client:
+
+        def change() -> None:
+            client.change_tags(Kind.TOPIC, "t", {"a": "1", "b": "1"}, {"a": "2"})
+
+        change()
+        sent = json.loads(rig.got[0].removeprefix("POST /v2/tags "))["changes"]
+        assert sent == [
+            {"kind": "topic", "name": "t", "set": {"a": "2"}, "delete": ["b"], "etag": etag_of({"a": "1", "b": "1"})}
+        ]
+        for kind in (ConflictError, RpcError, TryLaterError):
+            with pytest.raises(kind):
+                change()
+
+
+def test_a_server_without_version_2_gets_version_1_after_another_look() -> None:
+    topics = {"topics": {"t": TOPIC}, "names": []}
+    answers = {
+        "GET /v1/topics?name=t": (200, topics),
+        "PUT /v1/topics/tag/t?tag=x%3A1": (200, {}),
+        "DELETE /v1/topics/tag/t?tag=team": (200, {}),
+    }
+    with answering(answers) as rig, connect(rig.url) as client:
+        client.change_tags(Kind.TOPIC, "t", {"team": "a"}, {"x": "1"})
+        assert [line.split(" {")[0] for line in rig.got] == ["POST /v2/tags", *answers]
+        with pytest.raises(ConflictError):
+            client.change_tags(Kind.TOPIC, "t", {"team": "b"}, {"x": "1"})
+        assert rig.got[-1] == "GET /v1/topics?name=t"
+        with pytest.raises(RpcError, match="Not Found"):
+            client.history()
+
+
+def test_history_is_read_page_by_page() -> None:
+    def page(request: str) -> Answer:
+        entry = {"kind": "topic", "name": "t", "number": 1, "at": "", "by": "", "changes": []}
+        return 200, {"entries": [entry, entry], "next_page_token": "" if "page_token=b" in request else "b"}
+
+    with answering(page) as rig, connect(rig.url) as client:
+        assert len(client.history(Kind.TOPIC, "t")) == 4
+        assert len(client.history(most=2)) == 2
+    assert rig.got[0] == "GET /v2/history?kind=topic&name=t&page_size=1000"
+    assert rig.got[2] == "GET /v2/history?page_size=2"
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "text"),
+    [
+        ((400, {"code": 3, "message": "bad\x1b[2J"}), RpcError, r"bad\\x1b\[2J"),
+        ((403, b"no"), RpcError, "the registry answers with HTTP 403"),
+        ((301, b""), RpcError, "the registry answers with HTTP 301"),
+        ((200, b"{"), InputError, "gives an answer that is none of its own"),
+        ((200, {"names": [[]]}), InputError, "gives an answer that is none of its own"),
+        ((200, b"[" * 100_000), InputError, "gives an answer that is none of its own"),
+        ((500, {"code": 2, "message": "wait time exceeded"}), TryLaterError, "wait time exceeded"),
+        ((503, {"code": 14, "message": "store away"}), TryLaterError, "store away"),
+        ((0, b""), TryLaterError, "gives no answer"),
+    ],
+)
+def test_an_answer_that_is_none_is_an_error(
+    answer: Answer, kind: type[KafkakitError], text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "RETRY_S", 0)
+    with answering(lambda _: answer) as rig, connect(rig.url) as client:
+        with pytest.raises(kind, match=text):
+            client.topic_names()
+        assert len(rig.got) == (3 if kind is TryLaterError else 1)
+
+
+def test_reads_are_repeated_and_changes_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "RETRY_S", 0)
+    answers = iter([(0, b""), (503, b""), (200, {"names": ["a"]}), (0, b"")])
+    with answering(lambda _: next(answers)) as rig, connect(rig.url) as client:
+        assert client.topic_names() == ("a",)
+        with pytest.raises(TryLaterError) as caught:
+            client.delete_topic("t")
+        assert caught.value.hint == "whether the change was made is not known: read before repeating it"
+    assert len(rig.got) == 4
+
+
+def test_too_large_an_answer_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_BYTES", 1000)
+    with (
+        answering(lambda _: (200, b" " * 1001)) as rig,
+        connect(rig.url) as client,
+        pytest.raises(InputError, match="more than 1,000 bytes"),
+    ):
+        client.topic_names()
+
+
+def test_the_token_goes_in_a_header_and_never_unencrypted_elsewhere(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("s3cret\n")
+    with answering(lambda _: (200, {"names": []})) as rig, connect(rig.url, token_file=token) as client:
+        client.topic_names()
+    assert rig.headers[0]["Authorization"] == "Bearer s3cret"
+    far = "http://registry.example:80"
+    with pytest.raises(UsageError, match=r"to registry\.example unencrypted"), connect(far, token_file=token):
+        pass
+    token.write_text("two\nlines")
+    with pytest.raises(InputError, match="holds no token"), connect(rig.url, token_file=token):
+        pass
+    with pytest.raises(InputError, match="cannot be read"), connect(rig.url, token_file=tmp_path / "none"):
+        pass
+
+
+@pytest.mark.parametrize("server", ["", "ftp://h", "http://", "http://h:x", "http://u:p@h", "http://h?q"])
+def test_what_is_no_address_is_refused(server: str) -> None:
+    with pytest.raises(UsageError), connect(server):
+        pass
+
+
+def test_files_that_tls_cannot_use_are_named(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text("nothing")
+    with pytest.raises(InputError, match=r"ca\.pem: cannot be used for TLS"), connect("h", ca_file=tmp_path / "ca.pem"):
+        pass
