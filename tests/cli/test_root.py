@@ -502,7 +502,7 @@ def test_topics_are_completed_where_they_cannot_be_kept(home: Home, monkeypatch:
     cli = CliContext()
     cli.take("bootstrap_server", "127.0.0.1:1", "flag --bootstrap-server")
     context: Any = SimpleNamespace(find_object=lambda kind: cli)
-    monkeypatch.setattr(completion, "_read_topics", lambda cli, settings: ["orders", "users"])
+    monkeypatch.setattr(completion, "_read_topics", lambda ctx, cli, settings: ["orders", "users"])
     for name, value in home.environment({"XDG_CACHE_HOME": "/dev/null"}).items():
         monkeypatch.setenv(name, value)
     assert completion.complete_topic_names(context, "o") == ["orders"]
@@ -517,7 +517,7 @@ def test_topics_are_completed_from_the_cache_and_never_fail(home: Home) -> None:
 
     given = Given(flags={"bootstrap_server": ("127.0.0.1:1", "flag")})
     settings = load_settings(given, home.environment(), warn=lambda _: None, input_allowed=False)
-    cache = _cache_file(settings)
+    cache = _cache_file(settings, "topics", "")
     cache.parent.mkdir(parents=True)
     cache.write_text(json.dumps(["orders", "orders-dlq", "users"]))
     assert complete(home, "kafkakit -B 127.0.0.1:1 topicmappr rebuild --topics or") == ["orders", "orders-dlq"]
