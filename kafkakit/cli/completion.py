@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kafkakit.config.read.settings import Settings
 
 ReadNames = Callable[[typer.Context, "CliContext", "Settings"], list[str]]
+TOPICS = "topics"
 TOPICS_FRESH_S = 60.0
 LIMIT_S = 1.0
 CACHE_LIMIT_BYTES = 64 << 20
@@ -40,7 +41,7 @@ def complete_topic_names(ctx: typer.Context, incomplete: str) -> list[str]:
 
     Names are kept for a minute, so that the second key press is instant.
     """
-    return complete_names(ctx, "topics", incomplete, _read_topics)
+    return complete_names(ctx, TOPICS, incomplete, _read_topics)
 
 
 def complete_names(ctx: typer.Context, what: str, incomplete: str, read: ReadNames) -> list[str]:
@@ -64,7 +65,7 @@ def _names(ctx: typer.Context, what: str, read: ReadNames) -> list[str]:
 
     cli = cli_context(ctx)
     settings = load_settings(cli.given, read_environment(), warn=lambda _: None, input_allowed=False)
-    place = ctx.params.get("server") or ctx.params.get("zk_addr") or ""
+    place = "" if what == TOPICS else ctx.params.get("server") or ctx.params.get("zk_addr") or ""
     if not settings.bootstrap_servers and not place:
         return []
     cache = _cache_file(settings, what, f"{place}\n{ctx.params.get('zk_tags_prefix')}" if place else "")

@@ -501,7 +501,7 @@ def test_names_are_completed(home: Home) -> None:
 def test_topics_are_completed_where_they_cannot_be_kept(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     cli = CliContext()
     cli.take("bootstrap_server", "127.0.0.1:1", "flag --bootstrap-server")
-    context: Any = SimpleNamespace(find_object=lambda kind: cli)
+    context: Any = SimpleNamespace(find_object=lambda kind: cli, params={})
     monkeypatch.setattr(completion, "_read_topics", lambda ctx, cli, settings: ["orders", "users"])
     for name, value in home.environment({"XDG_CACHE_HOME": "/dev/null"}).items():
         monkeypatch.setenv(name, value)
