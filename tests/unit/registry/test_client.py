@@ -209,13 +209,17 @@ def test_an_answer_that_is_none_is_an_error(
 
 def test_reads_are_repeated_and_changes_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "RETRY_S", 0)
-    answers = iter([(0, b""), (503, b""), (200, {"names": ["a"]}), (0, b"")])
+    refused = (503, {"code": 14, "message": "store away"})
+    answers = iter([(0, b""), (503, b""), (200, {"names": ["a"]}), (0, b""), refused])
     with answering(lambda _: next(answers)) as rig, connect(rig.url) as client:
         assert client.topic_names() == ("a",)
         with pytest.raises(TryLaterError) as caught:
             client.delete_topic("t")
         assert caught.value.hint == "whether the change was made is not known: read before repeating it"
-    assert len(rig.got) == 4
+        with pytest.raises(TryLaterError, match="store away") as caught:
+            client.delete_topic("t")
+        assert caught.value.hint is None  # nothing was done
+    assert len(rig.got) == 5
 
 
 def test_too_large_an_answer_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
