@@ -61,13 +61,12 @@ class Tab:
         assert "exceptionDetails" not in done, done["exceptionDetails"]
         return done["result"].get("value")
 
-    def wait(self, script: str) -> Any:
+    def wait(self, script: str) -> None:
         """Wait until an expression is true."""
         end_s = time.monotonic() + LIMIT_S
-        while not (found := self.run(script)):
+        while not self.run(f"!!({script})"):
             assert time.monotonic() < end_s, (script, self.run("document.body.innerText"), self.console)
             time.sleep(0.02)
-        return found
 
     def open(self, url: str) -> None:
         """Go to a page that is not the present one, and wait until it is loaded."""

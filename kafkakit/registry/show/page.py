@@ -24,7 +24,8 @@ label{font-weight:600}.row{display:flex;flex-wrap:wrap;gap:.5rem;align-items:cen
 [role=tab][aria-selected=true]{background:var(--card);font-weight:700;box-shadow:inset 0 3px var(--link)}
 [aria-invalid=true]{border:2px solid var(--warn)}[role=alert]:not(:empty){border-left:4px solid var(--warn);
 background:var(--warnbg);padding:.2rem .9rem}
-.sort{border:0;background:none;padding:.2rem;font-weight:600;color:var(--soft);text-align:left}
+.sort{border:0;background:none;padding:.2rem 0;font-weight:600;color:var(--soft);white-space:nowrap}
+#found th[scope=row],#found td:last-child{min-width:9rem}
 td,th,dd,.tag{unicode-bidi:isolate}tbody th{color:var(--fg);font-size:1em;font-weight:400;overflow-wrap:anywhere}
 .tag{display:inline-block;background:var(--code);border-radius:4px;padding:0 .4rem;margin:.05rem 0}
 dialog{width:min(60rem,94vw);max-height:92vh;color:var(--fg);background:var(--bg);border:1px solid var(--edge);

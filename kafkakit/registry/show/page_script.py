@@ -19,6 +19,8 @@ const KINDS = {
     keys: "id, host, port, rack, interbrokerprotocolversion, logmessageformat",
   },
 };
+const NUMBERS = new Set(["partitions", "replication", "port"]);
+const right = column => NUMBERS.has(column) ? {class: "n"} : {};
 // Characters that are not seen, or that change the direction of others.
 const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cn}\p{Cs}]/gu;
 const at = id => document.getElementById(id);
@@ -155,7 +157,7 @@ function drawKind() {
       first = 0;
       order();
     });
-    return make("th", {scope: "col", "data-column": column}, button);
+    return make("th", {scope: "col", "data-column": column, ...right(column)}, button);
   }));
   order();
 }
@@ -190,8 +192,7 @@ function row(of, object) {
       return make("th", {scope: "row"}, link);
     }
     if (column === "tags") return make("td", {}, ...chips(object.tags));
-    const value = valueOf(object, column);
-    return make("td", typeof value === "number" ? {class: "n"} : {}, value);
+    return make("td", right(column), valueOf(object, column));
   }));
 }
 
