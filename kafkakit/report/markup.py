@@ -45,7 +45,7 @@ dd{margin:0;overflow-wrap:anywhere}
 
 # Control and direction-changing characters could hide or reorder what a person reads.
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
-_VOID = frozenset({"meta", "link", "br", "hr"})
+_VOID = frozenset({"meta", "link", "br", "hr", "input"})
 
 
 class Html(str):

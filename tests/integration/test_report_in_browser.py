@@ -1,7 +1,6 @@
 """The report pages in a real browser: drawn, with nothing on the console and no request to the network."""
 
 import re
-import shutil
 import subprocess
 import threading
 from collections.abc import Callable
@@ -14,30 +13,14 @@ import pytest
 from kafkakit.audit.show.page import audit_page
 from kafkakit.topicmappr.decide.frontier.trace import FrontierPoint
 from kafkakit.topicmappr.show.page.sections import report_page
-from tests.rigs.required import missing
+from tests.rigs.browser import chromium
 from tests.unit.audit.test_page import a_view
 from tests.unit.topicmappr.test_report import EVIL, make, move
-
-CHROMIUM = next(
-    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
-)
 
 
 @pytest.fixture
 def browser(tmp_path: Path) -> list[str]:
-    if CHROMIUM is None:
-        missing("chromium", "none on the PATH; on Debian: apt-get install chromium")
-    return [
-        CHROMIUM,
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-dev-shm-usage",
-        "--no-first-run",
-        f"--user-data-dir={tmp_path / 'profile'}",
-        "--enable-logging=stderr",
-        "--v=0",
-    ]
+    return chromium(tmp_path / "profile")
 
 
 class Counting(BaseHTTPRequestHandler):

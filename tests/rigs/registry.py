@@ -27,6 +27,7 @@ from kafkakit.registry.decide.facts import Change
 from kafkakit.registry.decide.inventory import Inventory
 from kafkakit.registry.decide.replies import OffsetsReply
 from kafkakit.registry.decide.requests import RPC_BY_NAME, SERVICE, Role
+from kafkakit.registry.show.page import registry_page
 from kafkakit.wiring import open_grpc_listener, open_http_listener, registry_codec
 from tests.fakes.admin import FakeCluster
 from tests.fakes.control import FakeControlStore
@@ -128,6 +129,7 @@ def served_on(
         tags=tags,
         codec=registry_codec("registry.v2"),
         health_codec=registry_codec("grpc.health.v1"),
+        page=registry_page("test <cluster>"),
         **limits,
     )
     return serve_both(service, parts), inventory, lines

@@ -19,7 +19,8 @@ BODY_LIMIT_S = 10.0
 SEND_LIMIT_S = 60.0
 MAX_HEADER_BYTES = 16384
 _TOO_LARGE = b'{"code":8,"message":"the request is too large","details":[]}'
-_JSON = (b"content-type", b"application/json")
+_TYPE = b"content-type"
+_JSON = (_TYPE, b"application/json")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +119,8 @@ class HttpListener:
         if isinstance(answer, RpcStream):
             await _stream(receive, send, headers, answer.parts)
         else:
-            await _send(send, answer.status, [_JSON, *headers], answer.body)
+            has_type = any(name == _TYPE for name, _ in headers)
+            await _send(send, answer.status, headers if has_type else [_JSON, *headers], answer.body)
 
 
 async def _stream(

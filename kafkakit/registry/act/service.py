@@ -185,7 +185,7 @@ class RegistryService:
         token = jwt_in(authorization) if self._ports.tokens is not None else None
         if self._ports.tokens is not None and token is not None:
             return await self._ports.tokens.identify(token)
-        return self.access.identify(authorization, call.remote, from_browser="origin" in call.headers)
+        return self.access.identify(call.headers, call.remote)
 
     async def _read(self, rpc: Rpc, parse: Parsed, encode: Callable[[Reply], bytes], key: tuple[Any, ...]) -> bytes:
         inventory = self._inventory

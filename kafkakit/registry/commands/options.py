@@ -135,6 +135,15 @@ class ListenChoice:
     http_listen: Annotated[
         str, typer.Option(envvar="REGISTRY_HTTP_LISTEN", metavar="HOST:PORT", help="HTTP; `none`: not at all.")
     ] = "127.0.0.1:8080"
+    http_name: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--http-name",
+            envvar="REGISTRY_HTTP_NAME",
+            metavar="HOST",
+            help="HTTP without TLS: a name of this server that is answered without a token, beside localhost.",
+        ),
+    ] = None
     grpc_listen: Annotated[
         str, typer.Option(envvar="REGISTRY_GRPC_LISTEN", metavar="HOST:PORT", help="gRPC; `none`: not at all.")
     ] = "127.0.0.1:8090"
@@ -189,6 +198,8 @@ class ListenChoice:
         if away and self.tls_key_file is None and not self.allow_plaintext:
             hint = "give --tls-cert-file and --tls-key-file, or --allow-plaintext"
             raise UsageError(f"{away[0]} can be reached from other machines, and is not encrypted", hint=hint)
+        own = [*(self.http_name or ()), *(parse_listen(text)[0] for text in listens)]
+        names = None if self.tls_key_file is not None else frozenset(name.lower() for name in own)
         has_tokens = self.token_file is not None or self.jwt_file is not None
         if away and not has_tokens and not has_certificates:
             raise UsageError(
@@ -201,9 +212,9 @@ class ListenChoice:
             callers = {}
             if self.token_file is not None:
                 callers = read_access(read_input(self.token_file, MAX_TOKEN_FILE_BYTES), str(self.token_file))
-            return Access(by_digest=callers, is_open_to_reads_from_here=True)
+            return Access(by_digest=callers, is_open_to_reads_from_here=True, names=names)
         everything = frozenset(Role) if self.no_token or has_certificates else frozenset({Role.READ})
-        return Access(by_digest={}, anonymous=everything)
+        return Access(by_digest={}, anonymous=everything, names=names)
 
     def signed_tokens(self) -> SignedTokens | None:
         """What identifies the callers of JWTs; raises `InputError` and `UsageError`."""
@@ -303,6 +314,7 @@ def open_service(
     from kafkakit.registry.act.v2.served import PartsV2, serve_both
     from kafkakit.registry.act.writes import Writes
     from kafkakit.registry.decide.admission import Admission
+    from kafkakit.registry.show.page import registry_page
     from kafkakit.wiring import registry_codec
 
     path = audit_log or session.settings.state_dir / "registry" / "audit.jsonl"
@@ -325,6 +337,7 @@ def open_service(
         tags=tags,
         codec=registry_codec("registry.v2"),
         health_codec=registry_codec("grpc.health.v1"),
+        page=registry_page(session.settings.profile or ""),
     )
     return serve_both(first, parts)
 

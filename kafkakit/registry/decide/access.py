@@ -1,6 +1,7 @@
 """Which caller may do what: bearer tokens with roles, for topics and brokers whose names match."""
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -13,6 +14,7 @@ from kafkakit.registry.decide.requests import Role
 from kafkakit.registry.decide.tags import printable
 
 MAX_CALLERS = 1000
+_ADDRESS = re.compile(r"[0-9.]+|\[[0-9a-fA-F:.]+\]")
 
 
 class _Grant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -55,17 +57,42 @@ class Caller:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """The callers by the SHA-256 of their token, and what those without a token may do; empty: nothing."""
+    """The callers by the SHA-256 of their token, and what those without a token may do; empty: nothing.
+
+    `names` are the host names under which the server is known, in lower case, beside addresses and `localhost`; None:
+    any, where TLS shows a browser whose name it is.
+    """
 
     by_digest: Mapping[str, Caller]
     anonymous: frozenset[Role] = frozenset()
     is_open_to_reads_from_here: bool = False
+    names: frozenset[str] | None = frozenset()
 
-    def identify(self, authorization: str, remote: str, *, from_browser: bool) -> Caller:
-        """The caller of a request; `RpcError` 401 for a wrong token, and for none where one is needed.
+    def check_page(self, headers: Mapping[str, str]) -> None:
+        """`RpcError` for a call that a page of another server makes in a browser, which must have a token.
 
-        A page in a browser of this host may reach the service, too: without a token it gets nothing.
+        A page of another server is known by `Origin` and `Sec-Fetch-Site`; or by `Host`, when it has made its own name
+        lead to this address (DNS rebinding): a browser takes it for a page of ours then.
         """
+        host = headers.get("host", "").lower()
+        name = re.sub(r":[0-9]*$", "", host).removesuffix(".")
+        is_known = not name or name == "localhost" or _ADDRESS.fullmatch(name) or self.names is None
+        if not is_known and name not in (self.names or ()):
+            raise RpcError(
+                RpcCode.PERMISSION_DENIED,
+                f"{printable(name, 80)} is no known name of this server (--http-name): needs a token",
+            )
+        origin = headers.get("origin", f"http://{host}").lower()
+        is_ours = origin.partition("://")[2] == host
+        if not is_ours or headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            raise RpcError(
+                RpcCode.UNAUTHENTICATED,
+                "comes from a page of another server: needs the header Authorization: Bearer TOKEN",
+            )
+
+    def identify(self, headers: Mapping[str, str], remote: str) -> Caller:
+        """The caller of a request; `RpcError` 401 for a wrong token, and for none where one is needed."""
+        authorization = headers.get("authorization", "")
         if authorization:
             kind, _, token = authorization.partition(" ")
             digest = hashlib.sha256(token.strip().encode("utf-8", "replace")).hexdigest()
@@ -76,8 +103,9 @@ class Access:
         roles = self.anonymous
         if self.is_open_to_reads_from_here and is_loopback(remote):
             roles |= {Role.READ}
-        if not roles or from_browser:
+        if not roles:
             raise RpcError(RpcCode.UNAUTHENTICATED, "needs the header Authorization: Bearer TOKEN")
+        self.check_page(headers)
         return Caller(name=remote, roles=roles)
 
 

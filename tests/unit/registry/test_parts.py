@@ -110,23 +110,63 @@ def code_of(call: object) -> RpcCode:
 
 def test_a_token_has_the_roles_and_names_of_its_caller() -> None:
     access = Access(by_digest=read_access(CALLERS.encode(), "tokens"), is_open_to_reads_from_here=True)
-    ci = access.identify("Bearer ci-token", "10.0.0.1", from_browser=True)
+    away = {"host": "evil.example", "origin": "http://evil.example"}
+    ci = access.identify({"authorization": "Bearer ci-token", **away}, "10.0.0.1")
     assert ci.name == "ci"
     ci.require(Role.TAG, "topic", ["ci-a"])
     ci.require(Role.READ, "topic", [])
     assert code_of(lambda: ci.require(Role.TAG, "topic", ["ci-a", "other"])) is RpcCode.PERMISSION_DENIED
     assert code_of(lambda: ci.require(Role.TAG, "broker", ["1"])) is RpcCode.PERMISSION_DENIED
     assert code_of(lambda: ci.require(Role.CREATE, "topic", ["ci-a"])) is RpcCode.PERMISSION_DENIED
-    access.identify("bearer root-token", "10.0.0.1", from_browser=False).require(Role.CREATE, "topic", ["x"])
+    access.identify({"authorization": "bearer root-token"}, "10.0.0.1").require(Role.CREATE, "topic", ["x"])
     for wrong in ("Bearer nope", "Bearer ", "Basic ci-token", "ci-token", "Bearer ci-tokén"):
-        assert (
-            code_of(lambda text=wrong: access.identify(text, "127.0.0.1", from_browser=False))
-            is RpcCode.UNAUTHENTICATED
-        )
-    local = access.identify("", "127.0.0.1", from_browser=False)
-    assert local.roles == {Role.READ}
-    for remote, browser in (("10.0.0.1", False), ("127.0.0.1", True)):
-        assert code_of(lambda r=remote, b=browser: access.identify("", r, from_browser=b)) is RpcCode.UNAUTHENTICATED
+        given = {"authorization": wrong}
+        assert code_of(lambda given=given: access.identify(given, "127.0.0.1")) is RpcCode.UNAUTHENTICATED
+    assert access.identify({}, "127.0.0.1").roles == {Role.READ}
+    assert code_of(lambda: access.identify({}, "10.0.0.1")) is RpcCode.UNAUTHENTICATED
+
+
+HERE, HOST = "http://127.0.0.1:8080", "127.0.0.1:8080"
+
+
+@pytest.mark.parametrize(
+    ("headers", "refused"),
+    [
+        ({}, None),
+        ({"host": HOST}, None),
+        ({"host": "LocalHost:8080"}, None),
+        ({"host": "localhost."}, None),
+        ({"host": "[::1]:8080"}, None),
+        ({"host": "Registry.internal:8080"}, None),
+        ({"host": HOST, "origin": HERE, "sec-fetch-site": "same-origin"}, None),
+        ({"host": HOST, "sec-fetch-site": "none"}, None),
+        ({"host": HOST, "origin": "http://127.0.0.1:3000"}, RpcCode.UNAUTHENTICATED),
+        ({"host": HOST, "origin": "https://example.org"}, RpcCode.UNAUTHENTICATED),
+        ({"host": HOST, "origin": "null"}, RpcCode.UNAUTHENTICATED),
+        ({"host": HOST, "origin": ""}, RpcCode.UNAUTHENTICATED),
+        ({"origin": HERE}, RpcCode.UNAUTHENTICATED),
+        ({"host": HOST, "origin": HERE, "sec-fetch-site": "cross-site"}, RpcCode.UNAUTHENTICATED),
+        ({"host": HOST, "sec-fetch-site": "same-site"}, RpcCode.UNAUTHENTICATED),
+        # A name that its owner lets lead to this address.
+        ({"host": "evil.example:8080"}, RpcCode.PERMISSION_DENIED),
+        ({"host": "evil.example", "origin": "http://evil.example"}, RpcCode.PERMISSION_DENIED),
+        ({"host": "127.0.0.1.evil.example"}, RpcCode.PERMISSION_DENIED),
+        ({"host": "localhost.evil.example"}, RpcCode.PERMISSION_DENIED),
+        ({"host": "evil.example:1:8080"}, RpcCode.PERMISSION_DENIED),
+    ],
+)
+def test_pages_of_other_servers_get_nothing_without_a_token(headers: dict[str, str], refused: RpcCode | None) -> None:
+    access = Access(by_digest={}, anonymous=frozenset({Role.READ}), names=frozenset({"registry.internal"}))
+    if refused is None:
+        assert access.identify(headers, "127.0.0.1").roles == {Role.READ}
+    else:
+        assert code_of(lambda: access.identify(headers, "127.0.0.1")) is refused
+
+
+def test_with_tls_any_name_will_do_as_the_certificate_has_it() -> None:
+    access = Access(by_digest={}, anonymous=frozenset({Role.READ}), names=None)
+    access.identify({"host": "registry.internal", "origin": "https://registry.internal"}, "10.0.0.1")
+    assert code_of(lambda: access.identify({"host": "a", "origin": "https://b"}, "::1")) is RpcCode.UNAUTHENTICATED
 
 
 @pytest.mark.parametrize(

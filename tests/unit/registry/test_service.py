@@ -308,7 +308,7 @@ def test_the_process_that_reads_ends_with_its_parent() -> None:
 
 def test_roles_are_what_files_name() -> None:
     assert sorted(Role) == ["create", "delete", "read", "tag"]
-    assert EVERYTHING.identify("", "10.0.0.1", from_browser=False).roles == set(Role)
+    assert EVERYTHING.identify({}, "10.0.0.1").roles == set(Role)
 
 
 # -- TLS --------------------------------------------------------------------------------------------

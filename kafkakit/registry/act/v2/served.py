@@ -3,6 +3,7 @@
 import secrets
 from dataclasses import dataclass
 
+from kafkakit.core.rpc import RpcAnswer
 from kafkakit.ports.rpc import Answer, GrpcService, MessageCodec
 from kafkakit.registry.act.service import RegistryService
 from kafkakit.registry.act.tag_store import TagStore
@@ -37,6 +38,7 @@ class PartsV2:
     tags: TagStore
     codec: MessageCodec
     health_codec: MessageCodec
+    page: RpcAnswer
     most_events: int = MAX_EVENTS
     heartbeat_s: float = HEARTBEAT_S
 
@@ -53,6 +55,7 @@ def serve_both(first: RegistryService, parts: PartsV2) -> Served:
         writes=TagWrites(parts.writes, parts.tags, inventory),
         history=parts.tags.history,
         watches=watches,
+        page=parts.page,
     )
     second = ServiceV2(first, inventory, reads, ports)
     health = Health(parts.health_codec, lambda: first.is_fresh)

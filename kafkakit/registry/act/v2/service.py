@@ -57,6 +57,7 @@ class PortsV2:
     writes: TagWrites
     history: TagHistory
     watches: Watches
+    page: RpcAnswer
 
 
 class ServiceV2:
@@ -65,11 +66,12 @@ class ServiceV2:
     def __init__(self, first: RegistryService, inventory: Inventory, reads: ReadsV2, ports: PortsV2) -> None:
         self._first, self._inventory, self._reads, self._ports = first, inventory, reads, ports
         self._repeats = Repeats()
-        self._openapi = msgspec.json.encode(openapi_document())
+        openapi = RpcAnswer(body=msgspec.json.encode(openapi_document()))
+        self._static = {"/v2/openapi.json": openapi, "/": ports.page, "/ui": ports.page}
 
     async def http(self, call: RpcCall) -> RpcAnswer | RpcStream:
         """Answer an HTTP request."""
-        if call.method in ("GET", "HEAD") and call.path in ("/healthz", "/v2/openapi.json"):
+        if call.method in ("GET", "HEAD") and call.path in ("/healthz", *self._static):
             return self._unprotected(call.path)
         segments = tuple(unquote(part) for part in call.path.split("/")[1:])
         found = route_v2(call.method, segments) if len(call.path) + len(call.query) <= MAX_QUERY else None
@@ -168,7 +170,7 @@ class ServiceV2:
 
     def _unprotected(self, path: str) -> RpcAnswer:
         if path != "/healthz":
-            return RpcAnswer(body=self._openapi)
+            return self._static[path]
         is_fresh = self._first.is_fresh
         body = msgspec.json.encode({"status": "SERVING" if is_fresh else "NOT_SERVING"})
         return RpcAnswer(body=body, status=200 if is_fresh else 503, headers=self._first.freshness())
