@@ -229,7 +229,7 @@ CALLS: list[tuple[str, dict[str, Any], str, int, dict[str, Any]]] = [
 
 # What only HTTP has.
 HTTP: list[tuple[str, int, dict[str, Any]]] = [
-    ("GET /", 404, failed(MISSING, "Not Found")),
+    ("GET /v1", 404, failed(MISSING, "Not Found")),
     ("GET /v1/topics/", 404, failed(MISSING, "Not Found")),
     ("GET /v1/nothing", 404, failed(MISSING, "Not Found")),
     ("POST /v1/topics/test1 x=y", 501, failed(RpcCode.UNIMPLEMENTED, "Method Not Allowed")),
@@ -268,31 +268,37 @@ def ask(registry: Registry, line: str) -> Any:
     return registry.curl(method, path, *(["-d", body[0]] if body else []))
 
 
-# One after the other on one service: later calls see what earlier ones wrote.
-@pytest.mark.parametrize(("name", "fields", "line", "status", "expected"), CALLS)
-def test_a_call_over_http(
-    over_http: Registry, name: str, fields: dict[str, Any], line: str, status: int, expected: dict[str, Any]
-) -> None:
-    answered = ask(over_http, line)
-    assert (answered.status, answered.body) == (status, expected)
-    assert list(answered.body) == list(expected)
-    assert over_http.lines[2:] == []
+# The calls are made one after the other on one service: later ones see what earlier ones wrote.
+def test_calls_over_http(over_http: Registry) -> None:
+    for _, _, line, status, expected in CALLS:
+        answered = ask(over_http, line)
+        assert (answered.status, answered.body) == (status, expected), line
+        assert list(answered.body) == list(expected), line
+        assert over_http.lines[2:] == [], line
 
 
-@pytest.mark.parametrize(("name", "fields", "line", "status", "expected"), CALLS)
-def test_a_call_over_grpc(
-    over_grpc: Registry, name: str, fields: dict[str, Any], line: str, status: int, expected: dict[str, Any]
-) -> None:
+def test_calls_over_grpc(over_grpc: Registry) -> None:
+    for name, fields, line, status, expected in CALLS:
+        assert answer_of_grpc(over_grpc, name, fields) == grpc_expected(name, status, expected), line
+
+
+def answer_of_grpc(registry: Registry, name: str, fields: dict[str, Any]) -> Any:
+    """The reply's fields, or the code and the text of a refusal."""
     import grpc
 
-    if status == 200:
-        reply, trailing = grpc_call(over_grpc.addresses["gRPC"], name, fields)
-        assert reply == registry_codec().decode_json(RPC_BY_NAME[name].reply, json.dumps(expected).encode())
-        assert trailing.keys() >= {"age", "kafkakit-as-of"}
-        return
-    with pytest.raises(grpc.RpcError) as caught:
-        grpc_call(over_grpc.addresses["gRPC"], name, fields)
-    assert (caught.value.code().value[0], caught.value.details()) == (expected["code"], expected["message"])
+    try:
+        reply, trailing = grpc_call(registry.addresses["gRPC"], name, fields)
+    except grpc.RpcError as error:
+        return error.code().value[0], error.details()
+    assert trailing.keys() >= {"age", "kafkakit-as-of"}
+    return reply
+
+
+def grpc_expected(name: str, status: int, expected: dict[str, Any]) -> Any:
+    """The same of a row of the table."""
+    if status != 200:
+        return expected["code"], expected["message"]
+    return registry_codec().decode_json(RPC_BY_NAME[name].reply, json.dumps(expected).encode())
 
 
 @pytest.mark.parametrize(("line", "status", "expected"), HTTP)
