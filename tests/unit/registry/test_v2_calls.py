@@ -345,11 +345,9 @@ def test_the_openapi_document_is_sound(registry: Registry) -> None:
         assert set(shown) == in_path
         assert all(p["required"] for p in operation.get("parameters", ()) if p["in"] == "path")
         assert operation["responses"]
-    references = {value for key, value in walk(document) if key == "$ref"}
     schemas = document["components"]["schemas"]
-    assert references == {f"#/components/schemas/{name}" for name in schemas} | references
-    for reference in references:
-        assert reference.rpartition("/")[2] in schemas
+    references = {value for key, value in walk(document) if key == "$ref"}
+    assert references == {f"#/components/schemas/{name}" for name in schemas}
     for schema in schemas.values():
         jsonschema.Draft202012Validator.check_schema(schema)
 
