@@ -214,7 +214,7 @@ class HttpCalls:
         if token is not None and parts.scheme == "http" and not is_loopback(parts.hostname):
             raise UsageError(f"the token would go to {parts.hostname} unencrypted", hint="use https://")
         self._name = f"registry {parts.scheme}://{parts.netloc}"
-        self._base, self._timeout_s = parts.path.rstrip("/"), timeout_s
+        self._base, self._timeout_s, self._has_v2 = parts.path.rstrip("/"), timeout_s, True
         self._headers = {} if token is None else {"Authorization": f"Bearer {token.reveal()}"}
         try:
             port = parts.port
@@ -250,11 +250,15 @@ class HttpCalls:
             etag=etag_of(before),
         )
         body = msgspec.json.encode(ChangeTagsRequest(changes=(change,)))
+        if not self._has_v2:
+            self._change_v1(kind, name, before, put, removed)
+            return
         try:
             (result,) = _decoded(self._send("POST", "/v2/tags", body, is_read=False), ChangeTagsReply).results
         except RpcError as error:
             if error.code not in _NO_V2:
                 raise
+            self._has_v2 = False
             self._change_v1(kind, name, before, put, removed)
             return
         if result.code == RpcCode.ABORTED:
