@@ -13,7 +13,7 @@ import pytest
 
 from kafkakit.core.errors import ConflictError, InputError, KafkakitError, TryLaterError, UsageError
 from kafkakit.core.rpc import RpcCode, RpcError
-from kafkakit.registry import client as module
+from kafkakit.registry.act import http_calls as module
 from kafkakit.registry.client import RegistryClient, connect
 from kafkakit.registry.decide.entries import BrokerEntry, OffsetPair, ReplicaList, TopicEntry
 from kafkakit.registry.decide.history import etag_of
