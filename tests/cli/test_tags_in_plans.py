@@ -267,3 +267,16 @@ def test_a_balance_that_fails_names_the_constraints(home: Home) -> None:
     ran = run(home, "rebalance", "--topics", ".*", "--brokers", "-2", "--count-band", "5%", "--affinity", rule)
     assert ran.code == 4
     assert "  constraint kept: affinity 'topics where partitions > 0: brokers where id < 7'\n" in ran.stderr
+
+
+def test_check_finds_what_fix_racks_repairs(home: Home) -> None:
+    assert "break spread-by" not in run(home, "check").stdout
+    ran = run(home, "check", *RULES, "-o", "json")
+    assert ran.code == 1
+    found = {f["message"].split(": ")[0]: f for f in json.loads(ran.stdout)["findings"] if f["rule"] == "constraint"}
+    (broken_spread, broken_affinity) = found.values()
+    assert broken_affinity["message"].startswith(f"5 of 6 partitions break {HOT_TEXT}: orders-0 [1 2 3]")
+    assert broken_spread["message"].startswith("2 of 6 partitions break spread-by feed")
+    hint = broken_affinity["hint"]
+    assert "topicmappr fix-racks" in hint
+    assert f"--spread-by feed --affinity '{HOT}'" in hint

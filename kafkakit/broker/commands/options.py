@@ -138,8 +138,10 @@ def broker_ids(text: str, flag: str, most: int = MOST_BROKERS) -> tuple[int, ...
     from kafkakit.core.errors import UsageError
 
     listed = parse_broker_list(text, flag)
-    if listed.existing or listed.everything or listed.where is not None:
-        raise UsageError(f"{flag}: give the ids of the brokers; -1, -2 and queries mean many of them")
+    if listed.where is not None:
+        raise UsageError(f"{flag}: queries are not taken here", hint="give the ids of the brokers")
+    if listed.existing or listed.everything:
+        raise UsageError(f"{flag}: name the brokers, -1 and -2 mean many of them")
     if len(listed.ids) > most:
         raise UsageError(f"{flag}: {len(listed.ids)} brokers are named, at most {most} can be")
     return tuple(sorted(listed.ids))

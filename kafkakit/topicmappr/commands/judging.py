@@ -9,7 +9,6 @@ from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.search_watch import showing_phases
 from kafkakit.cli.session import finish
-from kafkakit.cli.tag_options import TagSource
 from kafkakit.core.cycle_collector import without_collector
 from kafkakit.topicmappr.commands.flow import observed_storage
 from kafkakit.topicmappr.commands.judging_options import (
@@ -33,7 +32,7 @@ MAP_LIMIT_BYTES = 512 << 20
 
 @with_option_groups
 @without_collector()
-def check(ctx: typer.Context, rules: CheckOptions, tags: TagSource, cluster: KafkaKitClusterOptions) -> int:
+def check(ctx: typer.Context, rules: CheckOptions, tags: ConstraintOptions, cluster: KafkaKitClusterOptions) -> int:
     """Check the placement rules: racks, in-sync replicas, shares of space and leaders, disks.
 
     Every finding names the command that repairs it. Partitions of a topic that break one rule are one finding, with
@@ -50,7 +49,7 @@ def check(ctx: typer.Context, rules: CheckOptions, tags: TagSource, cluster: Kaf
     from kafkakit.topicmappr.show.check import check_report
 
     cli = cli_context(ctx)
-    request = rules.request(cli.program, cluster.snapshot)
+    request = rules.request(cli.program, cluster.snapshot, tags)
     # An unsound list is a finding here.
     seen, request = observed_storage(ctx, cluster, request, tags, sound_lists=False)
     return finish(cli, check_report(check_cluster(seen.snapshot, request, seen.facts), rules.fail_on))

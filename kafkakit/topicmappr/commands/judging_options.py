@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafkakit.cli.completion import complete_topic_names
-from kafkakit.cli.option_groups import RECORDED, option, recorded_as, recorded_words
+from kafkakit.cli.option_groups import RECORDED, option, option_words, recorded_as, recorded_words
 from kafkakit.core.broker_list import parse_broker_list
 from kafkakit.core.findings import FailOn
 from kafkakit.core.quantities import parse_percent, parse_size
@@ -49,7 +49,7 @@ class CheckOptions:
     max_disk_use: str = option("85%", metavar="PERCENT", help="How full a disk may be.")
     fail_on: FailFrom = FailOn.WARNING
 
-    def request(self, program: str, snapshot: Path | None) -> "CheckRequest":
+    def request(self, program: str, snapshot: Path | None, tags: shared.ConstraintOptions) -> "CheckRequest":
         """Read the options; `program` and `snapshot` go into the commands that hints name."""
         from kafkakit.topicmappr.decide.check.catalogue import CheckRequest
 
@@ -63,6 +63,8 @@ class CheckOptions:
             leader_band=parse_percent(self.leader_band, "--leader-band"),
             max_disk_use=parse_percent(self.max_disk_use, "--max-disk-use"),
             topic_words=self.topics or ".*",
+            constraints=tags.constraints,
+            constraint_words=" ".join(option_words(tags)),
             program=program,
             context=f" --snapshot {quote(str(snapshot))}" if snapshot else "",
         )

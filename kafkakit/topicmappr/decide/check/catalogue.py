@@ -8,6 +8,7 @@ from kafkakit.core.errors import UsageError
 from kafkakit.core.findings import Finding, Rule, Severity
 from kafkakit.core.quantities import format_percent
 from kafkakit.core.shell_words import quote
+from kafkakit.topicmappr.decide.constraints import NO_CONSTRAINTS, TagConstraints
 
 MAX_REPLICATION = 32_767
 
@@ -30,6 +31,8 @@ class CheckRequest:
     leader_band: Fraction = Fraction(1, 10)
     max_disk_use: Fraction = Fraction(85, 100)
     topic_words: str = ".*"
+    constraints: TagConstraints = NO_CONSTRAINTS
+    constraint_words: str = ""
     program: str = "kafkakit"
     context: str = ""
 
@@ -48,6 +51,7 @@ RULES = (
     Rule("below-min-isr", _E, "every partition has at least min.insync.replicas live copies in sync"),
     Rule("low-replication", _E, "every partition has the replicas that --replication asks for"),
     Rule("rack-rule", _E, "replicas of a partition are on different racks, or on --min-rack-ids of them"),
+    Rule("constraint", _E, "replicas are where --spread-by, --affinity and --anti-affinity let them be"),
     Rule("disk-use", _E, "no disk is fuller than --max-disk-use"),
     Rule("failed-dir", _E, "every log dir works"),
     Rule("under-replicated", _W, "every replica is in sync"),
@@ -80,6 +84,10 @@ class Hints:
         """Bring replica sets back under the rack rule, or spread them evenly over racks."""
         racks = f" --min-rack-ids {self.request.min_rack_ids}" if self.request.min_rack_ids else ""
         return self._planning("fix-racks", f"{' --spread' if spread else ''}{racks}")
+
+    def fix_constraints(self) -> str:
+        """Move replicas to where the constraints let them be."""
+        return self._planning("fix-racks", f" {self.request.constraint_words}")
 
     def rebalance(self) -> str:
         """Bring brokers into their band."""

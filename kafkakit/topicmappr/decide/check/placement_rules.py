@@ -22,6 +22,22 @@ def placement_findings(subject: Subject) -> Iterator[Finding]:
     yield from racks(subject)
     yield from rackless_brokers(subject)
     yield from broker_set(subject)
+    yield from constraints(subject)
+
+
+def constraints(subject: Subject) -> Iterator[Finding]:
+    """Replicas that constraints by tags forbid, as if every copy were new."""
+    import numpy as np
+
+    table, topics = subject.table, subject.table.topics
+    tags = subject.request.constraints.on(subject.snapshot, set(topics))
+    if tags is None:
+        return
+    faults = [tags.faults(topics[t], (), replicas_of(table, p)) for p, t in enumerate(table.topic.tolist())]
+    for text in dict.fromkeys(found for row in faults for found in row):
+        bad = np.array([text in row for row in faults], dtype=bool)
+        hint = subject.hints.fix_constraints()
+        yield from by_topic(subject, "constraint", bad, f"break {text}", hint, list_of(table))
 
 
 def replica_lists(subject: Subject) -> Iterator[Finding]:
