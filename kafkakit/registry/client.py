@@ -10,25 +10,23 @@ Not for several threads at once.
 """
 
 import ssl
-import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar
-from urllib.parse import quote, urlencode, urlsplit
-
-import msgspec
+from typing import Literal, Protocol, TypeVar
 
 from kafkakit.config.security import Secret
-from kafkakit.core.errors import InputError, KafkakitError, TryLaterError, UsageError
-from kafkakit.core.printable import printable
-from kafkakit.core.rpc import HTTP_STATUS, RpcCode, RpcError
-from kafkakit.registry.decide.access import is_loopback
-from kafkakit.registry.decide.changes import changed_meanwhile
-from kafkakit.registry.decide.entries import BrokerEntry, OffsetPair, TopicEntry
-from kafkakit.registry.decide.history import etag_of
+from kafkakit.core.errors import InputError
+from kafkakit.registry.act.http_calls import HttpCalls
+from kafkakit.registry.decide.entries import (
+    BrokerEntries,
+    BrokerEntry,
+    OffsetEntries,
+    OffsetPair,
+    TopicEntries,
+    TopicEntry,
+    decoded_reply,
+)
 from kafkakit.registry.decide.requests import (
     RPC_BY_NAME,
     AnyRequest,
@@ -40,50 +38,12 @@ from kafkakit.registry.decide.requests import (
     TopicRequest,
     TranslateRequest,
     UnmappedRequest,
-    given_fields,
 )
-from kafkakit.registry.decide.selection import Entries, tags_of
-from kafkakit.registry.decide.tags import Kind, Tags, changed_keys
-from kafkakit.registry.decide.v2.messages import (
-    ChangeTagsReply,
-    ChangeTagsRequest,
-    HistoryEntry,
-    HistoryPage,
-    HistoryRequest,
-    ObjectChange,
-)
+from kafkakit.registry.decide.tags import Kind, Tags
+from kafkakit.registry.decide.v2.messages import HistoryEntry, HistoryPage, HistoryRequest
 
-ATTEMPTS = 3
-RETRY_S = 0.5
-MOST_BYTES = 256 << 20
-MOST_TOKEN_BYTES = 64 << 10
-_LATER = frozenset({RpcCode.UNAVAILABLE, RpcCode.RESOURCE_EXHAUSTED, RpcCode.DEADLINE_EXCEEDED})
-_CODES = {status: code for code, status in reversed(list(HTTP_STATUS.items()))}
-_NO_V2 = frozenset({RpcCode.NOT_FOUND, RpcCode.UNIMPLEMENTED})
 T = TypeVar("T")
-_WAITED = "wait time exceeded"  # kafka-kit's answer to too many requests, which has no code of its own
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Topics:
-    topics: Mapping[str, TopicEntry] = field(default_factory=dict)
-    names: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Brokers:
-    brokers: Mapping[int, BrokerEntry] = field(default_factory=dict)
-    ids: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Offsets:
-    offsets: Mapping[str, OffsetPair] = field(default_factory=dict)
-
-
-class _Refusal(msgspec.Struct, frozen=True):
-    code: int = RpcCode.UNKNOWN
-    message: str = ""
+MOST_TOKEN_BYTES = 64 << 10
 
 
 class RegistryCalls(Protocol):
@@ -111,40 +71,40 @@ class RegistryClient:
     def topics(self, tags: Sequence[str] = (), *, name: str = "", with_replicas: bool = False) -> dict[str, TopicEntry]:
         """Topics by name: those with all the `key:value` tags, or the one of a name where it exists."""
         request = TopicRequest(tag=tuple(tags), name=name, with_replicas=with_replicas)
-        return dict(sorted(self._read("GetTopics", request, _Topics).topics.items()))
+        return dict(sorted(self._read("GetTopics", request, TopicEntries).topics.items()))
 
     def topic_names(self) -> tuple[str, ...]:
         """The names of all topics, sorted."""
-        return tuple(sorted(self._read("ListTopics", TopicRequest(), _Topics).names))
+        return tuple(sorted(self._read("ListTopics", TopicRequest(), TopicEntries).names))
 
     def brokers(self, tags: Sequence[str] = ()) -> dict[int, BrokerEntry]:
         """The live brokers by id, those with all the tags."""
-        return dict(sorted(self._read("GetBrokers", BrokerRequest(tag=tuple(tags)), _Brokers).brokers.items()))
+        return dict(sorted(self._read("GetBrokers", BrokerRequest(tag=tuple(tags)), BrokerEntries).brokers.items()))
 
     def reassigning_topics(self) -> tuple[str, ...]:
         """The topics of which partitions move."""
-        return tuple(sorted(self._read("ReassigningTopics", NoRequest(), _Topics).names))
+        return tuple(sorted(self._read("ReassigningTopics", NoRequest(), TopicEntries).names))
 
     def under_replicated_topics(self) -> tuple[str, ...]:
         """The topics with fewer copies in sync than they should have."""
-        return tuple(sorted(self._read("UnderReplicatedTopics", NoRequest(), _Topics).names))
+        return tuple(sorted(self._read("UnderReplicatedTopics", NoRequest(), TopicEntries).names))
 
     def brokers_of_topic(self, name: str) -> tuple[int, ...]:
         """The ids of the brokers with a replica of the topic."""
-        return tuple(sorted(self._read("TopicMappings", TopicRequest(name=name), _Brokers).ids))
+        return tuple(sorted(self._read("TopicMappings", TopicRequest(name=name), BrokerEntries).ids))
 
     def topics_of_broker(self, broker: int) -> tuple[str, ...]:
         """The topics with a replica on the broker."""
-        return tuple(sorted(self._read("BrokerMappings", BrokerRequest(id=broker), _Topics).names))
+        return tuple(sorted(self._read("BrokerMappings", BrokerRequest(id=broker), TopicEntries).names))
 
     def unmapped_brokers(self, exclude: Sequence[str] = ()) -> tuple[int, ...]:
         """The live brokers without a replica of any topic but the excluded ones."""
-        return tuple(sorted(self._read("UnmappedBrokers", UnmappedRequest(exclude=tuple(exclude)), _Brokers).ids))
+        return tuple(sorted(self._read("UnmappedBrokers", UnmappedRequest(exclude=tuple(exclude)), BrokerEntries).ids))
 
     def translate_offsets(self, group: str, alias: str = "source") -> dict[str, OffsetPair]:
         """MirrorMaker 2's offsets of a group, by `topic:partition`."""
         request = TranslateRequest(remote_cluster_alias=alias, group_id=group)
-        return dict(sorted(self._read("TranslateOffsets", request, _Offsets).offsets.items()))
+        return dict(sorted(self._read("TranslateOffsets", request, OffsetEntries).offsets.items()))
 
     def create_topic(self, request: CreateRequest) -> None:
         """Create a topic, with its tags, on brokers with the tags or ids that are given."""
@@ -191,138 +151,17 @@ class RegistryClient:
         while not found or (page.next_page_token and len(found) < most):
             token, size = page.next_page_token, min(1000, most - len(found))
             request = HistoryRequest(kind=of, name=name, since=since, page_size=size, page_token=token)
-            page = _decoded(self._calls.history_page(request), HistoryPage)
+            page = decoded_reply(self._calls.history_page(request), HistoryPage)
             found += page.entries
             if not page.entries:
                 break
         return found
 
-    def _read(self, name: str, request: AnyRequest, shape: type[Any]) -> Any:
-        return _decoded(self._call(name, request), shape)
+    def _read(self, name: str, request: AnyRequest, shape: type[T]) -> T:
+        return decoded_reply(self._call(name, request), shape)
 
     def _call(self, name: str, request: AnyRequest) -> bytes:
         return self._calls.call(RPC_BY_NAME[name], request)
-
-
-class HttpCalls:
-    """Calls to a server over HTTP; reads are sent up to three times, changes once."""
-
-    def __init__(self, server: str, token: Secret | None, tls: ssl.SSLContext | None, timeout_s: float) -> None:
-        parts = urlsplit(server if "//" in server else f"//{server}", scheme="http")
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.username:
-            raise UsageError(f"{printable(server[:100])} is no address of a registry", hint="http://HOST:PORT")
-        if token is not None and parts.scheme == "http" and not is_loopback(parts.hostname):
-            raise UsageError(f"the token would go to {parts.hostname} unencrypted", hint="use https://")
-        self._name = f"registry {parts.scheme}://{parts.netloc}"
-        self._base, self._timeout_s = parts.path.rstrip("/"), timeout_s
-        self._headers = {} if token is None else {"Authorization": f"Bearer {token.reveal()}"}
-        try:
-            port = parts.port
-        except ValueError:
-            raise UsageError(f"{printable(server[:100])} names no port") from None
-        if parts.scheme == "https":
-            self._connection: HTTPConnection = HTTPSConnection(
-                parts.hostname, port, timeout=timeout_s, context=tls or ssl.create_default_context()
-            )
-        else:
-            self._connection = HTTPConnection(parts.hostname, port, timeout=timeout_s)
-
-    def call(self, rpc: Rpc, request: AnyRequest) -> bytes:
-        """See `RegistryCalls`."""
-        fields, path = given_fields(request), rpc.http_path
-        for name in [name for name in request.__dataclass_fields__ if f"{{{name}}}" in path]:
-            path = path.replace(f"{{{name}}}", quote(str(fields.pop(name, "")), safe=""))
-        if rpc.http_method == "POST":
-            return self._send(rpc.http_method, path, msgspec.json.encode(fields), is_read=rpc.is_read)
-        query = urlencode({n: _query_value(v) for n, v in fields.items()}, doseq=True)
-        return self._send(rpc.http_method, f"{path}?{query}" if query else path, None, is_read=rpc.is_read)
-
-    def change_tags(self, kind: Kind, name: str, before: Tags, after: Tags) -> None:
-        """See `RegistryCalls`. On a server without version 2 the tags are read at once before they are changed."""
-        put, removed = changed_keys(before, after)
-        if not put and not removed:
-            return
-        change = ObjectChange(
-            kind="topic" if kind is Kind.TOPIC else "broker",
-            name=name,
-            set=put,
-            delete=tuple(sorted(removed)),
-            etag=etag_of(before),
-        )
-        body = msgspec.json.encode(ChangeTagsRequest(changes=(change,)))
-        try:
-            (result,) = _decoded(self._send("POST", "/v2/tags", body, is_read=False), ChangeTagsReply).results
-        except RpcError as error:
-            if error.code not in _NO_V2:
-                raise
-            self._change_v1(kind, name, before, put, removed)
-            return
-        if result.code == RpcCode.ABORTED:
-            raise changed_meanwhile(kind, name)
-        if result.code:
-            raise _raised(RpcError(RpcCode(result.code), printable(result.message[:500])), self._name)
-
-    def _change_v1(self, kind: Kind, name: str, before: Tags, put: Tags, removed: Collection[str]) -> None:
-        client = RegistryClient(self)
-        entries: Entries = client.topics(name=name) if kind is Kind.TOPIC else client.brokers()
-        if tags_of(entries).get(name) != before:
-            raise changed_meanwhile(kind, name)
-        if put:
-            client.tag(kind, name, put)
-        if removed:
-            client.untag(kind, name, sorted(removed))
-
-    def history_page(self, request: HistoryRequest) -> bytes:
-        """See `RegistryCalls`."""
-        given = {name: value for name in request.__struct_fields__ if (value := getattr(request, name))}
-        return self._send("GET", f"/v2/history?{urlencode(given)}", None, is_read=True)
-
-    def close(self) -> None:
-        """Close the connection; closing twice is harmless."""
-        self._connection.close()
-
-    def _send(self, method: str, path: str, body: bytes | None, *, is_read: bool) -> bytes:
-        problem = ""
-        for attempt in range(ATTEMPTS if is_read else 1):
-            if attempt:
-                time.sleep(RETRY_S * 2 ** (attempt - 1))
-            try:
-                status, data = self._exchange(method, path, body)
-            except (OSError, HTTPException) as error:
-                self._connection.close()
-                if isinstance(error, ssl.SSLError):
-                    raise UsageError(f"{self._name}: TLS fails: {printable(str(error))[:200]}") from None
-                problem = printable(str(error) or type(error).__name__)[:200]
-                continue
-            if status == 200:
-                return data
-            refused = _raised(_refusal(status, data), self._name)
-            if not is_read or isinstance(refused, RpcError):
-                raise refused
-            problem = refused.message
-        hint = None if is_read else "whether the change was made is not known: read before repeating it"
-        raise TryLaterError(f"{self._name} gives no answer: {problem}", hint=hint)
-
-    def _exchange(self, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
-        end_s = time.monotonic() + self._timeout_s
-        if method != "GET":
-            self._connection.close()  # one that the server closed meanwhile would leave a change in doubt
-        self._connection.request(method, self._base + path, body, self._headers)
-        with self._connection.getresponse() as response:
-            return response.status, self._read(response, end_s)
-
-    def _read(self, response: HTTPResponse, end_s: float) -> bytes:
-        parts: list[bytes] = []
-        total = 0
-        while part := response.read1(1 << 16):
-            total += len(part)
-            if total > MOST_BYTES:
-                self._connection.close()
-                raise InputError(self._name, f"answers with more than {MOST_BYTES:,} bytes")
-            if time.monotonic() > end_s:
-                raise TimeoutError(f"the answer took longer than {self._timeout_s:g} s")
-            parts.append(part)
-        return b"".join(parts)
 
 
 @contextmanager
@@ -366,30 +205,3 @@ def _read_token(path: Path) -> Secret:
     if not text or len(text) > MOST_TOKEN_BYTES or not text.isascii() or not text.isprintable():
         raise InputError(str(path), "holds no token")
     return Secret(text)
-
-
-def _decoded(data: bytes, shape: type[T]) -> T:
-    try:
-        return msgspec.json.decode(data, type=shape, strict=False)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError("the registry", f"gives an answer that is none of its own: {str(error)[:200]}") from None
-
-
-def _raised(error: RpcError, server: str) -> KafkakitError:
-    """What is raised for a refusal: one that may pass is not final."""
-    is_passing = error.code in _LATER or error.message == _WAITED
-    return TryLaterError(f"{server}: {error.message}") if is_passing else error
-
-
-def _query_value(value: object) -> object:
-    return str(value).lower() if isinstance(value, bool) else value
-
-
-def _refusal(status: int, data: bytes) -> RpcError:
-    """The answer as an error; `{"code": number, "message": text}` is what grpc-gateway writes."""
-    try:
-        found = msgspec.json.decode(data[: 1 << 16], type=_Refusal)
-        code = RpcCode(found.code)
-    except (ValueError, RecursionError):
-        found, code = _Refusal(), _CODES.get(status, RpcCode.UNKNOWN)
-    return RpcError(code, printable(found.message[:500]) or f"the registry answers with HTTP {status}")

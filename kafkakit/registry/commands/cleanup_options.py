@@ -77,12 +77,13 @@ class PeriodicChoice(CleanupChoice):
         if not self.tag_cleanup_frequency:
             return None
         clients: list[ClusterSession] = []
+        clients_stack = stack.enter_context(ExitStack())  # closed after the thread that uses them has ended
 
         def session() -> ClusterSession:
             from kafkakit.cli.session import open_session
 
             if not clients:
-                clients.append(stack.enter_context(open_session(cli, read_only=True)))
+                clients.append(clients_stack.enter_context(open_session(cli, read_only=True)))
             return clients[0]
 
         cleanup = PeriodicCleanup(

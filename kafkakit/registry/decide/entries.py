@@ -2,8 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
+import msgspec
+
+from kafkakit.core.errors import InputError
 from kafkakit.registry.decide.tags import Tags
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,3 +50,34 @@ class OffsetPair:
 
     upstreamOffset: int = 0  # noqa: N815 - the name in the reply
     localOffset: int = 0  # noqa: N815
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicEntries:
+    """TopicResponse."""
+
+    topics: Mapping[str, TopicEntry] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerEntries:
+    """BrokerResponse."""
+
+    brokers: Mapping[int, BrokerEntry] = field(default_factory=dict)
+    ids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetEntries:
+    """TranslateOffsetResponse."""
+
+    offsets: Mapping[str, OffsetPair] = field(default_factory=dict)
+
+
+def decoded_reply(data: bytes, shape: type[T]) -> T:
+    """A reply as a value; `InputError` for what is none."""
+    try:
+        return msgspec.json.decode(data, type=shape, strict=False)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError("the registry", f"gives an answer that is none of its own: {str(error)[:200]}") from None
