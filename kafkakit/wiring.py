@@ -429,8 +429,10 @@ def open_token_verifier(jwks_file: str, jwks_url: str, issuer: str, audience: st
 
 def open_http_listener(listen: str, answer: Answer, max_body_bytes: int, tls: Security | None) -> RpcListener:
     """An HTTP server, not yet started; `tls` is our key and certificate, and the authorities of clients."""
-    from kafkakit.adapters.rpc.http_listener import HttpListener, HttpTls
-
+    try:
+        from kafkakit.adapters.rpc.http_listener import HttpListener, HttpTls
+    except ImportError:
+        raise MissingExtraError("the registry", "registry", "uvicorn") from None
     files = None
     if tls is not None and tls.key_file and tls.cert_file:
         files = HttpTls(key_file=tls.key_file, certificate_file=tls.cert_file, client_authorities_file=tls.ca_file)

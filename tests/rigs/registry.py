@@ -18,6 +18,7 @@ from kafkakit.registry.act.cluster_reader import ClusterReader
 from kafkakit.registry.act.run import RegistryServer
 from kafkakit.registry.act.service import RegistryService, ServicePorts
 from kafkakit.registry.act.tag_store import TagStore
+from kafkakit.registry.act.tokens import SignedTokens
 from kafkakit.registry.act.v2.served import PartsV2, Served, serve_both
 from kafkakit.registry.act.writes import Writes
 from kafkakit.registry.decide.access import Access
@@ -105,6 +106,7 @@ def served_on(
     rates: Rates = RATES,
     translate: Callable[..., OffsetsReply] = lambda request, deadline_s: OffsetsReply(),
     max_age_s: float = 300,
+    tokens: SignedTokens | None = None,
     **limits: Any,
 ) -> tuple[Served, Inventory, list[str]]:
     """A service in both versions, its inventory and the lines that it will report; `limits` are of `PartsV2`."""
@@ -118,6 +120,7 @@ def served_on(
         audit=AuditLog(DiskFile(folder / "audit.jsonl"), clock),
         clock=clock,
         report=lines.append,
+        tokens=tokens,
     )
     service = RegistryService(inventory, ports, access, Admission(rates), max_age_s=max_age_s)
     parts = PartsV2(

@@ -17,7 +17,8 @@ from kafkakit.registry.act.cluster_reader import ClusterReader, OpenReader
 from kafkakit.registry.decide.facts import Change
 
 _DECODER = msgpack.Decoder(Change)
-JOIN_S = 2.0
+NICENESS = 10
+"""Answers go before readings where there are fewer cores than work."""
 
 
 class ReaderProcess:
@@ -62,9 +63,9 @@ def _run_child(pipe: Connection, open_reader: OpenReader, every_s: float) -> Non
     """Read and send until the pipe breaks; leaves the process without the parent's exit handlers."""
     code = 1
     try:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C goes to the whole group: the parent ends us
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_DFL)
+        # They go to the whole group: the parent ends in order, and ends us.
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
         follow(pipe, open_reader, every_s)
         code = 0
     except Exception:
@@ -76,6 +77,7 @@ def _run_child(pipe: Connection, open_reader: OpenReader, every_s: float) -> Non
 def follow(pipe: Connection, open_reader: OpenReader, every_s: float) -> None:
     """Send a change each `every_s` until the other end is closed."""
     reader: ClusterReader | None = None
+    niceness = NICENESS
     with suppress(EOFError, OSError):
         while True:
             try:
@@ -85,6 +87,8 @@ def follow(pipe: Connection, open_reader: OpenReader, every_s: float) -> None:
                 change = Change(failure=error.message)
             pipe.send_bytes(msgpack.encode(change))
             del change
+            os.nice(niceness)  # from the second reading on: the first is waited for
+            niceness = 0
             gc.collect()
             if pipe.poll(every_s):
                 pipe.recv_bytes()

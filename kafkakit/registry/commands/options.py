@@ -202,7 +202,8 @@ class ListenChoice:
             )
         if has_tokens:
             if self.no_token:
-                raise UsageError("--no-token excludes --token-file and --jwt-file")
+                given = "--jwt-file" if self.token_file is None else "--token-file"
+                raise UsageError(f"{given} and --no-token exclude each other")
             callers = {}
             if self.token_file is not None:
                 callers = read_access(read_input(self.token_file, MAX_TOKEN_FILE_BYTES), str(self.token_file))

@@ -1,8 +1,8 @@
 """The history of one object's tags as a document beside them.
 
-A change is entered before it is made, with the version of the record that it is made from and a digest of what it
-will leave: whether it was made shows in the record itself, so a program that ends in between loses neither. What the
-record holds and no entry announced was written by another program.
+A change is entered before it is made, with a digest of what it will leave, in a document that names the version of the
+record that it is made from: whether it was made shows in the record itself, so a program that ends in between loses
+neither. What the record holds and no entry announced was written by another program.
 """
 
 from collections.abc import Sequence
@@ -34,14 +34,13 @@ class ChangedValue(msgspec.Struct, frozen=True, array_like=True):
 
 
 class StoredEntry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One change; `base` is the version of the record that it was made from, None for no record."""
+    """One change; `after` is the digest of the tags that it leaves, while it is pending."""
 
     number: int
     at: float
     by: str
     changes: tuple[ChangedValue, ...]
     after: str = ""
-    base: int | None = None
     is_pending: bool = False
 
 
@@ -88,18 +87,19 @@ def encode_history(document: HistoryDocument, now_s: float) -> bytes:
 def settled(document: HistoryDocument | None, tags: Tags | None, version: int | None, now_s: float) -> HistoryDocument:
     """The document once it is clear what the record's tags are, at a version of it.
 
-    Without a document the record is taken as it is. What may still be made from this version stays pending.
+    Without a document the record is taken as it is. What was announced from an earlier version and does not show was
+    not made, and never will be.
     """
     digest = etag_of(tags)
     if document is None:
         return _at(HistoryDocument(), tags, version, digest)
     if version == document.version and digest == document.digest:
         return document
-    ours = next((e for e in document.entries if e.is_pending and e.after == digest and e.base != version), None)
+    ours = next((e for e in document.entries if e.is_pending and e.after == digest), None)
     kept = tuple(
         replace(entry, is_pending=False) if entry is ours else entry
         for entry in document.entries
-        if entry is ours or not entry.is_pending or entry.base == version
+        if entry is ours or not entry.is_pending
     )
     found = replace(document, entries=kept)
     if ours is None and digest != document.digest:
@@ -112,7 +112,7 @@ def announced(
 ) -> HistoryDocument:
     """The document with a change that is about to be made from its version; None: no record."""
     made = _appended(document, now_s, by, before, after)
-    entry = replace(made.entries[-1], is_pending=True, base=document.version, after=etag_of(after))
+    entry = replace(made.entries[-1], is_pending=True, after=etag_of(after))
     return replace(made, entries=(*made.entries[:-1], entry))
 
 
@@ -121,7 +121,7 @@ def confirmed(document: HistoryDocument, number: int, tags: Tags | None, version
     entries = tuple(
         replace(entry, is_pending=False) if entry.number == number else entry
         for entry in document.entries
-        if entry.number == number or not entry.is_pending or entry.base == version
+        if entry.number == number or not entry.is_pending
     )
     return _at(replace(document, entries=entries), tags, version, etag_of(tags))
 

@@ -11,20 +11,21 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
+from kafkakit import wiring
 from kafkakit.adapters.certificates import CertificateMaker
 from kafkakit.adapters.clock import SystemClock
 from kafkakit.core.cluster_facts import ItemError
-from kafkakit.core.errors import TryLaterError
-from kafkakit.core.rpc import RpcCall
+from kafkakit.core.errors import MissingExtraError, TryLaterError
+from kafkakit.core.rpc import RpcAnswer, RpcCall
 from kafkakit.registry.act.cluster_reader import ClusterReader
 from kafkakit.registry.act.tag_store import TagStore
 from kafkakit.registry.decide.access import Access, read_access
 from kafkakit.registry.decide.admission import Rates
 from kafkakit.registry.decide.requests import Role
-from kafkakit.wiring import server_tls
 from tests.fakes.control import FakeControlStore
 from tests.places import ROOT
 from tests.rigs.command_line import Home
@@ -332,7 +333,7 @@ def test_both_listeners_speak_tls_and_know_their_clients(
 ) -> None:
     import grpc
 
-    tls = server_tls(
+    tls = wiring.server_tls(
         certificates / "server.key", certificates / "server.pem", certificates / "ca.pem" if must_have_one else None
     )
     with serving(tmp_path, tls=tls) as registry:
@@ -397,3 +398,19 @@ def test_kafka_kits_variables_are_options(tmp_path: Path) -> None:
     env = {"REGISTRY_ENABLE_LOCKING": "true", "REGISTRY_BOOTSTRAP_SERVERS": "127.0.0.1:1"}
     assert "--enable-locking needs" in Home(tmp_path).run("registry", "serve", env=env).stderr
     assert "--enable-locking needs" in Home(tmp_path).run("registry", "serve", "--enable-locking=true").stderr
+
+
+@pytest.mark.parametrize("package", ["messages", "http_listener", "grpc_listener"])
+def test_what_is_not_installed_is_named(package: str) -> None:
+    def open_all() -> None:
+        wiring.registry_codec()
+        wiring.open_http_listener("127.0.0.1:0", unanswered, 1, None)
+        wiring.open_grpc_listener("127.0.0.1:0", (), 1, None)
+
+    without = mock.patch.dict(sys.modules, {f"kafkakit.adapters.rpc.{package}": None})
+    with without, pytest.raises(MissingExtraError, match="the registry needs the package"):
+        open_all()
+
+
+async def unanswered(call: RpcCall) -> RpcAnswer:
+    raise AssertionError(call)
