@@ -146,10 +146,11 @@ def open_lease(
     command: str,
     say: Callable[[str], None],
     path: str | None = None,
+    what: str = "",
 ) -> Lease:
     """The claim of this process to change a cluster, not yet made; `command` names it for others, without secrets.
 
-    `path`: another lease, which is about the same cluster.
+    `path`: another lease about the same cluster, called `what` in messages.
     """
     from kafkakit.adapters.own_process import life_of, this_holder
     from kafkakit.execution.act.lease_reader import lease_path
@@ -160,7 +161,7 @@ def open_lease(
         clock,
         path or lease_path(cluster_id),
         this_holder(command),
-        what=f"cluster {cluster_id}",
+        what=f"{what} of cluster {cluster_id}" if what else f"cluster {cluster_id}",
         life_of=life_of,
         say=say,
     )

@@ -143,7 +143,7 @@ def open_lead(cli: CliContext, session: ClusterSession, command: str) -> Lease:
     from kafkakit.wiring import open_lease
 
     path = lead_path(session.cluster_id)
-    return open_lease(session.control, session.clock, session.cluster_id, command, cli.output.say, path)
+    return open_lease(session.control, session.clock, session.cluster_id, command, cli.output.say, path, "the pacer")
 
 
 def read_token(file: Path | None, listen: str, *, no_token: bool) -> str | None:

@@ -111,7 +111,7 @@ def cleanup_lease(session: ClusterSession, place: TagPlace, command: str) -> Lea
 
     store, root = place.store(session)
     path, say = f"{root}/cleanup-lease", session.cli.output.say
-    return open_lease(store, session.clock, session.cluster_id, command, say, path=path)
+    return open_lease(store, session.clock, session.cluster_id, command, say, path, "the cleanup of tags")
 
 
 def held_cleanup(session: ClusterSession, place: TagPlace, stack: ExitStack) -> Callable[[], None]:
