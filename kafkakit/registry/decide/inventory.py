@@ -171,7 +171,7 @@ class Inventory:
         if old == tags:
             return
         self._touched.append(Touched(kind=kind, name=name, old_tags=None if is_ours else old or NO_TAGS))
-        exists = name in self._existing(kind)
+        exists = self.has(kind, name)
         if exists:
             self._leave(kind, name)
         if tags is None:

@@ -229,7 +229,7 @@ CALLS: list[tuple[str, dict[str, Any], str, int, dict[str, Any]]] = [
 
 # What only HTTP has.
 HTTP: list[tuple[str, int, dict[str, Any]]] = [
-    ("GET /", 404, failed(MISSING, "Not Found")),
+    ("GET /nothing", 404, failed(MISSING, "Not Found")),
     ("GET /v1/topics/", 404, failed(MISSING, "Not Found")),
     ("GET /v1/nothing", 404, failed(MISSING, "Not Found")),
     ("POST /v1/topics/test1 x=y", 501, failed(RpcCode.UNIMPLEMENTED, "Method Not Allowed")),
