@@ -253,6 +253,22 @@ def test_two_servers_that_write_at_once_lose_no_tag(served: Served, brokers: San
             one.becomes("/v1/brokers", lambda body: len(body["brokers"]["1002"]["tags"]) == 24)
 
 
+def test_version_2_keeps_a_history_beside_what_kafka_kit_writes(
+    served: Served, admin: ClusterAdmin, keeper: Any
+) -> None:
+    make(admin, "followed")
+    served.becomes("/v2/topics/followed", lambda body: body["tags"] == {})
+    change = {"changes": [{"kind": "topic", "name": "followed", "set": {"a": "1"}}]}
+    assert served.curl("POST", "/v2/tags", "-d", json.dumps(change)).body["results"][0]["changed"]
+    keeper.set("/registry/topic/followed", b'{"a":"2"}')
+    path = "/v2/history?kind=topic&name=followed"
+    found = served.becomes("/v2/history", lambda body: body["entries"][0]["by"] == "another program")
+    assert found["entries"][0]["changes"] == [{"key": "a", "old": "1", "new": "2"}]
+    assert [entry["by"] for entry in served.curl("GET", path).body["entries"]] == ["another program", "127.0.0.1"]
+    served.becomes("/v2/topics?query=a%3D2", lambda body: body["total"] == 1)
+    assert sorted(keeper.get_children("/registry")) == ["broker", "history", "locks", "topic"]
+
+
 def claim(keeper: Any, ends: datetime) -> str:
     """A claim as kafka-kit's lock makes it."""
     text = {"timestamp": "2026-01-01T00:00:00Z", "ttl_deadline": ends.isoformat(), "owner_id": "7"}

@@ -1,8 +1,10 @@
 """The tags of brokers and topics in a control store, laid out as kafka-kit's znodes: `<root>/{broker,topic}/<name>`."""
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from copy import copy
 
 from kafkakit.core.errors import ConflictError, InputError, TryLaterError
 from kafkakit.core.versioned import Versioned
@@ -34,10 +36,14 @@ class TagStore:
     ) -> None:
         self._store, self._root, self._lock, self._by = store, root.strip("/"), lock, by
         self.history = TagHistory(store, root, now_s)
+        # Threads of one process would only make one another try again.
+        self._one_at_a_time = threading.Lock()
 
     def acting_for(self, by: str) -> "TagStore":
         """The same store for the changes of one caller."""
-        return TagStore(self._store, self._root, self._lock, by=by, now_s=self.history.now_s)
+        acting = copy(self)
+        acting._by = by
+        return acting
 
     def all(self, kind: Kind, unreadable: list[str]) -> dict[str, Tags]:
         """The tags of every object of a kind, by name; records that hold no tags are named in `unreadable`."""
@@ -74,7 +80,7 @@ class TagStore:
 
     def drop(self, kind: Kind, name: str, is_due: Callable[[Tags], bool]) -> bool:
         """Delete the record itself where it is due; False where it is gone, or not due any more."""
-        with self._lock():
+        with self._one_at_a_time, self._lock():
             for _ in range(MAX_TRIES):
                 entering = self.history.read(kind, name)
                 found = self._store.get(self._path(kind, name))
@@ -92,7 +98,7 @@ class TagStore:
 
     def _change(self, kind: Kind, name: str, change: Callable[[Tags | None], Mapping[str, str]]) -> Tags:
         path = self._path(kind, name)
-        with self._lock():
+        with self._one_at_a_time, self._lock():
             for _ in range(MAX_TRIES):
                 # The history is read first: what is entered there meanwhile makes our entry a conflict.
                 entering = self.history.read(kind, name)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kafkakit.registry.decide.facts import BrokerFacts, Change, TopicFacts
-from kafkakit.registry.decide.tags import Kind, Tags
+from kafkakit.registry.decide.tags import Kind, Tags, is_broker_id
 
 NO_TAGS: Tags = {}
 
@@ -71,7 +71,7 @@ class Inventory:
         """Whether an object exists."""
         if kind is Kind.TOPIC:
             return name in self.topics
-        return name.isascii() and name.isdigit() and len(name) < 11 and int(name) in self.brokers
+        return is_broker_id(name) and int(name) in self.brokers
 
     def select(self, kind: Kind, wanted: Tags) -> set[str] | None:
         """The existing objects with all these attributes; None for all objects. An empty value: those without one."""

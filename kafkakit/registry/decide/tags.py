@@ -99,6 +99,11 @@ def printable(text: str, limit: int = 200) -> str:
     return "".join(char if char.isprintable() else "?" for char in text[:limit])
 
 
+def is_broker_id(name: str) -> bool:
+    """Whether a name is that of a broker: its id, without zeros before it."""
+    return name.isascii() and name.isdigit() and len(name) < 11 and str(int(name)) == name
+
+
 def check_tag(kind: Kind, key: str, value: str) -> None:
     """`RpcError` for a tag that cannot be set: a reserved key, or a text that is too long or does not print."""
     if key in RESERVED[kind]:

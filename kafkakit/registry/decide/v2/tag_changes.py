@@ -12,6 +12,7 @@ from kafkakit.registry.decide.tags import (
     Kind,
     Tags,
     check_tag,
+    is_broker_id,
     merged,
     printable,
     without,
@@ -50,8 +51,7 @@ def check_request(request: ChangeTagsRequest, if_match: str | None) -> ChangeTag
 def check_change(change: ObjectChange) -> None:
     """`RpcError` for a change of one object that would never be made."""
     kind = Kind(change.kind)
-    is_name = change.name.isascii() and change.name.isdigit() and len(change.name) < 11 and change.name[0] != "0"
-    if topic_problem(change.name) if kind is Kind.TOPIC else not is_name:
+    if topic_problem(change.name) if kind is Kind.TOPIC else not is_broker_id(change.name):
         raise RpcError(RpcCode.NOT_FOUND, f"{kind} {printable(change.name, 80)} does not exist")
     if not change.set and not change.delete:
         raise invalid("nothing is to be set or deleted")
