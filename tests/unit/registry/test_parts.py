@@ -166,7 +166,7 @@ def test_pages_of_other_servers_get_nothing_without_a_token(headers: dict[str, s
 
 def test_the_names_of_a_server_are_where_it_listens_and_what_is_given() -> None:
     given = ListenChoice(http_listen="localhost:80", grpc_listen="none", http_name=["Registry.Internal", "b"])
-    assert given.access().names == {"localhost", "registry.internal", "b"}
+    assert given.access().names == frozenset({"localhost", "registry.internal", "b"})
     assert ListenChoice(tls_key_file=Path("key.pem")).access().names is None
 
 
