@@ -5,6 +5,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +130,7 @@ def served_on(
         tags=tags,
         codec=registry_codec("registry.v2"),
         health_codec=registry_codec("grpc.health.v1"),
-        page=registry_page("test <cluster>"),
+        page=partial(registry_page, "test <cluster>"),
         **limits,
     )
     return serve_both(service, parts), inventory, lines

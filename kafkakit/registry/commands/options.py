@@ -337,7 +337,7 @@ def open_service(
         tags=tags,
         codec=registry_codec("registry.v2"),
         health_codec=registry_codec("grpc.health.v1"),
-        page=registry_page(session.settings.profile or ""),
+        page=partial(registry_page, session.settings.profile or ""),
     )
     return serve_both(first, parts)
 

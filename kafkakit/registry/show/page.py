@@ -12,7 +12,7 @@ STYLE = (
     + """
 :root{--edge:#6e7781;--link:#0550ae;--mark:#ffd8b5}
 @media(prefers-color-scheme:dark){:root{--edge:#8b949e;--link:#79b8ff;--mark:#6b3a00}}
-h1{overflow-wrap:anywhere}a{color:var(--link)}mark{background:var(--mark);color:var(--fg)}
+h1,p,dialog{overflow-wrap:anywhere}a{color:var(--link)}mark{background:var(--mark);color:var(--fg)}
 button,input{font:inherit;color:var(--fg);background:var(--bg);border:1px solid var(--edge);border-radius:6px;
 padding:.3rem .7rem;min-height:2rem}button{cursor:pointer;background:var(--card)}
 button:disabled{color:var(--soft);cursor:default;border-style:dashed}
@@ -36,9 +36,9 @@ background:var(--bg);padding:.7rem 0;margin:0}
 )
 
 
-def registry_page(shown_name: str = "") -> RpcAnswer:
-    """The page as an answer over HTTP; `shown_name` says which registry it is. The same bytes for the same name."""
-    title = f"Registry {shown_name}".strip()
+def registry_page(profile: str = "", cluster_id: str = "") -> RpcAnswer:
+    """The page as an answer over HTTP; it names the profile and the cluster, where they are known."""
+    title = " ".join(filter(None, ("Registry", profile, cluster_id and f"(cluster {cluster_id})")))
     head = el(
         "head",
         el("meta", charset="utf-8"),

@@ -2,7 +2,7 @@
 
 SCRIPT = r"""
 "use strict";
-const PAGE = 50, MOST = 10000, MOST_ROWS = 1000, MOST_TAGS = 6, MOST_TEXT = 80;
+const PAGE = 50, MOST = 50000, MOST_ROWS = 1000, MOST_TAGS = 6, MOST_TEXT = 80;
 const KINDS = {
   topic: {
     path: "topics", key: "name",

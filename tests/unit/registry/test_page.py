@@ -84,10 +84,10 @@ def test_nothing_comes_from_elsewhere_and_no_attribute_is_a_script(page: Documen
 
 
 def test_the_name_is_text() -> None:
-    found = Document(registry_page(EVIL))
+    found = Document(registry_page(EVIL, "c1"))
     assert len(list(found.of("script"))) == 1
     [(_, title)], [(_, heading)] = found.of("title"), found.of("h1")
-    assert title == heading == "Registry </title><script>alert(1)</script>\ufffd"
+    assert title == heading == "Registry </title><script>alert(1)</script>\ufffd (cluster c1)"
 
 
 def test_all_that_is_used_has_a_name(page: Document) -> None:
@@ -167,7 +167,7 @@ def test_it_is_served_to_everyone_with_its_headers_and_the_calls_remain_json(tmp
             assert first.count("content-type: ") == 1
             assert "content-type: text/html; charset=utf-8" in first
             assert "content-security-policy: default-src 'none'; script-src 'sha256-" in first
-            assert "<h1>Registry test &lt;cluster&gt;</h1>" in body
+            assert "<h1>Registry test &lt;cluster&gt; (cluster " in body
             first, body = head(registry, path, "-I")
             assert first.startswith("http/1.1 200")
             assert body == ""

@@ -15,6 +15,7 @@ from kafkakit.core.errors import InputError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record
 from kafkakit.core.rpc import RpcCode, RpcError
+from kafkakit.registry.commands.options import ListenChoice
 from kafkakit.registry.decide.access import Access, Caller, is_loopback, read_access
 from kafkakit.registry.decide.admission import BURST, Admission, Rates
 from kafkakit.registry.decide.checkpoints import checkpoint_topic, fold_checkpoints
@@ -161,6 +162,12 @@ def test_pages_of_other_servers_get_nothing_without_a_token(headers: dict[str, s
         assert access.identify(headers, "127.0.0.1").roles == {Role.READ}
     else:
         assert code_of(lambda: access.identify(headers, "127.0.0.1")) is refused
+
+
+def test_the_names_of_a_server_are_where_it_listens_and_what_is_given() -> None:
+    given = ListenChoice(http_listen="localhost:80", grpc_listen="none", http_name=["Registry.Internal", "b"])
+    assert given.access().names == frozenset({"localhost", "registry.internal", "b"})
+    assert ListenChoice(tls_key_file=Path("key.pem")).access().names is None
 
 
 def test_with_tls_any_name_will_do_as_the_certificate_has_it() -> None:

@@ -1,6 +1,7 @@
 """Both versions of the service as one, for listeners."""
 
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kafkakit.core.rpc import RpcAnswer
@@ -38,7 +39,7 @@ class PartsV2:
     tags: TagStore
     codec: MessageCodec
     health_codec: MessageCodec
-    page: RpcAnswer
+    page: Callable[[str], RpcAnswer]
     most_events: int = MAX_EVENTS
     heartbeat_s: float = HEARTBEAT_S
 

@@ -57,7 +57,8 @@ class PortsV2:
     writes: TagWrites
     history: TagHistory
     watches: Watches
-    page: RpcAnswer
+    page: Callable[[str], RpcAnswer]
+    """For a browser, by cluster id; empty before the first reading."""
 
 
 class ServiceV2:
@@ -66,12 +67,11 @@ class ServiceV2:
     def __init__(self, first: RegistryService, inventory: Inventory, reads: ReadsV2, ports: PortsV2) -> None:
         self._first, self._inventory, self._reads, self._ports = first, inventory, reads, ports
         self._repeats = Repeats()
-        openapi = RpcAnswer(body=msgspec.json.encode(openapi_document()))
-        self._static = {"/v2/openapi.json": openapi, "/": ports.page, "/ui": ports.page}
+        self._openapi = msgspec.json.encode(openapi_document())
 
     async def http(self, call: RpcCall) -> RpcAnswer | RpcStream:
         """Answer an HTTP request."""
-        if call.method in ("GET", "HEAD") and call.path in ("/healthz", *self._static):
+        if call.method in ("GET", "HEAD") and call.path in ("/healthz", "/v2/openapi.json", "/", "/ui"):
             return self._unprotected(call.path)
         segments = tuple(unquote(part) for part in call.path.split("/")[1:])
         found = route_v2(call.method, segments) if len(call.path) + len(call.query) <= MAX_QUERY else None
@@ -169,8 +169,10 @@ class ServiceV2:
         return RpcAnswer(body=refused.body, status=405, headers=(("Allow", ", ".join(allowed)),))
 
     def _unprotected(self, path: str) -> RpcAnswer:
+        if path in ("/", "/ui"):
+            return self._ports.page(self._inventory.cluster_id or "")
         if path != "/healthz":
-            return self._static[path]
+            return RpcAnswer(body=self._openapi)
         is_fresh = self._first.is_fresh
         body = msgspec.json.encode({"status": "SERVING" if is_fresh else "NOT_SERVING"})
         return RpcAnswer(body=body, status=200 if is_fresh else 503, headers=self._first.freshness())
