@@ -177,6 +177,7 @@ def test_once_throttles_the_moves_of_another_tool_and_removes_all_when_they_end(
     becomes(lambda: throttles(admin, "once"), before)
     nothing = pace(brokers, "once", "--rate", "200kB")
     assert (nothing.returncode, nothing.stdout, nothing.stderr) == (0, "", "")
+    hasten(admin, "once", C)
 
 
 def test_a_killed_service_is_followed_by_another_one_that_removes_what_it_set(
