@@ -81,6 +81,7 @@ def test_stdin_has_the_name_it_is_given(home: Home) -> None:
         (("a.yaml", "--lint-config", "none.yaml"), "none.yaml"),
         (("--explain", "min-isr-above-fr"), "did you mean min-isr-above-rf?"),
         (("a.yaml", "--against", "a.yaml"), "--against needs --live"),
+        (("a.yaml", "--topics", "where partitions > 1"), "--topics needs --live"),
         (("a.yaml", "--upgrade-report", "u.md"), "--upgrade-report needs --target-version"),
     ],
 )

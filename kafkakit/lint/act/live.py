@@ -1,11 +1,16 @@
 """A live cluster as pieces for lint: its snapshot, and what was set on brokers and topics, with the layer."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
 from kafkakit.core.cluster_facts import ConfigLayer, LayeredValue
+from kafkakit.core.errors import UsageError
 from kafkakit.core.model import Broker, ClusterSnapshot
+from kafkakit.core.query.clusters import TOPIC_KEYS, tag_keys, topic_table, topics_where, why_none
+from kafkakit.core.query.parser import parse_query
+from kafkakit.core.tags import TagSet
+from kafkakit.core.topic_selection import parse_patterns, query_of, select_topics
 from kafkakit.lint.decide.kinds.values import without_secret
 from kafkakit.lint.decide.pieces import BrokerPiece, ClusterPiece, Pieces, TopicPiece
 from kafkakit.lint.decide.seen_cluster import seen_broker, seen_partitions, seen_replication
@@ -20,14 +25,36 @@ _SOURCES = {
 }
 
 
-def read_live(admin: ClusterAdmin, name: str | None, now: datetime) -> Pieces:
+def read_live(
+    admin: ClusterAdmin, name: str | None, now: datetime, topics: str | None, read_tags: Callable[[], TagSet]
+) -> Pieces:
     """Read a cluster with three kinds of request; 200,000 partitions take some seconds.
 
-    Raises `KafkakitError` when the cluster cannot be reached or a right is missing.
+    `topics` are the names or the query of those that are linted (None: all); tags are read where it looks at some.
+    Raises `KafkakitError` when the cluster cannot be reached or a right is missing, `UsageError` where none matches.
     """
     snapshot = admin.snapshot(now=now)
+    if topics is not None:
+        snapshot = _with_topics(snapshot, topics, read_tags)
     alive = [broker.id for broker in snapshot.brokers if broker.is_alive]
     return live_pieces(snapshot, admin.broker_configs(alive), name)
+
+
+def _with_topics(snapshot: ClusterSnapshot, wanted: str, read_tags: Callable[[], TagSet]) -> ClusterSnapshot:
+    """The cluster without the topics that are not meant."""
+    query = query_of(wanted)
+    if query is None:
+        chosen = set(select_topics([t.name for t in snapshot.topics], parse_patterns(wanted)).selected)
+    else:
+        node = parse_query(query)
+        if tag_keys(node, TOPIC_KEYS):
+            snapshot = replace(snapshot, tags=read_tags())
+        chosen = set(topics_where(snapshot, node))
+        if not chosen:
+            error = UsageError(f"no topic matches {wanted!r:.200}")
+            error.lines = why_none(node, topic_table(snapshot))
+            raise error
+    return replace(snapshot, topics=tuple(t for t in snapshot.topics if t.name in chosen))
 
 
 def live_pieces(

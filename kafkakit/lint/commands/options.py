@@ -55,6 +55,17 @@ class LintInputs:
     against: Path | None = option(
         None, "--against", metavar="DIR", help="With --live: compare the cluster with these files, both ways."
     )
+    topics: str | None = option(
+        None,
+        "--topics",
+        metavar="NAME,...|where QUERY",
+        help="With --live: only these topics of the cluster, such as 'where tier = hot'.",
+    )
+    zk_tags_prefix: str = option(
+        "",
+        envvar="REGISTRY_ZK_TAGS_PREFIX",
+        help="With --topics: read tags from kafka-kit's znodes below this path, not from the control store.",
+    )
     kafka_version: str | None = option(
         None, "--kafka-version", metavar="VERSION", help="Kafka's version where files do not tell; else the newest."
     )
@@ -78,6 +89,8 @@ class LintInputs:
 
     def paths(self, given: list[str]) -> list[str]:
         """What to read; `UsageError` for --against without --live."""
+        if self.topics is not None and (not self.live or self.against is not None):
+            raise UsageError("--topics needs --live, and excludes --against", hint="it chooses topics of the cluster")
         if self.against is None:
             return given
         if not self.live:
