@@ -61,6 +61,8 @@ READERS: dict[str, tuple[str, ...]] = {
     "reassign simulate": (*PLAN, *SNAPSHOT),
     "reassign throttle": (*PLAN, "1MB"),
     "reassign verify": PLAN,
+    "registry apply": ("t.yaml", "--dry-run"),
+    "registry import-labels": ("l.json", "--map", "zone=zone"),
     "streams commits encode": ("c.json",),
     "lint": ("s.json", "c.json", "p.json"),
     "fleet collect": ("--fleet", "f.yaml", "--to", "store"),
@@ -109,6 +111,11 @@ def documents() -> dict[str, Any]:
         "schema": 1,
         "clusters": [{"name": "a", "profile": "p", "owner": "o", "labels": ["e"]}],
     }
+    found["t.yaml"] = {
+        "topics": [{"names": ["orders"], "tags": {"team": "a"}}],
+        "brokers": [{"where": "rack = a", "tags": {"disk": "x"}}],
+    }
+    found["l.json"] = {"items": [{"kind": "Pod", "metadata": {"name": "kafka-1", "labels": {"zone": "a"}}}]}
     found["k.yaml"] = {"profile": "p", "profiles": {"p": {"bootstrap_server": "a:1", "cluster_id": "c"}}}
     found["c.properties"] = {"bootstrap.servers": "a:1", "some.key": "v"}
     return found

@@ -44,10 +44,10 @@ def drain(brokers: str = "1", topics: str = ".*", **more: Any) -> DrainRequest:
 def test_tags_are_read_where_they_are_needed(request_: Any, needed: bool) -> None:
     assert tags_needed(request_) == needed
     store = FakeControlStore()
-    store.cas("registry/broker/2", b'{"feed":"x"}', None)
-    store.cas("registry/topic/clicks", b'{"tier":"hot"}', None)
+    store.cas("clusters/c/registry/broker/2", b'{"feed":"x"}', None)
+    store.cas("clusters/c/registry/topic/clicks", b'{"tier":"hot"}', None)
     store.away = not needed
-    session: Any = SimpleNamespace(control=store)
+    session: Any = SimpleNamespace(control=store, cluster_id="c")
     context: Any = None
     state, found = _answered(context, session, BARE, request_, TagSource(), is_live=True)
     assert (state.tags is not None) == needed
