@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from struct import pack
 from typing import Any
@@ -383,3 +383,28 @@ def test_tags_move_from_kafka_kits_znodes_into_kafka(brokers: SandboxCluster, ke
     assert {path: (data, stat.version) for path, (data, stat) in stats.items()} == {p: (d, 0) for p, d in held.items()}
     found = kafkakit(brokers, "-X", "control_store=kafka", "registry", "brokers", "where tier = hot")["brokers"]
     assert [broker["id"] for broker in found] == [1001]
+
+
+def test_a_service_that_is_killed_while_it_writes_leaves_old_or_new(
+    brokers: SandboxCluster, admin: ClusterAdmin, keeper: Any
+) -> None:
+    make(admin, "killed")
+    store = ("--zk-addr", brokers.state.layout.keeper.address)
+    for wait_s in (0.2, 0.5):
+        with serving(brokers, *store) as served:
+
+            def put(number: int, served: Served = served) -> None:
+                with suppress(subprocess.CalledProcessError):  # the connection ends with the service
+                    served.curl("PUT", f"/v1/topics/tag/killed?tag=one:{number}&tag=other:{number}")
+
+            with ThreadPoolExecutor(4) as pool:
+                puts = pool.map(put, range(60))
+                time.sleep(wait_s)
+                served.process.kill()
+                list(puts)
+        tags = json.loads(keeper.get("/registry/topic/killed")[0])
+        assert tags["one"] == tags["other"]
+    with serving(brokers, *store) as served:
+        assert served.curl("GET", "/v1/topics?name=killed").body["topics"]["killed"]["tags"] == tags
+        assert served.curl("PUT", "/v1/topics/tag/killed?tag=one:x&tag=other:x").status == 200
+        assert served.curl("GET", "/v2/history?kind=topic&name=killed").body["entries"]
