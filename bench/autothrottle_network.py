@@ -1,14 +1,14 @@
 """Produce latency and the time of a move on a network that is full: no throttle, autothrottle, and fixed throttles.
 
 Run, as root and with Debian's iproute2 and prometheus (make parts): PYTHONPATH=. python bench/autothrottle_network.py
-[--size 500MB] [--rates 6 8 9 10 12 16] [--reserve 60%] [--log FILE]; TMPDIR=/dev/shm keeps the disk out of it. Prints
+[--size 500MB] [--rates 6 8 9 10 12 16] [--reserve 40%] [--log FILE]; TMPDIR=/dev/shm keeps the disk out of it. Prints
 one JSON object.
 
 In a network namespace of its own, `tc tbf` lets the loopback carry 25 MB/s. Four brokers: three send their partitions
 to the fourth, and clients write 2.5 MB/s to one of the three, which is copied to another. Everything passes the same
 loopback, so each byte of clients counts twice: `--capacity` is what both leave, 25 - 2 x 2.5 = 20 MB/s, as no broker's
 own traffic tells that. The objective of `--p99` is 100 ms: what brokers measure of requests hardly tells of a full
-network. On this one queue, latencies rise long before it is full, hence a reserve of 60 %. Other work on the machine
+network. On this one queue, latencies rise long before it is full, hence a reserve of 40 %. Other work on the machine
 shows in every p99: let it be idle. Followers fetch in pieces that are as small as the network is slow
 (`SMALL_FETCHES`).
 
@@ -164,7 +164,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", default="500MB")
     parser.add_argument("--rates", type=int, nargs="+", default=[6, 8, 9, 10, 12, 16])
-    parser.add_argument("--reserve", default="60%")
+    parser.add_argument("--reserve", default="40%")
     parser.add_argument("--log", default=os.devnull, help="what the pacer prints")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
