@@ -1,7 +1,8 @@
 """The audit log: a line of JSON on disk before each change and after it."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from threading import Lock
 
 from kafkakit.execution.act.journal_file import LineFile
@@ -22,3 +23,14 @@ class AuditLog:
         line = json.dumps({"time": self._clock.now().isoformat(), **what}, separators=(",", ":"), default=str)
         with self._lock:
             self._file.append(f"{line}\n".encode())
+
+    @contextmanager
+    def around(self, what: Mapping[str, object]) -> Iterator[None]:
+        """A line before the block, which makes a change, and one after it with the outcome."""
+        self.record({**what, "outcome": "begun"})
+        try:
+            yield
+        except Exception as error:
+            self.record({**what, "outcome": "failed", "error": str(error)[:500]})
+            raise
+        self.record({**what, "outcome": "done"})

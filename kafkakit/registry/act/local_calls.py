@@ -86,15 +86,8 @@ class LocalCalls:
         return b""
 
     def _audited(self, what: Mapping[str, object], work: Callable[[], bytes]) -> bytes:
-        line = {"caller": self._caller, **what}
-        self._audit.record({**line, "outcome": "begun"})
-        try:
-            done = work()
-        except Exception as error:
-            self._audit.record({**line, "outcome": "failed", "error": str(error)[:500]})
-            raise
-        self._audit.record({**line, "outcome": "done"})
-        return done
+        with self._audit.around({"caller": self._caller, **what}):
+            return work()
 
     def _read_once(self) -> None:
         if self._inventory.began_at is None:

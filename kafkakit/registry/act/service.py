@@ -222,15 +222,8 @@ class RegistryService:
         line = {"request": next(self._numbers), **given}
 
         def perform() -> W:
-            audit = self._ports.audit
-            audit.record({**line, "outcome": "begun"})
-            try:
-                written = prepared(end_s)
-            except Exception as error:
-                audit.record({**line, "outcome": "failed", "error": str(error)[:500]})
-                raise
-            audit.record({**line, "outcome": "done"})
-            return written
+            with self._ports.audit.around(line):
+                return prepared(end_s)
 
         def note(written: W) -> W:
             now_s = time.monotonic()

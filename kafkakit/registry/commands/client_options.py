@@ -13,7 +13,7 @@ import typer
 from kafkakit.cli.completion import complete_topic_names
 from kafkakit.core.errors import UsageError
 from kafkakit.registry.commands.completion_options import complete_broker_ids, complete_tag_keys, complete_tags
-from kafkakit.registry.commands.options import TagPlace
+from kafkakit.registry.commands.options import TagPlace, open_audit_log
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -176,16 +176,21 @@ class ObjectChoice:
 def open_local(cli: CliContext, place: TagPlace, stack: ExitStack, *, read_only: bool) -> RegistryClient:
     """The registry without a server: this process reads the cluster and changes the store of tags."""
     from kafkakit.cli.session import open_session
-    from kafkakit.execution.act.journal_file import DiskFile
-    from kafkakit.registry.act.audit_log import AuditLog
     from kafkakit.registry.act.local_calls import LIMIT_S, LocalCalls
     from kafkakit.registry.client import RegistryClient
 
     session = stack.enter_context(open_session(cli, read_only=read_only))
-    audit = AuditLog(DiskFile(session.settings.state_dir / "registry" / "audit.jsonl"), session.clock)
     tags = place.open(session, LIMIT_S)
     return RegistryClient(
-        LocalCalls(session.admin, tags, session.clock, lambda: session.data, audit, session.requester, cli.output.warn)
+        LocalCalls(
+            session.admin,
+            tags,
+            session.clock,
+            lambda: session.data,
+            open_audit_log(session),
+            session.requester,
+            cli.output.warn,
+        )
     )
 
 

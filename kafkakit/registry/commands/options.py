@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kafkakit.config.security import Security
     from kafkakit.ports.control import ControlStore
     from kafkakit.ports.rpc import RpcListener
+    from kafkakit.registry.act.audit_log import AuditLog
     from kafkakit.registry.act.cluster_reader import ClusterReader
     from kafkakit.registry.act.tag_store import TagStore
     from kafkakit.registry.act.tokens import SignedTokens
@@ -294,6 +295,14 @@ def reader_of(cli: CliContext, place: TagPlace) -> Callable[[], ClusterReader]:
     return open_reader
 
 
+def open_audit_log(session: ClusterSession, file: Path | None = None) -> AuditLog:
+    """The audit log in a file, without one that of the state directory."""
+    from kafkakit.execution.act.journal_file import DiskFile
+    from kafkakit.registry.act.audit_log import AuditLog
+
+    return AuditLog(DiskFile(file or session.settings.state_dir / "registry" / "audit.jsonl"), session.clock)
+
+
 def open_service(
     session: ClusterSession,
     inventory: Inventory,
@@ -307,8 +316,6 @@ def open_service(
     from functools import partial
 
     from kafkakit.core.durations import parse_duration
-    from kafkakit.execution.act.journal_file import DiskFile
-    from kafkakit.registry.act.audit_log import AuditLog
     from kafkakit.registry.act.checkpoints import translate_offsets
     from kafkakit.registry.act.service import RegistryService, ServicePorts
     from kafkakit.registry.act.v2.served import PartsV2, serve_both
@@ -317,14 +324,13 @@ def open_service(
     from kafkakit.registry.show.page import registry_page
     from kafkakit.wiring import registry_codec
 
-    path = audit_log or session.settings.state_dir / "registry" / "audit.jsonl"
     tags = place.open(session, limits.rates.timeout_s)
     writes = Writes(session.admin, tags, session.clock, inventory)
     ports = ServicePorts(
         codec=registry_codec(),
         writes=writes,
         translate=partial(translate_offsets, session.data),
-        audit=AuditLog(DiskFile(path), session.clock),
+        audit=open_audit_log(session, audit_log),
         clock=session.clock,
         report=session.cli.output.warn,
         tokens=tokens,
