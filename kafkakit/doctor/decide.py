@@ -173,7 +173,8 @@ def _answers(brokers: Mapping[int, Listener], away: frozenset[int]) -> Iterator[
         if found.speaks_kafka or (found.refused is not None and broker in away):
             continue
         if found.refused is not None:
-            detail, hint = f"cannot be reached at {found.address}: {found.refused}", "check its advertised.listeners"
+            detail = f"cannot be reached at {found.address}: {found.refused}"
+            hint = "if it died just now, run doctor again in 20 seconds; otherwise check its advertised.listeners"
         else:
             detail = f"takes connections at {found.address} and does not answer: it hangs"
             hint = "look for a stopped process, a full disk or long pauses there, and restart it"

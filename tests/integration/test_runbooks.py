@@ -22,6 +22,11 @@ def holders(cluster: SandboxCluster) -> set[int]:
     return {broker for state in states.values() for broker in state.replicas}
 
 
+def alive(cluster: SandboxCluster) -> set[int]:
+    with closing(cluster.open_admin()) as admin:
+        return {broker.id for broker in admin.cluster().brokers if broker.is_alive}
+
+
 def test_replace_a_broker(sandbox_cluster: StartCluster, tmp_path: Path) -> None:
     cluster = sandbox_cluster(brokers=4, racks=3)
     load_topics(cluster)
@@ -38,6 +43,7 @@ def test_replace_a_broker(sandbox_cluster: StartCluster, tmp_path: Path) -> None
     grown = grow(cluster.machine, cluster.store, spec, SilentReporter())
     assert grown is not None
     cluster.state = grown
+    until(lambda: 1004 not in alive(cluster))  # the session of a dead broker lasts some seconds
     env = {
         **cluster.env,
         "KAFKAKIT_PROFILE": cluster.name,

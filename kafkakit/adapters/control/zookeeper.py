@@ -5,17 +5,15 @@ document, so that versions never begin again. A read makes the server catch up w
 without it, ZooKeeper may answer from the past.
 """
 
-import logging
 import threading
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, KazooException, NoAuthError, NodeExistsError, NoNodeError
 
+from kafkakit.adapters.zookeeper_client import error_text, start_client
 from kafkakit.core.control_paths import check_folder, check_path, check_value, conflict
 from kafkakit.core.errors import OperationFailedError, TryLaterError
 from kafkakit.core.versioned import Versioned
@@ -157,26 +155,16 @@ class ZooKeeperControl:
             ) from None
         except (KazooException, client.handler.timeout_exception) as error:
             self._drop()
-            raise TryLaterError(f"ZooKeeper {self._hosts} gave no answer ({_text(error)})", hint=_HINT) from None
+            raise TryLaterError(f"ZooKeeper {self._hosts} gave no answer ({error_text(error)})", hint=_HINT) from None
         except BaseException:
             self._drop()  # interrupted: what was sent must not be taken for what is sent next
             raise
 
     def _connected(self) -> Any:
         if self._client is None:
-            logger = logging.getLogger("kafkakit.zookeeper")
-            logger.addHandler(logging.NullHandler())
-            logger.propagate = False
-            client = KazooClient(hosts=self._hosts, timeout=CONNECT_TIMEOUT_S, logger=logger)
-            try:
-                with warnings.catch_warnings(action="ignore"):
-                    client.start(timeout=self._answer_limit_s)
-            except (KazooException, client.handler.timeout_exception, OSError) as error:
-                raise TryLaterError(
-                    f"Failed to connect to ZooKeeper {self._hosts} within {self._answer_limit_s:g} s ({_text(error)})",
-                    hint=_HINT,
-                ) from None
-            self._client = client
+            self._client = start_client(
+                self._hosts, session_s=CONNECT_TIMEOUT_S, wait_s=self._answer_limit_s, hint=_HINT
+            )
         return self._client
 
     def _drop(self) -> None:
@@ -207,7 +195,3 @@ class _Reads:
                 if data:
                     found[name] = Versioned(value=bytes(data), version=int(stat.version) + 1)
         return found
-
-
-def _text(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__

@@ -5,19 +5,17 @@ goes with the session, so a process that dies holds nothing for longer than its 
 """
 
 import json
-import logging
 import secrets
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
 
+from kafkakit.adapters.zookeeper_client import error_text, start_client
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.zookeeper_address import parse_zookeeper_address
 
@@ -50,7 +48,7 @@ class ZooKeeperLock:
             claim = self._claim(client)
         except KazooException as error:
             self.close()  # with the session goes a claim whose answer was lost
-            raise _failed(f"attempt to acquire lock failed: {_text(error)}") from None
+            raise _failed(f"attempt to acquire lock failed: {error_text(error)}") from None
         try:
             yield
         finally:
@@ -109,18 +107,13 @@ class ZooKeeperLock:
     def _connected(self) -> Any:
         with self._opening:
             if self._client is None:
-                logger = logging.getLogger("kafkakit.zookeeper")
-                logger.addHandler(logging.NullHandler())
-                logger.propagate = False
-                client = KazooClient(hosts=self._hosts, timeout=SESSION_S, logger=logger)
+                client = start_client(self._hosts, session_s=SESSION_S, wait_s=self._wait_s, hint=_HINT)
                 try:
-                    with warnings.catch_warnings(action="ignore"):
-                        client.start(timeout=self._wait_s)
                     with suppress(NodeExistsError):
                         client.ensure_path(PATH)
                 except (KazooException, client.handler.timeout_exception, OSError) as error:
                     client.stop()
-                    raise _failed(f"failed to connect to ZooKeeper {self._hosts} ({_text(error)})") from None
+                    raise _failed(f"cannot use {PATH} in ZooKeeper {self._hosts} ({error_text(error)})") from None
                 self._client = client
             return self._client
 
@@ -151,7 +144,3 @@ def _deadline_of(data: bytes) -> datetime | None:
 
 def _failed(text: str) -> TryLaterError:
     return TryLaterError(text, hint=_HINT)
-
-
-def _text(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__

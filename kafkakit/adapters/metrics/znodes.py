@@ -1,14 +1,12 @@
 """ZooKeeper through kazoo: the two znodes of kafka-kit's metricsfetcher."""
 
-import logging
-import warnings
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoAuthError, NoNodeError, RolledBackError
 
+from kafkakit.adapters.zookeeper_client import error_text, start_client
 from kafkakit.core.errors import InputError, OperationFailedError, TryLaterError, UsageError
 from kafkakit.core.metrics_znodes import (
     BROKER_STORAGE,
@@ -91,7 +89,7 @@ class ZooKeeperMetrics:
             if isinstance(error, NoAuthError):
                 raise _not_allowed(folder)
             if isinstance(error, Exception) and not isinstance(error, RolledBackError):
-                raise TryLaterError(f"ZooKeeper {self._hosts} refuses to write below {folder} ({_text(error)})")
+                raise TryLaterError(f"ZooKeeper {self._hosts} refuses to write below {folder} ({error_text(error)})")
         return {f"znode {folder}/{name}": len(data) for name, data in parts.items()}
 
     def close(self) -> None:
@@ -123,24 +121,13 @@ class ZooKeeperMetrics:
         except NoAuthError:
             raise _not_allowed(path) from None
         except (KazooException, client.handler.timeout_exception) as error:
-            raise TryLaterError(f"ZooKeeper {self._hosts} gave no answer ({_text(error)})", hint=_HINT) from None
+            raise TryLaterError(f"ZooKeeper {self._hosts} gave no answer ({error_text(error)})", hint=_HINT) from None
 
     def _connected(self) -> Any:
         if self._client is None:
-            # kazoo logs each failed attempt; the one line at the end is enough.
-            logger = logging.getLogger("kafkakit.zookeeper")
-            logger.addHandler(logging.NullHandler())
-            logger.propagate = False
-            client = KazooClient(hosts=self._hosts, timeout=self._timeout_s, read_only=self._read_only, logger=logger)
-            try:
-                with warnings.catch_warnings(action="ignore"):
-                    client.start(timeout=self._timeout_s)
-            except (KazooException, client.handler.timeout_exception, OSError) as error:
-                raise TryLaterError(
-                    f"Failed to connect to ZooKeeper {self._hosts} within {self._timeout_s:g} s ({_text(error)})",
-                    hint=_HINT,
-                ) from None
-            self._client = client
+            self._client = start_client(
+                self._hosts, session_s=self._timeout_s, wait_s=self._timeout_s, hint=_HINT, read_only=self._read_only
+            )
         return self._client
 
 
@@ -156,8 +143,3 @@ def _time(milliseconds: int, source: str) -> datetime:
         return datetime.fromtimestamp(milliseconds / 1000, UTC)
     except (OverflowError, ValueError, OSError):
         raise InputError(source, f"was changed at {milliseconds} ms, which is not a date") from None
-
-
-def _text(error: BaseException) -> str:
-    text = " ".join(str(error).split())
-    return text[:200] or type(error).__name__
