@@ -10,10 +10,10 @@ from kafkakit.core.errors import MissingExtraError, RefusedError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from kafkakit.adapters.control.zookeeper_lock import ZooKeeperLock
     from kafkakit.adapters.metrics.datadog_api import DatadogApi, DatadogQueries
     from kafkakit.adapters.metrics.prometheus_api import PrometheusApi
     from kafkakit.adapters.rpc.messages import ProtobufCodec
+    from kafkakit.adapters.zookeeper.lock import ZooKeeperLock
     from kafkakit.config.listeners import Listener
     from kafkakit.config.read.settings import Settings
     from kafkakit.config.security import Secret, Security
@@ -110,7 +110,7 @@ def open_control(settings: Settings, kind: str = "") -> ControlStore:
 
         return KafkaControl(open_data(settings), lambda: open_admin(settings))
     if kind == "zookeeper":
-        from kafkakit.adapters.control.zookeeper import ZooKeeperControl
+        from kafkakit.adapters.zookeeper.control import ZooKeeperControl
 
         return ZooKeeperControl(_zookeeper(settings, "control_store is zookeeper"))
     from kafkakit.adapters.control.file import FileControl
@@ -120,7 +120,7 @@ def open_control(settings: Settings, kind: str = "") -> ControlStore:
 
 def open_znodes(settings: Settings) -> ControlStore:
     """ZooKeeper's whole tree as a store: what is deleted is gone there; connects on first use."""
-    from kafkakit.adapters.control.zookeeper import ZooKeeperControl
+    from kafkakit.adapters.zookeeper.control import ZooKeeperControl
 
     return ZooKeeperControl(_zookeeper(settings, "znodes are to be used"), root="")
 
@@ -194,10 +194,14 @@ def spark_drivers(cache_dir: Path) -> SparkDrivers:
 
 
 def open_storage_metrics(source: str, addresses: str, prefix: str) -> StorageMetrics:
-    """The sizes that a collector keeps, such as kafka-kit's metricsfetcher in ZooKeeper; connects on the first read."""
-    from kafkakit.adapters.metrics.sources import SOURCES
+    """The sizes that a collector keeps: in the file `addresses`, or in ZooKeeper, connected to on the first read."""
+    from kafkakit.core.storage_reading import FROM_FILE
 
-    return SOURCES[source](addresses, prefix, read_input)
+    if source == FROM_FILE:
+        return open_storage_file(addresses)
+    from kafkakit.adapters.zookeeper.znodes import ZooKeeperMetrics
+
+    return ZooKeeperMetrics(addresses, prefix)
 
 
 def open_storage_file(path: str) -> StorageStore:
@@ -209,7 +213,7 @@ def open_storage_file(path: str) -> StorageStore:
 
 def open_storage_znodes(addresses: str, prefix: str, compression: Compression) -> StorageStore:
     """kafka-kit's znodes, to be written; connects on first use."""
-    from kafkakit.adapters.metrics.znodes import ZooKeeperMetrics
+    from kafkakit.adapters.zookeeper.znodes import ZooKeeperMetrics
 
     return ZooKeeperMetrics(addresses, prefix, compression=compression, read_only=False)
 
@@ -507,6 +511,6 @@ def server_tls(key_file: Path, cert_file: Path, client_ca_file: Path | None) -> 
 
 def open_registry_lock(addresses: str, clock: Clock, timeout_s: float) -> ZooKeeperLock:
     """kafka-kit's lock around writes, with its times; `timeout_s` is the usual limit of a request."""
-    from kafkakit.adapters.control.zookeeper_lock import ZooKeeperLock
+    from kafkakit.adapters.zookeeper.lock import ZooKeeperLock
 
     return ZooKeeperLock(addresses, clock.now, wait_s=timeout_s, ttl_s=3 * timeout_s)

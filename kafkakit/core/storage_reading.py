@@ -8,6 +8,9 @@ from kafkakit.core.model import TopicPartition
 
 FROM_BROKERS = "brokers"
 FROM_FILE = "file"
+FROM_ZOOKEEPER = "zookeeper"
+KEPT_IN = (FROM_ZOOKEEPER, FROM_FILE)
+"""Where a collector keeps sizes, as the word of each on the command line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

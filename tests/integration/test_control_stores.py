@@ -10,8 +10,8 @@ import pytest
 from kafkakit.adapters.clock import SystemClock
 from kafkakit.adapters.control import kafka as control_kafka
 from kafkakit.adapters.control.kafka import TOPIC, KafkaControl
-from kafkakit.adapters.control.zookeeper import ZooKeeperControl
 from kafkakit.adapters.kafka.data import KafkaData
+from kafkakit.adapters.zookeeper.control import ZooKeeperControl
 from kafkakit.autothrottle.act.overrides import ZnodeOverrides
 from kafkakit.autothrottle.decide.overrides import MB, Override, Overrides
 from kafkakit.config.read.settings import Given, load_settings

@@ -15,7 +15,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from kafkakit.adapters.kafka.data import KafkaData
-from kafkakit.adapters.metrics.znodes import MOST_WRITTEN, ZooKeeperMetrics
+from kafkakit.adapters.zookeeper.znodes import MOST_WRITTEN, ZooKeeperMetrics
 from kafkakit.core.errors import InputError, OperationFailedError, TryLaterError, UsageError
 from kafkakit.core.metrics_znodes import (
     BROKER_STORAGE,

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from kafkakit.adapters.metrics.sources import SOURCES
 from kafkakit.cli.completion import complete_topic_names
 from kafkakit.cli.option_groups import RECORDED, option, recorded_as
 from kafkakit.cli.tag_options import TagSource
 from kafkakit.core.broker_list import BrokerList, parse_broker_list
 from kafkakit.core.quantities import parse_size
-from kafkakit.core.storage_reading import FROM_BROKERS
+from kafkakit.core.storage_reading import FROM_BROKERS, KEPT_IN
 from kafkakit.core.topic_selection import parse_patterns
 from kafkakit.placement.choices import PlaceBy
 from kafkakit.placement.problem import Minimize
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
     SizesWord: TypeAlias = str
 else:
-    SizesWord = StrEnum("SizesWord", {word: word for word in (FROM_BROKERS, *SOURCES)})
+    SizesWord = StrEnum("SizesWord", {word: word for word in (FROM_BROKERS, *KEPT_IN)})
 DEFAULT_SIZES = SizesWord(FROM_BROKERS)
 
 Brokers = Annotated[

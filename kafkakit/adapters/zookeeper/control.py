@@ -13,7 +13,7 @@ from typing import Any
 
 from kazoo.exceptions import BadVersionError, KazooException, NoAuthError, NodeExistsError, NoNodeError
 
-from kafkakit.adapters.zookeeper_client import error_text, start_client
+from kafkakit.adapters.zookeeper.client import error_text, start_client
 from kafkakit.core.control_paths import check_folder, check_path, check_value, conflict
 from kafkakit.core.errors import OperationFailedError, TryLaterError
 from kafkakit.core.versioned import Versioned

@@ -15,7 +15,7 @@ from typing import Any
 
 from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
 
-from kafkakit.adapters.zookeeper_client import error_text, start_client
+from kafkakit.adapters.zookeeper.client import error_text, start_client
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.zookeeper_address import parse_zookeeper_address
 

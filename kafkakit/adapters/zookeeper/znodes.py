@@ -6,7 +6,7 @@ from typing import Any
 
 from kazoo.exceptions import KazooException, NoAuthError, NoNodeError, RolledBackError
 
-from kafkakit.adapters.zookeeper_client import error_text, start_client
+from kafkakit.adapters.zookeeper.client import error_text, start_client
 from kafkakit.core.errors import InputError, OperationFailedError, TryLaterError, UsageError
 from kafkakit.core.metrics_znodes import (
     BROKER_STORAGE,
