@@ -1,0 +1,96 @@
+"""Routes in a control store: whatever is cut, lost and interleaved, epochs grow and the history tells what came."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkakit.core.errors import ConflictError, TryLaterError, UsageError
+from kafkakit.streams.routes.api_act import RouteStore
+from kafkakit.streams.routes.decide.route import Route
+from tests.rigs.routes import CutStore, Killed, route
+
+WRITERS = ("a", "b", "c")
+FAULTS = ("none", "lost", "refused", "killed before", "killed after")
+
+
+def pushed(found: Route) -> Route:
+    """The route with one more segment id used: each change can be counted."""
+    return replace(found, next_segment=found.next_segment + 1)
+
+
+class Interleaved(CutStore):
+    """Before a write, another writer may make a whole change."""
+
+    def __init__(self, others: list[tuple[int, str]]) -> None:
+        super().__init__()
+        self.others = others
+        self.inside = False
+        self.done: list[str] = []
+
+    def _replace(self, path: str, value: bytes, expected: int | None) -> int:
+        due = [other for other in self.others if other[0] == self.count]
+        if due and not self.inside:
+            self.others.remove(due[0])
+            self.inside = True
+            try:
+                act(self, due[0][1], "change")
+            finally:
+                self.inside = False
+        return super()._replace(path, value, expected)
+
+
+def act(store: Interleaved, name: str, verb: str) -> None:
+    routes = RouteStore(store)
+    try:
+        if verb == "create":
+            routes.create(route(), by=name, what=verb, at_ms=1)
+        elif verb == "delete":
+            routes.delete("orders", routes.existing("orders").route, by=name, what=verb, at_ms=1)
+        else:
+            routes.change("orders", pushed, by=name, what=verb, at_ms=1)
+    except (UsageError, ConflictError, TryLaterError):
+        return
+    except Killed:
+        store.cut = None
+        return
+    store.done.append(verb)
+
+
+@given(
+    steps=st.lists(
+        st.tuples(st.sampled_from(WRITERS), st.sampled_from(("create", "change", "change", "delete")),
+                  st.sampled_from(FAULTS), st.integers(0, 3)),
+        max_size=12,
+    ),
+    others=st.lists(st.tuples(st.integers(0, 30), st.sampled_from(WRITERS)), max_size=6),
+)  # fmt: skip
+def test_epochs_grow_and_every_change_that_was_reported_is_in_the_history(
+    steps: list[tuple[str, str, str, int]], others: list[tuple[int, str]]
+) -> None:
+    store = Interleaved(list(others))
+    epochs: list[int] = []
+    for name, verb, fault, ahead in steps:
+        at = store.count + ahead
+        if fault == "lost":
+            store.lost.add(at)
+        elif fault == "refused":
+            store.refused.add(at)
+        elif fault != "none":
+            store.cut, store.after = at, fault == "killed after"
+        act(store, name, verb)
+        store.cut = None
+        found = RouteStore(store).read("orders")
+        if found is not None:
+            epochs.append(found.route.epoch)
+    assert epochs == sorted(epochs)
+    store.lost, store.refused = set(), set()
+    kept = RouteStore(store).history("orders")
+    came = [each.change for each in kept if each.in_effect]
+    found = RouteStore(store).read("orders")
+    if found is not None:
+        assert came[-1].route == found.route
+        created = max(n for n, change in enumerate(came) if change.what == "create")
+        assert found.route.next_segment == route().next_segment + len(came) - 1 - created
+    for verb in ("create", "change", "delete"):
+        assert [change.what for change in came].count(verb) >= store.done.count(verb)
