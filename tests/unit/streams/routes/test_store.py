@@ -210,6 +210,33 @@ def test_a_stream_that_was_deleted_meanwhile_does_not_come_back() -> None:
     assert RouteStore(store).read("orders") is None
 
 
+class DelayedStore(CutStore):
+    """The write with a number is not answered, and arrives when the next one is made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.delayed: int | None = None
+        self.waiting: tuple[str, bytes, int | None] | None = None
+
+    def _replace(self, path: str, value: bytes, expected: int | None) -> int:
+        if self.count == self.delayed:
+            self.delayed, self.waiting = None, (path, value, expected)
+            raise TryLaterError("the control store did not answer")
+        if self.waiting is not None:
+            waiting, self.waiting = self.waiting, None
+            super()._replace(*waiting)
+        return super()._replace(path, value, expected)
+
+
+def test_a_write_that_arrives_late_is_recognised() -> None:
+    store = DelayedStore()
+    create(store)
+    store.delayed = store.count + 1
+    assert change(store).epoch == 2
+    assert weight(store) == 2
+    assert told(store) == [(1, "me", True), (2, "me", True)]
+
+
 class RacingStore(CutStore):
     """Runs `race` once, before the write with a number."""
 
