@@ -9,7 +9,7 @@ from kafkakit.streams.routes.decide.document import (
     route_path,
     topic_name,
 )
-from kafkakit.streams.routes.decide.history import RouteChange
+from kafkakit.streams.routes.decide.history import KeptChange, RouteChange
 from kafkakit.streams.routes.decide.route import (
     DEFAULT_LANES,
     DLQ,
@@ -31,6 +31,7 @@ __all__ = [
     "RETRY",
     "SLOW",
     "GroupRule",
+    "KeptChange",
     "Lane",
     "LaneRule",
     "Route",

@@ -17,6 +17,7 @@ from kafkakit.streams.routes.decide.document import (
 from kafkakit.streams.routes.decide.history import (
     BY_LIMIT,
     WHAT_LIMIT,
+    KeptChange,
     RouteChange,
     decode_change,
     encode_change,
@@ -33,14 +34,6 @@ class VersionedRoute:
 
     route: Route
     version: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptChange:
-    """An entry of a history; one that is not `in_effect` was cut before its route was written, or is being written."""
-
-    change: RouteChange
-    in_effect: bool
 
 
 class RouteStore:
@@ -87,6 +80,13 @@ class RouteStore:
         read, entries = self.read(stream), self._entries(stream)
         last = int(entries[-1].rpartition("/")[2]) if entries else 0
         return max(last, 0 if read is None else read.route.epoch) + 1
+
+    def planned_epoch(self, stream: str) -> int:
+        """The epoch above the last one in effect: names for the topics of a change, the same until one is made."""
+        read = self.read(stream)
+        if read is not None:
+            return read.route.epoch + 1
+        return 1 + max((each.change.route.epoch for each in self.history(stream) if each.in_effect), default=0)
 
     def create(self, route: Route, *, by: str, what: str, at_ms: int) -> Route:
         """Write the first route of a stream under its next epoch; `UsageError` where there is one already."""

@@ -34,6 +34,14 @@ class RouteChange:
     is_deletion: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptChange:
+    """An entry of a history; one that is not `in_effect` was cut before its route was written, or is being written."""
+
+    change: RouteChange
+    in_effect: bool
+
+
 def encode_change(change: RouteChange) -> bytes:
     """The document of an entry; raises `UsageError` for a route that is not valid, or too large to be kept."""
     problem = problem_of(change.route)
