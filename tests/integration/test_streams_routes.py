@@ -147,7 +147,6 @@ def test_a_killed_create_is_continued_by_the_same_command(scene: Scene) -> None:
     ran = scene.run("create", "cut", "--lanes", LANES, "--partitions", "1", "--yes", "-o", "json")
     if process.returncode == -signal.SIGKILL and ran.code == 0:
         actions = [topic["action"] for topic in ran.json["topics"]]
-        print(actions)
         assert actions == sorted(actions)
         assert actions[0] == "adopt"
     else:  # it was done before the signal came
