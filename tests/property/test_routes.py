@@ -5,10 +5,12 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkakit.core.errors import ConflictError, TryLaterError, UsageError
+from kafkakit.core.errors import ConflictError, InputError, TryLaterError, UsageError
 from kafkakit.streams.routes.api_act import RouteStore
-from kafkakit.streams.routes.decide.route import Route
-from tests.rigs.routes import CutStore, Killed, route
+from kafkakit.streams.routes.decide.document import decode_route, encode_route, problem_of
+from kafkakit.streams.routes.decide.edits import new_route, paused, with_topic, without_lane
+from kafkakit.streams.routes.decide.route import LIVE, Route
+from tests.rigs.routes import CutStore, Killed, route, segment
 
 WRITERS = ("a", "b", "c")
 FAULTS = ("none", "lost", "refused", "killed before", "killed after")
@@ -94,3 +96,43 @@ def test_epochs_grow_and_every_change_that_was_reported_is_in_the_history(
         assert found.route.next_segment == route().next_segment + len(came) - 1 - created
     for verb in ("create", "change", "delete"):
         assert [change.what for change in came].count(verb) >= store.done.count(verb)
+
+
+EDITS = st.tuples(st.sampled_from(("add", "add", "pause", "resume", "remove")), st.sampled_from((LIVE, "a", "b", "c")))
+
+
+@given(st.lists(EDITS, max_size=30))
+def test_every_edit_leaves_a_valid_route_that_keeps_what_it_does_not_name(edits: list[tuple[str, str]]) -> None:
+    found = new_route("orders", [(LIVE, segment(0, topic="t0"))])
+    used = {1}
+    for number, (verb, lane) in enumerate(edits, 1):
+        before = found
+        try:
+            if verb == "add":
+                found = with_topic("orders", found, lane, segment(0, topic=f"t{number}"))
+            elif verb == "remove":
+                found = without_lane(found, lane)
+            else:
+                found = paused(found, lane, is_paused=verb == "pause")
+        except UsageError:
+            assert before.lane(lane) is None or (verb, lane) == ("remove", LIVE)
+            continue
+        assert problem_of(found) is None
+        assert decode_route(encode_route(found), "r") == found
+        fresh = {s.id for _, s in found.segments()} - {s.id for _, s in before.segments()}
+        assert len(fresh) == (verb == "add")
+        assert fresh.isdisjoint(used)
+        used |= fresh
+        assert [each for each in found.lanes if each.name != lane] == [e for e in before.lanes if e.name != lane]
+
+
+@given(st.binary(max_size=300) | st.text(max_size=200).map(lambda text: encode_route(route()) + text.encode()))
+def test_any_bytes_are_a_route_or_an_input_error(data: bytes) -> None:
+    store = CutStore()
+    store.cas("streams/orders/route", data or b" ", None)
+    try:
+        found = RouteStore(store).existing("orders").route
+    except InputError as error:
+        assert error.source == "control document streams/orders/route"
+    else:
+        assert found == route()

@@ -1,18 +1,23 @@
 """The clusters of a stream as its commands reach them, and what is found there of a route."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from kafkakit.core.errors import KafkakitError
-from kafkakit.core.group_facts import GroupDescription, GroupListing, GroupType
+from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.errors import KafkakitError, OperationFailedError
+from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupListing, GroupMember, GroupType
+from kafkakit.core.model import TopicPartition
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.groups import GroupAdmin
 from kafkakit.ports.log import LogReader
 from kafkakit.streams.routes.decide.observed import (
+    GONE,
     FoundTopic,
     RouteFacts,
     SegmentFacts,
     SegmentReader,
+    Spans,
     partitions_of,
     records_in,
     segment_problem,
@@ -44,32 +49,42 @@ OpenCluster: TypeAlias = Callable[[str], StreamCluster]
 """The cluster of a profile, `UsageError` for a profile that is not configured; the same one for the same name."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Group:
+    """A group with its members and everything that it committed."""
+
+    listing: GroupListing
+    members: tuple[GroupMember, ...]
+    commits: Mapping[TopicPartition, CommittedOffset | ItemError]
+
+
 class ClusterObserver:
     """Looks at what routes name; keeps the groups of each cluster, which are read once.
 
-    A route costs three requests to each of its clusters and three to each leader, and readers one request to each
-    coordinator and one for each group of the cluster. A cluster that is not reached is a fact, and no error.
+    A route costs two requests to each of its clusters and three to each leader; readers cost one request to each
+    coordinator and one for each group of the cluster, however many routes are looked at. A cluster that is not reached
+    is a fact, and no error.
     """
 
     def __init__(self, open_cluster: OpenCluster) -> None:
         self._open = open_cluster
-        self._listed: dict[str, tuple[GroupListing, ...]] = {}
+        self._groups: dict[str, tuple[_Group, ...]] = {}
 
     def look_at(self, routes: Iterable[Route]) -> tuple[tuple[Route, RouteFacts], ...]:
-        """Several routes, each with what is behind it and its readers."""
-        return tuple((route, self.look(route, readers=True)) for route in routes)
+        """Several routes, each with what is behind it."""
+        return tuple((route, self.look(route)) for route in routes)
 
-    def look(self, route: Route, *, readers: bool) -> RouteFacts:
-        """What is found behind a route; its readers where they are wanted."""
+    def look(self, route: Route) -> RouteFacts:
+        """What is found behind a route, and the groups that read it."""
         facts: dict[int, SegmentFacts] = {}
         found: list[SegmentReader] = []
         unknown: list[str] = []
         for profile in sorted({segment.cluster for _, segment in route.segments()}):
             segments = [segment for _, segment in route.segments() if segment.cluster == profile]
             try:
-                sound = self._facts(profile, segments, facts)
-                if readers and sound:
-                    found += self._readers(profile, sound)
+                sound, spans = self._look(profile, segments, facts)
+                if sound:
+                    found += self._readers(profile, sound, spans)
             except KafkakitError as error:
                 unknown.append(f"profile {profile}: {error.message}")
                 for segment in segments:
@@ -77,10 +92,10 @@ class ClusterObserver:
         found.sort(key=lambda reader: (reader.segment, reader.group))
         return RouteFacts(segments=facts, readers=tuple(found), unknown=tuple(unknown))
 
-    def _facts(
+    def _look(
         self, profile: str, segments: Collection[Segment], facts: dict[int, SegmentFacts]
-    ) -> tuple[Segment, ...]:
-        """Adds facts of segments; returns those whose topic is what the route names."""
+    ) -> tuple[tuple[Segment, ...], Spans]:
+        """Adds facts of segments; returns those whose topic is what the route names, and their logs."""
         cluster = self._open(profile)
         cluster_id = cluster.admin.cluster().cluster_id
         topics = find_topics(cluster.admin, {segment.topic for segment in segments})
@@ -88,37 +103,37 @@ class ClusterObserver:
         sound = tuple(segment for segment in segments if not problems[segment.id])
         spans = cluster.log.spans([key for segment in sound for key in partitions_of(segment)]) if sound else {}
         for segment in segments:
-            problem = problems[segment.id]
-            records = None if problem else records_in(segment, spans)
-            gone = problem == "the topic does not exist"
-            facts[segment.id] = SegmentFacts(problem=problem, records=0 if gone else records)
-        return sound
+            is_gone = problems[segment.id] == GONE
+            records = 0 if is_gone else records_in(segment, spans)
+            facts[segment.id] = SegmentFacts(problem=problems[segment.id], records=records)
+        return sound, spans
 
-    def _readers(self, profile: str, segments: Collection[Segment]) -> Iterable[SegmentReader]:
-        cluster = self._open(profile)
-        if profile not in self._listed:
-            self._listed[profile] = cluster.groups.groups()
-        places = {segment.id: frozenset(partitions_of(segment)) for segment in segments}
-        wanted = sorted(frozenset().union(*places.values()))
-        spans = cluster.log.spans(wanted)
-        listed = [one for one in self._listed[profile] if one.type is not GroupType.SHARE]
-        described = cluster.groups.describe([one.group for one in listed])
-        for one in listed:
-            committed = cluster.groups.committed(one.group, wanted)
-            about = described.get(one.group)
-            members = about.members if isinstance(about, GroupDescription) else ()
-            for segment in segments:
-                keys = places[segment.id]
-                holding = sum(not keys.isdisjoint(member.partitions) for member in members)
-                own = {key: commit for key, commit in committed.items() if key in keys}
-                if own or holding:
+    def _readers(self, profile: str, segments: Collection[Segment], spans: Spans) -> Iterator[SegmentReader]:
+        if profile not in self._groups:
+            self._groups[profile] = tuple(_read_groups(self._open(profile).groups))
+        for segment in segments:
+            keys = frozenset(partitions_of(segment))
+            for group in self._groups[profile]:
+                members = sum(not keys.isdisjoint(member.partitions) for member in group.members)
+                if members or not keys.isdisjoint(group.commits):
                     yield SegmentReader(
                         segment=segment.id,
-                        group=one.group,
-                        state=one.state,
-                        members=holding,
-                        unread=unread_by(segment, spans, own),
+                        group=group.listing.group,
+                        state=group.listing.state,
+                        members=members,
+                        unread=unread_by(segment, spans, group.commits),
                     )
+
+
+def _read_groups(groups: GroupAdmin) -> Iterator[_Group]:
+    listed = [one for one in groups.groups() if one.type is not GroupType.SHARE]
+    described = groups.describe([one.group for one in listed])
+    for one in listed:
+        about = described.get(one.group)
+        if not isinstance(about, GroupDescription):
+            # Whether it has members is not known, so nothing may be concluded from its commits alone.
+            raise OperationFailedError(f"group {one.group} is not described: {about}")
+        yield _Group(listing=one, members=about.members, commits=groups.committed(one.group))
 
 
 def find_topics(admin: ClusterAdmin, names: Collection[str]) -> dict[str, FoundTopic]:

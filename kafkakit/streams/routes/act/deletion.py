@@ -21,7 +21,7 @@ def refuse_read(route: Route, observer: ClusterObserver) -> None:
     """Raise `RefusedError` that lists the groups which read a stream, or the clusters whose groups are not known."""
     _refuse(
         f"stream {route.stream} is read",
-        reading_groups(route, observer.look(route, readers=True)),
+        reading_groups(route, observer.look(route)),
         "stop the groups and delete their commits (kafkakit streams commits delete), or pass --force",
     )
 
@@ -30,7 +30,7 @@ def refuse_unread(route: Route, lane: str, observer: ClusterObserver) -> None:
     """Raise `RefusedError` where a lane may hold records that a reader of the stream has not read."""
     found = route.lane(lane)
     if found is not None:
-        reasons = unread_reasons(route, found, observer.look(route, readers=True))
+        reasons = unread_reasons(route, found, observer.look(route))
         _refuse(f"lane {lane} may hold unread records", reasons, "wait until they are read, or pass --force")
 
 

@@ -44,7 +44,7 @@ def show(ctx: typer.Context, stream: StreamName) -> int:
     cli = cli_context(ctx)
     with open_streams(cli, read_only=True) as streams:
         route = streams.existing(stream)
-        facts = streams.observer.look(route, readers=True)
+        facts = streams.observer.look(route)
     return finish(cli, show_report(route, facts))
 
 

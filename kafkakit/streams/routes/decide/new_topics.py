@@ -1,15 +1,15 @@
 """The topics of new lanes: their shapes, where their replicas go, and whether a topic that is there can be adopted."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kafkakit.core.broker_list import BrokerList
-from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.durations import parse_duration
 from kafkakit.core.errors import RefusedError, UsageError
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import ClusterSnapshot, Partition, Topic, TopicPartition
 from kafkakit.streams.routes.decide.document import topic_name
+from kafkakit.streams.routes.decide.observed import Spans
 from kafkakit.topicmappr.api import NO_CONSTRAINTS, PlaceRequest, TagConstraints, answered, decide_place
 
 MOST_PARTITIONS = 10_000
@@ -48,9 +48,6 @@ class PlannedTopic:
     def is_there(self) -> bool:
         """Whether the topic exists, and is adopted."""
         return not self.lists
-
-
-Spans = Mapping[TopicPartition, LogSpan | ItemError]
 
 
 def lane_values(text: str, lanes: Sequence[str], flag: str) -> dict[str, str]:

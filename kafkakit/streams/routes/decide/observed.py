@@ -2,12 +2,16 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.group_facts import CommittedOffset, GroupState
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.routes.decide.route import Lane, Route, Segment
+
+GONE = "the topic does not exist"
+Spans: TypeAlias = Mapping[TopicPartition, LogSpan | ItemError]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +66,7 @@ def segment_problem(segment: Segment, cluster_id: str, found: FoundTopic | None)
     if cluster_id != segment.cluster_id:
         return f"profile {segment.cluster} reaches cluster {cluster_id}, not {segment.cluster_id}"
     if found is None:
-        return "the topic does not exist"
+        return GONE
     if found.topic_id != segment.topic_id:
         return f"the topic was created again (its id is {found.topic_id})"
     if found.partitions != segment.partitions:
@@ -70,7 +74,7 @@ def segment_problem(segment: Segment, cluster_id: str, found: FoundTopic | None)
     return ""
 
 
-def records_in(segment: Segment, spans: Mapping[TopicPartition, LogSpan | ItemError]) -> int | None:
+def records_in(segment: Segment, spans: Spans) -> int | None:
     """How many offsets the logs of a segment hold; None where one is not known."""
     found = [spans.get(key) for key in partitions_of(segment)]
     known = [span.end - span.start for span in found if isinstance(span, LogSpan)]
@@ -78,9 +82,7 @@ def records_in(segment: Segment, spans: Mapping[TopicPartition, LogSpan | ItemEr
 
 
 def unread_by(
-    segment: Segment,
-    spans: Mapping[TopicPartition, LogSpan | ItemError],
-    committed: Mapping[TopicPartition, CommittedOffset | ItemError],
+    segment: Segment, spans: Spans, committed: Mapping[TopicPartition, CommittedOffset | ItemError]
 ) -> int | None:
     """How many offsets of a segment a group has not committed yet; None where a log or a commit is not known.
 
