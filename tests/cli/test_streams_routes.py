@@ -9,6 +9,7 @@ import pytest
 from kafkakit.cli.context import CliContext
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import TryLaterError
+from kafkakit.core.group_facts import GroupType, ShareOffset
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.routes.api_act import RouteStore
 from kafkakit.streams.routes.decide.document import encode_route, route_path
@@ -133,6 +134,57 @@ def test_a_lost_answer_of_the_cluster_is_settled_by_looking(desk: StreamDesk) ->
     ran = desk.run("lane", "add", "orders", "bulk", "--yes")
     assert (ran.code, "topic orders.bulk.2 cannot be seen after 30 s" in ran.stderr) == (1, True), ran.stderr
     assert desk.route().lane("bulk") is None
+
+
+@pytest.mark.parametrize(
+    ("lists", "configs", "problem"),
+    [
+        (dict.fromkeys(range(6), (1,)), {"a": "b"}, "has other configurations than planned"),
+        ({0: (1,)}, {}, "has 1 partitions instead of 6"),
+    ],
+)
+def test_a_topic_that_another_process_made_meanwhile_is_not_taken(
+    desk: StreamDesk, lists: dict[int, tuple[int, ...]], configs: dict[str, str], problem: str
+) -> None:
+    def intrude(call: str, name: object) -> None:
+        if call == "create_topic":
+            desk.cluster.add_topic(str(name), lists, configs=configs)
+
+    desk.cluster.before_call.append(intrude)
+    ran = desk.run("create", "orders", "--lanes", "live", "--yes")
+    assert (ran.code, "topic orders.live.1 is not created: TopicAlreadyExists" in ran.stderr) == (1, True)
+    desk.cluster.topics.clear()
+    desk.cluster.fail_next("create_topic", TryLaterError("no answer"))
+    ran = desk.run("create", "orders", "--lanes", "live", "--yes")
+    assert (ran.code, f"topic orders.live.1 {problem} after 30 s" in ran.stderr) == (1, True), ran.stderr
+    assert RouteStore(desk.store).read("orders") is None
+
+
+def test_a_cluster_that_gives_topics_no_ids_is_refused(desk: StreamDesk) -> None:
+    desk.cluster.add_topic("old", {0: (1,)})
+    desk.cluster.topics["old"].topic_id = None  # type: ignore[assignment]
+    ran = desk.run("link", "orders", "--topic", "old", "--yes")
+    assert (ran.code, "cluster p-id gives topics no ids" in ran.stderr) == (2, True)
+
+
+def test_brokers_are_chosen_by_tags_and_those_that_are_being_emptied_get_nothing(desk: StreamDesk) -> None:
+    def run(*words: str) -> None:
+        ran = desk.home.run("--profile", "p", *words)
+        assert ran.code == 0, ran.stderr
+
+    def used(lane: str) -> set[int]:
+        (topic,) = (topic for name, topic in desk.cluster.topics.items() if f".{lane}." in name)
+        return {broker for partition in topic.partitions.values() for broker in partition.replicas}
+
+    run("registry", "tag", "--brokers", "1,3", "disk:nvme")
+    desk.done("create", "orders", "--lanes", "live", "--brokers", "where disk = nvme", "--replication", "2", "--yes")
+    assert used("live") == {1, 3}
+    ran = desk.run("lane", "add", "orders", "x", "--spread-by", "zone", "--yes")
+    assert (ran.code, "--spread-by zone: none of the 3 live brokers has it" in ran.stderr) == (2, True), ran.stderr
+    desk.clock.on_sleep.append(desk.cluster.advance)
+    run("broker", "drain", "3", "--yes", "--ingest-sample", "0")
+    desk.done("lane", "add", "orders", "bulk", "--yes")
+    assert used("bulk") == {1, 2}
 
 
 @pytest.mark.parametrize(
@@ -314,7 +366,8 @@ def test_lanes_are_added_paused_resumed_and_removed(desk: StreamDesk) -> None:
     desk.done("lane", "add", "orders", "bulk", "--partitions", "3", "--weight", "5", "--retention", "1h", "--yes")
     assert topics(desk)["orders.bulk.2"] == (3, {"retention.ms": "3600000"})
     assert desk.run("lane", "add", "orders", "bulk", "--yes").code == 2
-    assert desk.run("lane", "pause", "orders", "none", "--yes").code == 2
+    for more in ("--yes", "--dry-run"):
+        assert desk.run("lane", "pause", "orders", "none", more).code == 2
     ran = desk.done("lane", "pause", "orders", "bulk", "--yes")
     assert ran.stdout == "done: lane bulk paused\nstream orders, epoch 3\n"
     assert desk.done("lane", "pause", "orders", "bulk", "--yes").stdout.startswith("nothing to do: lane bulk paused")
@@ -370,6 +423,7 @@ def test_a_lane_is_removed_by_force(desk: StreamDesk) -> None:
 
 def test_a_stream_is_deleted_and_its_topics_only_when_asked_and_not_read(desk: StreamDesk) -> None:
     create(desk)
+    desk.commit("others", "orders.live.1", 0, 0)
     desk.done("delete", "orders", "--yes")
     assert (RouteStore(desk.store).read("orders"), len(desk.cluster.topics)) == (None, 2)
     assert desk.done("history", "orders", "-o", "json").json["changes"][-1]["is_deletion"]
@@ -409,6 +463,34 @@ def test_a_topic_that_is_not_deleted_keeps_the_route(desk: StreamDesk, monkeypat
     ran = desk.run("delete", "orders", "--topics", "--yes")
     assert (ran.code, "topic orders.live.1 is not deleted: TopicDeletionDisabledError" in ran.stderr) == (1, True)
     assert desk.route().epoch == 1
+
+
+def test_topics_behind_a_profile_that_reaches_another_cluster_are_kept(desk: StreamDesk) -> None:
+    create(desk)
+    desk.cluster.cluster_id = "moved"
+    ran = desk.done("delete", "orders", "--topics", "--force", "--yes", "-o", "json")
+    assert {t["result"] for t in ran.json["topics"]} == {"kept: profile p reaches cluster moved"}
+    assert len(desk.cluster.topics) == 2
+
+
+def test_share_groups_are_readers_and_a_group_that_is_not_described_blocks(
+    desk: StreamDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(desk)
+    desk.write("orders.live.1", 0, 7)
+    shared = ShareOffset(place=TopicPartition("orders.live.1", 0), start=4, lag=3)
+    desk.groups["fake:1"].add_group("workers", kind=GroupType.SHARE).shares = (shared,)
+    (reader,) = desk.done("show", "orders", "-o", "json").json["readers"]
+    assert (reader["group"], reader["unread"]) == ("workers", 3)
+    ran = desk.run("delete", "orders", "--topics", "--yes")
+    assert (ran.code, "orders.live.1: group workers (committed for it)" in ran.stderr) == (2, True)
+    desk.groups["fake:1"].delete("workers")
+    desk.groups["fake:1"].add_group("dark")
+    dark = ItemError(name="CoordinatorNotAvailableError")
+    monkeypatch.setattr(desk.groups["fake:1"], "describe", lambda groups: dict.fromkeys(groups, dark))
+    ran = desk.run("delete", "orders", "--topics", "--yes")
+    assert (ran.code, "group dark is not described: CoordinatorNotAvailableError" in ran.stderr) == (2, True)
+    assert "CoordinatorNotAvailableError" in desk.run("show", "orders").stderr
 
 
 def test_a_deletion_is_confirmed_by_the_name_of_the_stream(desk: StreamDesk, monkeypatch: pytest.MonkeyPatch) -> None:

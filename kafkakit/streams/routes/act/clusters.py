@@ -6,7 +6,14 @@ from typing import Protocol, TypeAlias
 
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import KafkakitError, OperationFailedError
-from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupListing, GroupMember, GroupType
+from kafkakit.core.group_facts import (
+    CommittedOffset,
+    GroupDescription,
+    GroupListing,
+    GroupMember,
+    GroupType,
+    ShareOffset,
+)
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.groups import GroupAdmin
@@ -126,14 +133,24 @@ class ClusterObserver:
 
 
 def _read_groups(groups: GroupAdmin) -> Iterator[_Group]:
-    listed = [one for one in groups.groups() if one.type is not GroupType.SHARE]
+    listed = groups.groups()
     described = groups.describe([one.group for one in listed])
+    shares = groups.share_offsets([one.group for one in listed if one.type is GroupType.SHARE])
     for one in listed:
         about = described.get(one.group)
         if not isinstance(about, GroupDescription):
             # Whether it has members is not known, so nothing may be concluded from its commits alone.
             raise OperationFailedError(f"group {one.group} is not described: {about}")
-        yield _Group(listing=one, members=about.members, commits=groups.committed(one.group))
+        found = shares.get(one.group)
+        if isinstance(found, ItemError):
+            raise OperationFailedError(f"group {one.group} is not read: {found}")
+        commits = groups.committed(one.group) if found is None else _done_by(found)
+        yield _Group(listing=one, members=about.members, commits=commits)
+
+
+def _done_by(offsets: Iterable[ShareOffset]) -> dict[TopicPartition, CommittedOffset | ItemError]:
+    """Where a share group stands, as commits: what is done above is not known, and counts as unread."""
+    return {each.place: CommittedOffset(offset=each.start or 0) for each in offsets}
 
 
 def find_topics(admin: ClusterAdmin, names: Collection[str]) -> dict[str, FoundTopic]:
