@@ -102,13 +102,20 @@ LAG = Duty(
     note="DESCRIBE on groups gives their members, READ on topics the time of the next record, DESCRIBE_CONFIGS on "
     "topics how soon retention deletes it; share-groups needs DESCRIBE on groups and topics alone",
 )
+STREAMS = Duty(
+    name="streams and their readers",
+    commands=("streams show", "streams topology", "streams link", "streams lane remove", "streams delete"),
+    rights=_rights(cluster="describe", topics="describe", groups="describe"),
+    note="on all groups, since a reader that is not seen does not keep a topic from being deleted; create and lane add "
+    "need what plans need and CREATE on the topics, delete --topics needs DELETE on them",
+)
 CONTROL = Duty(
     name="control store `kafka`",
     commands=("control_store: kafka",),
     rights=_rights(control="create read write describe_configs"),
     note="for every command that changes a cluster or asks a run; CREATE until the topic is there",
 )
-DUTIES = (LOOK, LIST, STATUS, MOVE, THROTTLED, BROKERS, CLEANUP, COMMITS, EDITS, LAG, RECORDS, CONTROL)
+DUTIES = (LOOK, LIST, STATUS, MOVE, THROTTLED, BROKERS, CLEANUP, COMMITS, EDITS, LAG, RECORDS, STREAMS, CONTROL)
 DOCTOR = (LOOK, LIST, STATUS, MOVE, THROTTLED, BROKERS, CLEANUP)
 """The duties whose rights `doctor` can judge: those on the cluster and on topics."""
 

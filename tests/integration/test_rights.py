@@ -35,7 +35,7 @@ pytestmark = pytest.mark.kafka
 TOPIC, OTHER, GROUP = "granted", "other", "counters"
 REFUSED = ("uthoriz", "no right to", "grant ", "not permitted", "may not", "the right to", "LAG UNKNOWN")
 EVERYWHERE = ("snapshots and plans", "progress of moves, all settings", "emptying and refilling brokers",
-              "removal of throttles")  # fmt: skip
+              "removal of throttles", "streams and their readers")  # fmt: skip
 """The lines that are about all topics of the cluster."""
 
 
@@ -222,6 +222,17 @@ def records(guest: Guest) -> list[Ran]:
     return [guest.run("streams", "records", "show", f"{TOPIC}/0@0")]
 
 
+def streams(guest: Guest) -> list[Ran]:
+    committed(guest)
+    name = f"stream-{next(guest.number)}"
+    ran = guest.run("streams", "link", name, "--topic", OTHER, "--yes")
+    if ran.code:
+        return [ran]
+    shown = guest.run("streams", "show", name)
+    tried = guest.run("streams", "delete", name, "--topics", "--dry-run")
+    return [shown, tried, guest.run("streams", "delete", name, "--yes")]
+
+
 def controls(guest: Guest) -> list[Ran]:
     if guest.admin.partition_states([CONTROL_TOPIC]):
         guest.admin.delete_topic(CONTROL_TOPIC)
@@ -255,6 +266,7 @@ WORK: dict[str, Callable[[Guest], list[Ran]]] = {
     "changes of commits": edits,
     "lag of groups": lags,
     "records": records,
+    "streams and their readers": streams,
     "control store `kafka`": controls,
 }
 

@@ -15,6 +15,7 @@ from kafkakit.core.group_facts import (
     ShareOffset,
 )
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.rights import lacking
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.groups import GroupAdmin
 from kafkakit.ports.log import LogReader
@@ -89,9 +90,13 @@ class ClusterObserver:
         for profile in sorted({segment.cluster for _, segment in route.segments()}):
             segments = [segment for _, segment in route.segments() if segment.cluster == profile]
             try:
-                sound, spans = self._look(profile, segments, facts)
+                info = self._open(profile).admin.cluster()
+                sound, spans = self._look(profile, info.cluster_id, segments, facts)
                 if sound:
                     found += self._readers(profile, sound, spans)
+                if lacking({"describe"}, info.operations):
+                    # Brokers leave out groups that may not be seen, and do not say that there are any.
+                    unknown.append(f"profile {profile}: no right to list all groups; grant DESCRIBE on the cluster")
             except KafkakitError as error:
                 unknown.append(f"profile {profile}: {error.message}")
                 for segment in segments:
@@ -100,11 +105,10 @@ class ClusterObserver:
         return RouteFacts(segments=facts, readers=tuple(found), unknown=tuple(unknown))
 
     def _look(
-        self, profile: str, segments: Collection[Segment], facts: dict[int, SegmentFacts]
+        self, profile: str, cluster_id: str, segments: Collection[Segment], facts: dict[int, SegmentFacts]
     ) -> tuple[tuple[Segment, ...], Spans]:
         """Adds facts of segments; returns those whose topic is what the route names, and their logs."""
         cluster = self._open(profile)
-        cluster_id = cluster.admin.cluster().cluster_id
         topics = find_topics(cluster.admin, {segment.topic for segment in segments})
         problems = {s.id: segment_problem(s, cluster_id, topics.get(s.topic)) for s in segments}
         sound = tuple(segment for segment in segments if not problems[segment.id])
