@@ -255,7 +255,8 @@ def test_a_factor_that_the_brokers_cannot_hold_is_infeasible(desk: StreamDesk) -
 
 
 def test_fewer_brokers_and_racks_are_taken_as_they_are(desk: StreamDesk) -> None:
-    desk.done("create", "orders", "--cluster", "q", "--lanes", "live", "--yes")
+    ran = desk.done("create", "orders", "--cluster", "q", "--lanes", "live", "--yes")
+    assert ran.stdout.startswith("stream orders on cluster q-id (profile q)\n")
     assert [len(p.replicas) for p in desk.other.topics["orders.live.1"].partitions.values()] == [1] * 6
     assert desk.route().clusters == {"q-id": "q"}
     desk.cluster.brokers[3].rack = "b"
@@ -405,7 +406,7 @@ def test_a_lane_with_unread_records_is_not_removed(desk: StreamDesk) -> None:
     assert "orders.dlq.1: group h has not read 3 records" in ran.stderr
     assert "group g" not in ran.stderr
     desk.commit("h", "orders.dlq.1", 0, 2)
-    assert "group h has not read 1 records" in desk.run(*remove).stderr
+    assert "group h has not read 1 record\n" in desk.run(*remove).stderr
     desk.commit("h", "orders.dlq.1", 0, 3)
     desk.groups["fake:1"].lost = {"g"}
     assert desk.run(*remove).code == 2
@@ -434,7 +435,7 @@ def test_a_stream_is_deleted_and_its_topics_only_when_asked_and_not_read(desk: S
     ran = desk.run("delete", "orders", "--topics", "--yes")
     assert ran.code == 2
     assert "orders.live.3: group billing (committed for it)" in ran.stderr
-    assert "orders.dlq.3: group live-ones (1 members)" in ran.stderr
+    assert "orders.dlq.3: group live-ones (1 member)" in ran.stderr
     assert len(desk.cluster.topics) == 4
     desk.cluster.topics.pop("orders.dlq.3")
     desk.cluster.add_topic("orders.dlq.3", {0: (1,)})
@@ -496,6 +497,17 @@ def test_share_groups_are_readers_and_a_group_that_is_not_described_blocks(
     ran = desk.run("delete", "orders", "--topics", "--yes")
     assert (ran.code, "group dark is not described: CoordinatorNotAvailableError" in ran.stderr) == (2, True)
     assert "CoordinatorNotAvailableError" in desk.run("show", "orders").stderr
+
+
+def test_the_question_names_the_cluster_that_gets_the_topics(desk: StreamDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CliContext, "input_allowed", True)
+    words = ("--profile", "p", "streams", "create", "orders", "--cluster", "q", "--lanes", "live")
+    ran = desk.home.run(*words, stdin="no\n")
+    assert (ran.code, desk.other.calls, RouteStore(desk.store).streams()) == (0, [], ())
+    assert "Create 1 topic for stream orders on cluster q-id (profile q)? Type 'yes'" in ran.stderr
+    assert "nothing is done: 1 topic planned" in ran.stdout
+    desk.home.run(*words, stdin="yes\n")
+    assert desk.route().clusters == {"q-id": "q"}
 
 
 def test_a_deletion_is_confirmed_by_the_name_of_the_stream(desk: StreamDesk, monkeypatch: pytest.MonkeyPatch) -> None:

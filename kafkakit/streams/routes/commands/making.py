@@ -78,6 +78,7 @@ def link(
     kafkakit --profile prod streams link payments --topic payments-v2
     kafkakit --profile prod streams link orders --lane slow --topic orders-backfill --cluster prod-b --yes
     """
+    from kafkakit.report.report import cluster_words
     from kafkakit.streams.routes.act.topics import existing_topic, refuse_shared
     from kafkakit.streams.routes.decide.document import check_lane, check_stream
     from kafkakit.streams.routes.decide.edits import with_topic
@@ -94,7 +95,8 @@ def link(
         found = streams.routes.read(stream)
         before = None if found is None else found.route
         with_topic(stream, before, lane, segment)
-        question = f"Make topic {topic} of cluster {segment.cluster_id} a part of stream {stream}, lane {lane}?"
+        place = cluster_words(segment.cluster_id, profile)
+        question = f"Make topic {topic} of {place} a part of stream {stream}, lane {lane}?"
         route = None
         if not consent.dry_run and consent.confirm(cli, question):
             streams.warn_of_default_store()

@@ -34,6 +34,8 @@ def create_lanes(
     """Make the topics of new lanes on the cluster of a profile, then the route by `write`, and end with the report."""
     from functools import partial
 
+    from kafkakit.core.quantities import counted
+    from kafkakit.report.report import cluster_words
     from kafkakit.streams.routes.act.topics import create_topics, plan_on
     from kafkakit.streams.routes.decide.new_topics import leftovers
     from kafkakit.streams.routes.show.topics import created_report, plan_lines
@@ -45,11 +47,12 @@ def create_lanes(
     snapshot = streams.snapshot(profile, tags_needed(scope))
     planned = plan_on(snapshot, streams.cluster(profile).log, stream, epoch, shapes, scope)
     left = leftovers(snapshot, stream, planned)
-    report = partial(created_report, command, stream, access.cluster_id, planned, left)
+    report = partial(created_report, command, stream, access.cluster_id, profile, planned, left)
     if consent.dry_run:
         return finish(cli, report(None))
     cli.output.say("\n".join(plan_lines(planned, left)))
-    if not consent.confirm_on(cli, access.cluster_id, f"Create {len(planned)} topics for stream {stream}?"):
+    place = cluster_words(access.cluster_id, profile)
+    if not consent.confirm(cli, f"Create {counted(len(planned), 'topic')} for stream {stream} on {place}?"):
         return finish(cli, report(None))
     segments = create_topics(access.admin, access.clock, profile, access.cluster_id, planned)
     route = write(segments)

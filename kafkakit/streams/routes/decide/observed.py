@@ -8,6 +8,7 @@ from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.group_facts import CommittedOffset, GroupState
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.quantities import counted
 from kafkakit.streams.routes.decide.route import Lane, Route, Segment
 
 GONE = "the topic does not exist"
@@ -119,11 +120,12 @@ def unread_reasons(route: Route, lane: Lane, facts: RouteFacts) -> Iterator[str]
         elif found.records:
             unread = {reader.group: reader.unread for reader in facts.readers_of(segment)}
             if not groups:
-                yield f"{segment.topic}: {found.records} records, and no group reads the stream"
+                yield f"{segment.topic}: {counted(found.records, 'record')}, and no group reads the stream"
             for group in sorted(groups):
                 count = unread.get(group, found.records)
                 if count is None or count:
-                    yield f"{segment.topic}: group {group} has not read {'all' if count is None else count} records"
+                    left = "all records" if count is None else counted(count, "record")
+                    yield f"{segment.topic}: group {group} has not read {left}"
 
 
 def reading_groups(route: Route, facts: RouteFacts) -> Iterator[str]:
@@ -131,5 +133,5 @@ def reading_groups(route: Route, facts: RouteFacts) -> Iterator[str]:
     yield from facts.unknown
     topics = {segment.id: segment.topic for _, segment in route.segments()}
     for reader in facts.readers:
-        members = f"{reader.members} members" if reader.members else "committed for it"
+        members = counted(reader.members, "member") if reader.members else "committed for it"
         yield f"{topics[reader.segment]}: group {reader.group} ({members})"

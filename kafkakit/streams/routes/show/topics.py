@@ -25,6 +25,7 @@ def created_report(
     command: str,
     stream: str,
     cluster_id: str,
+    profile: str,
     planned: Sequence[PlannedTopic],
     leftovers: Sequence[str],
     route: Route | None,
@@ -37,6 +38,7 @@ def created_report(
         command=command,
         data={
             "cluster_id": cluster_id,
+            "profile": profile,
             "stream": stream,
             "topics": [
                 dict(record, replicas=each.lists) for record, each in zip(records(COLUMNS, rows), planned, strict=True)
