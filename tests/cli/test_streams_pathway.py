@@ -64,7 +64,7 @@ def test_latencies_are_shown_by_topic_and_pathway(desk: Desk) -> None:
         "101 of 102 records on cluster C1 (profile p) have a pathway\n"
         "\n"
         "TOPIC                PATHWAY  LATENCY  RECORDS  P50      P95      P99      MAX\n"
-        "orders                    11  pathway      100  0.15 s   0.194 s  0.197 s  0.199 s\n"
+        "orders                    11  pathway      100  0.15 s   0.195 s  0.198 s  0.199 s\n"
         "orders                    11  edge         100  0.002 s  0.002 s  0.002 s  0.002 s\n"
         "orders  18446744073709551615  pathway        1  5 s      5 s      5 s      5 s\n"
         "orders  18446744073709551615  edge           1  0.04 s   0.04 s   0.04 s   0.04 s\n"
