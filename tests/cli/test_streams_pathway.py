@@ -107,6 +107,14 @@ def test_more_than_one_slice_is_read_to_the_end(desk: Desk, monkeypatch: pytest.
     assert desk.topic("--records", "30")["with_pathway"] == 15
 
 
+def test_records_without_a_time_have_no_edge(desk: Desk) -> None:
+    desk.put([rec(8000, 40_000)], base_ms=-1)
+    assert "orders       11  edge           0  -    -    -    -\n" in desk.run("orders").stdout
+    desk.put([rec(8000, 40_000)], OTHER)
+    assert desk.run("orders", "-o", "tsv").stdout.splitlines()[-1].split("\t")[3:] == ["1", *["40000"] * 4, "0"]
+    assert desk.run("orders", "--max-latency", "8s").code == 0  # the limit itself is within it
+
+
 def test_a_limit_of_p99_fails_above_it(desk: Desk) -> None:
     desk.put([*(rec(100) for _ in range(9)), *(rec(9000, hash_=22) for _ in range(3))])
     assert desk.run("orders", "--max-latency", "10s").code == 0
@@ -161,6 +169,12 @@ def test_a_partition_that_cannot_be_read_fails_and_the_others_are_shown(desk: De
     assert (ran.code, ran.json["topics"][0]["records"]) == (1, 1)
     assert ran.json["problems"] == ["orders-0@0 cannot be read: message format 1"]
     assert "orders-0@0 cannot be read" in ran.stderr
+
+
+def test_each_partition_that_cannot_be_read_is_named_once(desk: Desk) -> None:
+    leaderless(desk)
+    told = desk.run("orders").stderr
+    assert [told.count(f"the ends of orders-{partition} cannot be read") for partition in (0, 1)] == [1, 1]
 
 
 def leaderless(desk: Desk) -> None:

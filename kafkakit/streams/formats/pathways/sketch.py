@@ -52,8 +52,8 @@ class DDSketch:
         self.count += other.count
         self.zeros += other.zeros
         self.largest = max(self.largest, other.largest)
-        for index in sorted(other._bins, reverse=True):
-            self._put(index, other._bins[index])
+        for index, number in other._bins.items():
+            self._put(index, number)
 
     def quantile(self, share: float) -> float | None:
         """The value with the rank `share * (count - 1)`, rounded down, within 0.775 %; None for an empty sketch.

@@ -72,6 +72,7 @@ def test_a_sketch_is_the_message_that_protobuf_reads() -> None:
     read = READ_SKETCH(sketch(0, 0, 0.001, 1, 1, 60).encode())
     assert (read.mapping.gamma, read.mapping.offset, read.mapping.kind) == (1.015625, 1.8761281912861705, 0)
     assert (read.zeros, sum(read.positive.counts), list(read.negative.counts)) == (2, 4, [])
+    assert len(read.positive.counts) == 265 + 444 + 1
     # floor(ln v / ln gamma + offset), by hand: 1 s is in bin 1, 60 s in 265, a millisecond in -444
     assert bins(sketch(0.001, 1, 1, 60)) == {-444: 1, 1: 2, 265: 1}
     assert READ_SKETCH(DDSketch().encode()).mapping.gamma == GAMMA
