@@ -5,7 +5,8 @@ An application keeps one `PathwayNode`, and for each record: `checkpoint_in` wit
 that it produces. The points go to `PathwayBuckets`. Times are arguments, in ms of unix time.
 
 Two checkpoints in a row with one direction do not lengthen the pathway: the second takes as its parent the hash before
-the first; where that is 0, the pathway begins anew. This is the rule of dd-trace-py and dd-trace-java.
+the first; where that is 0, the pathway begins anew. This is the rule of dd-trace-py and dd-trace-java. The edge of the
+second is measured from its parent, as dd-trace-rb does it; dd-trace-py measures it from the first.
 """
 
 from collections.abc import Iterable
