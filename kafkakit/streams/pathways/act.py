@@ -1,6 +1,7 @@
 """Reading the newest records of topics for their pathways. Writes nothing and joins no group.
 
-Cost: that of `streams records`, a thousand records of one partition at a time.
+Cost: that of `streams records`, up to 10,000 records or 64 MiB of one partition at a time; 50,000 small records take a
+second of CPU.
 """
 
 from datetime import timedelta
@@ -16,7 +17,9 @@ from kafkakit.ports.log import LogReader
 from kafkakit.streams.pathways.decide import PathwaySample, SampleRequest, TopicSample, first_offset
 from kafkakit.streams.records.api_act import RecordReader
 
-SLICE = 1000
+SLICE = 10_000
+"""Each slice is parsed from the start of a fetch on, so short ones parse records again and again."""
+
 MOST_PROBLEMS = 3
 """Reading stops after this many partitions that cannot be read: each may cost a time limit."""
 

@@ -6,7 +6,7 @@ of which the ninth carries 8 bits. `dd-pathway-ctx`, the older name, holds the b
 times take 6 bytes each: 20 in all, 28 characters.
 """
 
-from base64 import b64decode, b64encode
+from binascii import a2b_base64, b2a_base64
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -59,7 +59,7 @@ def encode_binary(context: PathwayContext) -> bytes:
 
 def encode_header(context: PathwayContext) -> bytes:
     """The value of the header `dd-pathway-ctx-base64`."""
-    return b64encode(encode_binary(context))
+    return b2a_base64(encode_binary(context), newline=False)
 
 
 def decode_binary(data: bytes) -> PathwayContext | ContextFault:
@@ -81,7 +81,7 @@ def decode_header(value: bytes) -> PathwayContext | ContextFault:
     if len(value) > _MOST_TEXT:
         return ContextFault(f"{len(value)} characters, at most {_MOST_TEXT} are read")
     try:
-        return decode_binary(b64decode(value, validate=True))
+        return decode_binary(a2b_base64(value, strict_mode=True))
     except ValueError:
         return ContextFault("no base64")
 
