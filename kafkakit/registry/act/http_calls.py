@@ -3,13 +3,14 @@
 import ssl
 import time
 from collections.abc import Collection
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
 from kafkakit.config.security import Secret
 from kafkakit.core.errors import InputError, KafkakitError, TryLaterError, UsageError
+from kafkakit.core.http_body import read_body
 from kafkakit.core.printable import printable
 from kafkakit.core.rpc import HTTP_STATUS, RpcCode, RpcError
 from kafkakit.registry.decide.access import is_loopback
@@ -163,20 +164,12 @@ class HttpCalls:
             self._connection.close()  # one that the server closed meanwhile would leave a change in doubt
         self._connection.request(method, self._base + path, body, self._headers)
         with self._connection.getresponse() as response:
-            return response.status, self._read(response, end_s)
-
-    def _read(self, response: HTTPResponse, end_s: float) -> bytes:
-        parts: list[bytes] = []
-        total = 0
-        while part := response.read1(1 << 16):
-            total += len(part)
-            if total > MOST_BYTES:
+            try:
+                times = {"timeout_s": self._timeout_s, "end_s": end_s}
+                return response.status, read_body(response, self._name, MOST_BYTES, **times, clock_s=time.monotonic)
+            except InputError:
                 self._connection.close()
-                raise InputError(self._name, f"answers with more than {MOST_BYTES:,} bytes")
-            if time.monotonic() > end_s:
-                raise TimeoutError(f"the answer took longer than {self._timeout_s:g} s")
-            parts.append(part)
-        return b"".join(parts)
+                raise
 
 
 def _raised(error: RpcError, server: str) -> KafkakitError:

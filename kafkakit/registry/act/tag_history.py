@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from kafkakit.core.errors import ConflictError, KafkakitError
+from kafkakit.core.tags import decode_tags
 from kafkakit.ports.control import ControlStore
 from kafkakit.registry.decide.history import (
     HistoryDocument,
@@ -13,7 +14,7 @@ from kafkakit.registry.decide.history import (
     read_history,
     settled,
 )
-from kafkakit.registry.decide.tags import Kind, Tags, decode_tags
+from kafkakit.registry.decide.tags import Kind, Tags
 
 MAX_TRIES = 5
 

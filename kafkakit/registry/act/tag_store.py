@@ -7,11 +7,12 @@ from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 
 from kafkakit.core.errors import ConflictError, InputError, TryLaterError
+from kafkakit.core.tags import decode_tags
 from kafkakit.core.versioned import Versioned
 from kafkakit.ports.control import ControlStore
 from kafkakit.registry.act.tag_history import TagHistory
 from kafkakit.registry.decide.faults import fault
-from kafkakit.registry.decide.tags import Kind, Tags, decode_tags, encode_tags, merged, without
+from kafkakit.registry.decide.tags import Kind, Tags, encode_tags, merged, without
 
 MAX_TRIES = 10
 Lock = Callable[[], AbstractContextManager[None]]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafkakit.core.errors import UsageError
+from kafkakit.core.tags import cluster_tags_root
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,7 +117,7 @@ class TagPlace:
         """The store that tags are in, and the path above them."""
         if self.zk_addr:
             return session.znodes, self.zk_tags_prefix.strip("/")
-        return session.control, f"clusters/{session.cluster_id}/registry"
+        return session.control, cluster_tags_root(session.cluster_id)
 
     def open(self, session: ClusterSession, timeout_s: float) -> TagStore:
         """The store of tags; `timeout_s` is how long a write waits for the lock."""

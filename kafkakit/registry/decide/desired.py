@@ -16,11 +16,12 @@ from dataclasses import dataclass, field
 import msgspec
 
 from kafkakit.core.errors import InputError, UsageError
+from kafkakit.core.printable import printable
 from kafkakit.core.rpc import RpcError
 from kafkakit.registry.decide.changes import TagChange
 from kafkakit.registry.decide.entries import BrokerEntry, TopicEntry
 from kafkakit.registry.decide.selection import Entries, exact_names, matching_names, tags_of
-from kafkakit.registry.decide.tags import MARK, Kind, Tags, merged, printable, tags_to_set
+from kafkakit.registry.decide.tags import MARK, Kind, Tags, merged, tags_to_set
 
 MAX_FILE_BYTES = 16 << 20
 MAX_RULES = 10_000
@@ -110,7 +111,7 @@ def _wanted(
     for number, rule in enumerate(rules, 1):
         names = _names(kind, number, rule, entries, source)
         if not names:
-            unmatched.append(f"{source}: {_title(kind, number)} matches no {kind}: {printable(rule.where, 100)}")
+            unmatched.append(f"{source}: {_title(kind, number)} matches no {kind}: {printable(rule.where[:100])}")
         for name in names:
             own = wanted.setdefault(name, _Wanted())
             for key, value in _texts(rule).items():
