@@ -60,6 +60,7 @@ def serve_both(first: RegistryService, parts: PartsV2) -> Served:
     )
     second = ServiceV2(first, inventory, reads, ports)
     health = Health(parts.health_codec, lambda: first.is_fresh)
+    first.at_new_callers.append(watches.renew)
     first.at_stop += [watches.close, notices.stop, health.close]
     return Served(
         first=first,
