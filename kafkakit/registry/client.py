@@ -188,7 +188,7 @@ def connect(
     except (OSError, ValueError) as error:
         what = ca_file if cert_file is None else f"{cert_file}, {key_file}"
         raise InputError(str(what), f"cannot be used for TLS: {getattr(error, 'strerror', None) or error}") from None
-    calls = HttpCalls(server, token, tls, timeout_s)
+    calls = HttpCalls(server, token, tls, timeout_s, has_certificate=cert_file is not None)
     try:
         yield RegistryClient(calls)
     finally:

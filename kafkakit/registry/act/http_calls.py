@@ -44,9 +44,14 @@ class _Refusal(msgspec.Struct, frozen=True):
 
 
 class HttpCalls:
-    """Calls to a server over HTTP; reads are sent up to three times, changes once."""
+    """Calls to a server over HTTP; reads are sent up to three times, changes once.
 
-    def __init__(self, server: str, token: Secret | None, tls: ssl.SSLContext | None, timeout_s: float) -> None:
+    `has_certificate` says that `tls` has one of ours: a server that needs one may end a connection without a reason.
+    """
+
+    def __init__(
+        self, server: str, token: Secret | None, tls: ssl.SSLContext, timeout_s: float, *, has_certificate: bool
+    ) -> None:
         parts = urlsplit(server if "//" in server else f"//{server}", scheme="http")
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.username:
             raise UsageError(f"{printable(server[:100])} is no address of a registry", hint="http://HOST:PORT")
@@ -60,11 +65,10 @@ class HttpCalls:
         except ValueError:
             raise UsageError(f"{printable(server[:100])} names no port") from None
         if parts.scheme == "https":
-            self._connection: HTTPConnection = HTTPSConnection(
-                parts.hostname, port, timeout=timeout_s, context=tls or ssl.create_default_context()
-            )
+            self._connection: HTTPConnection = HTTPSConnection(parts.hostname, port, timeout=timeout_s, context=tls)
         else:
             self._connection = HTTPConnection(parts.hostname, port, timeout=timeout_s)
+        self._may_lack_certificate = parts.scheme == "https" and not has_certificate
 
     def call(self, rpc: Rpc, request: AnyRequest) -> bytes:
         """See `RegistryCalls`."""
@@ -137,7 +141,7 @@ class HttpCalls:
         self._connection.close()
 
     def _send(self, method: str, path: str, body: bytes | None, *, is_read: bool) -> bytes:
-        problem = ""
+        problem, was_closed = "", False
         for attempt in range(ATTEMPTS if is_read else 1):
             if attempt:
                 time.sleep(RETRY_S * 2 ** (attempt - 1))
@@ -148,14 +152,17 @@ class HttpCalls:
                 if isinstance(error, ssl.SSLError):
                     raise UsageError(f"{self._name}: TLS fails: {printable(str(error))[:200]}") from None
                 problem = printable(str(error) or type(error).__name__)[:200]
+                was_closed = isinstance(error, ConnectionError)
                 continue
             if status == 200:
                 return data
             refused = _raised(_refusal(status, data), self._name)
             if not is_read or isinstance(refused, RpcError):
                 raise refused
-            problem = refused.message
+            problem, was_closed = refused.message, False
         hint = None if is_read else "whether the change was made is not known: read before repeating it"
+        if is_read and was_closed and self._may_lack_certificate:
+            hint = "the server may need a certificate of its clients: --cert-file and --key-file"
         raise TryLaterError(f"{self._name} gives no answer: {problem}", hint=hint)
 
     def _exchange(self, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:

@@ -16,7 +16,6 @@ from unittest import mock
 import pytest
 
 from kafkakit import wiring
-from kafkakit.adapters.certificates import CertificateMaker
 from kafkakit.adapters.clock import SystemClock
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import MissingExtraError, TryLaterError
@@ -39,6 +38,7 @@ from tests.rigs.registry import (
     service_on,
     serving,
     small_cluster,
+    tls_files,
 )
 from tests.unit.registry.test_parts import CALLERS
 
@@ -347,15 +347,7 @@ def test_roles_are_what_files_name() -> None:
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One authority, a server's certificate and a client's, as files."""
-    folder = tmp_path_factory.mktemp("tls")
-    for name, data in CertificateMaker().make(["server"], ["client"]).items():
-        (folder / name).write_bytes(data)
-    pem = (folder / "server.keystore.pem").read_bytes()
-    key, begin, rest = pem.partition(b"-----BEGIN CERTIFICATE-----")
-    (folder / "server.key").write_bytes(key)
-    (folder / "server.pem").write_bytes(begin + rest)
-    return folder
+    return tls_files(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.mark.parametrize("must_have_one", [False, True])
