@@ -55,6 +55,7 @@ def serve_both(first: RegistryService, parts: PartsV2) -> Served:
         codec=parts.codec,
         writes=TagWrites(parts.writes, parts.tags, inventory),
         history=parts.tags.history,
+        replies=parts.tags.replies,
         watches=watches,
         page=parts.page,
     )
