@@ -370,6 +370,8 @@ def test_migrate_copies_checks_and_continues(stored: Desk, monkeypatch: pytest.M
         source.put(Kind.TOPIC, f"t{number}", {"n": str(number)})
     source.put(Kind.BROKER, "1001", {"tier": "hot"})
     stored.znodes.cas("registry/topic/emptied", b"{}", None)
+    source.put(Kind.TOPIC, "gone", {"n": "1"})
+    source.drop(Kind.TOPIC, "gone", lambda _: True)
     words = ("migrate", "--from", "zookeeper", "--zk-addr", "zk:2181", "--to", "kafka")
     target, real = TagStore(stored.topic, ROOT), stored.topic.cas
     before = {path: stored.znodes.get(path) for path in ("registry/topic/t0", "registry/broker/1001")}
@@ -386,13 +388,17 @@ def test_migrate_copies_checks_and_continues(stored: Desk, monkeypatch: pytest.M
     assert set(target.all(Kind.TOPIC, [])) == {"t0", "t1"}
     monkeypatch.setattr(stored.topic, "cas", real)
     ran = stored.run(*words, "-o", "json")
-    assert (ran.code, ran.json["copied"], ran.json["already_there"]) == (0, 3, 3)
+    assert (ran.code, ran.json["copied"], ran.json["already_there"], ran.json["histories"]) == (0, 3, 3, 7)
     (ours, theirs) = ran.json["stores"]
     assert (ours["brokers"], ours["topics"], ours["sha256"]) == (1, 5, theirs["sha256"])
     assert target.all(Kind.TOPIC, []) == {f"t{n}": {"n": str(n)} for n in range(5)}
     assert before == {path: stored.znodes.get(path) for path in before}
     again = stored.run(*words)
-    assert (again.code, "copied the tags of 0 objects; 6 were there already" in again.stdout) == (0, True)
+    summary = "copied the tags of 0 objects; 6 were there already; copied the history of 0; both hold the same"
+    assert (again.code, summary in again.stdout) == (0, True)
+    assert [entry.by for entry in target.history.of(Kind.TOPIC, "t0").made] == ["kafkakit", "migration"]
+    assert len(target.history.of(Kind.TOPIC, "gone").made) == 2
+    assert (dry.json["histories"], dry.json["state"]) == (7, "planned")
 
 
 def test_migrate_refuses_a_target_with_other_tags(stored: Desk) -> None:

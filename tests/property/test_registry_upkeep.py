@@ -139,7 +139,12 @@ def test_a_migration_leaves_the_source_and_can_be_continued_anywhere(
         assert theirs.get(Kind.TOPIC, name) in ({**target.get(name, {}), **source.get(name, {})}, None)
     if all(source.get(name) == tags for name, tags in target.items() if tags):
         assert result.target == result.source
-    assert migrate(ours, theirs, reporter, merge=True, dry_run=False).plan.writes == ()
+    again = migrate(ours, theirs, reporter, merge=True, dry_run=False)
+    assert (again.plan.writes, again.histories) == ((), 0)
+    for kind, name, made in ours.history.made():
+        copied = [(entry.at, entry.by, entry.changes) for entry in theirs.history.of(kind, name).made]
+        assert copied == sorted(copied, key=lambda entry: entry[0])
+        assert all((entry.at, entry.by, entry.changes) in copied for entry in made)
 
 
 def test_the_digest_tells_stores_apart() -> None:
