@@ -110,6 +110,32 @@ def test_a_dry_run_changes_nothing(desk: Desk) -> None:
     assert desk.cluster.calls == []
 
 
+def test_a_broker_that_is_down_is_tagged_where_it_is_known(desk: Desk) -> None:
+    """1009 holds a replica, 1010 was tagged when it lived, and 1011 was never there."""
+    desk.cluster.add_topic("test3", {0: (1001, 1009)})
+    desk.tags.put(Kind.BROKER, "1010", {"tier": "cold"})
+    ran = desk.run("tag", "--brokers", "1009,1010,1001", "tier:hot")
+    assert (ran.code, ran.stdout.splitlines()[-1]) == (0, "3 of 3 brokers changed")
+    assert "brokers 1009, 1010 are not live" in ran.stderr
+    assert {name: desk.tags.get(Kind.BROKER, name) for name in ("1009", "1010")} == {
+        "1009": {"tier": "hot"},
+        "1010": {"tier": "hot"},
+    }
+    assert desk.run("brokers", "where tier = hot", "-o", "tsv").stdout.count("\n") == 1
+    ran = desk.run("untag", "--brokers", "1010", "tier")
+    assert (ran.code, desk.tags.get(Kind.BROKER, "1010")) == (0, {})
+    assert "broker 1010 is not live" in ran.stderr
+    ran = desk.run("tag", "--brokers", "1009,1011", "tier:x")
+    assert (ran.code, "there is no live broker 1011" in ran.stderr) == (2, True)
+    assert desk.tags.get(Kind.BROKER, "1009") == {"tier": "hot"}
+
+    rules = "brokers: [{names: [1001, 1009], tags: {size: 4}}, {where: tier = hot, tags: {seen: 'yes'}}]"
+    ran = desk.run("apply", desk.file("tags.yaml", rules), "--prune", "ti", "--yes")
+    assert (ran.code, "broker 1009 is not live" in ran.stderr) == (0, True)
+    assert desk.tags.get(Kind.BROKER, "1009") == {"size": "4"}
+    assert desk.tags.get(Kind.BROKER, "1001") == {"seen": "yes", "size": "4"}
+
+
 def test_a_query_that_chooses_is_confirmed(desk: Desk) -> None:
     words = ("tag", "--brokers", "where rack = a", "tier:hot")
     refused = desk.run(*words)

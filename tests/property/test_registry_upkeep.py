@@ -45,7 +45,7 @@ def test_wanted_tags_are_there_afterwards_and_nothing_else_is_touched(
             is_sound &= all(own.get(key, value) == value for key, value in rule.tags.items())
             own.update({key: str(value) for key, value in rule.tags.items()})
     try:
-        changes = plan_desired(desired, {}, entries, prefixes).changes
+        changes = plan_desired(desired, {}, entries, {}, prefixes).changes
     except InputError:
         assert not is_sound
         return
@@ -58,7 +58,7 @@ def test_wanted_tags_are_there_afterwards_and_nothing_else_is_touched(
         kept = {k: v for k, v in brokers[broker].items() if not (prune and k.startswith("own."))}
         assert tags == {**kept, **wanted[broker]}
     now = {broker: BrokerEntry(id=broker, tags=tags) for broker, tags in after.items()}
-    assert plan_desired(desired, {}, now, prefixes).changes == ()
+    assert plan_desired(desired, {}, now, {}, prefixes).changes == ()
 
 
 @given(

@@ -2,7 +2,7 @@
 
 import ssl
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -28,6 +28,7 @@ from kafkakit.registry.decide.requests import (
 from kafkakit.registry.decide.selection import Entries, tags_of
 from kafkakit.registry.decide.tags import Kind, Tags, changed_keys
 from kafkakit.registry.decide.v2.messages import ChangeTagsReply, ChangeTagsRequest, HistoryRequest, ObjectChange
+from kafkakit.registry.decide.v2.tag_changes import MAX_CHANGES
 
 ATTEMPTS = 3
 RETRY_S = 0.5
@@ -130,6 +131,20 @@ class HttpCalls:
             call(f"Tag{noun}", *(f"{key}:{value}" for key, value in put.items()))
         if removed:
             call(f"Delete{noun}Tags", *sorted(removed))
+
+    def tags_of_brokers(self, ids: Sequence[int]) -> dict[int, Tags]:
+        """See `RegistryCalls`; dry runs of deletions of a key that no object can have show what is there."""
+        found: dict[int, Tags] = {}
+        for start in range(0, len(ids), MAX_CHANGES):
+            names = map(str, ids[start : start + MAX_CHANGES])
+            changes = tuple(ObjectChange(kind="broker", name=name, delete=("tags",)) for name in names)
+            reply = self._change_v2(ChangeTagsRequest(changes=changes, dry_run=True)) if self._has_v2 else None
+            for result in () if reply is None else reply.results:
+                if result.code not in (0, RpcCode.NOT_FOUND):
+                    raise _raised(RpcError(RpcCode(result.code), printable(result.message[:500])), self._name)
+                if not result.code:
+                    found[int(result.name)] = result.tags
+        return found
 
     def history_page(self, request: HistoryRequest) -> bytes:
         """See `RegistryCalls`."""

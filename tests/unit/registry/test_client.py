@@ -172,6 +172,31 @@ def test_a_server_without_version_2_gets_version_1_after_another_look() -> None:
             client.history()
 
 
+def test_brokers_that_are_down_are_known_to_version_2_alone() -> None:
+    results = [
+        {"kind": "broker", "name": "7", "tags": {"a": "1"}},
+        {"kind": "broker", "name": "8", "code": 5, "message": "broker 8 does not exist"},
+    ]
+    with answering(lambda _: (200, {"results": results, "dry_run": True})) as rig, connect(rig.url) as client:
+        assert client.down_brokers([]) == {}
+        assert client.down_brokers({8, 7}) == {7: BrokerEntry(id=7, tags={"a": "1"})}
+        assert len(rig.got) == 1
+        assert '"dry_run":true' in rig.got[0]
+        client.down_brokers(range(1, 2002))
+        assert len(rig.got) == 4
+    results[1]["code"] = 7
+    with (
+        answering(lambda _: (200, {"results": results})) as rig,
+        connect(rig.url) as client,
+        pytest.raises(RpcError, match="does not exist"),
+    ):
+        client.down_brokers([8])
+    with answering(lambda _: NOT_THERE) as rig, connect(rig.url) as client:
+        assert client.down_brokers([7]) == {}
+        assert client.down_brokers([7]) == {}
+        assert len(rig.got) == 1
+
+
 def test_history_is_read_page_by_page() -> None:
     def page(request: str) -> Answer:
         entry = {"kind": "topic", "name": "t", "number": 1, "at": "", "by": "", "changes": []}
