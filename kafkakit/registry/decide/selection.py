@@ -53,7 +53,8 @@ def exact_names(kind: Kind, given: Collection[str], entries: Entries) -> tuple[s
         also = f", nor {len(missing) - 1:,} others of the list" if len(missing) > 1 else ""
         what = "live broker" if kind is Kind.BROKER else "topic"
         guess = did_you_mean(missing[0], known)
-        raise UsageError(f"there is no {what} {printable(missing[0][:100])}{also}{guess}")
+        hint = "topics that the user may not describe are not seen" if kind is Kind.TOPIC else None
+        raise UsageError(f"there is no {what} {printable(missing[0][:100])}{also}{guess}", hint=hint)
     return tuple(names)
 
 

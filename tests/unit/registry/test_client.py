@@ -173,7 +173,7 @@ def test_a_server_without_version_2_gets_version_1_after_another_look() -> None:
 
 
 def test_brokers_that_are_down_are_known_to_version_2_alone() -> None:
-    results = [
+    results: list[dict[str, Any]] = [
         {"kind": "broker", "name": "7", "tags": {"a": "1"}},
         {"kind": "broker", "name": "8", "code": 5, "message": "broker 8 does not exist"},
     ]
