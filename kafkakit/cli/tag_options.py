@@ -24,12 +24,12 @@ class TagSource:
 
     def read(self, session: ClusterSession) -> TagSet:
         """All tags; `TryLaterError` where the store does not answer."""
-        from kafkakit.core.tags import TAGS_ROOT
+        from kafkakit.core.tags import cluster_tags_root
         from kafkakit.execution.act.tag_reads import read_tags
 
         if self.zk_tags_prefix:
             return read_tags(session.znodes, self.zk_tags_prefix.strip("/"))
-        return read_tags(session.control, f"clusters/{session.cluster_id}/{TAGS_ROOT}")
+        return read_tags(session.control, cluster_tags_root(session.cluster_id))
 
 
 NO_TAGS = TagSource()

@@ -102,13 +102,31 @@ LAG = Duty(
     note="DESCRIBE on groups gives their members, READ on topics the time of the next record, DESCRIBE_CONFIGS on "
     "topics how soon retention deletes it; share-groups needs DESCRIBE on groups and topics alone",
 )
+REGISTRY = Duty(
+    name="topics, brokers and tags of the registry",
+    commands=("registry serve", "registry topics", "registry brokers", "registry tag", "registry apply"),
+    rights=_rights(cluster="describe", topics="describe describe_configs"),
+    note="so do untag, import-labels --apply, mappings, unmapped and cleanup; DESCRIBE_CONFIGS on the cluster gives "
+    "the versions of brokers; serve also needs what it creates, deletes and translates for its callers; history and "
+    "migrate need the store of tags alone, translate-offsets READ on the topic ALIAS.checkpoints.internal; with "
+    "--server no right on the cluster is needed",
+)
+REGISTRY_TOPICS = Duty(
+    name="topics made and deleted by the registry",
+    commands=("registry create", "registry delete"),
+    rights=_rights(cluster="describe", topics="create delete describe_configs"),
+    note="create needs DESCRIBE instead of DELETE, and CREATE on the cluster serves as well",
+)
 CONTROL = Duty(
     name="control store `kafka`",
     commands=("control_store: kafka",),
     rights=_rights(control="create read write describe_configs"),
     note="for every command that changes a cluster or asks a run; CREATE until the topic is there",
 )
-DUTIES = (LOOK, LIST, STATUS, MOVE, THROTTLED, BROKERS, CLEANUP, COMMITS, EDITS, LAG, RECORDS, CONTROL)
+DUTIES = (
+    *(LOOK, LIST, STATUS, MOVE, THROTTLED, BROKERS, CLEANUP, COMMITS, EDITS, LAG, RECORDS),
+    *(REGISTRY, REGISTRY_TOPICS, CONTROL),
+)
 DOCTOR = (LOOK, LIST, STATUS, MOVE, THROTTLED, BROKERS, CLEANUP)
 """The duties whose rights `doctor` can judge: those on the cluster and on topics."""
 

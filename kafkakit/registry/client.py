@@ -57,6 +57,10 @@ class RegistryCalls(Protocol):
         """Replace the tags of an object that are still `before`; `ConflictError` where they are not."""
         ...
 
+    def tags_of_brokers(self, ids: Sequence[int]) -> dict[int, Tags]:
+        """The tags of brokers that are known, live or not; a server without version 2 knows of none."""
+        ...
+
     def history_page(self, request: HistoryRequest) -> bytes:
         """A `HistoryPage` as JSON; `RpcError` where the server has no version 2."""
         ...
@@ -80,6 +84,15 @@ class RegistryClient:
     def brokers(self, tags: Sequence[str] = ()) -> dict[int, BrokerEntry]:
         """The live brokers by id, those with all the tags."""
         return dict(sorted(self._read("GetBrokers", BrokerRequest(tag=tuple(tags)), BrokerEntries).brokers.items()))
+
+    def down_brokers(self, ids: Iterable[int]) -> dict[int, BrokerEntry]:
+        """Those of `ids` that are known by their tags or replicas, with nothing but their tags: for brokers not live.
+
+        One request for each 1,000 of them, which needs the right to change tags.
+        """
+        wanted = sorted(ids)
+        found = self._calls.tags_of_brokers(wanted) if wanted else {}
+        return {broker: BrokerEntry(id=broker, tags=tags) for broker, tags in sorted(found.items())}
 
     def reassigning_topics(self) -> tuple[str, ...]:
         """The topics of which partitions move."""
@@ -188,7 +201,7 @@ def connect(
     except (OSError, ValueError) as error:
         what = ca_file if cert_file is None else f"{cert_file}, {key_file}"
         raise InputError(str(what), f"cannot be used for TLS: {getattr(error, 'strerror', None) or error}") from None
-    calls = HttpCalls(server, token, tls, timeout_s)
+    calls = HttpCalls(server, token, tls, timeout_s, has_certificate=cert_file is not None)
     try:
         yield RegistryClient(calls)
     finally:

@@ -110,6 +110,32 @@ def test_a_dry_run_changes_nothing(desk: Desk) -> None:
     assert desk.cluster.calls == []
 
 
+def test_a_broker_that_is_down_is_tagged_where_it_is_known(desk: Desk) -> None:
+    """1009 holds a replica, 1010 was tagged when it lived, and 1011 was never there."""
+    desk.cluster.add_topic("test3", {0: (1001, 1009)})
+    desk.tags.put(Kind.BROKER, "1010", {"tier": "cold"})
+    ran = desk.run("tag", "--brokers", "1009,1010,1001", "tier:hot")
+    assert (ran.code, ran.stdout.splitlines()[-1]) == (0, "3 of 3 brokers changed")
+    assert "brokers 1009, 1010 are not live" in ran.stderr
+    assert {name: desk.tags.get(Kind.BROKER, name) for name in ("1009", "1010")} == {
+        "1009": {"tier": "hot"},
+        "1010": {"tier": "hot"},
+    }
+    assert desk.run("brokers", "where tier = hot", "-o", "tsv").stdout.count("\n") == 1
+    ran = desk.run("untag", "--brokers", "1010", "tier")
+    assert (ran.code, desk.tags.get(Kind.BROKER, "1010")) == (0, {})
+    assert "broker 1010 is not live" in ran.stderr
+    ran = desk.run("tag", "--brokers", "1009,1011", "tier:x")
+    assert (ran.code, "there is no live broker 1011" in ran.stderr) == (2, True)
+    assert desk.tags.get(Kind.BROKER, "1009") == {"tier": "hot"}
+
+    rules = "brokers: [{names: [1001, 1009], tags: {size: 4}}, {where: tier = hot, tags: {seen: 'yes'}}]"
+    ran = desk.run("apply", desk.file("tags.yaml", rules), "--prune", "ti", "--yes")
+    assert (ran.code, "broker 1009 is not live" in ran.stderr) == (0, True)
+    assert desk.tags.get(Kind.BROKER, "1009") == {"size": "4"}
+    assert desk.tags.get(Kind.BROKER, "1001") == {"seen": "yes", "size": "4"}
+
+
 def test_a_query_that_chooses_is_confirmed(desk: Desk) -> None:
     words = ("tag", "--brokers", "where rack = a", "tier:hot")
     refused = desk.run(*words)
@@ -370,6 +396,8 @@ def test_migrate_copies_checks_and_continues(stored: Desk, monkeypatch: pytest.M
         source.put(Kind.TOPIC, f"t{number}", {"n": str(number)})
     source.put(Kind.BROKER, "1001", {"tier": "hot"})
     stored.znodes.cas("registry/topic/emptied", b"{}", None)
+    source.put(Kind.TOPIC, "gone", {"n": "1"})
+    source.drop(Kind.TOPIC, "gone", lambda _: True)
     words = ("migrate", "--from", "zookeeper", "--zk-addr", "zk:2181", "--to", "kafka")
     target, real = TagStore(stored.topic, ROOT), stored.topic.cas
     before = {path: stored.znodes.get(path) for path in ("registry/topic/t0", "registry/broker/1001")}
@@ -386,13 +414,17 @@ def test_migrate_copies_checks_and_continues(stored: Desk, monkeypatch: pytest.M
     assert set(target.all(Kind.TOPIC, [])) == {"t0", "t1"}
     monkeypatch.setattr(stored.topic, "cas", real)
     ran = stored.run(*words, "-o", "json")
-    assert (ran.code, ran.json["copied"], ran.json["already_there"]) == (0, 3, 3)
+    assert (ran.code, ran.json["copied"], ran.json["already_there"], ran.json["histories"]) == (0, 3, 3, 7)
     (ours, theirs) = ran.json["stores"]
     assert (ours["brokers"], ours["topics"], ours["sha256"]) == (1, 5, theirs["sha256"])
     assert target.all(Kind.TOPIC, []) == {f"t{n}": {"n": str(n)} for n in range(5)}
     assert before == {path: stored.znodes.get(path) for path in before}
     again = stored.run(*words)
-    assert (again.code, "copied the tags of 0 objects; 6 were there already" in again.stdout) == (0, True)
+    summary = "copied the tags of 0 objects; 6 were there already; copied the history of 0; both hold the same"
+    assert (again.code, summary in again.stdout) == (0, True)
+    assert [entry.by for entry in target.history.of(Kind.TOPIC, "t0").made] == ["kafkakit", "migration"]
+    assert len(target.history.of(Kind.TOPIC, "gone").made) == 2
+    assert (dry.json["histories"], dry.json["state"]) == (7, "planned")
 
 
 def test_migrate_refuses_a_target_with_other_tags(stored: Desk) -> None:

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from kafkakit.adapters.certificates import CertificateMaker
 from kafkakit.adapters.clock import SystemClock
 from kafkakit.config.security import Security
 from kafkakit.execution.act.journal_file import DiskFile
@@ -169,6 +170,17 @@ def serving(
         yield Registry(cluster, store, server, inventory, reader, folder / "audit.jsonl", lines, addresses)
     finally:
         server.stop()
+
+
+def tls_files(folder: Path) -> Path:
+    """One authority (`ca.pem`), a server's certificate and key and a client's, as files of the folder."""
+    for name, data in CertificateMaker().make(["server"], ["client"]).items():
+        (folder / name).write_bytes(data)
+    pem = (folder / "server.keystore.pem").read_bytes()
+    key, begin, rest = pem.partition(b"-----BEGIN CERTIFICATE-----")
+    (folder / "server.key").write_bytes(key)
+    (folder / "server.pem").write_bytes(begin + rest)
+    return folder
 
 
 def small_cluster() -> FakeCluster:

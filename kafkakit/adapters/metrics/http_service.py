@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPException
 from time import monotonic, sleep
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
 from kafkakit.config.security import MASK, Secret
-from kafkakit.core.errors import InputError, OperationFailedError, TryLaterError, UsageError
+from kafkakit.core.errors import OperationFailedError, TryLaterError, UsageError
+from kafkakit.core.http_body import read_body
 from kafkakit.core.printable import printable
 
 ATTEMPTS = 4
@@ -68,7 +69,9 @@ class HttpService:
             try:
                 request = Request(self._base + path, data=body, headers=sent)
                 with self._opener.open(request, timeout=self._timeout_s) as response:
-                    return self._read(response, end_s)
+                    # Each read has the time limit of the socket, and all of them together that of the attempt.
+                    times = {"timeout_s": self._timeout_s, "end_s": end_s}
+                    return read_body(response, self._what, self._most_bytes, **times, clock_s=monotonic)
             except HTTPError as error:
                 with error:
                     problem, wait_s = f"HTTP {error.code}{self._explanation(error)}", _retry_after_s(error)
@@ -81,21 +84,6 @@ class HttpService:
             if attempt < self._attempts:
                 self._pause(max(wait_s, 2.0 ** (attempt - 1)))
         raise TryLaterError(f"{self._what} gives no answer: {problem}", hint=f"{self._attempts} attempts were made")
-
-    def _read(self, response: HTTPResponse, end_s: float) -> bytes:
-        """The body; each read has the time limit of the socket, and all of them together that of the attempt."""
-        parts: list[bytes] = []
-        total = 0
-        while part := response.read1(1 << 16):
-            total += len(part)
-            if total > self._most_bytes:
-                raise InputError(self._what, f"answers with more than {self._most_bytes:,} bytes")
-            if monotonic() > end_s:
-                raise TimeoutError(f"the answer took longer than {self._timeout_s:g} s")
-            parts.append(part)
-        if response.length:  # bytes that were announced and did not come
-            raise HTTPException("the answer ends early")
-        return b"".join(parts)
 
     def _explanation(self, error: HTTPError) -> str:
         """What the service gives as its reason, in one line."""

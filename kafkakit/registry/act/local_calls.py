@@ -1,7 +1,7 @@
 """The calls of the registry carried out by this process, on the cluster and on the store of its tags."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -63,6 +63,12 @@ class LocalCalls:
         """See `RegistryCalls`; one compare-and-set."""
         params = {"kind": str(kind), "name": name, "before": dict(before), "after": dict(after)}
         self._audited({"call": "ChangeTags", "params": params}, lambda: self._replace(kind, name, before, after))
+
+    def tags_of_brokers(self, ids: Sequence[int]) -> dict[int, Tags]:
+        """See `RegistryCalls`."""
+        self._read_once()
+        known = [broker for broker in ids if self._inventory.knows(Kind.BROKER, str(broker))]
+        return {broker: self._tags.get(Kind.BROKER, str(broker)) or {} for broker in known}
 
     def history_page(self, request: HistoryRequest) -> bytes:
         """See `RegistryCalls`."""

@@ -16,12 +16,12 @@ from kafkakit.registry.commands.completion_options import complete_broker_ids, c
 from kafkakit.registry.commands.options import TagPlace, open_audit_log
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from kafkakit.cli.context import CliContext
     from kafkakit.cli.run_options import Consent
     from kafkakit.registry.client import RegistryClient
-    from kafkakit.registry.decide.changes import TagChange
+    from kafkakit.registry.decide.changes import PlannedChanges, TagChange
     from kafkakit.registry.decide.entries import BrokerEntry, TopicEntry
     from kafkakit.registry.decide.tags import Kind, Tags
 
@@ -137,40 +137,43 @@ class ObjectChoice:
 
         return not any(query_of(text) for text in (self.topics, self.brokers) if text)
 
-    def setting(self, client: RegistryClient, given: Sequence[str]) -> tuple[TagChange, ...]:
+    def setting(self, client: RegistryClient, given: Sequence[str]) -> PlannedChanges:
         """The changes that set `KEY:VALUE` texts."""
         from kafkakit.registry.decide.changes import changes_setting
         from kafkakit.registry.decide.tags import tags_to_set
 
-        found = self._chosen(client)
-        return tuple(
-            change
-            for kind, names, tags in found
-            for change in changes_setting(kind, names, tags, tags_to_set(kind, given))
-        )
+        return self._planned(client, lambda k, names, tags: changes_setting(k, names, tags, tags_to_set(k, given)))
 
-    def deleting(self, client: RegistryClient, given: Sequence[str]) -> tuple[TagChange, ...]:
+    def deleting(self, client: RegistryClient, given: Sequence[str]) -> PlannedChanges:
         """The changes that delete keys."""
         from kafkakit.registry.decide.changes import changes_deleting
         from kafkakit.registry.decide.tags import keys_to_delete
 
         keys = keys_to_delete(given)
-        return tuple(c for kind, names, tags in self._chosen(client) for c in changes_deleting(kind, names, tags, keys))
+        return self._planned(client, lambda k, names, tags: changes_deleting(k, names, tags, keys))
 
-    def _chosen(self, client: RegistryClient) -> list[tuple[Kind, tuple[str, ...], dict[str, Tags]]]:
+    def _planned(
+        self, client: RegistryClient, make: Callable[[Kind, tuple[str, ...], dict[str, Tags]], tuple[TagChange, ...]]
+    ) -> PlannedChanges:
+        from kafkakit.core.topic_selection import query_of
+        from kafkakit.registry.decide.changes import PlannedChanges, named_brokers, not_live
         from kafkakit.registry.decide.selection import chosen, tags_of
         from kafkakit.registry.decide.tags import Kind as Kinds
 
         if not self.topics and not self.brokers:
             raise UsageError("which topics or brokers is not given", hint="pass --topics or --brokers")
-        found: list[tuple[Kind, tuple[str, ...], dict[str, Tags]]] = []
+        found: list[TagChange] = []
+        down: dict[int, BrokerEntry] = {}
         if self.topics:
             topics = client.topics()
-            found.append((Kinds.TOPIC, chosen(Kinds.TOPIC, self.topics, topics), tags_of(topics)))
+            found += make(Kinds.TOPIC, chosen(Kinds.TOPIC, self.topics, topics), tags_of(topics))
         if self.brokers:
             brokers = client.brokers()
-            found.append((Kinds.BROKER, chosen(Kinds.BROKER, self.brokers, brokers), tags_of(brokers)))
-        return found
+            named = self.brokers.split(",") if query_of(self.brokers) is None else ()
+            down = client.down_brokers(named_brokers(named) - brokers.keys())
+            brokers |= down
+            found += make(Kinds.BROKER, chosen(Kinds.BROKER, self.brokers, brokers), tags_of(brokers))
+        return PlannedChanges(changes=tuple(found), warnings=not_live(down))
 
 
 def open_local(cli: CliContext, place: TagPlace, stack: ExitStack, *, read_only: bool) -> RegistryClient:
@@ -198,17 +201,17 @@ def end_changes(
     cli: CliContext,
     client: RegistryClient,
     command: str,
-    changes: Sequence[TagChange],
+    plan: PlannedChanges,
     consent: Consent,
     *,
     asks: bool,
-    warnings: tuple[str, ...] = (),
 ) -> int:
     """Show the changes, ask where `asks`, make them, and end with the report."""
     from kafkakit.cli.session import finish
     from kafkakit.registry.act.apply import apply_changes
     from kafkakit.registry.show.changes import DECLINED, PLANNED, changes_report, diff_text, planned_outcomes
 
+    changes, warnings = plan.changes, plan.warnings
     if consent.dry_run or not changes:
         return finish(cli, changes_report(command, planned_outcomes(changes, PLANNED), warnings))
     if asks and not consent.yes:

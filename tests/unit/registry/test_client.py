@@ -21,6 +21,7 @@ from kafkakit.registry.decide.requests import CreateRequest
 from kafkakit.registry.decide.tags import Kind
 
 Answer = tuple[int, Any]
+"""Status and body; 0: no answer at all, and below 0 the body ends before what is announced."""
 TOPIC = {"tags": {"team": "a"}, "name": "t", "partitions": 1, "replication": 2, "configs": {}, "replicas": {}}
 BROKER = {
     "tags": {}, "id": 1001, "host": "h", "port": 9092, "rack": "a", "interbrokerprotocolversion": "3.9",
@@ -53,11 +54,11 @@ def answering(answers: dict[str, Answer] | Callable[[str], Answer]) -> Iterator[
             rig.headers.append(dict(self.headers))
             status, reply = rig.answers(request)
             data = reply if isinstance(reply, bytes) else json.dumps(reply).encode()
+            self.close_connection = status <= 0
             if status == 0:
-                self.close_connection = True
                 return
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(data)))
+            self.send_response(abs(status))
+            self.send_header("Content-Length", str(len(data) + (5 if status < 0 else 0)))
             self.send_header("Location", "http://127.0.0.1:1/elsewhere")
             self.end_headers()
             self.wfile.write(data)
@@ -171,6 +172,31 @@ def test_a_server_without_version_2_gets_version_1_after_another_look() -> None:
             client.history()
 
 
+def test_brokers_that_are_down_are_known_to_version_2_alone() -> None:
+    results: list[dict[str, Any]] = [
+        {"kind": "broker", "name": "7", "tags": {"a": "1"}},
+        {"kind": "broker", "name": "8", "code": 5, "message": "broker 8 does not exist"},
+    ]
+    with answering(lambda _: (200, {"results": results, "dry_run": True})) as rig, connect(rig.url) as client:
+        assert client.down_brokers([]) == {}
+        assert client.down_brokers({8, 7}) == {7: BrokerEntry(id=7, tags={"a": "1"})}
+        assert len(rig.got) == 1
+        assert '"dry_run":true' in rig.got[0]
+        client.down_brokers(range(1, 2002))
+        assert len(rig.got) == 4
+    results[1]["code"] = 7
+    with (
+        answering(lambda _: (200, {"results": results})) as rig,
+        connect(rig.url) as client,
+        pytest.raises(RpcError, match="does not exist"),
+    ):
+        client.down_brokers([8])
+    with answering(lambda _: NOT_THERE) as rig, connect(rig.url) as client:
+        assert client.down_brokers([7]) == {}
+        assert client.down_brokers([7]) == {}
+        assert len(rig.got) == 1
+
+
 def test_history_is_read_page_by_page() -> None:
     def page(request: str) -> Answer:
         entry = {"kind": "topic", "name": "t", "number": 1, "at": "", "by": "", "changes": []}
@@ -195,6 +221,7 @@ def test_history_is_read_page_by_page() -> None:
         ((500, {"code": 2, "message": "wait time exceeded"}), TryLaterError, "wait time exceeded"),
         ((503, {"code": 14, "message": "store away"}), TryLaterError, "store away"),
         ((0, b""), TryLaterError, "gives no answer"),
+        ((-200, {"names": ["a"]}), TryLaterError, "the answer ends early"),
     ],
 )
 def test_an_answer_that_is_none_is_an_error(

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from kafkakit.registry.decide.v2.openapi import openapi_document
 from kafkakit.wiring import registry_codec
 from tests.fakes.admin import FakeCluster
 from tests.fakes.control import FakeControlStore
-from tests.rigs.registry import Registry, curl, grpc_call, serving
+from tests.rigs.registry import Registry, curl, grpc_call, serving, small_cluster
 from tests.rigs.registry_v2 import BOTH, AnsweredV2, grpc_v2, http_v2, one
 
 Call = Callable[..., AnsweredV2]
@@ -189,9 +190,39 @@ def test_what_failed_is_carried_out_when_it_comes_again(registry: Registry, call
     assert isinstance(store, FakeControlStore)
     request = one("topic", "test1", set={"a": "1"})
     store.away = True
-    assert call(registry, "ChangeTags", request, key).body["results"][0]["code"] == RpcCode.UNAVAILABLE
+    assert call(registry, "ChangeTags", request, key).code == RpcCode.UNAVAILABLE
     store.away = False
     assert call(registry, "ChangeTags", request, key).body["results"][0]["code"] == 0
+
+
+def test_another_server_and_one_that_starts_later_give_the_first_reply(tmp_path: Path, call: Call) -> None:
+    cluster, store = small_cluster(), FakeControlStore()
+    key, request = {"Idempotency-Key": "k3"}, one("topic", "test1", set={"a": "1"})
+    folders = [tmp_path / name for name in "abc"]
+    for folder in folders:
+        folder.mkdir()
+    with serving(folders[0], cluster, store) as first, serving(folders[1], cluster, store) as second:
+        reply = call(first, "ChangeTags", request, key).body
+        assert reply["results"][0]["changed"]
+        call(first, "ChangeTags", one("topic", "test1", set={"a": "2"}))
+        assert call(second, "ChangeTags", request, key).body == reply
+        assert call(second, "ChangeTags", one("topic", "test1", delete=["a"]), key).code == RpcCode.INVALID_ARGUMENT
+        dry = {**one("topic", "test1", set={"a": "3"}), "dry_run": True}
+        assert call(second, "ChangeTags", dry, key).body["results"][0]["changed"], "a dry run needs no key"
+        assert len(second.audited()) == 0
+    with serving(folders[2], cluster, store) as third:
+        assert call(third, "ChangeTags", request, key).body == reply
+        assert third.inventory.tags[Kind.TOPIC]["test1"] == {"a": "2"}
+
+
+def test_requests_that_come_together_with_one_key_are_carried_out_once(registry: Registry, call: Call) -> None:
+    request = one("topic", "test1", set={"a": "1"})
+    with ThreadPoolExecutor(8) as pool:
+        asked = [pool.submit(call, registry, "ChangeTags", request, {"Idempotency-Key": "k4"}) for _ in range(8)]
+        results = [each.result().body["results"][0] for each in asked]
+    assert results == [results[0]] * 8
+    assert results[0]["changed"]
+    assert [line["outcome"] for line in registry.audited()] == ["begun", "done"]
 
 
 def test_rights_are_those_of_the_names(tmp_path: Path, call: Call) -> None:

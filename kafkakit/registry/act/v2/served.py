@@ -55,11 +55,13 @@ def serve_both(first: RegistryService, parts: PartsV2) -> Served:
         codec=parts.codec,
         writes=TagWrites(parts.writes, parts.tags, inventory),
         history=parts.tags.history,
+        replies=parts.tags.replies,
         watches=watches,
         page=parts.page,
     )
     second = ServiceV2(first, inventory, reads, ports)
     health = Health(parts.health_codec, lambda: first.is_fresh)
+    first.at_new_callers.append(watches.renew)
     first.at_stop += [watches.close, notices.stop, health.close]
     return Served(
         first=first,

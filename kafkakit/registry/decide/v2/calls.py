@@ -6,10 +6,10 @@ from typing import Any, get_type_hints
 
 import msgspec
 
+from kafkakit.core.printable import printable
 from kafkakit.registry.decide.faults import invalid
 from kafkakit.registry.decide.http_routes import MAX_FIELDS, fields_in_path
 from kafkakit.registry.decide.requests import Role
-from kafkakit.registry.decide.tags import printable
 from kafkakit.registry.decide.v2.messages import (
     AnyV2Reply,
     AnyV2Request,
@@ -108,7 +108,7 @@ def read_query(call: CallV2, in_path: Mapping[str, str], query: Sequence[tuple[s
         if kinds.get(name) == tuple[str, ...]:
             found[name] = (*found.get(name, ()), *(part for part in text.split(",") if part))
         elif name in found:
-            raise invalid(f"{printable(name, 40)} is given twice")
+            raise invalid(f"{printable(name[:40])} is given twice")
         else:
             found[name] = text
     return _convert(call, found, strict=False)
@@ -135,4 +135,4 @@ def _convert(call: CallV2, fields: Mapping[str, Any], *, strict: bool) -> AnyV2R
 
 
 def _text(error: Exception) -> str:
-    return printable(" ".join(str(error).split()), 200)
+    return printable(" ".join(str(error).split())[:200])
