@@ -9,6 +9,7 @@ import zstandard
 
 from kafkakit.streams.formats.log_batches import HEADER, HEADER_BYTES, Batch, Codec, batches_of
 from kafkakit.streams.formats.zstd_frames import MAX_BLOCK
+from tests.clusters.streams_batches import varint
 
 MIB = 1 << 20
 CODECS = (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD)
@@ -58,3 +59,23 @@ def gzip_zeros(mib: int) -> bytes:
     writer = zlib.compressobj(9, zlib.DEFLATED, 31)
     piece = bytes(MIB)
     return b"".join(writer.compress(piece) for _ in range(mib)) + writer.flush()
+
+
+def zeros_batch(records: int, value_bytes: int) -> bytes:
+    """A whole batch of records whose values are zeros, in a streaming zstd frame, with its checksum.
+
+    Memory: one record, whatever the batch holds.
+    """
+    from kafka.record.util import calc_crc32c
+
+    writer = zstandard.ZstdCompressor(level=3).compressobj()
+    zeros, body = bytes(value_bytes), b""
+    for number in range(records):
+        fields = b"\0\0" + varint(number) + varint(-1) + varint(value_bytes)
+        body += writer.compress(varint(len(fields) + value_bytes + 1) + fields)
+        body += writer.compress(zeros) + writer.compress(b"\0")
+    body += writer.flush()
+    made = bytearray(batch_of(body, Codec.ZSTD, count=records))
+    struct.pack_into(">qhi", made, 43, -1, -1, -1)  # without a producer that brokers would look for
+    struct.pack_into(">I", made, 17, calc_crc32c(memoryview(made)[21:]))
+    return bytes(made)
