@@ -225,7 +225,7 @@ def test_a_compacted_topic_is_read_over_its_gaps(scene: Scene) -> None:
     records, gaps = scene.held(key)
     assert records < 600
     assert gaps > 0, "the cleaner did not run"
-    at = scene.append(key, zeros_batch(SMALL, MIB))
+    at = scene.append(key, zeros_batch(SMALL, MIB, keyed=True))
     found = scene.scan("compacted.bombs")
     assert [one.verdict.start for one in found.found] == [at]
     assert dict(found.unread) == {}

@@ -61,7 +61,7 @@ def gzip_zeros(mib: int) -> bytes:
     return b"".join(writer.compress(piece) for _ in range(mib)) + writer.flush()
 
 
-def zeros_batch(records: int, value_bytes: int) -> bytes:
+def zeros_batch(records: int, value_bytes: int, *, keyed: bool = False) -> bytes:
     """A whole batch of records whose values are zeros, in a streaming zstd frame, with its checksum.
 
     Memory: one record, whatever the batch holds.
@@ -71,7 +71,7 @@ def zeros_batch(records: int, value_bytes: int) -> bytes:
     writer = zstandard.ZstdCompressor(level=3).compressobj()
     zeros, body = bytes(value_bytes), b""
     for number in range(records):
-        fields = b"\0\0" + varint(number) + varint(-1) + varint(value_bytes)
+        fields = b"\0\0" + varint(number) + (varint(1) + b"k" if keyed else varint(-1)) + varint(value_bytes)
         body += writer.compress(varint(len(fields) + value_bytes + 1) + fields)
         body += writer.compress(zeros) + writer.compress(b"\0")
     body += writer.flush()
