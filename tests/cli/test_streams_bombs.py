@@ -208,6 +208,15 @@ def test_a_plain_group_passes_the_batch(desk: BombDesk) -> None:
     assert desk.commit().offset == 200
 
 
+def test_offsets_that_the_log_has_deleted_are_not_marked(desk: BombDesk) -> None:
+    desk.log.trim(ORDERS, 250)
+    desk.groups.seed("pay", ORDERS, 250)
+    ran = desk.run("quarantine", "orders", *P0, "--group", "pay", "--yes", "-o", "json")
+    assert ran.code == 0, ran.stderr
+    assert ran.json["edit"]["passed"] == 50
+    assert desk.commit().offset == 300
+
+
 def test_metadata_of_many_offsets_keeps_what_is_before_the_batch(desk: BombDesk) -> None:
     desk.seed(pill())
     for words, base in (((), 60), (("--reject",), 60)):

@@ -53,7 +53,7 @@ def scan_report(scan: BombScan, program: str) -> Report:
     total = len(scan.found) + scan.more
     head = (
         f"cluster {scan.cluster_id}: {counted(scan.partitions, 'partition')}, {scan.batches:,} batches"
-        f" ({format_bytes(scan.size)}) read, limit {format_bytes(scan.limit_bytes)}"
+        f" ({format_bytes(scan.size)}) read, limit {amount(scan.limit_bytes, 'byte')}"
     )
     more = f"and {scan.more} more batches that are not listed\n" if scan.more else ""
     missing = TryLaterError(

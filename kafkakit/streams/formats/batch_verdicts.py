@@ -1,7 +1,8 @@
 """Whether a record batch may be decompressed within a limit, from its headers alone, and what is safe to read.
 
 A client that decompresses batches by itself, as librdkafka does, is stopped or killed by a batch that becomes
-gigabytes. These verdicts come before any decompression, so that no decoder gets such a batch.
+gigabytes. These verdicts come before any decompression, so that no decoder gets such a batch. The bounds are those of
+the formats: brokers decompress what they append block by block, and refuse data that break their format.
 """
 
 from collections.abc import Iterable, Iterator
@@ -93,7 +94,7 @@ def batch_verdict(buffer: bytes, batch: Batch, limit_bytes: int) -> BatchVerdict
     codec, packed = batch.codec, batch.size - HEADER_BYTES
     if codec is None:
         return _verdict(batch, VerdictKind.CORRUPT, 0, reason=f"an unknown compression, {batch.codec_name}")
-    if codec is Codec.NONE or not packed:  # what is not compressed is in memory already
+    if codec is Codec.NONE:  # what is not compressed is in memory already
         return _verdict(batch, VerdictKind.SAFE, packed)
     most = packed * _TIMES[codec]
     if most <= limit_bytes:

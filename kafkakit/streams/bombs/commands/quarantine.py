@@ -88,7 +88,8 @@ def quarantine(
             raise RefusedError(f"no batch of {printable(topic)} with offsets {offsets:.80} is over the limit")
         if scan.unread:
             key, reason = min(scan.unread.items())
-            raise TryLaterError(f"{printable(str(key))} was not read to the end: {printable(reason)}")
+            words = f"{printable(str(key))} was not read to the end: {printable(reason)}"
+            raise TryLaterError(words, hint="what was found before is kept; no commit was changed")
         edit = _marked(ctx, opened, group, kept.kept, consent, reject=reject) if group and kept.kept else None
     report = quarantine_report(kept.kept, scan.cluster_id, str(folder), edit, is_planned=consent.dry_run)
     return session.finish(cli, report)

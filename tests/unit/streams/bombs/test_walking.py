@@ -109,6 +109,29 @@ def test_batches_larger_than_an_answer_come_one_by_one(monkeypatch: pytest.Monke
     assert places(scene.scan()) == [(0, 3), (1, 3), (2, 3)]
 
 
+def test_a_long_reading_goes_on_as_long_as_it_comes_further(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(walking, "FETCH_BYTES", 1)
+    scene.log.append(KEY, *[ordinary()] * 10, BOMB)
+    scene.log.slow.add(1)  # the leader answers every other fetch
+    fetch = scene.log.fetch
+
+    def slow(*args: Any, **options: Any) -> Any:
+        scene.clock.advance(3)
+        return fetch(*args, **options)
+
+    scene.log.fetch = slow  # type: ignore[method-assign]
+    found = scene.scan()
+    assert (places(found), found.unread) == ([(0, 30)], {})
+    assert scene.clock.elapsed > 33
+
+
+def test_reading_ends_where_it_is_told_to(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(walking, "FETCH_BYTES", 1)
+    scene.log.append(KEY, ordinary(), BOMB, BOMB, BOMB)
+    assert places(scene.scan(offset=3, end=9)) == [(0, 3), (0, 8)]
+    assert places(scene.scan(offset=3, end=99)) == [(0, 3), (0, 8), (0, 13)]
+
+
 def test_more_partitions_than_are_read_at_once() -> None:
     scene = Scene(walking.AT_ONCE * 2 + 3)
     for number in range(walking.AT_ONCE * 2 + 3):

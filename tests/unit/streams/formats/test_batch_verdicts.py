@@ -73,6 +73,12 @@ def test_the_size_in_a_gzip_trailer_counts_for_nothing() -> None:
     assert measured(data, found, MIB).kind is VerdictKind.BOMB
 
 
+def test_one_byte_over_the_limit_is_too_much() -> None:
+    data = batch_of(packed(bytes(MIB), Codec.GZIP), Codec.GZIP)
+    for limit, kind in ((MIB, VerdictKind.SAFE), (MIB - 1, VerdictKind.BOMB)):
+        assert measured(data, batch_verdict(data, only_batch(data), limit), limit).kind is kind
+
+
 def test_a_second_member_counts_too() -> None:
     data = batch_of(packed(b"a", Codec.GZIP) + gzip_zeros(8), Codec.GZIP)
     assert measured(data, batch_verdict(data, only_batch(data), 2 * MIB), 2 * MIB).kind is VerdictKind.BOMB
@@ -152,6 +158,8 @@ def test_lz4_blocks_bound_a_frame_whatever_it_declares() -> None:
     bare = b"\x04\x22\x4d\x18\x60\x40\0" + (1 << 31 | 65_536).to_bytes(4, "little") + bytes(65_536)
     assert verdict(bare + bytes(4), Codec.LZ4).at_most_bytes == 65_536
     assert verdict(bare + bytes(4), Codec.LZ4, 65_536).is_safe
+    part = b"\x04\x22\x4d\x18\x60\x40\0" + (1 << 31 | 10_000).to_bytes(4, "little") + bytes(10_000) + bytes(4)
+    assert verdict(part, Codec.LZ4, 10_000).at_most_bytes == 10_000
     too_large = b"\x04\x22\x4d\x18\x60\x40\0" + (65_537).to_bytes(4, "little") + bytes(65_537) + bytes(4)
     assert verdict(too_large, Codec.LZ4).kind is VerdictKind.CORRUPT
 
