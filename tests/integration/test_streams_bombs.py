@@ -267,7 +267,8 @@ def test_a_broker_that_dies_in_the_middle_leaves_the_other_partitions_read(scene
     victim = leaders[1]
     assert victim is not None
     scanner_log = KafkaLog(scene.cluster.bootstrap_servers, scene.cluster.security)
-    fetch, killed = scanner_log.fetch, []
+    fetch = scanner_log.fetch
+    killed: list[int] = []
 
     def dying(*args: Any, **options: Any) -> Any:
         if not killed:
