@@ -38,6 +38,14 @@ class ControlStore(Protocol):
         """What stands directly below a path, by name, sorted; each read with everything written before the call."""
         ...
 
+    def await_change(self, path: str, known: int | None, timeout_s: float) -> bool:
+        """Wait until a path holds another version than `known` (None: nothing); False when `timeout_s` ended first.
+
+        True comes within half a second of the change while the store can be reached. A change is never missed: a path
+        that differs already returns at once.
+        """
+        ...
+
     def close(self) -> None:
         """Let go of connections; closing twice is harmless."""
         ...

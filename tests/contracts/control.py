@@ -195,6 +195,29 @@ class ControlContract:
         store.close()
         store.close()
 
+    def test_a_change_ends_the_wait_for_it(self, store: ControlStore, other: ControlStore, folder: str) -> None:
+        path = f"{folder}/a"
+        version = store.cas(path, b"one", None)
+        assert not store.await_change(path, version, 0.05)
+        assert store.await_change(path, None, 30)
+        for change in (
+            lambda: other.cas(path, b"two", version),
+            lambda: other.delete(path, version_of(other, path) or 0),
+        ):
+            known = version_of(store, path)
+            timer = threading.Timer(0.3, change)
+            timer.start()
+            assert store.await_change(path, known, 30)
+            timer.join()
+            assert version_of(store, path) != known
+        assert not store.await_change(path, None, 0.05)
+
+    def test_what_is_not_there_yet_is_waited_for(self, store: ControlStore, other: ControlStore, folder: str) -> None:
+        timer = threading.Timer(0.3, lambda: other.cas(f"{folder}/a", b"one", None))
+        timer.start()
+        assert store.await_change(f"{folder}/a", None, 30)
+        timer.join()
+
 
 def increment(store: ControlStore, path: str) -> bool:
     found = store.get(path)
@@ -203,3 +226,8 @@ def increment(store: ControlStore, path: str) -> bool:
     except ConflictError:
         return False
     return True
+
+
+def version_of(store: ControlStore, path: str) -> int | None:
+    found = store.get(path)
+    return found.version if found else None

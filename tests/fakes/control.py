@@ -1,5 +1,7 @@
 """`ports.ControlStore` in memory, with faults on demand."""
 
+import threading
+
 from kafkakit.core.control_paths import check_folder, check_path, check_value, conflict
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.versioned import Versioned
@@ -17,6 +19,7 @@ class FakeControlStore:
         self.lose_answers = 0
         self.writes = 0
         self._documents: dict[str, tuple[int, bytes]] = {}
+        self._changed = threading.Condition()
 
     def get(self, path: str) -> Versioned | None:
         check_path(path)
@@ -43,6 +46,14 @@ class FakeControlStore:
         below = {name: self.get("/".join((*check_folder(path), name))) for name in self.children(path)}
         return {name: found for name, found in below.items() if found is not None}
 
+    def await_change(self, path: str, known: int | None, timeout_s: float) -> bool:
+        def differs() -> bool:
+            found = self.get(path)
+            return (found.version if found else None) != known
+
+        with self._changed:
+            return self._changed.wait_for(differs, timeout_s)
+
     def close(self) -> None:
         pass
 
@@ -52,7 +63,9 @@ class FakeControlStore:
         found = version if present else None
         if found != expected:
             raise conflict(path, expected, found)
-        self._documents[path] = (version + 1, value)
+        with self._changed:
+            self._documents[path] = (version + 1, value)
+            self._changed.notify_all()
         self.writes += 1
         if self.lose_answers:
             self.lose_answers -= 1

@@ -24,6 +24,7 @@ _VALUE_FILE = "@value"
 _LOCK_FILE = "@lock"
 _LOCK_LIMIT_S = 10.0
 _POLL_S = 0.01
+_WATCH_S = 0.1
 _HEADER_LIMIT_BYTES = 24
 
 
@@ -59,6 +60,16 @@ class FileControl:
         parts = check_folder(path)
         found = {name: self._read((*parts, name)) for name in sorted(_folders(self._root.joinpath(*parts)))}
         return {name: Versioned(value=value, version=version) for name, (version, value) in found.items() if value}
+
+    def await_change(self, path: str, known: int | None, timeout_s: float) -> bool:
+        """Looks at the file ten times a second."""
+        end = time.monotonic() + timeout_s
+        while _version(self.get(path)) == known:
+            left = end - time.monotonic()
+            if left <= 0:
+                return False
+            time.sleep(min(left, _WATCH_S))
+        return True
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -110,6 +121,10 @@ class FileControl:
             yield
         finally:
             os.close(descriptor)
+
+
+def _version(found: Versioned | None) -> int | None:
+    return found.version if found else None
 
 
 def _wait_for(descriptor: int, name: str) -> None:

@@ -29,7 +29,9 @@ READ_LIMIT_S = 60.0
 COMPACTION_LAG_MS = 1_800_000
 _SOURCE = f"topic {TOPIC}"
 _POLL_S = 0.2
+_WATCH_S = 0.1
 _FAR = 1000
+_AT_ONCE = 500
 _CLOSE_LIMIT_S = 1.0
 _CONFIGS = {
     "cleanup.policy": "compact",
@@ -97,6 +99,24 @@ class KafkaControl:
             found = {name: self._view.document(name) for name in sorted(paths)}
         below = {tuple(name.split("/")): document for name, document in found.items() if document is not None}
         return {parts[-1]: document for parts, document in below.items() if parts[:-1] == folder}
+
+    def await_change(self, path: str, known: int | None, timeout_s: float) -> bool:
+        """One small write, and then reads only; other calls wait for a tenth of a second at most."""
+        end = time.monotonic() + timeout_s
+        if _version(self.get(path)) != known:
+            return True
+        while time.monotonic() < end:
+            with self._lock:
+                consumer = self._consumer
+                if consumer is not None:
+                    self._take_in(consumer, min(_WATCH_S, max(0.0, end - time.monotonic())))
+                    if _version(self._view.document(path)) != known:
+                        return True
+            if consumer is None:  # no topic yet, or the clients were dropped after a failure
+                time.sleep(min(_POLL_S, max(0.0, end - time.monotonic())))
+                if _version(self.get(path)) != known:
+                    return True
+        return False
 
     def close(self) -> None:
         """Gives what is still to be written a second."""
@@ -175,15 +195,26 @@ class KafkaControl:
                     raise TryLaterError(f"topic {TOPIC} could not be read to its end within {READ_LIMIT_S:g} s")
                 # A poll for many waits until it has them all; near the end that is time lost.
                 many = offset - self._next_offset > _FAR
-                for record in self._consumer.poll(_POLL_S, 500 if many else 1):
-                    self._view.add(record.offset, record.key or b"", record.value)
-                    self._next_offset = record.offset + 1
+                for record in self._consumer.poll(_POLL_S, _AT_ONCE if many else 1):
+                    self._add(record)
                     if record.offset == offset and path is not None:
                         won = self._view.head(path) == offset
         except BaseException:
             self._forget()  # interrupted, too: records that were fetched and not taken in would be missed for ever
             raise
         return won
+
+    def _take_in(self, consumer: Consumer, timeout_s: float) -> None:
+        try:
+            for record in consumer.poll(timeout_s, 1):  # a poll for many waits until it has them all
+                self._add(record)
+        except BaseException:
+            self._forget()
+            raise
+
+    def _add(self, record: Record) -> None:
+        self._view.add(record.offset, record.key or b"", record.value)
+        self._next_offset = record.offset + 1
 
     def _tidy(self, path: str, version: int) -> None:
         """Confirm our change and end those that are not needed; where this is lost, a later write does it."""

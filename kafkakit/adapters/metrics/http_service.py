@@ -16,6 +16,7 @@ from kafkakit.core.printable import printable
 ATTEMPTS = 4
 MOST_BYTES = 128 << 20
 """The largest answer that is read: a million series."""
+JSON: Mapping[str, str] = {"Content-Type": "application/json"}
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _EXPLAINED_BYTES = 4096
 
@@ -53,19 +54,19 @@ class HttpService:
         proxies = [ProxyHandler({})] if urlsplit(base).hostname in LOOPBACK else []
         self._opener = build_opener(_NoRedirect, *proxies)
 
-    def request(self, path: str, body: bytes | None = None) -> bytes:
-        """GET a path with its query, or POST JSON to it; returns the body of the answer.
+    def request(self, path: str, body: bytes | None = None, headers: Mapping[str, str] = JSON) -> bytes:
+        """GET a path with its query, or POST a body to it with what `headers` say of it; returns that of the answer.
 
         Raises `OperationFailedError` when the service refuses it, `TryLaterError` when it does not answer in
         `attempts`, `InputError` for an answer larger than the limit.
         """
-        headers = {name: secret.reveal() for name, secret in self._secrets.items()}
+        sent = {name: secret.reveal() for name, secret in self._secrets.items()}
         if body is not None:
-            headers["Content-Type"] = "application/json"
+            sent.update(headers)
         for attempt in range(1, self._attempts + 1):
             end_s, wait_s = monotonic() + self._timeout_s, 0.0
             try:
-                request = Request(self._base + path, data=body, headers=headers)
+                request = Request(self._base + path, data=body, headers=sent)
                 with self._opener.open(request, timeout=self._timeout_s) as response:
                     return self._read(response, end_s)
             except HTTPError as error:

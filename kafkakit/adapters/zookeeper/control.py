@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from kazoo.exceptions import BadVersionError, KazooException, NoAuthError, NodeExistsError, NoNodeError
@@ -23,6 +24,7 @@ ROOT = "/kafkakit"
 CONNECT_TIMEOUT_S = 10.0
 ANSWER_LIMIT_S = 10.0
 _AT_ONCE = 500
+_WATCH_S = 5.0
 _HINT = "check zookeeper.addr and that a majority of the servers is up"
 
 
@@ -87,6 +89,22 @@ class ZooKeeperControl:
             for start in range(0, len(names), _AT_ONCE):
                 found |= self._ask(_Reads(self._znode(parts), names[start : start + _AT_ONCE]), self._znode(parts))
         return found
+
+    def await_change(self, path: str, known: int | None, timeout_s: float) -> bool:
+        """A watch of the znode; looks again every five seconds, since a watch may end with its session."""
+        znode = self._znode(check_path(path))
+        end = time.monotonic() + timeout_s
+        while True:
+            moved = threading.Event()
+            with self._lock:
+                self._ask(partial(_watch, znode, moved), znode)
+                version, present = self._read(znode)
+            if (version if present else None) != known:
+                return True
+            left = end - time.monotonic()
+            if left <= 0:
+                return False
+            moved.wait(min(left, _WATCH_S))
 
     def close(self) -> None:
         """Ends the session; closing twice is harmless."""
@@ -172,6 +190,10 @@ class ZooKeeperControl:
         if client is not None:
             client.stop()
             client.close()
+
+
+def _watch(znode: str, moved: threading.Event, client: Any) -> Any:
+    return client.exists_async(znode, watch=lambda _: moved.set())
 
 
 class _Reads:

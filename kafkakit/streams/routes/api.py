@@ -1,0 +1,47 @@
+"""What other tools use of `streams routes`: the model and its documents."""
+
+from kafkakit.streams.routes.decide.document import (
+    RouteChange,
+    check_lane,
+    check_stream,
+    decode_route,
+    encode_route,
+    history_path,
+    route_path,
+    topic_name,
+)
+from kafkakit.streams.routes.decide.route import (
+    DEFAULT_LANES,
+    DLQ,
+    LIVE,
+    RETRY,
+    SLOW,
+    GroupRule,
+    Lane,
+    LaneRule,
+    Route,
+    Segment,
+    SegmentState,
+)
+
+__all__ = [
+    "DEFAULT_LANES",
+    "DLQ",
+    "LIVE",
+    "RETRY",
+    "SLOW",
+    "GroupRule",
+    "Lane",
+    "LaneRule",
+    "Route",
+    "RouteChange",
+    "Segment",
+    "SegmentState",
+    "check_lane",
+    "check_stream",
+    "decode_route",
+    "encode_route",
+    "history_path",
+    "route_path",
+    "topic_name",
+]

@@ -1,0 +1,98 @@
+"""Routes as documents of a control store, and what makes one valid."""
+
+import re
+from dataclasses import dataclass
+
+from kafkakit.core.documents import decode_document, encode_document
+from kafkakit.core.errors import InputError, UsageError
+from kafkakit.streams.routes.decide.route import Route, SegmentState
+
+ROUTE_KIND = "stream-route"
+ROUTE_LIMIT_BYTES = 64 * 1024
+MAX_LANES, MAX_SEGMENTS, MAX_RULES = 32, 64, 100
+_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,200}")
+_LANE = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteChange:
+    """One entry of a stream's history: the route after a change, who made it, when and why."""
+
+    at_ms: int
+    by: str
+    what: str
+    route: Route
+
+
+def route_path(stream: str) -> str:
+    """Where the route of a stream is kept; `UsageError` for a name that no stream can have."""
+    return f"streams/{check_stream(stream)}/route"
+
+
+def history_path(stream: str, epoch: int) -> str:
+    """Where the change that led to an epoch is kept; names sort as epochs do."""
+    return f"streams/{check_stream(stream)}/history/{epoch:012d}"
+
+
+def check_stream(name: str) -> str:
+    """The name itself; `UsageError` unless it has 1 to 200 letters, digits, `.`, `_` and `-`."""
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"{name[:80]!r} is not a stream's name", hint="1 to 200 letters, digits, '.', '_' and '-'")
+    return name
+
+
+def check_lane(name: str) -> str:
+    """The name itself; `UsageError` unless it has 1 to 31 small letters, digits and `-`."""
+    if not _LANE.fullmatch(name):
+        raise UsageError(f"{name[:80]!r} is not a lane's name", hint="1 to 31 small letters, digits and '-'")
+    return name
+
+
+def topic_name(stream: str, lane: str, epoch: int) -> str:
+    """The topic that a lane gets for its segment of an epoch."""
+    return f"{stream}.{lane}.{epoch}"
+
+
+def encode_route(route: Route) -> bytes:
+    """The document; raises `UsageError` for a route that is not valid."""
+    problem = problem_of(route)
+    if problem:
+        raise UsageError(f"stream {route.stream}: {problem}")
+    data = encode_document(ROUTE_KIND, route)
+    if len(data) > ROUTE_LIMIT_BYTES:
+        raise UsageError(f"stream {route.stream}: its route has {len(data):,} bytes, at most {ROUTE_LIMIT_BYTES:,}")
+    return data
+
+
+def decode_route(data: bytes, source: str) -> Route:
+    """The route in a document; `InputError` where it is another one, or not valid."""
+    route = decode_document(data, ROUTE_KIND, Route, source)
+    problem = problem_of(route)
+    if problem:
+        raise InputError(source, problem)
+    return route
+
+
+def problem_of(route: Route) -> str | None:
+    """What is wrong with a route, in words; None for a valid one."""
+    names = [lane.name for lane in route.lanes]
+    segments = [segment for _, segment in route.segments()]
+    ids = [segment.id for segment in segments]
+    places = [(segment.cluster_id, segment.topic_id) for segment in segments]
+    if not _NAME.fullmatch(route.stream) or not all(_LANE.fullmatch(name) for name in names):
+        return "the name of the stream or of a lane has other characters than names may have"
+    if route.epoch < 1 or not names or len(names) > MAX_LANES or len(segments) > MAX_SEGMENTS:
+        return f"a route has an epoch of 1 or more, 1 to {MAX_LANES} lanes and at most {MAX_SEGMENTS} segments"
+    if len(set(names)) < len(names) or len(set(ids)) < len(ids) or len(set(places)) < len(places):
+        return "a lane, the id of a segment or a topic is there twice"
+    if any(not 0 < segment.id < route.next_segment or segment.partitions < 1 for segment in segments):
+        return f"the ids of segments are 1 to {route.next_segment - 1} here, and a segment has a partition or more"
+    for lane in route.lanes:
+        active = sum(segment.state is SegmentState.ACTIVE for segment in lane.segments)
+        if active > 1 or (active == 0 and not lane.is_paused):
+            return f"lane {lane.name} has {active} active segments: it needs one, or must be paused"
+        if not 1 <= lane.weight <= 1000:
+            return f"lane {lane.name} has the weight {lane.weight}: 1 to 1000"
+    if len(route.rules) > MAX_RULES or any(rule.lane not in names for rule in route.rules):
+        return f"a route has at most {MAX_RULES} rules, each for a lane of its own"
+    return None

@@ -1,0 +1,98 @@
+"""The route of a stream: which topics on which clusters carry each of its lanes, and who must read them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+LIVE, SLOW, RETRY, DLQ = "live", "slow", "retry", "dlq"
+DEFAULT_LANES = (LIVE, SLOW, RETRY, DLQ)
+
+
+class SegmentState(StrEnum):
+    """What clients do with a segment; consumers read every segment of a route, whatever its state.
+
+    OPENED is read and not written yet, ACTIVE takes the lane's writes, DRAINING takes none, STRANDED is DRAINING and
+    its cluster could not be reached.
+    """
+
+    OPENED = "opened"
+    ACTIVE = "active"
+    DRAINING = "draining"
+    STRANDED = "stranded"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """One topic of a lane. `id` is unique in the stream and never used again.
+
+    `cluster` is the profile that clients reach the cluster with; what identifies the topic is `cluster_id` and
+    `topic_id`, never an address or a name.
+    """
+
+    id: int
+    cluster: str
+    cluster_id: str
+    topic: str
+    topic_id: str
+    partitions: int
+    state: SegmentState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lane:
+    """A part of a stream with topics of its own; segments are in the order in which they became active.
+
+    `weight` is the lane's share of a consumer's work beside the others'. Producers of a paused lane wait, its consumers
+    read nothing.
+    """
+
+    name: str
+    segments: tuple[Segment, ...]
+    weight: int = 1
+    is_paused: bool = False
+
+    @property
+    def active(self) -> Segment | None:
+        """The segment that is written; None where the lane is paused without one."""
+        return next((s for s in self.segments if s.state is SegmentState.ACTIVE), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneRule:
+    """Records for which the query `where` holds go to `lane`; the first rule that matches decides, else `live`."""
+
+    lane: str
+    where: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRule:
+    """A consumer group that must have read a segment before it may be retired."""
+
+    name: str
+    ack_epoch: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """The route document. `epoch` grows with every change; clients ignore a document with a lower one."""
+
+    stream: str
+    epoch: int
+    next_segment: int
+    lanes: tuple[Lane, ...]
+    rules: tuple[LaneRule, ...] = ()
+    groups: tuple[GroupRule, ...] = ()
+
+    def lane(self, name: str) -> Lane | None:
+        """The lane of this name."""
+        return next((lane for lane in self.lanes if lane.name == name), None)
+
+    def segments(self) -> Iterator[tuple[Lane, Segment]]:
+        """Every segment with its lane, in the route's order."""
+        return ((lane, segment) for lane in self.lanes for segment in lane.segments)
+
+    @property
+    def clusters(self) -> dict[str, str]:
+        """The profile of each cluster of the route, by cluster id."""
+        return {segment.cluster_id: segment.cluster for _, segment in self.segments()}
