@@ -108,8 +108,8 @@ class Scene:
         assert ran.code == code, ran.stdout + ran.stderr
         return ran
 
-    def scan(self, *topics: str, wait_s: float = 30) -> BombScan:
-        scanner = BombScanner(self.log, system_clock(), limit_bytes=LIMIT, wait_s=wait_s)
+    def scan(self, *topics: str, limit_bytes: int = LIMIT) -> BombScan:
+        scanner = BombScanner(self.log, system_clock(), limit_bytes=limit_bytes, wait_s=30)
         return scanner.scan(list(scanner.partitions(topics)), ScanStart(), SilentReporter())
 
 
@@ -132,6 +132,17 @@ def test_a_scan_finds_exactly_the_bombs(scene: Scene) -> None:
     scene.run("scan", "bombed", "--limit", "2GiB", code=0)
     scene.run("scan", "bombed", "--limit", "32MiB", "--from", str(large + LARGE), code=0)
     scene.run("scan", "bombed", "--limit", "32MiB", "--since", "-1h", "--partition", "1", code=0)
+
+
+def test_frames_of_real_clients_are_walked_in_every_codec(scene: Scene) -> None:
+    found = scene.scan("bombed", limit_bytes=1_000).found
+    assert {one.verdict.kind for one in found} == {VerdictKind.BOMB}
+    codecs = {one.verdict.batch.codec_name for one in found if one.verdict.batch is not None}
+    assert codecs == {"gzip", "snappy", "lz4", "zstd"}
+    for one in found:
+        batch = one.verdict.batch
+        assert batch is not None
+        assert one.verdict.at_most_bytes >= 500 * batch.count, "each record has 500 bytes or more"
 
 
 def test_a_batch_in_quarantine_is_the_batch_in_the_log(scene: Scene, tmp_path: Path) -> None:
