@@ -94,7 +94,12 @@ EDITS = Duty(
     note="so do translate, reject, unack and replay; a replay needs WRITE on the topic that it writes to; delete "
     "needs DELETE on groups",
 )
-RECORDS = Duty(name="records", commands=("streams records show",), rights=_rights(topics="read"))
+RECORDS = Duty(
+    name="records",
+    commands=("streams records show", "streams bombs scan", "streams bombs watch", "streams bombs quarantine"),
+    rights=_rights(topics="read"),
+    note="quarantine --group needs what changes of commits need",
+)
 LAG = Duty(
     name="lag of groups",
     commands=("streams lag once", "streams lag check", "streams lag watch", "streams lag serve"),
