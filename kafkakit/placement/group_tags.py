@@ -124,6 +124,7 @@ class SlotTags:
     def __init__(self, rules: TagRules, topics: Sequence[str], brokers: Sequence[int]) -> None:
         self._rules, self._brokers = rules, brokers
         self._kind, self._open = kinds_of(rules, topics, brokers)
+        self.spread_texts = tuple(c.text for c in rules.spread_over)
         self._values = [[c.values.get(b, "") for b in brokers] for c in rules.spread_over]
         self._shut: dict[object, frozenset[int]] = {}
 
@@ -161,6 +162,11 @@ class SlotTags:
     def may_hold(self, part: int, broker: int) -> bool:
         """False where the partition's copies keep to other brokers."""
         return self._open[self._kind[part]][broker]
+
+    @property
+    def kinds(self) -> tuple[list[int], list[list[bool]]]:
+        """A kind for each partition, and for each kind the brokers that are open to it."""
+        return self._kind, self._open
 
 
 def binding_notes(

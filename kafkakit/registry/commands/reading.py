@@ -150,6 +150,9 @@ def translate_offsets(
 ) -> int:
     """Show which offsets here stand for those of a group upstream, from MirrorMaker 2's checkpoints.
 
+    MirrorMaker translates down to the last offset sync. local_end_offset is how far up the true offset may be, and
+    may_repeat how many records are read twice at most, where its syncs are kept on this cluster.
+
     Examples:
 
     \b
@@ -160,5 +163,5 @@ def translate_offsets(
 
     cli = cli_context(ctx)
     with registry.open(cli) as client:
-        found = client.translate_offsets(group, alias)
+        found = client.offset_intervals(group, alias)
     return finish(cli, offsets_report(found))

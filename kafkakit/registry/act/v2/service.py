@@ -1,5 +1,6 @@
 """Version 2 beside kafka-kit's calls: the same callers, limits, inventory and audit log."""
 
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, unquote
@@ -36,6 +37,8 @@ from kafkakit.registry.decide.v2.messages import (
     ChangeTagsRequest,
     HistoryPage,
     HistoryRequest,
+    TranslatedOffsets,
+    TranslateOffsetsRequest,
     WatchEvent,
     WatchRequest,
 )
@@ -45,6 +48,7 @@ from kafkakit.registry.decide.v2.streams import to_sse
 from kafkakit.registry.decide.v2.tag_changes import check_request
 
 _SSE = (("Content-Type", "text/event-stream"), ("Cache-Control", "no-store"), ("X-Accel-Buffering", "no"))
+TranslateV2 = Callable[[TranslateOffsetsRequest, float], TranslatedOffsets]
 Parse = Callable[[], AnyV2Request]
 Batches = AsyncIterator[Sequence[WatchEvent]]
 
@@ -57,6 +61,7 @@ class PortsV2:
     writes: TagWrites
     history: TagHistory
     watches: Watches
+    translate: TranslateV2
     page: Callable[[str], RpcAnswer]
     """For a browser, by cluster id; empty before the first reading."""
 
@@ -118,6 +123,11 @@ class ServiceV2:
             return await self._change_tags(request, call, caller, end_s)
         if isinstance(request, HistoryRequest):
             return await self._history(request, end_s)
+        if isinstance(request, TranslateOffsetsRequest):
+            translate = self._ports.translate
+            return await self._first.read_in_thread(
+                end_s, lambda: translate(request, max(0.1, end_s - time.monotonic()))
+            )
         if not self._first.is_fresh:
             detail = self._inventory.failure or "nothing was read yet"
             raise RpcError(RpcCode.UNAVAILABLE, f"the cluster cannot be read: {detail}", retry_after_s=5)
