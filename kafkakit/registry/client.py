@@ -50,6 +50,7 @@ from kafkakit.registry.decide.v2.messages import (
     TranslatedOffsets,
     TranslateOffsetsRequest,
 )
+from kafkakit.streams.formats.dialects.mirrormaker import OffsetSync
 
 T = TypeVar("T")
 MOST_TOKEN_BYTES = 64 << 10
@@ -119,19 +120,24 @@ class RegistryClient:
         request = TranslateRequest(remote_cluster_alias=alias, group_id=group)
         return dict(sorted(self._read("TranslateOffsets", request, OffsetEntries).offsets.items()))
 
-    def offset_intervals(self, group: str, alias: str = "source") -> tuple[TranslatedOffset, ...]:
+    def offset_intervals(
+        self, group: str, alias: str = "source", syncs: Iterable[OffsetSync] | None = None
+    ) -> tuple[TranslatedOffset, ...]:
         """The same with the interval in which the true offset lies, as far as offset syncs tell.
 
-        A server without version 2, such as kafka-kit's, knows no interval: then every end is unset.
+        `syncs` are those of the upstream cluster; without them the registry's own cluster is looked at. A server without
+        version 2, such as kafka-kit's, knows none: then every end is unset.
         """
-        request = TranslateOffsetsRequest(alias=alias, group=group)
-        try:
-            return decoded_reply(self._calls.offset_intervals(request), TranslatedOffsets).offsets
-        except RpcError as error:
-            if error.code not in (RpcCode.NOT_FOUND, RpcCode.UNIMPLEMENTED):
-                raise
+        if syncs is None:
+            request = TranslateOffsetsRequest(alias=alias, group=group)
+            try:
+                return decoded_reply(self._calls.offset_intervals(request), TranslatedOffsets).offsets
+            except RpcError as error:
+                if error.code not in (RpcCode.NOT_FOUND, RpcCode.UNIMPLEMENTED):
+                    raise
         pairs = self.translate_offsets(group, alias).items()
-        return with_intervals({name: (p.upstreamOffset, p.localOffset) for name, p in pairs}, (), alias).offsets
+        offsets = {name: (p.upstreamOffset, p.localOffset) for name, p in pairs}
+        return with_intervals(offsets, syncs or (), alias).offsets
 
     def create_topic(self, request: CreateRequest) -> None:
         """Create a topic, with its tags, on brokers with the tags or ids that are given."""

@@ -48,16 +48,19 @@ def translate_with_intervals(data: DataPlane, request: TranslateOffsetsRequest, 
     end_s = time.monotonic() + deadline_s
     asked = TranslateRequest(remote_cluster_alias=request.alias, group_id=request.group)
     offsets = translate_offsets(data, asked, deadline_s).offsets
+    # Syncs come after the checkpoints, so that a checkpoint is never newer than they are.
+    syncs = read_syncs(data, sync_topic(request.alias), end_s - time.monotonic()) if offsets else None
+    return with_intervals(offsets, syncs or (), request.alias)
+
+
+def read_syncs(data: DataPlane, topic: str, deadline_s: float) -> list[OffsetSync] | None:
+    """The offset syncs of a topic in the order of their log, None where there is no such topic; blocks."""
     syncs: list[OffsetSync] = []
-    if offsets:
-        # Syncs come after the checkpoints, so that a checkpoint is never newer than they are.
-        _read_topic(
-            data,
-            sync_topic(request.alias),
-            end_s,
-            lambda records: syncs.extend(read_sync(r) for r in records if not r.is_null),
-        )
-    return with_intervals(offsets, syncs, request.alias)
+
+    def take(records: Sequence[Record]) -> None:
+        syncs.extend(read_sync(record) for record in records if not record.is_null)
+
+    return syncs if _read_topic(data, topic, time.monotonic() + deadline_s, take) else None
 
 
 def _read_topic(data: DataPlane, topic: str, end_s: float, take: Callable[[Sequence[Record]], None]) -> bool:

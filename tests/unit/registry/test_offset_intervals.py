@@ -1,7 +1,7 @@
 """How far a translated offset may be from the true one: recorded syncs, refusals, what is read, and any sequence."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from struct import pack
 from typing import Any
 
@@ -17,7 +17,7 @@ from kafkakit.registry.act.checkpoints import translate_with_intervals
 from kafkakit.registry.decide.offset_intervals import end_of, read_sync, sync_topic, with_intervals
 from kafkakit.registry.decide.v2.messages import TranslateOffsetsRequest
 from kafkakit.streams.formats.dialects.mirrormaker import OffsetSync
-from tests.fakes.log import FakeConsumer, FakeLog
+from tests.fakes.topics import MemoryTopics
 from tests.places import ROOT
 
 RECORDED = json.loads((ROOT / "tests/cases/streams/mirrormaker.json").read_text(encoding="utf-8"))["offset_syncs"]
@@ -82,24 +82,6 @@ def test_a_copy_is_named_behind_the_alias_or_like_its_source() -> None:
     }  # fmt: skip
 
 
-class Topics:
-    """Topics of one partition each, as `ports.DataPlane`."""
-
-    def __init__(self, records: Mapping[str, Sequence[tuple[bytes, bytes]]]) -> None:
-        self.logs = {name: FakeLog() for name in records}
-        for name, rows in records.items():
-            for key, value in rows:
-                self.logs[name].append(Record(partition=TopicPartition(name, 0), offset=0, value=value, key=key))
-
-    def offsets(self, partitions: Collection[TopicPartition], timeout_s: float) -> Mapping[TopicPartition, range]:
-        assert timeout_s > 0
-        return {p: range(self.logs[p.topic].next_offset) for p in partitions if p.topic in self.logs}
-
-    def consumer(self, partitions: Collection[TopicPartition]) -> FakeConsumer:
-        (partition,) = partitions
-        return self.logs[partition.topic].consumer(partitions)
-
-
 def text(words: str) -> bytes:
     return pack(">h", len(words)) + words.encode()
 
@@ -109,7 +91,7 @@ def checkpoint(topic: str, upstream: int, local: int) -> tuple[bytes, bytes]:
 
 
 def read(records: Mapping[str, Sequence[tuple[bytes, bytes]]], alias: str = "west") -> Any:
-    data: Any = Topics(records)
+    data: Any = MemoryTopics(records)
     found = translate_with_intervals(data, TranslateOffsetsRequest(alias=alias, group="g"), 5.0)
     return list(msgspec.to_builtins(found.offsets))
 
@@ -133,7 +115,7 @@ def test_checkpoints_and_syncs_are_read() -> None:
         read(checkpoints, alias="east")
     assert caught.value.code is RpcCode.NOT_FOUND
     with pytest.raises(RpcError, match="GroupId field must be specified"):
-        translate_with_intervals(Topics(checkpoints), TranslateOffsetsRequest(alias="west"), 5.0)  # type: ignore[arg-type]
+        translate_with_intervals(MemoryTopics(checkpoints), TranslateOffsetsRequest(alias="west"), 5.0)  # type: ignore[arg-type]
 
 
 @given(st.data())
