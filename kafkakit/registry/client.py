@@ -125,8 +125,8 @@ class RegistryClient:
     ) -> tuple[TranslatedOffset, ...]:
         """The same with the interval in which the true offset lies, as far as offset syncs tell.
 
-        `syncs` are those of the upstream cluster; without them the registry's own cluster is looked at. A server without
-        version 2, such as kafka-kit's, knows none: then every end is unset.
+        `syncs` are those of the upstream cluster; without them the registry's own cluster is looked at. A server
+        without version 2, such as kafka-kit's, knows none: then every end is unset.
         """
         if syncs is None:
             request = TranslateOffsetsRequest(alias=alias, group=group)

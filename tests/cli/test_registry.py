@@ -23,6 +23,8 @@ from kafkakit.core.errors import TryLaterError
 from kafkakit.execution.act.leases import Lease
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.registry.act.tag_store import TagStore
+from kafkakit.registry.decide.offset_intervals import with_intervals
+from kafkakit.registry.decide.replies import OffsetsReply
 from kafkakit.registry.decide.tags import Kind
 from tests.fakes.control import FakeControlStore
 from tests.fakes.topics import MemoryTopics
@@ -47,7 +49,16 @@ class Desk:
         if is_served:
             self.store = FakeControlStore()
             self.tags = TagStore(self.store, "registry")
-            self.registry = self.stack.enter_context(serving(folder, self.cluster, self.store))
+            given = {"west.logs:3": (130, 91)}
+            self.registry = self.stack.enter_context(
+                serving(
+                    folder,
+                    self.cluster,
+                    self.store,
+                    translate=lambda request, deadline_s: OffsetsReply(offsets=given),
+                    translate_v2=lambda request, deadline_s: with_intervals(given, (), request.alias),
+                )
+            )
 
     def open_admin(self, settings: Any, *, read_only: bool = False, **_: Any) -> ClusterAdmin:
         return ReadOnlyAdmin(self.cluster) if read_only else self.cluster
@@ -447,7 +458,6 @@ def sync(up: int, down: int) -> tuple[bytes, bytes]:
 
 
 def test_offsets_are_translated_with_intervals(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On the store; a server has the checkpoints of a function here, and none."""
     key = pack(">h", 1) + b"g" + pack(">h", 9) + b"west.logs" + pack(">i", 3)
     here = MemoryTopics({"west.checkpoints.internal": [(key, pack(">hqqh", 0, 130, 91, 0))]})
     upstream = MemoryTopics({"mm2-offset-syncs.dr.internal": [sync(100, 90), sync(200, 110)]})
@@ -456,7 +466,7 @@ def test_offsets_are_translated_with_intervals(desk: Desk, monkeypatch: pytest.M
     words = ("translate-offsets", "g", "--alias", "west", "-o", "json")
     ran = desk.run(*words, "--upstream", "up", "--local-alias", "dr")
     assert ran.code == 0, ran.stderr
-    (found,) = ran.json["offsets"] or [None]
+    (found,) = ran.json["offsets"]
     assert found == {
         "partition": "west.logs:3", "upstream_offset": 130, "local_offset": 91, "local_end_offset": 110,
         "exact": False, "may_repeat": 19, "assumes_no_own_records": False,
