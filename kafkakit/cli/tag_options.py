@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from kafkakit.cli.option_groups import option
 
 if TYPE_CHECKING:
-    from kafkakit.cli.session import ClusterSession
     from kafkakit.core.tags import TagSet
+    from kafkakit.execution.act.tag_reads import TagPlaces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ class TagSource:
         help="Read tags from kafka-kit's znodes below this path, and not from the profile's control store.",
     )
 
-    def read(self, session: ClusterSession) -> TagSet:
+    def read(self, session: TagPlaces) -> TagSet:
         """All tags; `TryLaterError` where the store does not answer."""
         from kafkakit.core.tags import cluster_tags_root
         from kafkakit.execution.act.tag_reads import read_tags

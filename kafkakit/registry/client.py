@@ -17,6 +17,7 @@ from typing import Literal, Protocol, TypeVar
 
 from kafkakit.config.security import Secret
 from kafkakit.core.errors import InputError
+from kafkakit.core.rpc import RpcCode, RpcError
 from kafkakit.registry.act.http_calls import HttpCalls
 from kafkakit.registry.decide.entries import (
     BrokerEntries,
@@ -27,6 +28,7 @@ from kafkakit.registry.decide.entries import (
     TopicEntry,
     decoded_reply,
 )
+from kafkakit.registry.decide.offset_intervals import with_intervals
 from kafkakit.registry.decide.requests import (
     RPC_BY_NAME,
     AnyRequest,
@@ -40,7 +42,15 @@ from kafkakit.registry.decide.requests import (
     UnmappedRequest,
 )
 from kafkakit.registry.decide.tags import Kind, Tags
-from kafkakit.registry.decide.v2.messages import HistoryEntry, HistoryPage, HistoryRequest
+from kafkakit.registry.decide.v2.messages import (
+    HistoryEntry,
+    HistoryPage,
+    HistoryRequest,
+    TranslatedOffset,
+    TranslatedOffsets,
+    TranslateOffsetsRequest,
+)
+from kafkakit.streams.formats.dialects.mirrormaker import OffsetSync
 
 T = TypeVar("T")
 MOST_TOKEN_BYTES = 64 << 10
@@ -63,6 +73,10 @@ class RegistryCalls(Protocol):
 
     def history_page(self, request: HistoryRequest) -> bytes:
         """A `HistoryPage` as JSON; `RpcError` where the server has no version 2."""
+        ...
+
+    def offset_intervals(self, request: TranslateOffsetsRequest) -> bytes:
+        """`TranslatedOffsets` as JSON; `RpcError` where the server has no version 2."""
         ...
 
 
@@ -118,6 +132,25 @@ class RegistryClient:
         """MirrorMaker 2's offsets of a group, by `topic:partition`."""
         request = TranslateRequest(remote_cluster_alias=alias, group_id=group)
         return dict(sorted(self._read("TranslateOffsets", request, OffsetEntries).offsets.items()))
+
+    def offset_intervals(
+        self, group: str, alias: str = "source", syncs: Iterable[OffsetSync] | None = None
+    ) -> tuple[TranslatedOffset, ...]:
+        """The same with the interval in which the true offset lies, as far as offset syncs tell.
+
+        `syncs` are those of the upstream cluster; without them the registry's own cluster is looked at. A server
+        without version 2, such as kafka-kit's, knows none: then every end is unset.
+        """
+        if syncs is None:
+            request = TranslateOffsetsRequest(alias=alias, group=group)
+            try:
+                return decoded_reply(self._calls.offset_intervals(request), TranslatedOffsets).offsets
+            except RpcError as error:
+                if error.code not in (RpcCode.NOT_FOUND, RpcCode.UNIMPLEMENTED):
+                    raise
+        pairs = self.translate_offsets(group, alias).items()
+        offsets = {name: (p.upstreamOffset, p.localOffset) for name, p in pairs}
+        return with_intervals(offsets, syncs or (), alias).offsets
 
     def create_topic(self, request: CreateRequest) -> None:
         """Create a topic, with its tags, on brokers with the tags or ids that are given."""

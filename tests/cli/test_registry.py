@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from struct import pack
 from typing import Any
 from unittest import mock
 
@@ -22,8 +23,11 @@ from kafkakit.core.errors import TryLaterError
 from kafkakit.execution.act.leases import Lease
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.registry.act.tag_store import TagStore
+from kafkakit.registry.decide.offset_intervals import with_intervals
+from kafkakit.registry.decide.replies import OffsetsReply
 from kafkakit.registry.decide.tags import Kind
 from tests.fakes.control import FakeControlStore
+from tests.fakes.topics import MemoryTopics
 from tests.rigs.command_line import Home, Ran
 from tests.rigs.registry import Registry, serving, small_cluster
 
@@ -45,7 +49,16 @@ class Desk:
         if is_served:
             self.store = FakeControlStore()
             self.tags = TagStore(self.store, "registry")
-            self.registry = self.stack.enter_context(serving(folder, self.cluster, self.store))
+            given = {"west.logs:3": (130, 91)}
+            self.registry = self.stack.enter_context(
+                serving(
+                    folder,
+                    self.cluster,
+                    self.store,
+                    translate=lambda request, deadline_s: OffsetsReply(offsets=given),
+                    translate_v2=lambda request, deadline_s: with_intervals(given, (), request.alias),
+                )
+            )
 
     def open_admin(self, settings: Any, *, read_only: bool = False, **_: Any) -> ClusterAdmin:
         return ReadOnlyAdmin(self.cluster) if read_only else self.cluster
@@ -470,3 +483,34 @@ def test_a_record_that_holds_no_tags_is_named_and_left_alone(stored: Desk) -> No
     moved = stored.run("migrate", "--from", "profile", "--to", "kafka")
     assert (moved.code, "holds no tags, one of 1 such records" in moved.stderr) == (2, True)
     assert stored.topic.writes == 0
+
+
+def sync(up: int, down: int) -> tuple[bytes, bytes]:
+    return pack(">h", 4) + b"logs" + pack(">i", 3), pack(">qq", up, down)
+
+
+def test_offsets_are_translated_with_intervals(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = pack(">h", 1) + b"g" + pack(">h", 9) + b"west.logs" + pack(">i", 3)
+    here = MemoryTopics({"west.checkpoints.internal": [(key, pack(">hqqh", 0, 130, 91, 0))]})
+    upstream = MemoryTopics({"mm2-offset-syncs.dr.internal": [sync(100, 90), sync(200, 110)]})
+    desk.home.write_config("bootstrap_server: up:1\n", "profiles.d/up.yaml")
+    monkeypatch.setattr(wiring, "open_data", lambda s: upstream if s.bootstrap_servers == "up:1" else here)
+    words = ("translate-offsets", "g", "--alias", "west", "-o", "json")
+    ran = desk.run(*words, "--upstream", "up", "--local-alias", "dr")
+    assert ran.code == 0, ran.stderr
+    (found,) = ran.json["offsets"]
+    assert found == {
+        "partition": "west.logs:3", "upstream_offset": 130, "local_offset": 91, "local_end_offset": 110,
+        "exact": False, "may_repeat": 19, "assumes_no_own_records": False,
+    }  # fmt: skip
+    (plain,) = desk.run(*words).json["offsets"]
+    assert (plain["local_offset"], plain["local_end_offset"], plain["may_repeat"]) == (91, None, None)
+    for wrong, said in (
+        (("--upstream", "up"), "--upstream and --local-alias belong together"),
+        (
+            ("--upstream", "up", "--local-alias", "x"),
+            "the cluster of profile up has no topic mm2-offset-syncs.x.internal",
+        ),
+    ):
+        ran = desk.run(*words, *wrong)
+        assert (ran.code, said in ran.stderr) == (2, True)

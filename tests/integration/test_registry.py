@@ -220,6 +220,24 @@ def test_offsets_of_mirror_maker_are_translated_for_several_callers_at_once(
     assert served.curl("GET", "/v1/translate-offsets/nowhere/g").status == 404
 
 
+def test_intervals_of_translated_offsets_come_from_the_syncs(
+    served: Served, brokers: SandboxCluster, admin: ClusterAdmin
+) -> None:
+    """As MirrorMaker 2 keeps them here with `offset-syncs.topic.location=target`."""
+    make(admin, "north.checkpoints.internal", {"cleanup.policy": "compact"})
+    make(admin, "mm2-offset-syncs.north.internal", {"cleanup.policy": "compact"})
+    write(brokers, "north.checkpoints.internal", [(key("g", "north.orders", 0), value(130, 91))])
+    place = pack(">h", 6) + b"orders" + pack(">i", 0)
+    syncs = [(place, pack(">qq", 100, 90)), (place, pack(">qq", 200, 110))]
+    write(brokers, "mm2-offset-syncs.north.internal", syncs)
+    answered = served.curl("GET", "/v2/translate-offsets/north/g")
+    assert (answered.status, answered.body["offsets"]) == (200, [
+        {"topic": "north.orders", "partition": 0, "upstream_offset": 130, "local_offset": 91, "local_end_offset": 110,
+         "exact": False, "may_repeat": 19, "assumes_no_own_records": False}
+    ])  # fmt: skip
+    assert served.curl("GET", "/v2/translate-offsets/nowhere/g").status == 404
+
+
 def test_an_empty_topic_of_checkpoints_and_one_whose_end_is_gone_have_an_answer(
     served: Served, brokers: SandboxCluster, admin: ClusterAdmin
 ) -> None:

@@ -29,6 +29,7 @@ from kafkakit.registry.decide.facts import Change
 from kafkakit.registry.decide.inventory import Inventory
 from kafkakit.registry.decide.replies import OffsetsReply
 from kafkakit.registry.decide.requests import RPC_BY_NAME, SERVICE, Role
+from kafkakit.registry.decide.v2.messages import TranslatedOffsets
 from kafkakit.registry.show.page import registry_page
 from kafkakit.wiring import open_grpc_listener, open_http_listener, registry_codec
 from tests.fakes.admin import FakeCluster
@@ -107,6 +108,7 @@ def served_on(
     access: Access = EVERYTHING,
     rates: Rates = RATES,
     translate: Callable[..., OffsetsReply] = lambda request, deadline_s: OffsetsReply(),
+    translate_v2: Callable[..., TranslatedOffsets] = lambda request, deadline_s: TranslatedOffsets(offsets=()),
     max_age_s: float = 300,
     tokens: SignedTokens | None = None,
     **limits: Any,
@@ -132,6 +134,7 @@ def served_on(
         codec=registry_codec("registry.v2"),
         health_codec=registry_codec("grpc.health.v1"),
         page=partial(registry_page, "test <cluster>"),
+        translate=translate_v2,
         **limits,
     )
     return serve_both(service, parts), inventory, lines

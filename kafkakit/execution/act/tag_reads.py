@@ -1,7 +1,28 @@
 """Reading the tags of brokers and topics out of a control store or kafka-kit's znodes."""
 
+from typing import Protocol
+
 from kafkakit.core.tags import BROKER_TAGS, TAGS_ROOT, TOPIC_TAGS, TagSet, decode_tags
 from kafkakit.ports.control import ControlStore
+
+
+class TagPlaces(Protocol):
+    """Where the tags of a cluster may lie; each store is opened on first use."""
+
+    @property
+    def control(self) -> ControlStore:
+        """The control store of the profile."""
+        ...
+
+    @property
+    def znodes(self) -> ControlStore:
+        """All of ZooKeeper's tree."""
+        ...
+
+    @property
+    def cluster_id(self) -> str:
+        """The id of the cluster."""
+        ...
 
 
 def read_tags(store: ControlStore, root: str = TAGS_ROOT) -> TagSet:

@@ -27,7 +27,13 @@ from kafkakit.registry.decide.requests import (
 )
 from kafkakit.registry.decide.selection import Entries, tags_of
 from kafkakit.registry.decide.tags import Kind, Tags, changed_keys
-from kafkakit.registry.decide.v2.messages import ChangeTagsReply, ChangeTagsRequest, HistoryRequest, ObjectChange
+from kafkakit.registry.decide.v2.messages import (
+    ChangeTagsReply,
+    ChangeTagsRequest,
+    HistoryRequest,
+    ObjectChange,
+    TranslateOffsetsRequest,
+)
 from kafkakit.registry.decide.v2.tag_changes import MAX_CHANGES
 
 ATTEMPTS = 3
@@ -150,6 +156,11 @@ class HttpCalls:
         """See `RegistryCalls`."""
         given = {name: value for name in request.__struct_fields__ if (value := getattr(request, name))}
         return self._send("GET", f"/v2/history?{urlencode(given)}", None, is_read=True)
+
+    def offset_intervals(self, request: TranslateOffsetsRequest) -> bytes:
+        """See `RegistryCalls`."""
+        path = f"/v2/translate-offsets/{quote(request.alias, safe='')}/{quote(request.group, safe='')}"
+        return self._send("GET", path, None, is_read=True)
 
     def close(self) -> None:
         """Close the connection; closing twice is harmless."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafkakit.cli.completion import complete_topic_names
+from kafkakit.cli.option_groups import option
 from kafkakit.core.errors import UsageError
 from kafkakit.registry.commands.completion_options import complete_broker_ids, complete_tag_keys, complete_tags
 from kafkakit.registry.commands.options import TagPlace, open_audit_log
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from kafkakit.registry.decide.changes import PlannedChanges, TagChange
     from kafkakit.registry.decide.entries import BrokerEntry, TopicEntry
     from kafkakit.registry.decide.tags import Kind, Tags
+    from kafkakit.streams.formats.dialects.mirrormaker import OffsetSync
 
 TagTexts = Annotated[
     list[str],
@@ -105,6 +107,43 @@ class RegistryPlace:
             raise UsageError("--cert-file and --key-file belong together")
         if self.place.enable_locking:
             raise UsageError("--enable-locking is for the store of tags, which a server changes itself")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncPlace:
+    """Where MirrorMaker 2 keeps its offset syncs, if not on this cluster."""
+
+    upstream: str | None = option(
+        None,
+        "--upstream",
+        metavar="PROFILE",
+        help="Read offset syncs from the cluster of this profile, where MirrorMaker 2 keeps them unless "
+        "offset-syncs.topic.location is target.",
+    )
+    local_alias: str | None = option(
+        None, "--local-alias", metavar="NAME", help="With --upstream: MirrorMaker 2's alias of the local cluster."
+    )
+
+    def read(self, cli: CliContext) -> list[OffsetSync] | None:
+        """The syncs; None where the local cluster is to be looked at. `UsageError` where there is no such topic."""
+        from kafkakit.cli.session import open_session
+        from kafkakit.registry.act.checkpoints import read_syncs
+        from kafkakit.registry.act.local_calls import LIMIT_S
+        from kafkakit.registry.decide.offset_intervals import sync_topic
+
+        if (self.upstream is None) != (self.local_alias is None):
+            raise UsageError("--upstream and --local-alias belong together")
+        if self.upstream is None or self.local_alias is None:
+            return None
+        topic = sync_topic(self.local_alias)
+        with open_session(cli, read_only=True, settings=cli.load_settings(self.upstream)) as session:
+            found = read_syncs(session.data, topic, LIMIT_S)
+        if found is None:
+            raise UsageError(
+                f"the cluster of profile {self.upstream} has no topic {topic}",
+                hint="--local-alias is what MirrorMaker 2's configuration calls the local cluster",
+            )
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -353,7 +353,7 @@ def open_service(
 ) -> Served:
     """The service on the session's cluster, in both versions."""
     from kafkakit.core.durations import parse_duration
-    from kafkakit.registry.act.checkpoints import translate_offsets
+    from kafkakit.registry.act.checkpoints import translate_offsets, translate_with_intervals
     from kafkakit.registry.act.service import RegistryService, ServicePorts
     from kafkakit.registry.act.v2.served import PartsV2, serve_both
     from kafkakit.registry.act.writes import Writes
@@ -381,6 +381,7 @@ def open_service(
         codec=registry_codec("registry.v2"),
         health_codec=registry_codec("grpc.health.v1"),
         page=partial(registry_page, session.settings.profile or ""),
+        translate=partial(translate_with_intervals, session.data),
     )
     return serve_both(first, parts)
 

@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from kafkakit.core.errors import ConflictError, InputError, KafkakitError, TryLaterError, UsageError
@@ -19,6 +20,7 @@ from kafkakit.registry.decide.entries import BrokerEntry, OffsetPair, ReplicaLis
 from kafkakit.registry.decide.history import etag_of
 from kafkakit.registry.decide.requests import CreateRequest
 from kafkakit.registry.decide.tags import Kind
+from kafkakit.registry.decide.v2.messages import TranslatedOffset
 
 Answer = tuple[int, Any]
 """Status and body; 0: no answer at all, and below 0 the body ends before what is announced."""
@@ -153,6 +155,25 @@ def test_tags_are_changed_by_etag_in_version_2() -> None:
         for kind in (ConflictError, RpcError, TryLaterError):
             with pytest.raises(kind):
                 change()
+
+
+def test_intervals_are_those_of_version_2_and_unknown_to_kafka_kit() -> None:
+    row: Any = {"topic": "t", "partition": 0, "upstream_offset": 9, "local_offset": 2}
+    known = {**row, "local_end_offset": 4, "exact": False, "may_repeat": 2, "assumes_no_own_records": True}
+    with (
+        answering({"GET /v2/translate-offsets/prod/g%2Fh": (200, {"offsets": [known]})}) as rig,
+        connect(rig.url) as client,
+    ):
+        assert [msgspec.to_builtins(o) for o in client.offset_intervals("g/h", "prod")] == [known]
+    answers = {
+        "GET /v2/translate-offsets/prod/g": (404, {"code": 5, "message": "Not Found"}),
+        "GET /v1/translate-offsets/prod/g": (200, {"offsets": {"t:0": {"upstreamOffset": "9", "localOffset": "2"}}}),
+    }
+    with answering(answers) as rig, connect(rig.url) as client:
+        assert client.offset_intervals("g", "prod") == (TranslatedOffset(**row),)
+    refusals: dict[str, Answer] = {"GET /v2/translate-offsets/prod/g": (403, {"code": 7, "message": "no"})}
+    with answering(refusals) as rig, connect(rig.url) as client, pytest.raises(RpcError, match="no"):
+        client.offset_intervals("g", "prod")
 
 
 def test_a_server_without_version_2_gets_version_1_after_another_look() -> None:

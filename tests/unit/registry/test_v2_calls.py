@@ -11,12 +11,13 @@ import grpc
 import jsonschema
 import pytest
 
-from kafkakit.core.rpc import RpcCode
+from kafkakit.core.rpc import RpcCode, RpcError
 from kafkakit.registry.decide.access import Access, Caller
 from kafkakit.registry.decide.history import etag_of
 from kafkakit.registry.decide.requests import Role
 from kafkakit.registry.decide.tags import Kind
 from kafkakit.registry.decide.v2.calls import CALLS_V2, SERVICE_V2
+from kafkakit.registry.decide.v2.messages import TranslatedOffset, TranslatedOffsets, TranslateOffsetsRequest
 from kafkakit.registry.decide.v2.openapi import openapi_document
 from kafkakit.wiring import registry_codec
 from tests.fakes.admin import FakeCluster
@@ -284,6 +285,28 @@ def test_why_an_object_is_not_among_the_answers(registry: Registry, call: Call) 
 # -- beside version 1 -------------------------------------------------------------------------------
 
 
+def test_offsets_are_translated_with_their_intervals(tmp_path: Path, call: Call) -> None:
+    at: Any = {"topic": "t", "partition": 0, "upstream_offset": 2**40, "local_offset": 7}
+    known = TranslatedOffset(**at, local_end_offset=9, may_repeat=2, assumes_no_own_records=True)
+
+    def translated(request: TranslateOffsetsRequest, deadline_s: float) -> TranslatedOffsets:
+        assert 0 < deadline_s <= 60
+        if request.alias != "west":
+            raise RpcError(RpcCode.NOT_FOUND, "there is no such topic")
+        return TranslatedOffsets(offsets=(known, TranslatedOffset(**at)) if request.group == "g/h" else ())
+
+    with serving(tmp_path, translate_v2=translated) as registry:
+        answered = call(registry, "TranslateOffsets", {"alias": "west", "group": "g/h"})
+        assert answered.code == RpcCode.OK
+        # JSON of gRPC has numbers of 64 bits as texts.
+        rows = [{k: int(v) if str(v).isdecimal() else v for k, v in row.items()} for row in answered.body["offsets"]]
+        assert [{name: row.get(name) for name in known.__struct_fields__} for row in rows] == [
+            {**at, "local_end_offset": 9, "exact": False, "may_repeat": 2, "assumes_no_own_records": True},
+            {**at, "local_end_offset": None, "exact": False, "may_repeat": None, "assumes_no_own_records": False},
+        ]
+        assert call(registry, "TranslateOffsets", {"alias": "east", "group": "g"}).code == RpcCode.NOT_FOUND
+
+
 def test_kafka_kits_own_call_below_v2_stays(registry: Registry) -> None:
     answered = registry.curl("POST", "/v2/brokers/tag", "-d", '{"tags":["a:b"],"ids":[1001]}')
     assert (answered.status, answered.body) == (200, {})
@@ -400,6 +423,7 @@ def test_replies_are_as_the_openapi_document_has_them(registry: Registry) -> Non
         ("ListTopics", {}), ("GetTopic", {"name": "test1", "fields": ["replicas"]}), ("ListBrokers", {}),
         ("GetBroker", {"id": 1001}), ("ChangeTags", one("topic", "test1", set={"a": "2"})), ("ListHistory", {}),
         ("Explain", {"kind": "topic", "name": "test1", "query": "a = 1"}),
+        ("TranslateOffsets", {"alias": "west", "group": "g"}),
     ]  # fmt: skip
     for each in CALLS_V2:
         for name, fields in asked:

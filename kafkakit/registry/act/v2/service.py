@@ -38,6 +38,8 @@ from kafkakit.registry.decide.v2.messages import (
     ChangeTagsRequest,
     HistoryPage,
     HistoryRequest,
+    TranslatedOffsets,
+    TranslateOffsetsRequest,
     WatchEvent,
     WatchRequest,
 )
@@ -49,6 +51,7 @@ from kafkakit.registry.decide.v2.tag_changes import check_request
 _SSE = (("Content-Type", "text/event-stream"), ("Cache-Control", "no-store"), ("X-Accel-Buffering", "no"))
 LOOK_S = 0.1
 """Between two looks for the reply to a request that is being carried out elsewhere."""
+TranslateV2 = Callable[[TranslateOffsetsRequest, float], TranslatedOffsets]
 Parse = Callable[[], AnyV2Request]
 Batches = AsyncIterator[Sequence[WatchEvent]]
 
@@ -62,6 +65,7 @@ class PortsV2:
     history: TagHistory
     replies: KeptReplies
     watches: Watches
+    translate: TranslateV2
     page: Callable[[str], RpcAnswer]
     """For a browser, by cluster id; empty before the first reading."""
 
@@ -122,6 +126,11 @@ class ServiceV2:
             return await self._change_tags(request, call, caller, end_s)
         if isinstance(request, HistoryRequest):
             return await self._history(request, end_s)
+        if isinstance(request, TranslateOffsetsRequest):
+            translate = self._ports.translate
+            return await self._first.read_in_thread(
+                end_s, lambda: translate(request, max(0.1, end_s - time.monotonic()))
+            )
         if not self._first.is_fresh:
             detail = self._inventory.failure or "nothing was read yet"
             raise RpcError(RpcCode.UNAVAILABLE, f"the cluster cannot be read: {detail}", retry_after_s=5)

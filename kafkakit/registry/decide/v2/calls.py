@@ -26,6 +26,8 @@ from kafkakit.registry.decide.v2.messages import (
     ListRequest,
     TopicPage,
     TopicView,
+    TranslatedOffsets,
+    TranslateOffsetsRequest,
     WatchEvent,
     WatchRequest,
 )
@@ -78,6 +80,12 @@ CALLS_V2: tuple[CallV2, ...] = (
     _call("ListHistory", "GET /v2/history", (HistoryRequest, HistoryPage), "Who changed which tags, and when"),
     _call("Watch", "GET /v2/watch", (WatchRequest, WatchEvent), "Changes as they come", is_stream=True),
     _call("Explain", "GET /v2/explain", (ExplainRequest, ExplainReply), "Why a query has an object or not"),
+    _call(
+        "TranslateOffsets",
+        "GET /v2/translate-offsets/{alias}/{group}",
+        (TranslateOffsetsRequest, TranslatedOffsets),
+        "Where a group of MirrorMaker 2's upstream cluster continues here, and how sure that is",
+    ),
 )
 CALL_V2_BY_NAME: Mapping[str, CallV2] = {call.name: call for call in CALLS_V2}
 
