@@ -33,8 +33,8 @@ class Delivered(NamedTuple):
 class FailureKind(Enum):
     """Why a record has no acknowledgement.
 
-    REFUSED: a broker refused it, so this attempt wrote nothing. After the others it may be written: UNANSWERED is a time
-    that ended or a record taken back, FATAL a producer that writes nothing more.
+    REFUSED: a broker refused it, so this attempt wrote nothing. After the others it may be written: UNANSWERED is a
+    time that ended or a record taken back, FATAL a producer that writes nothing more.
     """
 
     REFUSED = auto()

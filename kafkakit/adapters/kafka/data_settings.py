@@ -53,6 +53,7 @@ class FatalError(logging.Handler):
 
 
 def quiet_logger(handler: logging.Handler | None = None) -> logging.Logger:
+    """A logger that only the handler hears."""
     logger = logging.Logger("kafkakit.librdkafka")  # not from the tree of loggers: nothing comes to stderr
     logger.addHandler(handler or logging.NullHandler())
     return logger

@@ -49,9 +49,7 @@ class KafkaStreamCluster:
             if isinstance(inner, KafkaError) and inner.code() in _NOT_TO_BE_HAD:
                 raise OperationFailedError(f"topic {topic} cannot be described: {reason(error)}") from None
             raise TryLaterError(f"cannot reach the cluster: {reason(error) or 'no answer in time'}") from None
-        return TopicIdentity(
-            cluster_id=str(cluster_id), topic_id=str(found.topic_id), partitions=len(found.partitions)
-        )
+        return TopicIdentity(cluster_id=str(cluster_id), topic_id=str(found.topic_id), partitions=len(found.partitions))
 
     def producer(self, topic: str, limits: BatchLimits) -> "KafkaStreamProducer":
         """One client, with a thread for each broker that it speaks to."""
@@ -90,14 +88,16 @@ class KafkaStreamProducer:
 
     @property
     def last_error(self) -> str | None:
+        """Of any broker; it stays after the trouble is over."""
         return self._last_error
 
     @property
     def figures(self) -> ConnectionFigures | None:
+        """librdkafka's statistics, every 5 s."""
         return self._figures
 
     def send(self, record: OutgoingRecord, answer: Answer) -> bool:
-        """See `ports.stream_producer`; names of headers must be checked before: librdkafka's binding crashes on some."""
+        """See `ports.stream_producer`; headers must be checked before: some names crash librdkafka's binding."""
         from confluent_kafka import KafkaException
 
         more: dict[str, Any] = {}
@@ -122,6 +122,7 @@ class KafkaStreamProducer:
         return True
 
     def poll(self, timeout_s: float) -> None:
+        """See `ports.stream_producer`."""
         self._client.poll(timeout_s)
 
     def purge(self) -> None:

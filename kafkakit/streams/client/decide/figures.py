@@ -14,7 +14,7 @@ class LaneCounters:
     """What a lane has counted since the start; the lane's lock guards it.
 
     `sent_again` counts attempts after a record's first one, each of which may have made a duplicate, and no other
-    attempt may. `late` are acknowledgements of records that had failed before.
+    attempt may. `late` are acknowledgements of records that had been answered before.
     """
 
     records: int = 0
@@ -83,14 +83,18 @@ def producer_families(metrics: ProducerMetrics) -> tuple[MetricFamily, ...]:
         gauge("header_errors", "Records without a pathway's headers.", (stream, float(metrics.header_errors))),
         of_lanes("records", "Records taken.", *(c.records for c in counters)),
         of_lanes("bytes", "Bytes of them before compression.", *(c.bytes for c in counters)),
-        of_lanes("acknowledged_records", "Records that all in-sync replicas have.", *(c.acknowledged for c in counters)),
+        of_lanes("acknowledged_records", "Those that all in-sync replicas have.", *(c.acknowledged for c in counters)),
         of_lanes("failed_records", "Records given up.", *(c.failed for c in counters)),
         of_lanes("sent_again_records", "Attempts that may have made a duplicate.", *(c.sent_again for c in counters)),
-        of_lanes("late_acknowledgements", "Acknowledgements of records given up.", *(c.late for c in counters)),
+        of_lanes(
+            "late_acknowledgements",
+            "Those of records answered before.",
+            *(c.late for c in counters),
+        ),
         of_lanes("waiting_records", "Records without an answer.", *(n.waiting_records for n in metrics.lanes)),
         of_lanes("waiting_bytes", "Bytes of them.", *(n.waiting_bytes for n in metrics.lanes)),
         of_lanes("oldest_seconds", "Age of the oldest of them.", *(n.oldest_ms / 1000 for n in metrics.lanes)),
-        of_lanes("writable", "1 while the lane has a segment to write.", *(float(not n.problem) for n in metrics.lanes)),
+        of_lanes("writable", "1 while a segment takes records.", *(float(not n.problem) for n in metrics.lanes)),
         of_lanes("switches", "Changes of the lane's segment.", *(c.switches for c in counters)),
         of_lanes("switch_seconds", "Time of the last one.", *(c.last_switch_ms / 1000 for c in counters)),
         of_lanes("longest_switch_seconds", "Time of the longest.", *(c.longest_switch_ms / 1000 for c in counters)),

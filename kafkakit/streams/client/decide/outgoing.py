@@ -1,12 +1,12 @@
 """Records as the producer takes them: what is refused, and the headers that each record gets.
 
-`kafkakit-id` names the record wherever it is copied to (`formats/record_identity.py`). `kafkakit-ingested-ms` is when it
-was handed to the producer, ms of UTC in decimal digits. A record that has them already, as a replayed one, keeps them.
+`kafkakit-id` names the record wherever it is copied to (`formats/record_identity.py`). `kafkakit-ingested-ms` is when
+it was handed to the producer, ms of UTC in decimal digits. A record that has them, as a replayed one, keeps them.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from kafkakit.core.deliveries import BatchLimits, Headers, OutgoingRecord
+from kafkakit.core.deliveries import BatchLimits, OutgoingRecord
 from kafkakit.core.errors import UsageError
 from kafkakit.streams.client.decide.failures import RecordRefusedError, RecordTooLargeError
 from kafkakit.streams.formats.record_identity import HEADER, RecordId, decode_record_id, encode_record_id
@@ -81,11 +81,8 @@ def check_record(record: OutgoingRecord) -> None:
         raise RecordRefusedError("a partition is a number from 0, or None for the partitioner's choice")
 
 
-def complete(record: OutgoingRecord, identity: RecordId, now_ms: int, more: Headers = ()) -> OutgoingRecord:
-    """The record with the headers that it lacks, the producer's last.
-
-    `more` are those of other parts, a pathway say. An id that cannot be read is replaced.
-    """
+def complete(record: OutgoingRecord, identity: RecordId, now_ms: int) -> OutgoingRecord:
+    """The record with the headers that it lacks, the producer's last. An id that cannot be read is replaced."""
     kept = tuple(header for header in record.headers if not _is_damaged_id(header))
     names = {name for name, _ in kept}
     added: list[tuple[str, bytes | None]] = []
@@ -93,13 +90,7 @@ def complete(record: OutgoingRecord, identity: RecordId, now_ms: int, more: Head
         added.append((HEADER, encode_record_id(identity)))
     if INGESTED_HEADER not in names:
         added.append((INGESTED_HEADER, b"%d" % now_ms))
-    return OutgoingRecord(
-        value=record.value,
-        key=record.key,
-        headers=(*kept, *more, *added),
-        at_ms=record.at_ms,
-        partition=record.partition,
-    )
+    return replace(record, headers=(*kept, *added))
 
 
 def record_bytes(record: OutgoingRecord) -> int:
@@ -114,7 +105,7 @@ def check_size(record: OutgoingRecord, limit_bytes: int) -> int:
     if size > limit_bytes:
         raise RecordTooLargeError(
             f"a record has {size:,} bytes, and batches of the stream at most {limit_bytes:,} before compression",
-            hint="keep large values elsewhere and write a reference, or raise batch_bytes for all clients of the stream",
+            hint="keep large values elsewhere and write a reference, or raise batch_bytes for all its clients",
         )
     return size
 

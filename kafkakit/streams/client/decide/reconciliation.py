@@ -62,7 +62,7 @@ def reconcile(
 ) -> Reconciliation:
     """Compare the records whose ids were made from `from_ms` to before `to_ms`; about 300 bytes of memory a record.
 
-    Read both sides some time beyond the range: a record is written after its id is made. `UsageError` for an empty range.
+    Read both sides some time beyond the range: a record is written after its id is made. `UsageError` for no range.
     """
     if from_ms >= to_ms:
         raise UsageError(f"the range of {from_ms} to {to_ms} ms is empty")

@@ -25,7 +25,9 @@ def lane_target(route: Route, name: str) -> LaneTarget:
     """Where the records of a lane go."""
     lane = route.lane(name)
     if lane is None:
-        return LaneTarget(epoch=route.epoch, segment=None, reason=f"epoch {route.epoch} of the route has no lane {name}")
+        return LaneTarget(
+            epoch=route.epoch, segment=None, reason=f"epoch {route.epoch} of the route has no lane {name}"
+        )
     opened = tuple(segment for segment in lane.segments if segment.state is SegmentState.OPENED)
     if lane.is_paused or lane.active is None:
         reason = f"lane {name} is paused in epoch {route.epoch} of the route"
