@@ -4,8 +4,8 @@ import asyncio
 import time
 from collections.abc import Sequence
 
-from kafkakit.streams.client.decide.failures import BackPressureError
 from kafkakit.streams.client.decide.figures import ProducerMetrics
+from kafkakit.streams.client.decide.send_errors import BackPressureError
 from kafkakit.streams.client.delivery import Delivery
 from kafkakit.streams.client.dual import DualProducer
 from kafkakit.streams.client.producer import SEND_WAIT_S, Producer, Unacknowledged

@@ -1,9 +1,9 @@
 """Dual writes: each record goes to two streams under one id, so that `reconcile` can compare them.
 
-What is lost where: with BOTH, a record whose delivery succeeded is on both sides; after any failure or crash it may be on
-one. With PRIMARY_THEN_REPAIR and SHADOW a delivery speaks of the primary alone. The repair queue is memory: a crash or a
-`close` that cannot empty it leaves those records on the primary only, and so does each record that did not fit into it.
-`reconcile` (decide/reconciliation.py) finds every such record by its id.
+With BOTH, a record whose delivery succeeded is on both sides; after any failure or crash it may be on one. With
+PRIMARY_THEN_REPAIR and SHADOW, a delivery is that of the primary alone. The repair queue is memory: a crash, or a
+`close` that cannot empty it, leaves those records on the primary only, and so does each that did not fit into it.
+`reconcile` (decide/reconciliation.py) finds all of these by their ids.
 """
 
 import threading
@@ -16,9 +16,9 @@ from functools import partial
 from kafkakit.core.deliveries import OutgoingRecord
 from kafkakit.core.errors import KafkakitError, UsageError
 from kafkakit.ports.clock import Clock
-from kafkakit.streams.client.decide.failures import DualWriteError
 from kafkakit.streams.client.decide.figures import ProducerMetrics
 from kafkakit.streams.client.decide.outgoing import record_bytes
+from kafkakit.streams.client.decide.send_errors import DualWriteError
 from kafkakit.streams.client.delivery import Delivery
 from kafkakit.streams.client.producer import SEND_WAIT_S, Producer, Unacknowledged
 

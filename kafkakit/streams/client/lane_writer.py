@@ -14,15 +14,15 @@ from functools import partial
 from kafkakit.core.deliveries import Delivered, FailureKind, NotDelivered, OutgoingRecord
 from kafkakit.core.errors import KafkakitError, OperationFailedError, TryLaterError
 from kafkakit.ports.clock import Clock
-from kafkakit.streams.client.decide.failures import (
+from kafkakit.streams.client.decide.figures import LaneCounters, LaneFigures
+from kafkakit.streams.client.decide.outgoing import ProducerLimits
+from kafkakit.streams.client.decide.send_errors import (
     BackPressureError,
     LanePausedError,
     NotAcknowledgedError,
     ProducerClosedError,
     RecordRefusedError,
 )
-from kafkakit.streams.client.decide.figures import LaneCounters, LaneFigures
-from kafkakit.streams.client.decide.outgoing import ProducerLimits
 from kafkakit.streams.client.decide.targets import LaneTarget, lane_target
 from kafkakit.streams.client.delivery import Delivery, Entry, WrittenRecord
 from kafkakit.streams.client.segment_writer import OpenSegment, SegmentWriter

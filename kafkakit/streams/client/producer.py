@@ -9,9 +9,9 @@ from typing import NamedTuple
 from kafkakit.core.deliveries import Headers, OutgoingRecord
 from kafkakit.core.durations import epoch_ms
 from kafkakit.ports.clock import Clock
-from kafkakit.streams.client.decide.failures import ProducerClosedError, RecordRefusedError
 from kafkakit.streams.client.decide.figures import ProducerMetrics
 from kafkakit.streams.client.decide.outgoing import ProducerLimits, check_record, check_size, complete
+from kafkakit.streams.client.decide.send_errors import ProducerClosedError, RecordRefusedError
 from kafkakit.streams.client.delivery import Delivery
 from kafkakit.streams.client.lane_writer import LaneWriter
 from kafkakit.streams.client.route_follower import RouteFollower
@@ -54,9 +54,9 @@ class Unacknowledged(NamedTuple):
 class Producer:
     """Writes to one stream; thread-safe. `close` it, or use it in a `with` block.
 
-    It follows the route: from the moment that a change is seen, records go to the new segment, and those on their way to
-    the old one are sent again unless they are acknowledged there in time. Every record is written at least once; which
-    may be there twice is counted in `metrics()`.
+    It follows the route: from the moment that a change is seen, records go to the new segment, and those on their way
+    to the old one are sent again unless they are acknowledged there in time. Every acknowledged record is written at
+    least once; how many may be there twice is in `metrics()`.
     """
 
     def __init__(
@@ -99,8 +99,8 @@ class Producer:
         """Hand over a record; the result tells where it was written.
 
         Records of a key go to one partition of a segment. `lane` is chosen by the rules unless given. Waits only while
-        the lane is full, `wait_s` at most, then raises `BackPressureError`; `RecordRefusedError` for a record that Kafka
-        or the stream does not take.
+        the lane is full, `wait_s` at most, then raises `BackPressureError`; `RecordRefusedError` for a record that
+        Kafka or the stream does not take.
         """
         record = self.prepared(value, key, headers=headers, at_ms=at_ms, partition=partition)
         return self.send_record(record, lane=lane, wait_s=wait_s)
@@ -192,8 +192,9 @@ class Producer:
     def _follow(self, route: Route) -> None:
         with self._lock:
             self._route = route
-            for lane in self._lanes.values():
-                lane.follow(route)
+            lanes = list(self._lanes.values())
+        for lane in lanes:  # without the lock: what a lane settles may call back
+            lane.follow(route)
 
     def _tick(self) -> None:
         while not self._stop.wait(TICK_S):

@@ -10,7 +10,7 @@ from kafkakit.ports.control import ControlStore
 from kafkakit.streams.client.decide.figures import RouteCondition
 from kafkakit.streams.routes.api import Route, decode_route, route_path
 
-WAIT_S = 2.0
+WAIT_S = 0.5
 AGAIN_S = 0.5
 JOIN_S = 3.0
 _LOG = logging.getLogger("kafkakit.streams.client")
@@ -24,7 +24,7 @@ class RouteFollower:
 
     def __init__(self, store: ControlStore, stream: str, clock: Clock) -> None:
         self._store, self._path, self._stream, self._clock = store, route_path(stream), stream, clock
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._subscribers: list[Callable[[Route], None]] = []
         self._route: Route | None = None
         self._version: int | None = None
@@ -116,7 +116,7 @@ class RouteFollower:
             return
         with self._lock:
             self._route = route
-            for callback in self._subscribers:
+            for callback in tuple(self._subscribers):
                 callback(route)
 
     def _note(self, problem: str) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from kafkakit.core.deliveries import BatchLimits, OutgoingRecord
 from kafkakit.core.errors import UsageError
-from kafkakit.streams.client.decide.failures import RecordRefusedError, RecordTooLargeError
+from kafkakit.streams.client.decide.send_errors import RecordRefusedError, RecordTooLargeError
 from kafkakit.streams.formats.record_identity import HEADER, RecordId, decode_record_id, encode_record_id
 
 INGESTED_HEADER = "kafkakit-ingested-ms"
