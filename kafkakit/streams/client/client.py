@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kafkakit.core.errors import TryLaterError
+from kafkakit.core.errors import TryLaterError, UsageError
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.control import ControlStore
 from kafkakit.ports.stream_producer import StreamCluster, StreamProducer
@@ -58,6 +58,9 @@ class StreamClient:
         hooks: RecordHooks | None = None,
     ) -> DualProducer:
         """A producer for two streams at once; raises as `producer`."""
+        if stream == secondary:
+            raise UsageError(f"a dual write needs two streams, and both are {stream}")
+        self.follower(secondary)  # before anything is opened that would have to be closed
         first, second = self._made(stream, limits, hooks), self._made(secondary, limits, hooks)
         found = DualProducer(first, second, policy, self._parts.clock)
         self._producers.append(found)

@@ -14,7 +14,7 @@ from enum import StrEnum
 from functools import partial
 
 from kafkakit.core.deliveries import OutgoingRecord
-from kafkakit.core.errors import KafkakitError, UsageError
+from kafkakit.core.errors import KafkakitError
 from kafkakit.ports.clock import Clock
 from kafkakit.streams.client.decide.figures import ProducerMetrics
 from kafkakit.streams.client.decide.outgoing import record_bytes
@@ -55,8 +55,6 @@ class DualProducer:
     def __init__(
         self, primary: Producer, secondary: Producer, policy: DualPolicy, clock: Clock, repair_bytes: int = 64 << 20
     ) -> None:
-        if primary.stream == secondary.stream:
-            raise UsageError(f"a dual write needs two streams, and both are {primary.stream}")
         self.primary, self.secondary, self._policy, self._clock = primary, secondary, policy, clock
         self._repair_limit, self._repair_bytes = repair_bytes, 0
         self._changed = threading.Condition()
