@@ -2,13 +2,16 @@
 
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kafkakit.core.deliveries import OutgoingRecord
 from kafkakit.core.errors import KafkakitError
+from kafkakit.streams.client import route_follower
 from kafkakit.streams.client.decide.outgoing import ProducerLimits, check_record, complete, record_bytes
 from kafkakit.streams.client.decide.reconciliation import SeenRecord, reconcile
 from kafkakit.streams.client.decide.send_errors import NotAcknowledgedError, RecordRefusedError
@@ -19,6 +22,16 @@ from tests.rigs.stream_routes import FakeClusters
 
 LIMIT_S = 60.0
 LIMITS = ProducerLimits(delivery_s=LIMIT_S, drain_s=0.02, refused_s=LIMIT_S)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def short_waits() -> Iterator[None]:
+    """The fake store raises only at the start of a wait."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(route_follower, "WAIT_S", 0.1)
+        yield
+
+
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("send"), st.integers(1, 20)),
@@ -56,7 +69,7 @@ def act(fakes: FakeClusters, step: str, on: str) -> None:
             cluster.refusal = "fenced" if step == "refuse" else cluster.refusal
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=STEPS)
 def test_every_record_is_written_and_duplicates_are_within_the_count(steps: list[tuple[str, int | str]]) -> None:
     fakes = FakeClusters("abc")
@@ -90,7 +103,7 @@ def test_every_record_is_written_and_duplicates_are_within_the_count(steps: list
     client.close(0)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(steps=STEPS)
 def test_a_record_that_certainly_was_not_written_is_in_no_log(steps: list[tuple[str, int | str]]) -> None:
     fakes = FakeClusters("abc")

@@ -82,19 +82,24 @@ class StreamClient:
             return self._followers[stream]
 
     def close(self, timeout_s: float = 30.0) -> None:
-        """Close every producer with the same time limit in all, then the control store."""
+        """Close every producer with the same time limit in all; the control store is let go of in the background."""
         until_s = self._parts.clock.monotonic() + timeout_s
         for producer in self._producers:
             producer.close(max(0.0, until_s - self._parts.clock.monotonic()))
         for follower in self._followers.values():
-            follower.close()
-        self._parts.store.close()
+            follower.stop()
+        threading.Thread(target=self._let_go, name="kafkakit-close", daemon=True).start()
 
     def __enter__(self) -> "StreamClient":
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _let_go(self) -> None:
+        for follower in self._followers.values():
+            follower.join()
+        self._parts.store.close()
 
     def _made(self, stream: str, limits: ProducerLimits | None, hooks: RecordHooks | None) -> Producer:
         limits = limits or ProducerLimits()

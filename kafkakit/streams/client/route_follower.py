@@ -10,9 +10,9 @@ from kafkakit.ports.control import ControlStore
 from kafkakit.streams.client.decide.figures import RouteCondition
 from kafkakit.streams.routes.api import Route, decode_route, route_path
 
-WAIT_S = 0.5
+WAIT_S = 10.0
+"""Each wait begins with a read of the store, which finds out whether it can be reached."""
 AGAIN_S = 0.5
-JOIN_S = 3.0
 _LOG = logging.getLogger("kafkakit.streams.client")
 
 
@@ -79,11 +79,14 @@ class RouteFollower:
             ignored_documents=self._ignored,
         )
 
-    def close(self) -> None:
-        """Stop following; waits a few seconds at most."""
+    def stop(self) -> None:
+        """Stop following; the thread ends some seconds later, as it may be waiting for the store."""
         self._stop.set()
+
+    def join(self) -> None:
+        """Wait until the thread has ended; the store may be closed then."""
         if self._thread.is_alive():
-            self._thread.join(JOIN_S)
+            self._thread.join()
 
     def _follow(self) -> None:
         while not self._stop.is_set():

@@ -35,7 +35,7 @@ def follower(fakes: FakeClusters) -> Iterator[RouteFollower]:
     follower = RouteFollower(fakes.store, "orders", SystemClock())
     follower.start()
     yield follower
-    follower.close()
+    follower.stop()
 
 
 def replaced(fakes: FakeClusters, value: bytes) -> None:
@@ -101,4 +101,4 @@ def test_a_damaged_document_at_the_start(fakes: FakeClusters) -> None:
     replaced(fakes, b"damaged")
     with pytest.raises(InputError, match="the route of stream orders"):
         follower.start()
-    follower.close()
+    follower.stop()
