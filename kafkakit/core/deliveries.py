@@ -66,7 +66,8 @@ class BatchLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicIdentity:
-    """A topic as its cluster knows it; `topic_id` is empty where the cluster gives none."""
+    """A topic as its cluster knows it: `partitions` is 0 for one that is not there, `topic_id` empty for one that has
+    none."""
 
     cluster_id: str
     topic_id: str

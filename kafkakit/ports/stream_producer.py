@@ -55,8 +55,7 @@ class StreamCluster(Protocol):
     def identify(self, topic: str, timeout_s: float) -> TopicIdentity:
         """Which cluster answers and which topic it has there; two requests.
 
-        Raises `TryLaterError` when no broker answers in time, `OperationFailedError` when the topic is not there or may
-        not be described.
+        Raises `TryLaterError` when no broker answers in time, `OperationFailedError` when it refuses the answer.
         """
         ...
 

@@ -53,7 +53,7 @@ class FakeStreamCluster:
             raise TryLaterError("cannot reach the cluster: no answer in time")
         found = self.topics.get(topic)
         if found is None:
-            raise OperationFailedError(f"topic {topic} cannot be described: it is not there")
+            return TopicIdentity(cluster_id=self.cluster_id, topic_id="", partitions=0)
         return TopicIdentity(cluster_id=self.cluster_id, topic_id=found.topic_id, partitions=found.partitions)
 
     def producer(self, topic: str, limits: BatchLimits) -> "FakeStreamProducer":

@@ -42,14 +42,17 @@ class KafkaStreamCluster:
         try:
             cluster = admin.describe_cluster(request_timeout=timeout_s)
             topics = admin.describe_topics(TopicCollection([topic]), request_timeout=timeout_s)
-            cluster_id = cluster.result(timeout_s).cluster_id
+            cluster_id = str(cluster.result(timeout_s).cluster_id)
             found = topics[topic].result(timeout_s)
         except (KafkaException, TimeoutError) as error:
             inner = error.args[0] if error.args else error
-            if isinstance(inner, KafkaError) and inner.code() in _NOT_TO_BE_HAD:
+            code = inner.code() if isinstance(inner, KafkaError) else 0
+            if code in _UNKNOWN_TOPIC:
+                return TopicIdentity(cluster_id=cluster_id, topic_id="", partitions=0)
+            if code in _DENIED:
                 raise OperationFailedError(f"topic {topic} cannot be described: {reason(error)}") from None
             raise TryLaterError(f"cannot reach the cluster: {reason(error) or 'no answer in time'}") from None
-        return TopicIdentity(cluster_id=str(cluster_id), topic_id=str(found.topic_id), partitions=len(found.partitions))
+        return TopicIdentity(cluster_id=cluster_id, topic_id=str(found.topic_id), partitions=len(found.partitions))
 
     def producer(self, topic: str, limits: BatchLimits) -> "KafkaStreamProducer":
         """One client, with a thread for each broker that it speaks to."""
@@ -163,8 +166,10 @@ def _outcome(error: Any, message: Any) -> Delivered | NotDelivered:
 # Codes of Kafka's protocol and, below zero, of librdkafka, by number, so that this module loads without the library:
 # _FATAL, _STATE
 _FATAL = frozenset({-150, -172})
-# UNKNOWN_TOPIC_OR_PART, _UNKNOWN_TOPIC, TOPIC_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED, TOPIC_EXCEPTION
-_NOT_TO_BE_HAD = frozenset({3, -188, 29, 31, 17})
+# UNKNOWN_TOPIC_OR_PART, _UNKNOWN_TOPIC
+_UNKNOWN_TOPIC = frozenset({3, -188})
+# INVALID_TOPIC_EXCEPTION, TOPIC_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED
+_DENIED = frozenset({17, 29, 31})
 # _UNKNOWN_PARTITION, MSG_SIZE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_TIMESTAMP,
 # POLICY_VIOLATION, INVALID_RECORD, and the above
-_REFUSED = frozenset({-190, 10, 18, 32, 44, 87}) | _NOT_TO_BE_HAD
+_REFUSED = frozenset({-190, 10, 18, 32, 44, 87}) | _UNKNOWN_TOPIC | _DENIED

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from kafkakit.core.deliveries import TopicIdentity
-from kafkakit.core.errors import RefusedError
+from kafkakit.core.errors import RefusedError, TryLaterError
 from kafkakit.streams.formats.identity import NO_TOPIC_ID, topic_id_bytes
 from kafkakit.streams.routes.api import Route, Segment, SegmentState
 
@@ -36,13 +36,18 @@ def lane_target(route: Route, name: str) -> LaneTarget:
 
 
 def check_place(segment: Segment, found: TopicIdentity) -> None:
-    """`RefusedError` unless cluster and topic are those of the segment; an address and a name alone prove nothing."""
+    """`RefusedError` unless cluster and topic are those of the segment; an address and a name alone prove nothing.
+
+    `TryLaterError` for a topic that is not there: brokers learn of a new one at different times.
+    """
     if found.cluster_id != segment.cluster_id:
         raise RefusedError(
             f"segment {segment.id} is on cluster {segment.cluster_id}, but the address of profile {segment.cluster} "
             f"answers as cluster {found.cluster_id}",
             hint="check the profile's address",
         )
+    if not found.partitions:
+        raise TryLaterError(f"cluster {found.cluster_id} has no topic {segment.topic}")
     if _is_other(segment.topic_id, found.topic_id):
         raise RefusedError(
             f"segment {segment.id} is topic {segment.topic} with the id {segment.topic_id}, but the topic of that name "

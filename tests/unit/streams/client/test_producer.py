@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from kafkakit.core.deliveries import OutgoingRecord
-from kafkakit.core.errors import OperationFailedError, RefusedError, TryLaterError, UsageError
+from kafkakit.core.errors import RefusedError, TryLaterError, UsageError
 from kafkakit.streams.client.client import StreamClient
 from kafkakit.streams.client.decide.figures import LaneFigures, producer_datagrams, producer_exposition
 from kafkakit.streams.client.decide.outgoing import INGESTED_HEADER, ProducerLimits
@@ -248,18 +248,23 @@ def test_a_topic_that_was_created_again_is_refused(fakes: FakeClusters, first: S
         client.producer("orders").send(b"x").result(LIMIT_S)
 
 
-def test_a_missing_profile_or_topic_fails_at_once(fakes: FakeClusters, first: Segment, client: StreamClient) -> None:
+def test_a_missing_profile_fails_at_once(fakes: FakeClusters, first: Segment, client: StreamClient) -> None:
     producer = client.producer("orders", limits=QUICK)
     fakes.routes.move(replace(fakes.segment("b"), cluster="nowhere"))
     eventually(lambda: producer.metrics().route.epoch == 2)
     with pytest.raises(UsageError, match="there is no profile 'nowhere'"):
         producer.send(b"x").result(LIMIT_S)
-    lost = fakes.segment("b")
-    del fakes.clusters["b"].topics[lost.topic]
-    fakes.routes.move(lost)
-    eventually(lambda: producer.metrics().route.epoch == 3)
-    with pytest.raises(OperationFailedError, match="is not there"):
-        producer.send(b"x").result(LIMIT_S)
+
+
+def test_a_topic_that_brokers_do_not_know_yet_is_waited_for(
+    fakes: FakeClusters, first: Segment, client: StreamClient
+) -> None:
+    producer = client.producer("orders", limits=QUICK)
+    topic = fakes.clusters["a"].topics.pop(first.topic)
+    delivery = producer.send(b"x")
+    eventually(lambda: live(producer).problem == f"cluster cluster-a has no topic {first.topic}")
+    fakes.clusters["a"].topics[first.topic] = topic
+    delivery.result(LIMIT_S)
 
 
 def test_the_next_segment_is_connected_to_in_advance(fakes: FakeClusters, first: Segment, producer: Producer) -> None:
