@@ -9,6 +9,7 @@ from kafkakit.ports.clock import Clock
 from kafkakit.ports.control import ControlStore
 from kafkakit.ports.stream_producer import StreamCluster, StreamProducer
 from kafkakit.streams.client.asynchronous import AsyncProducer
+from kafkakit.streams.client.decide.figures import ProducerMetrics
 from kafkakit.streams.client.decide.outgoing import ProducerLimits
 from kafkakit.streams.client.decide.targets import check_place
 from kafkakit.streams.client.dual import DualPolicy, DualProducer
@@ -80,6 +81,10 @@ class StreamClient:
                 follower.start()
                 self._followers[stream] = follower
             return self._followers[stream]
+
+    def metrics(self) -> tuple[ProducerMetrics, ...]:
+        """What each producer counted, in the order of making; `producer_exposition` makes a page of it."""
+        return tuple(producer.metrics() for producer in self._producers)
 
     def close(self, timeout_s: float = 30.0) -> None:
         """Close every producer with the same time limit in all; the control store is let go of in the background."""

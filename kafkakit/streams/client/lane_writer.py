@@ -5,31 +5,27 @@ from a segment that takes no more writes, and sent to the one that does: at leas
 one lane can change their order around a change of the route, a refusal or a lost connection, and only then.
 """
 
-import threading
 from collections import deque
-from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 
 from kafkakit.core.deliveries import Delivered, FailureKind, NotDelivered, OutgoingRecord
 from kafkakit.core.errors import KafkakitError, OperationFailedError, TryLaterError
 from kafkakit.ports.clock import Clock
-from kafkakit.streams.client.decide.figures import LaneCounters, LaneFigures
+from kafkakit.streams.client.decide.figures import LaneFigures
 from kafkakit.streams.client.decide.outgoing import ProducerLimits
 from kafkakit.streams.client.decide.send_errors import (
-    BackPressureError,
     LanePausedError,
     NotAcknowledgedError,
-    ProducerClosedError,
     RecordRefusedError,
 )
 from kafkakit.streams.client.decide.targets import LaneTarget, lane_target
 from kafkakit.streams.client.delivery import Delivery, Entry, WrittenRecord
+from kafkakit.streams.client.kept_records import KeptRecords, Outcome, settle
 from kafkakit.streams.client.segment_writer import OpenSegment, SegmentWriter
 from kafkakit.streams.routes.api import Route, Segment
 
 AGAIN_S = 0.25
-Outcome = tuple[Entry, "WrittenRecord | BaseException"]
 
 
 class LaneWriter:
@@ -38,11 +34,11 @@ class LaneWriter:
     def __init__(self, lane: str, open_segment: OpenSegment, limits: ProducerLimits, clock: Clock) -> None:
         self.lane = lane
         self._open, self._limits, self._clock = open_segment, limits, clock
-        self._changed = threading.Condition()
-        self._entries: dict[int, Entry] = {}  # every record without an answer, in the order of sending
-        self._backlog: deque[Entry] = deque()  # those of them that wait for a segment
+        self._kept = KeptRecords(limits, clock)
+        self._changed = self._kept.changed
+        self._backlog: deque[Entry] = deque()  # those of the kept records that wait for a segment
         self._again: deque[tuple[float, Entry]] = deque()  # those that were refused, with when to try again
-        self._number = self._bytes = self._sleepers = self._last_segment = 0
+        self._last_segment = 0
         self._target: LaneTarget | None = None
         self._current: SegmentWriter | None = None
         self._standby: dict[int, SegmentWriter] = {}
@@ -50,85 +46,69 @@ class LaneWriter:
         self._reopen_s = 0.0
         self._trouble: KafkakitError | None = None
         self._switch_from_s: float | None = None
-        self._counters = LaneCounters()
-        self._is_closed = False
 
     def follow(self, route: Route) -> None:
         """Act on a newer route."""
         with self._changed:
             self._target, self._trouble, self._reopen_s = lane_target(route, self.lane), None, 0.0
-            if self._number:
+            if self._kept.taken:
                 self._aim()
             settled = self._write_backlog()
-        _settle(settled)
+        settle(settled)
 
     def send(self, record: OutgoingRecord, size: int, wait_s: float) -> Delivery:
         """Take a record; waits up to `wait_s` while the lane is full, then raises `BackPressureError`."""
         with self._changed:
-            self._await_space(size, wait_s)
-            now_s = self._clock.monotonic()
-            self._number += 1
-            entry = Entry(record, size, self._number, now_s, now_s + self._limits.delivery_s)
-            self._entries[entry.number] = entry
-            self._bytes += size
-            self._counters.records += 1
-            self._counters.bytes += size
+            entry = self._kept.take(record, size, wait_s, self.lane, self._reason)
             if self._current is None:
                 self._aim()
             self._backlog.append(entry)
             settled = self._write_backlog()
-        _settle(settled)
+        settle(settled)
         return entry.delivery
 
     def tick(self) -> None:
         """Apply time limits; to be called some times a second."""
         with self._changed:
-            now_s = self._clock.monotonic()
-            settled = [self._given_up(entry) for entry in self._expired(now_s)]
-            self._take_up_again(now_s)
-            if self._current is None and self._entries:
+            settled = [self._given_up(entry) for entry in self._kept.expired()]
+            self._take_up_again(self._clock.monotonic())
+            if self._current is None and self._kept:
                 self._aim()
             settled += self._write_backlog()
-        _settle(settled)
+        settle(settled)
 
     def wait_until_answered(self, until_s: float) -> int:
         """Wait for what was sent before this call; how many records have no answer at `until_s`."""
         with self._changed:
-            upto = self._number
-            self._sleep_while(lambda: next(iter(self._entries), upto + 1) <= upto, until_s)
-            return sum(number <= upto for number in self._entries)
+            return self._kept.wait_until_answered(until_s)
 
     def close(self) -> int:
         """Give up what has no answer, and drop every connection in its own thread; how many records were given up."""
         with self._changed:
-            self._is_closed = True
-            error = ProducerClosedError("the producer was closed before the record was acknowledged")
-            settled = [self._settled(entry, error) for entry in list(self._entries.values())]
+            settled = self._kept.close()
             self._backlog.clear()
             self._again.clear()
             for writer in self._writers():
                 self._retire(writer, 0)
             self._current = None
             self._standby.clear()
-            self._changed.notify_all()
-        _settle(settled)
+        settle(settled)
         return len(settled)
 
     def figures(self) -> LaneFigures:
         """The lane now."""
         with self._changed:
-            oldest = next(iter(self._entries.values()), None)
             writer = self._current
             is_ready = writer is not None and writer.producer is not None
             return LaneFigures(
                 lane=self.lane,
-                counters=replace(self._counters),
-                waiting_records=len(self._entries),
-                waiting_bytes=self._bytes,
-                oldest_ms=(self._clock.monotonic() - oldest.sent_s) * 1000 if oldest else 0.0,
+                counters=replace(self._kept.counters),
+                waiting_records=len(self._kept),
+                waiting_bytes=self._kept.bytes,
+                oldest_ms=self._kept.oldest_s * 1000,
                 segment=writer.segment.id if writer else 0,
                 cluster_id=writer.segment.cluster_id if writer else "",
-                problem="" if is_ready or not self._number else self._reason(),
+                problem="" if is_ready or not self._kept.taken else self._reason(),
                 connection=writer.producer.figures if writer and writer.producer else None,
             )
 
@@ -138,7 +118,7 @@ class LaneWriter:
             if writer is self._current:
                 self._trouble = None
             settled = self._write_backlog()
-        _settle(settled)
+        settle(settled)
 
     def not_connected(self, writer: SegmentWriter, error: KafkakitError) -> None:
         """See `WriterEvents`; a place that is not the one the route means fails what waits, as time mends nothing."""
@@ -147,7 +127,12 @@ class LaneWriter:
                 return
             self._trouble = error
             settled = [] if isinstance(error, TryLaterError) else self._refuse_backlog()
-        _settle(settled)
+        settle(settled)
+
+    def broken(self, writer: SegmentWriter, reason: str) -> None:
+        """See `WriterEvents`."""
+        with self._changed:
+            self._replace(writer, reason)
 
     def is_drained(self, writer: SegmentWriter) -> bool:
         """See `WriterEvents`."""
@@ -156,49 +141,19 @@ class LaneWriter:
     def ended(self, writer: SegmentWriter) -> None:
         """See `WriterEvents`; what has no answer is taken back and goes to the segment that takes writes now."""
         with self._changed:
-            taken = [entry for entry in self._entries.values() if entry.writer is writer]
+            taken = [entry for entry in self._kept if entry.writer is writer]
             for entry in taken:
                 entry.writer, entry.may_be_written = None, True
             self._backlog.extendleft(reversed(taken))
             if writer in self._retiring:
                 self._retiring.remove(writer)
             settled = self._write_backlog()
-        _settle(settled)
-
-    def _await_space(self, size: int, wait_s: float) -> None:
-        limits = self._limits
-        until_s = self._clock.monotonic() + wait_s
-
-        def is_full() -> bool:
-            has_space = len(self._entries) < limits.lane_records and self._bytes + size <= limits.lane_bytes
-            return not has_space and not self._is_closed
-
-        if is_full() and not self._sleep_while(is_full, until_s):
-            raise BackPressureError(
-                f"lane {self.lane} holds {len(self._entries):,} records and {self._bytes:,} bytes without an answer"
-                f"{f' ({self._reason()})' if self._reason() else ''}",
-                hint="send less, or raise lane_records and lane_bytes",
-            )
-        if self._is_closed:
-            raise ProducerClosedError("the producer is closed")
-
-    def _sleep_while(self, holds: Callable[[], bool], until_s: float) -> bool:
-        """Wait, with the lock let go; True once the condition does not hold."""
-        self._sleepers += 1
-        try:
-            while holds():
-                left_s = until_s - self._clock.monotonic()
-                if left_s <= 0 or self._is_closed:
-                    return not holds()
-                self._changed.wait(min(left_s, 1.0))
-            return True
-        finally:
-            self._sleepers -= 1
+        settle(settled)
 
     def _aim(self) -> None:
         """Have a writer for the segment of the route and for those that may come next; retire all others."""
         target, now_s = self._target, self._clock.monotonic()
-        if target is None or self._is_closed:
+        if target is None or self._kept.is_closed:
             return
         segment = target.segment
         if self._current is not None and (segment is None or self._current.segment.id != segment.id):
@@ -241,12 +196,12 @@ class LaneWriter:
             return [] if isinstance(self._trouble, TryLaterError) else self._refuse_backlog()
         while self._backlog and writer is not None and writer.producer is not None and not writer.is_retired:
             entry = self._backlog.popleft()
-            if entry.number not in self._entries:
+            if entry not in self._kept:
                 continue  # given up meanwhile
             partition = entry.record.partition
             if partition is not None and partition >= writer.segment.partitions:
                 text = f"partition {partition} is none of the {writer.segment.partitions} of {writer.segment.topic}"
-                settled.append(self._settled(entry, RecordRefusedError(text)))
+                settled.append(self._kept.settled(entry, RecordRefusedError(text)))
                 continue
             try:
                 if not writer.producer.send(entry.record, partial(self._answered, entry, writer)):
@@ -259,24 +214,23 @@ class LaneWriter:
             entry.writer = writer
             writer.unanswered += 1
             entry.attempts += 1
-            self._counters.sent_again += entry.attempts > 1
+            self._kept.counters.sent_again += entry.attempts > 1
         return settled
 
     def _answered(self, entry: Entry, writer: SegmentWriter, found: Delivered | NotDelivered) -> None:
         settled: list[Outcome] = []
         with self._changed:
             writer.unanswered -= 1
-            if entry.number not in self._entries:
-                self._counters.late += isinstance(found, Delivered)
+            if entry not in self._kept:
+                self._kept.counters.late += isinstance(found, Delivered)
             elif isinstance(found, Delivered):
                 settled.append(self._acknowledged(entry, writer, found))
             elif entry.writer is writer:
                 settled += self._failed(entry, writer, found)
-        _settle(settled)
+        settle(settled)
 
     def _acknowledged(self, entry: Entry, writer: SegmentWriter, found: Delivered) -> Outcome:
-        counters, segment = self._counters, writer.segment
-        counters.acknowledged += 1
+        counters, segment = self._kept.counters, writer.segment
         if self._switch_from_s is not None and writer is self._current:
             counters.switches += 1
             counters.last_switch_ms = (self._clock.monotonic() - self._switch_from_s) * 1000
@@ -292,7 +246,7 @@ class LaneWriter:
             at_ms=found.at_ms,
             attempts=entry.attempts,
         )
-        return self._settled(entry, written)
+        return self._kept.settled(entry, written)
 
     def _failed(self, entry: Entry, writer: SegmentWriter, found: NotDelivered) -> list[Outcome]:
         now_s = self._clock.monotonic()
@@ -315,18 +269,10 @@ class LaneWriter:
             self._retire(writer, 0)
             self._current, self._reopen_s = None, self._clock.monotonic() + AGAIN_S
 
-    def _expired(self, now_s: float) -> list[Entry]:
-        found = []
-        for entry in self._entries.values():
-            if entry.deadline_s > now_s:
-                break
-            found.append(entry)
-        return found
-
     def _refuse_backlog(self) -> list[Outcome]:
-        error, waiting = self._trouble, [entry for entry in self._backlog if entry.number in self._entries]
+        error, waiting = self._trouble, [entry for entry in self._backlog if entry in self._kept]
         self._backlog.clear()
-        return [self._settled(entry, error) for entry in waiting] if error is not None else []
+        return [self._kept.settled(entry, error) for entry in waiting] if error is not None else []
 
     def _given_up(self, entry: Entry) -> Outcome:
         reason = entry.reason or self._reason() or "no broker answered"
@@ -335,16 +281,7 @@ class LaneWriter:
         )
         is_paused = self._target is not None and self._target.segment is None
         kind = LanePausedError if is_paused else NotAcknowledgedError
-        return self._settled(entry, kind(text, may_be_written=entry.may_be_written or entry.writer is not None))
-
-    def _settled(self, entry: Entry, result: WrittenRecord | BaseException) -> Outcome:
-        """Forget a record; its future is resolved after the lock is let go, as callbacks may send."""
-        del self._entries[entry.number]
-        self._bytes -= entry.size
-        self._counters.failed += isinstance(result, BaseException)
-        if self._sleepers:
-            self._changed.notify_all()
-        return entry, result
+        return self._kept.settled(entry, kind(text, may_be_written=entry.may_be_written or entry.writer is not None))
 
     def _reason(self) -> str:
         if self._target is not None and self._target.reason:
@@ -355,11 +292,3 @@ class LaneWriter:
         if producer is None:
             return "the connection is not there yet"
         return producer.last_error or ""
-
-
-def _settle(outcomes: Iterable[Outcome]) -> None:
-    for entry, result in outcomes:
-        if isinstance(result, WrittenRecord):
-            entry.delivery.set_result(result)
-        else:
-            entry.delivery.set_exception(result)

@@ -169,6 +169,10 @@ class Producer:
         self.close()
 
     def _lane(self, name: str) -> LaneWriter:
+        route = self._route
+        if route.lane(name) is None:
+            names = ", ".join(lane.name for lane in route.lanes)
+            raise RecordRefusedError(f"stream {self.stream} has no lane {str(name)[:80]!r}", hint=f"it has {names}")
         found = self._lanes.get(name)
         if found is not None:
             return found
@@ -176,9 +180,6 @@ class Producer:
             if self._stop.is_set():
                 raise ProducerClosedError("the producer is closed")
             route = self._route
-            if not isinstance(name, str) or route.lane(name) is None:
-                names = ", ".join(lane.name for lane in route.lanes)
-                raise RecordRefusedError(f"stream {self.stream} has no lane {str(name)[:80]!r}", hint=f"it has {names}")
             if name not in self._lanes:
                 writer = LaneWriter(name, self._open, self._limits, self._clock)
                 writer.follow(route)

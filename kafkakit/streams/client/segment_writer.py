@@ -33,6 +33,10 @@ class WriterEvents(Protocol):
         """The place cannot be reached now, or is not the one the route means; it is tried again."""
         ...
 
+    def broken(self, writer: "SegmentWriter", reason: str) -> None:
+        """It writes nothing more."""
+        ...
+
     def is_drained(self, writer: "SegmentWriter") -> bool:
         """True where no record waits for an answer of this writer."""
         ...
@@ -74,11 +78,19 @@ class SegmentWriter:
         if producer is not None:
             self.producer = producer
             self._events.connected(self)
-            while not self._is_over():
-                producer.poll(POLL_S)
+            self._serve(producer)
         self._events.ended(self)
         if producer is not None:
             producer.close()
+
+    def _serve(self, producer: StreamProducer) -> None:
+        while not self._is_over():
+            try:
+                producer.poll(POLL_S)
+            except Exception as error:  # a fault of the library or of ours; a new producer goes on
+                _LOG.exception("segment %d on %s", self.segment.id, self.segment.cluster)
+                self._events.broken(self, f"{type(error).__name__}: {error}")
+                return
 
     def _is_over(self) -> bool:
         if self._drain_until_s is None:

@@ -1,10 +1,11 @@
 """What a producer counts, and the same as gauges for Prometheus and Datadog."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kafkakit.core.deliveries import ConnectionFigures
 from kafkakit.report import metrics_text
-from kafkakit.report.metrics_text import Labels, MetricFamily, gauge
+from kafkakit.report.metrics_text import MetricFamily, gauge
 
 PREFIX = "kafkakit_producer_"
 
@@ -67,20 +68,24 @@ class ProducerMetrics:
     header_errors: int
 
 
-def producer_families(metrics: ProducerMetrics) -> tuple[MetricFamily, ...]:
-    """The gauges, in a fixed order."""
-    stream: Labels = (("stream", metrics.stream),)
-    lanes = [((*stream, ("lane", lane.lane)), lane) for lane in metrics.lanes]
+def producer_families(producers: Sequence[ProducerMetrics]) -> tuple[MetricFamily, ...]:
+    """The gauges, in a fixed order; the label `producer` numbers those of one client."""
+    labelled = [((("stream", each.stream), ("producer", str(at))), each) for at, each in enumerate(producers)]
+    found = [((*labels, ("lane", lane.lane)), lane) for labels, each in labelled for lane in each.lanes]
+    lanes = [lane for _, lane in found]
 
     def of_lanes(name: str, about: str, *values: float) -> MetricFamily:
-        return gauge(name, about, *((labels, value) for (labels, _), value in zip(lanes, values, strict=True)))
+        return gauge(name, about, *((labels, value) for (labels, _), value in zip(found, values, strict=True)))
 
-    counters = [lane.counters for lane in metrics.lanes]
-    figures = [lane.connection for lane in metrics.lanes]
+    def of_producers(name: str, about: str, *values: float) -> MetricFamily:
+        return gauge(name, about, *((labels, value) for (labels, _), value in zip(labelled, values, strict=True)))
+
+    counters = [lane.counters for lane in lanes]
+    figures = [lane.connection for lane in lanes]
     return (
-        gauge("route_epoch", "Epoch of the route in use.", (stream, float(metrics.route.epoch))),
-        gauge("route_stale_seconds", "Time without a view of the control store.", (stream, metrics.route.stale_s)),
-        gauge("header_errors", "Records without a pathway's headers.", (stream, float(metrics.header_errors))),
+        of_producers("route_epoch", "Epoch of the route in use.", *(p.route.epoch for p in producers)),
+        of_producers("route_stale_seconds", "Time without the control store.", *(p.route.stale_s for p in producers)),
+        of_producers("header_errors", "Records without a pathway's headers.", *(p.header_errors for p in producers)),
         of_lanes("records", "Records taken.", *(c.records for c in counters)),
         of_lanes("bytes", "Bytes of them before compression.", *(c.bytes for c in counters)),
         of_lanes("acknowledged_records", "Those that all in-sync replicas have.", *(c.acknowledged for c in counters)),
@@ -91,10 +96,10 @@ def producer_families(metrics: ProducerMetrics) -> tuple[MetricFamily, ...]:
             "Those of records answered before.",
             *(c.late for c in counters),
         ),
-        of_lanes("waiting_records", "Records without an answer.", *(n.waiting_records for n in metrics.lanes)),
-        of_lanes("waiting_bytes", "Bytes of them.", *(n.waiting_bytes for n in metrics.lanes)),
-        of_lanes("oldest_seconds", "Age of the oldest of them.", *(n.oldest_ms / 1000 for n in metrics.lanes)),
-        of_lanes("writable", "1 while a segment takes records.", *(float(not n.problem) for n in metrics.lanes)),
+        of_lanes("waiting_records", "Records without an answer.", *(n.waiting_records for n in lanes)),
+        of_lanes("waiting_bytes", "Bytes of them.", *(n.waiting_bytes for n in lanes)),
+        of_lanes("oldest_seconds", "Age of the oldest of them.", *(n.oldest_ms / 1000 for n in lanes)),
+        of_lanes("writable", "1 while a segment takes records.", *(float(not n.problem) for n in lanes)),
         of_lanes("switches", "Changes of the lane's segment.", *(c.switches for c in counters)),
         of_lanes("switch_seconds", "Time of the last one.", *(c.last_switch_ms / 1000 for c in counters)),
         of_lanes("longest_switch_seconds", "Time of the longest.", *(c.longest_switch_ms / 1000 for c in counters)),
@@ -106,11 +111,11 @@ def producer_families(metrics: ProducerMetrics) -> tuple[MetricFamily, ...]:
     )
 
 
-def producer_exposition(metrics: ProducerMetrics) -> str:
+def producer_exposition(producers: Sequence[ProducerMetrics]) -> str:
     """The gauges as Prometheus reads them."""
-    return metrics_text.exposition(producer_families(metrics), PREFIX)
+    return metrics_text.exposition(producer_families(producers), PREFIX)
 
 
-def producer_datagrams(metrics: ProducerMetrics) -> list[bytes]:
+def producer_datagrams(producers: Sequence[ProducerMetrics]) -> list[bytes]:
     """The gauges as DogStatsD datagrams."""
-    return metrics_text.datagrams(producer_families(metrics), PREFIX)
+    return metrics_text.datagrams(producer_families(producers), PREFIX)

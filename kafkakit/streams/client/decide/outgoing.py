@@ -44,8 +44,8 @@ class ProducerLimits:
     def __post_init__(self) -> None:
         if not 1_000 <= self.batch_bytes <= 900_000_000 or self.lane_bytes < self.batch_bytes:
             raise UsageError("batch_bytes is 1,000 to 900,000,000, and lane_bytes not less")
-        if not 1 <= self.lane_records <= 10_000_000 or self.lane_bytes > 1 << 40:
-            raise UsageError("lane_records is 1 to 10,000,000, and lane_bytes at most 1 TiB")
+        if not 1 <= self.lane_records <= 10_000_000 or self.lane_bytes > 1 << 36:
+            raise UsageError("lane_records is 1 to 10,000,000, and lane_bytes at most 64 GiB")
         if not 0.1 <= self.delivery_s <= 86_400 or not 0 <= self.drain_s <= 60 or not 0 <= self.refused_s <= 60:
             raise UsageError("delivery_s is 0.1 to 86,400, drain_s and refused_s are 0 to 60")
         if not 0 <= self.linger_ms <= 1_000 or self.linger_ms >= self.delivery_s * 1_000:

@@ -171,6 +171,17 @@ def test_a_producer_that_fails_for_good_is_replaced(fakes: FakeClusters, first: 
     assert len(values(fakes)) == 6
 
 
+def test_a_fault_of_the_library_ends_one_connection_alone(
+    fakes: FakeClusters, first: Segment, producer: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer.send(b"before").result(LIMIT_S)
+    broken = fakes.clusters["a"].producers[0]
+    monkeypatch.setattr(broken, "poll", lambda timeout_s: 1 / 0)
+    eventually(lambda: broken.is_closed)
+    assert producer.send(b"x").result(LIMIT_S).attempts == 1
+    assert [p.is_closed for p in fakes.clusters["a"].producers] == [True, False]
+
+
 def test_a_hung_cluster_is_noticed_by_our_own_time_limit(
     fakes: FakeClusters, first: Segment, client: StreamClient
 ) -> None:
@@ -218,6 +229,16 @@ def test_a_lane_that_cannot_write_holds_up_no_other(fakes: FakeClusters, first: 
     fakes.routes.move(fakes.segment("b"), "slow")
     assert {d.result(LIMIT_S).lane for d in stuck} == {"slow"}
     producer.send(b"11", lane="slow").result(LIMIT_S)
+
+
+def test_a_lane_that_is_removed_takes_no_more_records(fakes: FakeClusters, first: Segment, producer: Producer) -> None:
+    waiting = producer.send(b"x", lane="slow")
+    route = fakes.routes.read()
+    fakes.routes.write(replace(route, epoch=2, lanes=tuple(lane for lane in route.lanes if lane.name != "slow")))
+    eventually(lambda: producer.metrics().route.epoch == 2)
+    with pytest.raises(RecordRefusedError, match="has no lane 'slow'"):
+        producer.send(b"y", lane="slow")
+    assert not waiting.done()
 
 
 def test_a_full_lane_takes_records_again_once_some_are_acknowledged(
@@ -458,16 +479,18 @@ def test_the_numbers_of_a_session_end_and_another_begins(producer: Producer) -> 
     assert [each.sequence for each in found if each] == [(1 << 32) - 1, 0]
 
 
-def test_metrics_for_prometheus_and_datadog(fakes: FakeClusters, producer: Producer) -> None:
+def test_metrics_for_prometheus_and_datadog(client: StreamClient, producer: Producer) -> None:
+    client.producer("orders")
     producer.send(b"x" * 100).result(LIMIT_S)
-    text = producer_exposition(producer.metrics())
+    text = producer_exposition(client.metrics())
     lines = text.splitlines()
-    assert 'kafkakit_producer_route_epoch{stream="orders"} 1' in lines
-    assert 'kafkakit_producer_acknowledged_records{stream="orders",lane="live"} 1' in lines
-    assert 'kafkakit_producer_writable{stream="orders",lane="live"} 1' in lines
-    (datagram,) = producer_datagrams(producer.metrics())[:1]
-    assert b"kafkakit.producer.records:1|g|#stream:orders,lane:live" in datagram
-    assert all(len(packet) <= 1_400 for packet in producer_datagrams(producer.metrics()))
+    assert 'kafkakit_producer_route_epoch{stream="orders",producer="1"} 1' in lines
+    assert 'kafkakit_producer_acknowledged_records{stream="orders",producer="0",lane="live"} 1' in lines
+    assert 'kafkakit_producer_writable{stream="orders",producer="0",lane="live"} 1' in lines
+    assert text.count("# TYPE kafkakit_producer_records gauge") == 1
+    packets = producer_datagrams(client.metrics())
+    assert b"kafkakit.producer.records:1|g|#stream:orders,producer:0,lane:live" in b"\n".join(packets).splitlines()
+    assert all(len(packet) <= 1_400 for packet in packets)
 
 
 def test_asyncio(fakes: FakeClusters, first: Segment, client: StreamClient) -> None:
