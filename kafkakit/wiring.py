@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kafkakit.ports.rpc import Answer, GrpcService, RpcListener
     from kafkakit.ports.run_store import RunStore
     from kafkakit.ports.spark_driver import SparkDrivers
+    from kafkakit.ports.stream_producer import StreamCluster
     from kafkakit.ports.table_store import TableStore
     from kafkakit.ports.tokens import TokenVerifier
 
@@ -70,6 +71,13 @@ def open_data_of(bootstrap_servers: str, security: Security) -> DataPlane:
     from kafkakit.adapters.kafka.data import KafkaData
 
     return KafkaData(bootstrap_servers, security)
+
+
+def open_stream_cluster(settings: Settings) -> StreamCluster:
+    """The way of streams' producers into the cluster; connects on first use."""
+    from kafkakit.adapters.kafka.stream_producer import KafkaStreamCluster
+
+    return KafkaStreamCluster(_address(settings), usable_security(settings))
 
 
 def open_log(settings: Settings) -> LogReader:
