@@ -1,0 +1,73 @@
+"""Sample records for lane rules: lines of JSON, each a record as `streams records show -o json` has them, or all of
+its result."""
+
+from base64 import b64decode
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+
+from kafkakit.core.documents import decode_json
+from kafkakit.core.errors import InputError
+from kafkakit.streams.lanes.decide.rules import OutgoingRecord
+
+LIMIT_BYTES = 64 << 20
+
+
+class _Bytes(msgspec.Struct):
+    text: str | None = None
+    base64: str | None = None
+    bytes: int | None = None
+
+    def data(self, source: str) -> bytes:
+        """The bytes; those that were cut are filled up with zeros, so that the size is right."""
+        try:
+            held = self.text.encode() if self.text is not None else b64decode(self.base64 or "", validate=True)
+        except ValueError:
+            raise InputError(source, "base64 that cannot be read, or text with half a surrogate pair") from None
+        size = len(held) if self.bytes is None else self.bytes
+        if not len(held) <= size <= LIMIT_BYTES:
+            raise InputError(source, f"{size} bytes are named, {len(held)} are there")
+        return held + bytes(size - len(held))
+
+
+class _Header(msgspec.Struct):
+    name: str
+    value: _Bytes | None = None
+
+
+class _Record(msgspec.Struct):
+    key: _Bytes | None = None
+    value: _Bytes | None = None
+    headers: tuple[_Header, ...] = ()
+    timestamp_ms: int | None = None
+
+
+class _Line(_Record):
+    records: tuple[_Record, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneShare:
+    """How many of the sampled records a rule decides on; `rule` counts from 1, None where no rule matches."""
+
+    lane: str
+    rule: int | None
+    where: str
+    records: int
+
+
+def read_samples(data: bytes, source: str) -> Iterator[OutgoingRecord]:
+    """The records in order; raises `InputError` with the line."""
+    for number, line in enumerate(data.splitlines(), 1):
+        if not line.strip():
+            continue
+        place = f"{source}:{number}"
+        read = decode_json(line, _Line, place)
+        for record in (read,) if read.records is None else read.records:
+            yield OutgoingRecord(
+                key=record.key.data(place) if record.key else None,
+                value=record.value.data(place) if record.value else None,
+                headers=tuple((h.name, h.value.data(place) if h.value else None) for h in record.headers),
+                at_ms=record.timestamp_ms,
+            )
