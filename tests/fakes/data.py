@@ -1,6 +1,7 @@
 """`ports.DataPlane` over the logs of a `FakeLogReader`, with the contract of tests/contracts/data.py."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
 from kafkakit.core.errors import OperationFailedError, TryLaterError
 from kafkakit.core.model import TopicPartition
@@ -64,8 +65,9 @@ class FakeDataProducer:
             raise OperationFailedError(f"cannot write to {partition}: unknown")
         else:
             plain = tuple((name.encode(), data) for name, data in headers)
-            self._data.log.append(partition, batch(0, [Rec(key, value, headers=plain)], base_ms=self._data.now_ms))
-            self._written.append(self._data.records(partition)[-1])
+            data = batch(0, [Rec(key, value, headers=plain)], base_ms=self._data.now_ms)
+            end = self._data.log.append(partition, data)
+            self._written.append(replace(_records(partition, data)[0], offset=end - 1))
 
     def flush(self, timeout_s: float) -> int:
         del timeout_s

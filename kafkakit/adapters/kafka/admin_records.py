@@ -46,9 +46,10 @@ def deletion_results(
     """Per partition; records that are gone already count as deleted."""
     reported: dict[TopicPartition, ItemError | None] = {}
     for key in offsets:
-        if leaders.get(key) is None:
+        leader = leaders.get(key)
+        if leader is None:
             reported[key] = NO_LEADER if key in leaders else UNKNOWN_PARTITION
-        elif isinstance(answer := answers[leaders[key]], Exception):
+        elif isinstance(answer := answers[leader], Exception):
             reported[key] = error_from(answer)
     for answer in answers.values():
         for topic in () if isinstance(answer, Exception) else answer.topics:

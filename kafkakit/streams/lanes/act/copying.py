@@ -50,11 +50,8 @@ class RejectCopier:
         for cluster_id, profile in sorted(route.clusters.items()):
             ports = self._clusters.of(profile, cluster_id)
             ledger = RejectLedger(ports, self._clock, wait_s=self._wait_s)
-            entries = [
-                e
-                for e in ledger.read()[0].values()
-                if (e.place.stream, e.place.cluster_id) == (route.stream, cluster_id)
-            ]
+            mine = (route.stream, cluster_id)
+            entries = [e for e in ledger.read()[0].values() if (e.place.stream, e.place.cluster_id) == mine]
             batch: list[tuple[Reject, Entry]] = []
             for entry, found in self._found(ports, self._due(ports, entries, ahead_s, tally), tally):
                 batch.append((entry, found))

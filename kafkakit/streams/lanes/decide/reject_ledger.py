@@ -11,7 +11,7 @@ The rules that keep every rejected record:
 from dataclasses import dataclass
 
 from kafkakit.core.documents import decode_document, encode_document
-from kafkakit.core.errors import InputError, UsageError
+from kafkakit.core.errors import UsageError
 from kafkakit.streams.formats.identity import topic_id_bytes, topic_id_text
 from kafkakit.streams.lanes.decide.provenance import MAX_NUMBER, RecordFailure, RecordOrigin
 
@@ -55,11 +55,11 @@ def decode_reject(key: bytes | None, value: bytes) -> Reject | None:
         return None
     try:
         body = decode_document(value, REJECT_KIND, _Body, REJECTS_TOPIC)
-        group, topic_id, partition, offset = key.decode("utf-8", "surrogatepass").rsplit("/", 3)
-        entry = Reject(topic_id=topic_id_bytes(topic_id), place=body.place, failure=body.failure)
-    except (InputError, UsageError, ValueError):
+        topic_id = topic_id_bytes(key.decode("utf-8", "surrogatepass").rsplit("/", 3)[1])
+        entry = Reject(topic_id=topic_id, place=body.place, failure=body.failure)
+    except (UsageError, ValueError, IndexError):
         return None
     numbers = (body.place.partition, body.place.offset, body.place.segment)
-    if any(not 0 <= number <= MAX_NUMBER for number in numbers) or entry.key != key or group != body.failure.group:
+    if any(not 0 <= number <= MAX_NUMBER for number in numbers) or entry.key != key:
         return None
     return entry

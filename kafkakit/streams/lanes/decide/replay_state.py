@@ -88,7 +88,7 @@ def read_replay_state(commit: CommittedOffset | None, identity: CommitIdentity, 
             raise RefusedError(
                 f"the commit of group {identity.group} for partition {identity.partition} cannot be used: "
                 f"{reading.reason}",
-                hint=f"delete it with kafkakit streams commits delete {identity.group}, and everything is replayed again",
+                hint=f"delete it (kafkakit streams commits delete {identity.group}), and all is replayed again",
             )
         state = reading.state
     done = DoneSet(state.base, state.done)

@@ -17,7 +17,7 @@ LIMIT_BYTES = 64 << 20
 class _Bytes(msgspec.Struct):
     text: str | None = None
     base64: str | None = None
-    bytes: int | None = None
+    size: int | None = msgspec.field(name="bytes", default=None)
 
     def data(self, source: str) -> bytes:
         """The bytes; those that were cut are filled up with zeros, so that the size is right."""
@@ -25,7 +25,7 @@ class _Bytes(msgspec.Struct):
             held = self.text.encode() if self.text is not None else b64decode(self.base64 or "", validate=True)
         except ValueError:
             raise InputError(source, "base64 that cannot be read, or text with half a surrogate pair") from None
-        size = len(held) if self.bytes is None else self.bytes
+        size = len(held) if self.size is None else self.size
         if not len(held) <= size <= LIMIT_BYTES:
             raise InputError(source, f"{size} bytes are named, {len(held)} are there")
         return held + bytes(size - len(held))
