@@ -5,9 +5,10 @@ A copy is acknowledged before the reference's tombstone is written; an interrupt
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 from kafkakit.core.durations import epoch_ms
-from kafkakit.core.errors import KafkakitError, OperationFailedError, RefusedError
+from kafkakit.core.errors import KafkakitError, LeaseLostError, OperationFailedError, RefusedError, TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.clock import Clock
 from kafkakit.streams.lag.api_act import topic_facts
@@ -131,3 +132,32 @@ class RejectCopier:
         ledger.remove([entry.key for entry, _ in batch])
         tally.copied += len(batch)
         batch.clear()
+
+
+def copy_again_and_again(
+    look: Callable[[], CopyOutcome],
+    clock: Clock,
+    every_s: float,
+    *,
+    tell: Callable[[CopyOutcome], None],
+    warn: Callable[[str], None],
+    first: CopyOutcome,
+) -> NoReturn:
+    """Look every `every_s` seconds until the program is stopped; what changed is told.
+
+    A cluster or store that does not answer is tried again, and so are records that a broker did not take.
+    """
+    before = first
+    tell(before)
+    while True:
+        clock.sleep(every_s)
+        try:
+            now = look()
+        except LeaseLostError:
+            raise
+        except (TryLaterError, OperationFailedError) as error:
+            warn(f"{error.message}; trying again")
+            continue
+        if now.copied or (now.lost, now.failed) != (before.lost, before.failed):
+            tell(now)
+        before = now

@@ -2,13 +2,16 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
+from kafkakit.core.errors import UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.clock import Clock
 from kafkakit.streams.lanes.act.lane_reading import LaneReader
 from kafkakit.streams.lanes.act.reject_ledger import RejectLedger
 from kafkakit.streams.lanes.act.replay_states import ReplayStates
-from kafkakit.streams.lanes.act.stream_clusters import StreamClusters, lane_of
-from kafkakit.streams.lanes.decide.dead_letters import DeadLetter, letter_of, letter_of_reject
+from kafkakit.streams.lanes.act.stream_clusters import ClusterPorts, StreamClusters, lane_of
+from kafkakit.streams.lanes.decide.dead_letters import DeadLetter, letter_of, letter_of_entry, letter_of_reject
+from kafkakit.streams.records.api import Found
+from kafkakit.streams.records.api_act import RecordReader
 from kafkakit.streams.routes.api import DLQ, Route, Segment
 
 
@@ -47,3 +50,26 @@ class LetterReader:
         """References first, then copies."""
         yield from filter(matches, self.references(route))
         yield from filter(matches, self.copies(route))
+
+    def one(self, route: Route, key: TopicPartition, offset: int) -> tuple[DeadLetter, Found]:
+        """One rejected record and what its log holds; `UsageError` where nothing rejected is there."""
+        for segment in lane_of(route, DLQ).segments:
+            if segment.topic == key.topic:
+                found = self._read(self._clusters.of_segment(segment), key, offset)
+                span = {key: range(found.span.start, found.span.end)}
+                state = ReplayStates(self._clusters, route.stream).of(segment, span)[key]
+                entry = found.entries[0] if found.entries else None
+                return letter_of_entry(
+                    key, offset, entry, segment.cluster_id, is_replayed=state.was_done(offset)
+                ), found
+        for letter in self.references(route):
+            if (letter.place, letter.offset) == (key, offset):
+                ports = self._clusters.of(route.clusters[letter.cluster_id], letter.cluster_id)
+                return letter, self._read(ports, key, offset)
+        raise UsageError(
+            f"nothing of stream {route.stream} was rejected at {key.topic}/{key.partition}@{offset}",
+            hint=f"kafkakit streams dlq list {route.stream} shows what was",
+        )
+
+    def _read(self, ports: ClusterPorts, key: TopicPartition, offset: int) -> Found:
+        return RecordReader(ports.log, ports.data, self._clock, wait_s=self._wait_s).read(key, offset, 1)

@@ -11,6 +11,7 @@ from kafkakit.core.records import Record
 from kafkakit.streams.lanes.decide.provenance import Provenance, read_provenance
 from kafkakit.streams.lanes.decide.reject_ledger import Reject
 from kafkakit.streams.lanes.decide.rules import HEADER, Headers, header_text, text_of_bytes
+from kafkakit.streams.records.api import Entry
 from kafkakit.streams.routes.api import Segment
 
 
@@ -49,6 +50,24 @@ def letter_of(record: Record, segment: Segment, *, is_replayed: bool) -> DeadLet
         key=record.key,
         headers=record.headers,
         size_bytes=None if record.is_null else len(record.value),
+        is_replayed=is_replayed,
+    )
+
+
+def letter_of_entry(
+    place: TopicPartition, offset: int, entry: Entry | None, cluster_id: str, *, is_replayed: bool
+) -> DeadLetter:
+    """A record of the DLQ lane as it was read at its offset; None where the log has none there."""
+    held = entry is not None and entry.offset == offset
+    return DeadLetter(
+        cluster_id=cluster_id,
+        place=place,
+        offset=offset,
+        provenance=read_provenance(entry.headers) if entry and held else None,
+        at_ms=entry.at_ms if entry and held and entry.at_ms >= 0 else None,
+        key=entry.key if entry and held else None,
+        headers=entry.headers if entry and held else (),
+        size_bytes=len(entry.value) if entry and held and entry.value is not None else None,
         is_replayed=is_replayed,
     )
 

@@ -6,7 +6,7 @@ headers too: they are facts for people and tools, and grant nothing.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kafkakit.core.errors import UsageError
 from kafkakit.streams.routes.api import check_lane, check_stream
@@ -149,6 +149,16 @@ def read_provenance(headers: Headers) -> Provenance | None:
 
 def _limit(name: str) -> int:
     return LIMITS_BYTES.get(name, _LIMIT_BYTES)
+
+
+def bounded(failure: RecordFailure) -> RecordFailure:
+    """The same with its texts cut to what headers hold; the group's name stays, since it identifies."""
+    return replace(
+        failure,
+        reason=cut_text(failure.reason, _limit("reason")).decode(),
+        error_class=cut_text(failure.error_class, _limit("error-class")).decode(),
+        error_text=cut_text(failure.error_text, _limit("error-text")).decode(),
+    )
 
 
 def cut_text(text: str, most_bytes: int) -> bytes:

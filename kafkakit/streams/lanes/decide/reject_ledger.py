@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from kafkakit.core.documents import decode_document, encode_document
 from kafkakit.core.errors import UsageError
 from kafkakit.streams.formats.identity import topic_id_bytes, topic_id_text
-from kafkakit.streams.lanes.decide.provenance import MAX_NUMBER, RecordFailure, RecordOrigin
+from kafkakit.streams.lanes.decide.provenance import MAX_NUMBER, RecordFailure, RecordOrigin, bounded
 
 REJECTS_TOPIC = "__kafkakit_rejects"
 REJECT_KIND = "stream-reject"
@@ -42,8 +42,8 @@ class _Body:
 
 
 def encode_reject(entry: Reject) -> tuple[bytes, bytes]:
-    """Key and value of the entry's record; `UsageError` for one above `MAX_ENTRY_BYTES`."""
-    value = encode_document(REJECT_KIND, _Body(place=entry.place, failure=entry.failure))
+    """Key and value of the entry's record, with texts cut as in headers; `UsageError` above `MAX_ENTRY_BYTES`."""
+    value = encode_document(REJECT_KIND, _Body(place=entry.place, failure=bounded(entry.failure)))
     if len(value) > MAX_ENTRY_BYTES:
         raise UsageError(f"a rejected record's entry has {len(value):,} bytes, at most {MAX_ENTRY_BYTES:,}")
     return entry.key, value

@@ -38,14 +38,13 @@ class ReplayOutcome:
 
     `matching` records had not been replayed; `replayed` of them were written. `uncertain` were marked as in flight by
     a replay that was interrupted: they may have been written before. `stayed` counts those without a target, by
-    reason. `references` match and are not copied to the DLQ lane yet.
+    reason.
     """
 
     matching: int
     replayed: int
     uncertain: int
     stayed: dict[str, int]
-    references: int = 0
     is_plan: bool = False
 
 

@@ -2,14 +2,16 @@
 its result."""
 
 from base64 import b64decode
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from kafkakit.core.documents import decode_json
 from kafkakit.core.errors import InputError
-from kafkakit.streams.lanes.decide.rules import OutgoingRecord
+from kafkakit.streams.lanes.decide.rules import LaneChooser, OutgoingRecord
+from kafkakit.streams.routes.api import LIVE, LaneRule
 
 LIMIT_BYTES = 64 << 20
 
@@ -71,3 +73,14 @@ def read_samples(data: bytes, source: str) -> Iterator[OutgoingRecord]:
                 headers=tuple((h.name, h.value.data(place) if h.value else None) for h in record.headers),
                 at_ms=record.timestamp_ms,
             )
+
+
+def lane_shares(rules: Sequence[LaneRule], records: Iterable[OutgoingRecord], now_ms: int) -> tuple[LaneShare, ...]:
+    """How many records each rule decides on, in the rules' order, and last those that no rule matches.
+
+    A rule may name any lane: one that the stream does not have yet, too.
+    """
+    chooser = LaneChooser(rules, {rule.lane for rule in rules})
+    counts = Counter(chooser.deciding(record, now_ms) for record in records)
+    found = [LaneShare(lane=r.lane, rule=n + 1, where=r.where, records=counts[n]) for n, r in enumerate(rules)]
+    return (*found, LaneShare(lane=LIVE, rule=None, where="", records=counts[None]))
