@@ -10,7 +10,7 @@ from kafkakit.ports.clock import Clock
 from kafkakit.streams.lanes.act.stream_clusters import StreamClusters
 from kafkakit.streams.routes.api import Lane, Segment
 
-_POLL_S = 0.5
+_POLL_S = 0.1
 FirstOffsets = Callable[[Segment, Mapping[TopicPartition, range]], Mapping[TopicPartition, int]]
 
 

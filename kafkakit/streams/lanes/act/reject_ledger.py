@@ -14,7 +14,7 @@ from kafkakit.streams.lanes.decide.reject_ledger import REJECTS_TOPIC, Reject, d
 PLACE = TopicPartition(REJECTS_TOPIC, 0)
 MOST_ENTRIES = 1_000_000
 _CONFIGS = {"cleanup.policy": "compact", "segment.ms": "86400000"}
-_POLL_S = 0.5
+_POLL_S = 0.1
 
 
 class RejectLedger:

@@ -5,8 +5,8 @@ the program is stopped (`decide/replay_state.py`). Records keep key, value and h
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.model import TopicPartition
@@ -31,6 +31,26 @@ class _Item:
     target: ReplayTarget
 
 
+@dataclass(slots=True)
+class _Run:
+    """What a run has done, and the batch that it collects: records of one segment of the DLQ lane."""
+
+    states: ReplayStates
+    budget: ReplayBudget
+    batch: list[_Item] = field(default_factory=list)
+    segment: Segment | None = None
+    matching: int = 0
+    replayed: int = 0
+    stayed: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the batch is to be written."""
+        count, limit = self.budget.batch, self.budget.limit
+        wanted = count if limit is None else min(count, limit - self.replayed)
+        return len(self.batch) >= wanted or sum(len(item.record.value) for item in self.batch) >= MOST_BYTES
+
+
 class Replayer:
     """Replays one stream; `guard` is called before each batch and raises where another process may replay it."""
 
@@ -47,83 +67,71 @@ class Replayer:
         *,
         to: str | None = None,
         is_plan: bool = False,
-        tell: Callable[[int], None] = lambda _: None,
     ) -> ReplayOutcome:
-        """Replay what matches and was not replayed; a plan reads all and writes nothing. `tell` gets the count so far.
+        """Replay what matches and was not replayed; a plan reads all and writes nothing.
 
         Raises `OperationFailedError` for records that a broker refuses: their batch counts as not replayed.
         """
-        states = ReplayStates(self._clusters, route.stream)
-        stayed: Counter[str] = Counter()
-        matching = replayed = held = 0
-        batch: list[_Item] = []
-        at: Segment | None = None
-        before: dict[TopicPartition, int] = {}
-
-        def first(segment: Segment, spans: Mapping[TopicPartition, range]) -> dict[TopicPartition, int]:
-            found = states.of(segment, spans)
-            before.update({key: state.first for key, state in found.items()})
-            return {key: state.first for key, state in found.items()}
-
-        for segment, record in self._reader.records(lane_of(route, DLQ), first):
-            if batch and segment is not at:
-                replayed, held = self._finish(states, at, batch, replayed, budget, tell), 0
-            at = segment
-            state = states.known(segment)[record.partition]
-            state.skip(before[record.partition], record.offset)
-            before[record.partition] = record.offset + 1
-            letter = letter_of(record, segment, is_replayed=state.was_done(record.offset))
-            if letter.is_replayed or not matches(letter):
+        run = _Run(ReplayStates(self._clusters, route.stream), budget)
+        for segment, letter, record in self._unreplayed(route, run.states):
+            if not matches(letter):
                 continue
-            matching += 1
+            run.matching += 1
             target = target_of(letter, route, to)
             if isinstance(target, str):
-                stayed[target] += 1
+                run.stayed[target] += 1
             elif is_plan:
-                continue
+                run.replayed += budget.limit is None or run.replayed < budget.limit
             else:
-                batch.append(_Item(record, target))
-                held += len(record.value)
-                wanted = budget.batch if budget.limit is None else min(budget.batch, budget.limit - replayed)
-                if len(batch) >= wanted or held >= MOST_BYTES:
-                    replayed, held = self._finish(states, at, batch, replayed, budget, tell), 0
-                if replayed == budget.limit:
+                if segment is not run.segment:
+                    self._write(run)
+                run.segment = segment
+                run.batch.append(_Item(record, target))
+                if run.is_full:
+                    self._write(run)
+                if run.replayed == budget.limit:
                     break
-        if batch:
-            replayed = self._finish(states, at, batch, replayed, budget, tell)
+        self._write(run)
         return ReplayOutcome(
-            matching=matching,
-            replayed=replayed,
-            uncertain=states.uncertain,
-            stayed=dict(sorted(stayed.items())),
+            matching=run.matching,
+            replayed=run.replayed,
+            uncertain=run.states.uncertain,
+            stayed=dict(sorted(run.stayed.items())),
             is_plan=is_plan,
         )
 
-    def _finish(
-        self,
-        states: ReplayStates,
-        segment: Segment | None,
-        batch: list[_Item],
-        replayed: int,
-        budget: ReplayBudget,
-        tell: Callable[[int], None],
-    ) -> int:
-        """Write the batch, empty it, and wait until the rate allows for another one; the count of all so far."""
-        assert segment is not None
+    def _unreplayed(self, route: Route, states: ReplayStates) -> Iterator[tuple[Segment, DeadLetter, Record]]:
+        """The records that no replay has written; offsets without a record are noted as done."""
+        following: dict[TopicPartition, int] = {}
+
+        def first(segment: Segment, spans: Mapping[TopicPartition, range]) -> dict[TopicPartition, int]:
+            starts = {key: state.first for key, state in states.of(segment, spans).items()}
+            following.update(starts)
+            return starts
+
+        for segment, record in self._reader.records(lane_of(route, DLQ), first):
+            state = states.known(segment)[record.partition]
+            state.skip(following[record.partition], record.offset)
+            following[record.partition] = record.offset + 1
+            if not state.was_done(record.offset):
+                yield segment, letter_of(record, segment, is_replayed=False), record
+
+    def _write(self, run: _Run) -> None:
+        """Write the batch, empty it, and wait until the rate allows for another one."""
+        if run.segment is None or not run.batch:
+            return
         started = self._clock.monotonic()
         offsets: dict[TopicPartition, list[tuple[int, int]]] = {}
-        for item in batch:
+        for item in run.batch:
             offsets.setdefault(item.record.partition, []).append((item.record.offset, item.record.offset + 1))
         ranges = {key: OffsetRanges.of(found) for key, found in offsets.items()}
         self._guard()
-        states.write(segment, ranges, sent=False)
-        self._send(batch)
-        states.write(segment, ranges, sent=True)
-        done = replayed + len(batch)
-        tell(done)
-        self._clock.sleep(max(0.0, len(batch) / budget.rate - (self._clock.monotonic() - started)))
-        batch.clear()
-        return done
+        run.states.write(run.segment, ranges, sent=False)
+        self._send(run.batch)
+        run.states.write(run.segment, ranges, sent=True)
+        run.replayed += len(run.batch)
+        self._clock.sleep(max(0.0, len(run.batch) / run.budget.rate - (self._clock.monotonic() - started)))
+        run.batch.clear()
 
     def _send(self, batch: list[_Item]) -> None:
         used = {item.target.segment.cluster_id: self._producer(item.target.segment) for item in batch}

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.run_options import Consent
-from kafkakit.cli.session import finish
+from kafkakit.cli.session import finish, open_session
 from kafkakit.streams.lanes.commands import options
-from kafkakit.streams.lanes.commands.stream_session import StreamSession
+from kafkakit.streams.lanes.commands.opening import claimed, clusters_of
+
+if TYPE_CHECKING:
+    from kafkakit.streams.lanes.decide.copy_plan import CopyOutcome
 
 
 @with_option_groups
@@ -37,24 +40,31 @@ def replay(
     kafkakit --profile prod streams dlq replay orders --where 'reason = timeout' --rate 50 --yes
     kafkakit --profile prod streams dlq replay orders --to slow --limit 1000
     """
+    from kafkakit.core.durations import epoch_ms
     from kafkakit.streams.lanes.act.replay import Replayer
+    from kafkakit.streams.lanes.act.stream_clusters import read_route
+    from kafkakit.streams.lanes.decide.dead_letters import letter_filter
     from kafkakit.streams.lanes.decide.replay_plan import ReplayBudget, require_target
     from kafkakit.streams.lanes.show.outcomes import replay_report
 
     cli = cli_context(ctx)
     consent.require_possible(cli)
+    cli.operation_words = ("stopped; what was replayed is kept", "run the same command again to continue")
     budget = ReplayBudget(rate=target.rate, limit=target.limit)
     with ExitStack() as stack:
-        session = StreamSession(cli, stream, stack, read_only=consent.dry_run)
-        matches = session.matches(where)
-        require_target(session.route, target.lane)
-        guard, clock = (lambda: None, session.opened.clock) if consent.dry_run else session.claim("replay")
-        replayer = Replayer(session.clusters, clock, guard, wait_s=session.wait_s)
+        opened = stack.enter_context(open_session(cli, read_only=True))
+        matches, route = letter_filter(where, epoch_ms(opened.clock.now())), read_route(opened.control, stream)
+        require_target(route, target.lane)
+        guard, clock = (lambda: None), opened.clock
+        if not consent.dry_run:
+            guard, clock = claimed(ctx, opened, stack, stream, "replay")
+        clusters = clusters_of(ctx, stack, read_only=consent.dry_run)
+        replayer = Replayer(clusters, clock, guard, wait_s=opened.settings.request_timeout_s)
         is_plan = consent.dry_run or not consent.yes
-        outcome = replayer.replay(session.route, matches, budget, to=target.lane, is_plan=is_plan)
-        question = f"Replay {outcome.matching:,} records of stream {stream}?"
-        if is_plan and not consent.dry_run and outcome.matching and consent.confirm(cli, question):
-            outcome = replayer.replay(session.route, matches, budget, to=target.lane)
+        outcome = replayer.replay(route, matches, budget, to=target.lane, is_plan=is_plan)
+        question = f"Replay {outcome.replayed:,} records of stream {stream}?"
+        if is_plan and not consent.dry_run and outcome.replayed and consent.confirm(cli, question):
+            outcome = replayer.replay(route, matches, budget, to=target.lane)
     finish(cli, replay_report(stream, outcome))
 
 
@@ -78,8 +88,11 @@ def purge(
     kafkakit --profile prod streams dlq purge orders --where 'replayed = true' --dry-run
     kafkakit --profile prod streams dlq purge orders --where 'age_s > 2592000' --yes
     """
+    from kafkakit.core.durations import epoch_ms
     from kafkakit.core.errors import UsageError
     from kafkakit.streams.lanes.act.purge import Purger
+    from kafkakit.streams.lanes.act.stream_clusters import read_route
+    from kafkakit.streams.lanes.decide.dead_letters import letter_filter
     from kafkakit.streams.lanes.decide.purge_plan import PurgeOutcome
     from kafkakit.streams.lanes.show.outcomes import purge_report, purge_text
 
@@ -88,15 +101,16 @@ def purge(
     cli = cli_context(ctx)
     consent.require_possible(cli)
     with ExitStack() as stack:
-        session = StreamSession(cli, stream, stack, read_only=consent.dry_run)
-        purger = Purger(session.clusters, session.opened.clock, wait_s=session.wait_s)
-        outcome = PurgeOutcome(plan=purger.plan(session.route, session.matches(where)), errors={})
+        opened = stack.enter_context(open_session(cli, read_only=True))
+        route, clusters = read_route(opened.control, stream), clusters_of(ctx, stack, read_only=consent.dry_run)
+        purger = Purger(clusters, opened.clock, wait_s=opened.settings.request_timeout_s)
+        outcome = PurgeOutcome(plan=purger.plan(route, letter_filter(where, epoch_ms(opened.clock.now()))), errors={})
         is_plan = consent.dry_run or outcome.plan.is_empty
         if not is_plan and not consent.yes:
             cli.output.say(purge_text(stream, outcome.plan))
             is_plan = not consent.confirm(cli, "Delete these records?")
         if not is_plan:
-            outcome = purger.carry_out(session.route, outcome.plan)
+            outcome = purger.carry_out(route, outcome.plan)
     finish(cli, purge_report(stream, outcome, is_plan=is_plan))
 
 
@@ -126,6 +140,7 @@ def copy(
     from kafkakit.core.durations import parse_duration
     from kafkakit.core.errors import UsageError
     from kafkakit.streams.lanes.act.copying import RejectCopier, copy_again_and_again
+    from kafkakit.streams.lanes.act.stream_clusters import read_route
     from kafkakit.streams.lanes.show.outcomes import copy_line, copy_report
 
     cli = cli_context(ctx)
@@ -133,13 +148,18 @@ def copy(
     if not once and 2 * every_s > ahead_s:
         raise UsageError(f"--every {every} is too long for --ahead {ahead}", hint="look at least twice in that time")
     with ExitStack() as stack:
-        session = StreamSession(cli, stream, stack, read_only=False)
-        guard, clock = session.claim("copy")
-        copier = RejectCopier(session.clusters, clock, guard, wait_s=session.wait_s)
-        outcome = copier.copy(session.route, ahead_s=None if everything else ahead_s)
+        opened = stack.enter_context(open_session(cli, read_only=True))
+        guard, clock = claimed(ctx, opened, stack, stream, "copy")
+        clusters = clusters_of(ctx, stack, read_only=False)
+        copier = RejectCopier(clusters, clock, guard, wait_s=opened.settings.request_timeout_s)
+
+        def look() -> CopyOutcome:
+            return copier.copy(read_route(opened.control, stream), ahead_s=None if everything else ahead_s)
+
+        outcome = look()
         if not once:
             copy_again_and_again(
-                lambda: copier.copy(session.read_route(), ahead_s=None if everything else ahead_s),
+                look,
                 clock,
                 every_s,
                 tell=lambda found: cli.output.say(copy_line(stream, found)),

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from kafkakit.cli.command_classes import cli_context
-from kafkakit.cli.session import finish
+from kafkakit.cli.session import finish, open_session
 from kafkakit.streams.lanes.commands import options
-from kafkakit.streams.lanes.commands.stream_session import StreamSession
+from kafkakit.streams.lanes.commands.opening import clusters_of
 
 MOST_LISTED = 100_000
 MOST_BYTES = 64 << 20
@@ -36,15 +36,19 @@ def list_(
     kafkakit --profile prod streams dlq list orders --where 'reason = timeout and group = billing and age_s < 3600'
     kafkakit --profile prod streams dlq list orders --where 'key like "customer-7*"' -o json
     """
+    from kafkakit.core.durations import epoch_ms
     from kafkakit.streams.lanes.act.letters import LetterReader
+    from kafkakit.streams.lanes.act.stream_clusters import read_route
+    from kafkakit.streams.lanes.decide.dead_letters import letter_filter
     from kafkakit.streams.lanes.show.letters import letters_report, tally
 
     cli = cli_context(ctx)
     with ExitStack() as stack:
-        session = StreamSession(cli, stream, stack, read_only=True)
-        matches = session.matches(where)
-        reader = LetterReader(session.clusters, session.opened.clock, wait_s=session.wait_s)
-        first, reasons = tally(reader.matching(session.route, matches), limit)
+        opened = stack.enter_context(open_session(cli, read_only=True))
+        matches = letter_filter(where, epoch_ms(opened.clock.now()))
+        clusters = clusters_of(ctx, stack, read_only=True)
+        reader = LetterReader(clusters, opened.clock, wait_s=opened.settings.request_timeout_s)
+        first, reasons = tally(reader.matching(read_route(opened.control, stream), matches), limit)
         report = letters_report(stream, first, reasons, reader.strange)
     finish(cli, report)
 
@@ -76,13 +80,15 @@ def show(
     kafkakit --profile prod streams dlq show orders orders.dlq.1/0@17
     """
     from kafkakit.streams.lanes.act.letters import LetterReader
+    from kafkakit.streams.lanes.act.stream_clusters import read_route
     from kafkakit.streams.lanes.show.letters import letter_report
     from kafkakit.streams.records.api import parse_place
 
     cli = cli_context(ctx)
     key, offset = parse_place(place)
     with ExitStack() as stack:
-        session = StreamSession(cli, stream, stack, read_only=True)
-        reader = LetterReader(session.clusters, session.opened.clock, wait_s=session.wait_s)
-        letter, found = reader.one(session.route, key, offset)
+        opened = stack.enter_context(open_session(cli, read_only=True))
+        clusters = clusters_of(ctx, stack, read_only=True)
+        reader = LetterReader(clusters, opened.clock, wait_s=opened.settings.request_timeout_s)
+        letter, found = reader.one(read_route(opened.control, stream), key, offset)
     finish(cli, letter_report(letter, found, max_bytes))

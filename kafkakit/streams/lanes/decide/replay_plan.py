@@ -36,9 +36,9 @@ class ReplayBudget:
 class ReplayOutcome:
     """What a replay found and did.
 
-    `matching` records had not been replayed; `replayed` of them were written. `uncertain` were marked as in flight by
-    a replay that was interrupted: they may have been written before. `stayed` counts those without a target, by
-    reason.
+    `matching` records had not been replayed; `replayed` of them were written, or with `is_plan` would be. `uncertain`
+    were marked as in flight by a replay that was interrupted: they may have been written before. `stayed` counts those
+    without a target, by reason.
     """
 
     matching: int

@@ -17,7 +17,7 @@ def replay_report(stream: str, outcome: ReplayOutcome) -> Report:
     stayed = sum(outcome.stayed.values())
     lines = [f"stream {stream}: {counted(outcome.matching, 'matching record')} not replayed before"]
     if outcome.is_plan:
-        lines.append(f"would replay {outcome.matching - stayed:,}; every group that reads the lane gets them")
+        lines.append(f"would replay {outcome.replayed:,}; every group that reads the lane gets them")
     else:
         lines.append(f"replayed {outcome.replayed:,}")
     if outcome.uncertain:

@@ -73,7 +73,9 @@ def test_a_filter_and_a_limit_leave_the_others_for_later(world: LaneWorld) -> No
 
 def test_a_plan_writes_nothing(world: LaneWorld) -> None:
     world.kill(b"a")
-    assert replay(world, is_plan=True).matching == 1
+    world.kill(b"b")
+    found = [replay(world, budget=ReplayBudget(rate=1, limit=limit), is_plan=True) for limit in (None, 1)]
+    assert [(one.matching, one.replayed) for one in found] == [(2, 2), (2, 1)]
     assert (world.values("live"), world.groups.commits) == ([], [])
 
 
