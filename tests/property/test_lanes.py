@@ -59,6 +59,13 @@ def test_numbers_in_texts_compare_as_columns_say(own: str, relation: str, value:
     assert [compiled(node, single({"tier"}))(row) for row in rows] == matching(node, table_of(rows)).tolist()
 
 
+@pytest.mark.parametrize("own", ["9" * 30, "9" * 31, "9" * 5000, "-" + "1" * 18, "1" * 19])
+def test_long_digits_compare_as_columns_say(own: str) -> None:
+    for query in ("tier > 8", "tier < 8", f"tier = {own[:40]}", f"tier in (1, {own[:40]})"):
+        node, rows = parse_query(query), [{"tier": own}]
+        assert [compiled(node, single({"tier"}))(row) for row in rows] == matching(node, table_of(rows)).tolist()
+
+
 def test_a_long_query_and_one_compared_with_text() -> None:
     node = parse_query(" or ".join(f"tier = {n}" for n in range(300)))
     matches = compiled(node, single({"tier"}))
@@ -134,7 +141,7 @@ def test_damaged_headers_are_no_provenance_or_another_one_and_never_raise(
     value = data.draw(st.none() | st.binary(max_size=30) | st.just(b"9" * 5000))
     found[at] = (found[at][0], value)
     read = read_provenance(found)
-    assert read is None or value is not None
+    assert read is None or (value is not None and len(value) < 5000)
     assert read_provenance(found[:at] + found[at + 1 :]) is None
 
 

@@ -11,8 +11,10 @@ from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.formats.identity import CommitIdentity
 from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.lanes.act.lane_reading import LaneReader
 from kafkakit.streams.lanes.act.letters import LetterReader
 from kafkakit.streams.lanes.act.replay import Replayer
+from kafkakit.streams.lanes.act.stream_clusters import lane_of
 from kafkakit.streams.lanes.decide.dead_letters import letter_filter
 from kafkakit.streams.lanes.decide.provenance import read_provenance
 from kafkakit.streams.lanes.decide.replay_plan import ReplayBudget, ReplayOutcome
@@ -202,6 +204,27 @@ def test_more_pieces_than_a_commit_holds_are_refused_before_they_are_written() -
     with pytest.raises(InfeasibleError, match="too many pieces"):
         state.sending(OffsetRanges.of(r for part in parts[20:] for r in part))
     assert state.done.count == before > 5_000
+
+
+def test_what_the_log_has_lost_is_neither_pending_nor_uncertain() -> None:
+    identity = CommitIdentity(cluster_id="C", topic_id=bytes(16), partition=0, group="g")
+    state = read_replay_state(None, identity, 0)
+    commit = state.sending(OffsetRanges(((1, 4),)))
+    assert read_replay_state(commit, identity, 0).in_flight.count == 3
+    later = read_replay_state(commit, identity, 3)
+    assert (later.first, later.was_done(2), later.was_done(3), later.in_flight.count) == (3, True, False, 1)
+
+
+def test_records_that_come_while_a_lane_is_read_are_left_for_the_next_time(world: LaneWorld) -> None:
+    world.put("dlq", b"first")
+    world.put("dlq", *(b"%d" % n for n in range(510)), partition=1)
+    reader = LaneReader(world.clusters, world.clock, wait_s=5)
+    records = reader.records(lane_of(world.route, "dlq"))
+    next(records)
+    world.put("dlq", b"late")
+    world.put("dlq", b"late", partition=1)
+    assert len(found := [record.value for _, record in records]) == 510
+    assert b"late" not in found
 
 
 def test_records_that_retention_took_count_as_done(world: LaneWorld) -> None:
