@@ -190,6 +190,15 @@ def test_sampled_records_are_counted_by_lane_and_rule(desk: Desk) -> None:
     assert "retry  1           1  33.3%  tenant = slowpoke" in ran.stdout
 
 
+def test_what_records_show_prints_is_a_sample(desk: Desk) -> None:
+    desk.world.put("live", b"a", b"b", headers=(("tenant", b"slowpoke"),))
+    desk.world.put("live", b"c")
+    shown = desk.run("records", "show", "orders.live.1/0@0", "--count", "3", "-o", "json").stdout
+    ran = desk.run("lane", "route", "--stream", "orders", "--sample", "-", "-o", "json", stdin=SAMPLE + 2 * shown)
+    assert (ran.code, ran.stderr) == (0, "")
+    assert ran.json["lanes"] == {"retry": 5, "live": 4}
+
+
 def test_bad_rules_and_samples_name_their_place(desk: Desk) -> None:
     rules = desk.home.folder / "rules.yaml"
     for text, words in (

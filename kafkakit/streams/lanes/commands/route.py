@@ -23,8 +23,8 @@ def route(
 
     Rules are those of a stream, or of a file: a list of `lane: NAME` and `where: QUERY`. The first that matches
     decides; no match is lane live. Queries see key, header.NAME, tenant (the header tenant), bytes and age_s, the
-    record's age now. Each line of the sample is a record as `streams records show -o json` prints it, or its whole
-    result. Reads only.
+    record's age now. The sample has a JSON object a line, each a record as `streams records show -o json` prints it, or
+    what that printed as it is. Reads only.
 
     Examples:
 

@@ -1,5 +1,5 @@
-"""Sample records for lane rules: lines of JSON, each a record as `streams records show -o json` has them, or all of
-its result."""
+"""Sample records for lane rules: JSON, a line for each record as `streams records show -o json` has them, or its whole
+results."""
 
 from base64 import b64decode
 from collections import Counter
@@ -60,12 +60,10 @@ class LaneShare:
 
 
 def read_samples(data: bytes, source: str) -> Iterator[OutgoingRecord]:
-    """The records in order; raises `InputError` with the line."""
-    for number, line in enumerate(data.splitlines(), 1):
-        if not line.strip():
-            continue
+    """The records in order; raises `InputError` with the line where a record, or a result, begins."""
+    for number, text in _pieces(data.splitlines()):
         place = f"{source}:{number}"
-        read = decode_json(line, _Line, place)
+        read = decode_json(text, _Line, place)
         for record in (read,) if read.records is None else read.records:
             yield OutgoingRecord(
                 key=record.key.data(place) if record.key else None,
@@ -73,6 +71,20 @@ def read_samples(data: bytes, source: str) -> Iterator[OutgoingRecord]:
                 headers=tuple((h.name, h.value.data(place) if h.value else None) for h in record.headers),
                 at_ms=record.timestamp_ms,
             )
+
+
+def _pieces(lines: list[bytes]) -> Iterator[tuple[int, bytes]]:
+    """JSON texts with their first lines: lines, or what stands between a line `{` and a line `}` as results have it."""
+    first, held = 0, list[bytes]()
+    for number, line in enumerate(lines, 1):
+        if held or line == b"{":
+            first = first if held else number
+            held.append(line)
+            if line == b"}" or number == len(lines):
+                yield first, b"\n".join(held)
+                held = []
+        elif line.strip():
+            yield number, line
 
 
 def lane_shares(rules: Sequence[LaneRule], records: Iterable[OutgoingRecord], now_ms: int) -> tuple[LaneShare, ...]:
