@@ -197,8 +197,8 @@ def test_a_replay_that_is_killed_continues_and_repeats_a_batch_at_most(scene: Sc
     assert scene.json("replay", scene.stream, "--yes")["replayed"] == 0
     again = scene.records("live")[0]
     assert (again.key, dict(again.headers)["trace"], again.partition) == (b"k", b"7", scene.key("live", 0))
-    words = ("--profile", scene.cluster.name, "streams", "commits", "show", f"kafkakit-dlq-replay.{scene.stream}")
-    shown = Home(scene.cluster.home.folder).run(*words)
+    look = ("--profile", scene.cluster.name, "streams", "commits", "show", f"kafkakit-dlq-replay.{scene.stream}")
+    shown = Home(scene.cluster.home.folder).run(*look)
     assert shown.code == ExitCode.DONE
 
 

@@ -12,6 +12,7 @@ from kafkakit.core.errors import KafkakitError, LeaseLostError, OperationFailedE
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.clock import Clock
 from kafkakit.streams.lag.api_act import topic_facts
+from kafkakit.streams.lanes.act.batch_writer import BatchRecord, BatchWriter
 from kafkakit.streams.lanes.act.reject_ledger import RejectLedger
 from kafkakit.streams.lanes.act.stream_clusters import ClusterPorts, StreamClusters, lane_of
 from kafkakit.streams.lanes.decide.copy_plan import CopyOutcome, SourceRetention, copy_at_ms
@@ -48,6 +49,7 @@ class RejectCopier:
         if target is None:
             raise RefusedError(f"lane {DLQ} of stream {route.stream} has no active segment")
         tally = _Tally()
+        writer = BatchWriter(self._clusters.of_segment(target).data, wait_s=self._wait_s)
         for cluster_id, profile in sorted(route.clusters.items()):
             ports = self._clusters.of(profile, cluster_id)
             ledger = RejectLedger(ports, self._clock, wait_s=self._wait_s)
@@ -57,8 +59,8 @@ class RejectCopier:
             for entry, found in self._found(ports, self._due(ports, entries, ahead_s, tally), tally):
                 batch.append((entry, found))
                 if len(batch) >= AT_ONCE or sum(one.size for _, one in batch) >= MOST_BYTES:
-                    self._write(target, ledger, batch, tally)
-            self._write(target, ledger, batch, tally)
+                    self._write(target, writer, ledger, batch, tally)
+            self._write(target, writer, ledger, batch, tally)
         return CopyOutcome(
             copied=tally.copied,
             waiting=len(tally.waiting),
@@ -112,23 +114,28 @@ class RejectCopier:
             else:
                 yield entry, found.entries[0]
 
-    def _write(self, target: Segment, ledger: RejectLedger, batch: list[tuple[Reject, Entry]], tally: _Tally) -> None:
+    def _write(
+        self,
+        target: Segment,
+        writer: BatchWriter,
+        ledger: RejectLedger,
+        batch: list[tuple[Reject, Entry]],
+        tally: _Tally,
+    ) -> None:
         """Write copies, then their references' tombstones; empties the batch."""
         if not batch:
             return
         self._guard()
-        producer = self._clusters.of_segment(target).data.producer()
-        for entry, found in batch:
-            place = TopicPartition(target.topic, entry.place.partition % target.partitions)
-            headers = provenance_headers(found.headers, entry.place, entry.failure)
-            producer.send(place, found.value, found.key, headers)
-        left = producer.flush(self._wait_s)
-        if left or producer.failed:
-            reason = f": {producer.last_error}" if producer.last_error else ""
-            raise OperationFailedError(
-                f"topic {target.topic} took {producer.acknowledged} of {len(batch)} records{reason}",
-                hint="their references stay: run the same command again",
+        copies = [
+            BatchRecord(
+                place=TopicPartition(target.topic, entry.place.partition % target.partitions),
+                value=found.value,
+                key=found.key,
+                headers=provenance_headers(found.headers, entry.place, entry.failure),
             )
+            for entry, found in batch
+        ]
+        writer.write(copies, "their references stay: run the same command again")
         ledger.remove([entry.key for entry, _ in batch])
         tally.copied += len(batch)
         batch.clear()

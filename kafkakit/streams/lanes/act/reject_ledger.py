@@ -6,8 +6,9 @@ from contextlib import closing
 from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.errors import OperationFailedError, RefusedError, TryLaterError
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.new_topic import replicas_of_new_topic
+from kafkakit.core.new_topic import MOST_REPLICAS, replicas_of_new_topic
 from kafkakit.ports.clock import Clock
+from kafkakit.streams.lanes.act.batch_writer import BatchRecord, BatchWriter
 from kafkakit.streams.lanes.act.stream_clusters import ClusterPorts
 from kafkakit.streams.lanes.decide.reject_ledger import REJECTS_TOPIC, Reject, decode_reject, encode_reject
 
@@ -18,13 +19,13 @@ _POLL_S = 0.1
 
 
 class RejectLedger:
-    """Reads and writes entries; a write returns once all in-sync replicas have it, else raises `TryLaterError`.
-
-    The first write makes the topic.
+    """Reads and writes entries; a write returns once all in-sync replicas have it, else raises
+    `OperationFailedError`. The first write makes the topic. For one thread.
     """
 
     def __init__(self, ports: ClusterPorts, clock: Clock, *, wait_s: float) -> None:
         self._ports, self._clock, self._wait_s = ports, clock, wait_s
+        self._writer, self._is_checked = BatchWriter(ports.data, wait_s=wait_s), False
 
     def read(self) -> tuple[Mapping[bytes, Reject], int]:
         """The entries by key, and how many records of the topic are no entries. Cost: reading the topic."""
@@ -61,15 +62,12 @@ class RejectLedger:
     def _write(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:
         if not records:
             return
-        if not self._is_there():
-            self._make()
-        producer = self._ports.data.producer()
-        for key, value in records:
-            producer.send(PLACE, value, key)
-        left = producer.flush(self._wait_s)
-        if left or producer.failed:
-            reason = f": {producer.last_error}" if producer.last_error else ""
-            raise TryLaterError(f"topic {REJECTS_TOPIC} took {producer.acknowledged} of {len(records)} records{reason}")
+        if not self._is_checked:
+            if not self._is_there():
+                self._make()
+            self._is_checked = True
+        written = [BatchRecord(place=PLACE, value=value, key=key) for key, value in records]
+        self._writer.write(written, "nothing may pass these records before their entries are there: try again")
 
     def _is_there(self) -> bool:
         if not self._ports.admin.partition_states([REJECTS_TOPIC]):
@@ -85,6 +83,7 @@ class RejectLedger:
     def _make(self) -> None:
         admin = self._ports.admin
         replicas = replicas_of_new_topic(admin.cluster().brokers, REJECTS_TOPIC)
-        error = admin.create_topic(REJECTS_TOPIC, {0: replicas}, _CONFIGS)
+        in_sync = "2" if len(replicas) == MOST_REPLICAS else "1"
+        error = admin.create_topic(REJECTS_TOPIC, {0: replicas}, {**_CONFIGS, "min.insync.replicas": in_sync})
         if error is not None and error.name != "TopicAlreadyExistsError":
             raise OperationFailedError(f"cannot create topic {REJECTS_TOPIC}: {error}", hint="grant CREATE on it")

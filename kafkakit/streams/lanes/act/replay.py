@@ -8,12 +8,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record
 from kafkakit.ports.clock import Clock
-from kafkakit.ports.data import Producer
 from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.lanes.act.batch_writer import BatchRecord, BatchWriter
 from kafkakit.streams.lanes.act.lane_reading import LaneReader
 from kafkakit.streams.lanes.act.replay_states import ReplayStates
 from kafkakit.streams.lanes.act.stream_clusters import StreamClusters, lane_of
@@ -23,12 +22,20 @@ from kafkakit.streams.routes.api import DLQ, Route, Segment
 
 MOST_BYTES = 16 << 20
 """A batch is written once its records have this many bytes."""
+_AGAIN = "run the same command again: this batch is written again, all before it are done"
 
 
 @dataclass(frozen=True, slots=True)
 class _Item:
     record: Record
     target: ReplayTarget
+
+    @property
+    def written(self) -> BatchRecord:
+        """The record as it is written again."""
+        one = self.record
+        value = None if one.is_null else one.value
+        return BatchRecord(place=self.target.place, value=value, key=one.key, headers=one.headers)
 
 
 @dataclass(slots=True)
@@ -57,7 +64,7 @@ class Replayer:
     def __init__(self, clusters: StreamClusters, clock: Clock, guard: Callable[[], None], *, wait_s: float) -> None:
         self._clusters, self._clock, self._guard, self._wait_s = clusters, clock, guard, wait_s
         self._reader = LaneReader(clusters, clock, wait_s=wait_s)
-        self._producers: dict[str, Producer] = {}
+        self._writers: dict[str, BatchWriter] = {}
 
     def replay(
         self,
@@ -134,23 +141,11 @@ class Replayer:
         run.batch.clear()
 
     def _send(self, batch: list[_Item]) -> None:
-        used = {item.target.segment.cluster_id: self._producer(item.target.segment) for item in batch}
-        failed = {cluster: producer.failed for cluster, producer in used.items()}
+        by_cluster: dict[str, list[_Item]] = {}
         for item in batch:
-            record = item.record
-            value = None if record.is_null else record.value
-            used[item.target.segment.cluster_id].send(item.target.place, value, record.key, record.headers)
-        for cluster, producer in used.items():
-            left = producer.flush(self._wait_s)
-            if left or producer.failed > failed[cluster]:
-                reason = f": {producer.last_error}" if producer.last_error else ""
-                raise OperationFailedError(
-                    f"{left + producer.failed - failed[cluster]} of a batch of {len(batch)} records were not "
-                    f"acknowledged{reason}",
-                    hint="run the same command again: this batch is written again, all before it are done",
-                )
-
-    def _producer(self, segment: Segment) -> Producer:
-        if segment.cluster_id not in self._producers:
-            self._producers[segment.cluster_id] = self._clusters.of_segment(segment).data.producer()
-        return self._producers[segment.cluster_id]
+            by_cluster.setdefault(item.target.segment.cluster_id, []).append(item)
+        for cluster_id, items in by_cluster.items():
+            if cluster_id not in self._writers:
+                data = self._clusters.of_segment(items[0].target.segment).data
+                self._writers[cluster_id] = BatchWriter(data, wait_s=self._wait_s)
+            self._writers[cluster_id].write([item.written for item in items], _AGAIN)

@@ -153,7 +153,7 @@ def _kill() -> None:
 def test_a_refused_record_stops_the_replay_and_its_batch_counts_as_not_replayed(world: LaneWorld) -> None:
     world.kill(b"a", b"b", b"c")
     world.data.refuse = 1
-    with pytest.raises(OperationFailedError, match="1 of a batch of 3 records were not acknowledged: refused"):
+    with pytest.raises(OperationFailedError, match="1 of 3 records not acknowledged: refused"):
         replay(world)
     assert replay(world).replayed == 3
 
