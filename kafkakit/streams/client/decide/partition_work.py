@@ -93,6 +93,20 @@ class PartitionWork(Generic[T]):
         return sum(len(chunk.offsets) - chunk.settled for chunk in self._out)
 
     @property
+    def signature(self) -> tuple[int, ...]:
+        """What differs whenever a commit would differ."""
+        done, counts = self._done, self.counts
+        return (
+            done.base,
+            done.count,
+            counts.failures,
+            counts.rejected,
+            len(self._rejected),
+            len(self._held),
+            self.position,
+        )
+
+    @property
     def pending_failures(self) -> int:
         """Records that failed and wait."""
         return len(self._held)
@@ -115,6 +129,16 @@ class PartitionWork(Generic[T]):
         if self.buffered_records >= limits.records or self.buffered_bytes >= limits.size_bytes:
             return False
         return self.position < self._fresh or not (self.must_pause or self.span >= limits.span)
+
+    @property
+    def is_drained(self) -> bool:
+        """True when a partition that was full should be fetched again: at half of its limits, for pauses cost."""
+        limits = self._rules.limits
+        return (
+            self.wants_records
+            and self.buffered_records <= limits.records // 2
+            and self.buffered_bytes <= limits.size_bytes // 2
+        )
 
     def offer(self, offsets: list[int], records: list[T], next_offset: int) -> None:
         """Records in the order of their offsets, read from `position` on; the read went on to `next_offset`.
