@@ -56,7 +56,8 @@ class KafkaGroupConsumer:
             "fetch.max.bytes": receive_limit_bytes // 4,
             "receive.message.max.bytes": receive_limit_bytes,
             "queued.max.messages.kbytes": read_ahead_kb,
-            "queued.min.messages": 20_000,
+            "queued.min.messages": 100_000,
+            "fetch.queue.backoff.ms": 10,  # by default a full queue stops a fetch for a second
             "fetch.wait.max.ms": 100,
             "fetch.error.backoff.ms": 100,
             "socket.connection.setup.timeout.ms": 5_000,

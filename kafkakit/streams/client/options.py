@@ -52,8 +52,9 @@ class ConsumerHooks:
 
     `reject` writes rejected records (none: they stay references in commits, which base does not pass before
     `StreamConsumer.rejections_are_durable`). `guard` judges a batch that the client cannot decode: it makes a note
-    of it that lasts, or returns None to leave it. `filter` sees records before they are handled, by their key and
-    headers: those for which it is false are done at once (an error counts as true). `checkpoint` is called before each record is handled.
+    of it that lasts, or returns None to leave it. `filter` sees records before they are handled,
+    by their key and headers: those for which it is false are done at once (an error counts as true). `checkpoint` is
+    called before each record is handled.
     """
 
     reject: RejectSink | None = None
