@@ -21,8 +21,7 @@ from pathlib import Path
 
 from machine import shape
 
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from kafkakit.adapters.clock import SystemClock
 from kafkakit.adapters.kafka.group_consumer import KafkaGroupConsumer
@@ -33,6 +32,7 @@ from kafkakit.streams.client.options import ConsumerOptions
 from kafkakit.streams.client.records import StreamRecord
 from kafkakit.streams.routes.api import Lane, Route, Segment, SegmentState
 
+ROOT = Path(__file__).parent.parent
 TOPIC, PARTITIONS, SIZE = "orders.live.1", 4, 1_000
 ASKED = 0.6
 LIMIT_S = 300.0

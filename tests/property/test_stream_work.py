@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.streams.client.decide.commits import CommitRule, next_commit, restore_commit
 from kafkakit.streams.client.decide.failures import Ending, Failure
-from kafkakit.streams.client.decide.moves import Dependencies
+from kafkakit.streams.client.decide.moves import Dependencies, MoveBudget
 from kafkakit.streams.client.decide.partition_work import PartitionWork, RecordFields
 from kafkakit.streams.client.decide.ready import Chunk
 from kafkakit.streams.client.decide.rules import Mode, MoveRule, RetryRule, WorkLimits, WorkRules
@@ -54,7 +54,7 @@ class Life:
         rules = WorkRules(
             mode=self.mode, retry=RETRY, moves=MoveRule(acks_per_move=5), limits=WorkLimits(records=40, span=60)
         )
-        self.work: PartitionWork[int] = PartitionWork(state, rules, FIELDS, self.dependencies)
+        self.work: PartitionWork[int] = PartitionWork(state, rules, FIELDS, self.dependencies, MoveBudget(rules.moves))
         self.out: list[Chunk[int]] = []
         self.unwritten: list[int] = []
         self.order: dict[bytes, list[int]] = defaultdict(list)

@@ -12,7 +12,7 @@ from kafkakit.ports.clock import Clock
 from kafkakit.ports.stream_consumer import GroupConsumer, ReadBatch, ReadRecord
 from kafkakit.streams.client.dead_letters import DeadLetters
 from kafkakit.streams.client.decide.commits import MIN_LIMIT_CHARS, CommitRule, NextCommit, restore_commit
-from kafkakit.streams.client.decide.moves import Dependencies
+from kafkakit.streams.client.decide.moves import Dependencies, MoveBudget
 from kafkakit.streams.client.decide.partition_work import PartitionWork
 from kafkakit.streams.client.decide.reading import Source
 from kafkakit.streams.client.options import ConsumerHooks, ConsumerOptions
@@ -43,6 +43,7 @@ class ClusterReader:
         open_member: Callable[[], GroupConsumer],
         shared: SharedWork,
         dependencies: Dependencies,
+        budget: MoveBudget,
         dead_letters: DeadLetters | None,
         options: ConsumerOptions,
         hooks: ConsumerHooks,
@@ -55,7 +56,7 @@ class ClusterReader:
         self._stream, self._group, self._cluster_id = stream, group, cluster_id
         self._open_member = open_member
         self._shared = shared
-        self._dependencies = dependencies
+        self._dependencies, self._budget = dependencies, budget
         self._dead_letters = dead_letters
         self._options, self._hooks, self._clock = options, hooks, clock
         self._sources: Mapping[str, Source] = {}
@@ -315,7 +316,7 @@ class ClusterReader:
                 self._dead_letters.add(owned, rejections)
 
     def _work_from(self, state: CommitState) -> PartitionWork[ReadRecord]:
-        return PartitionWork(state, self._options.work, FIELDS, self._dependencies)
+        return PartitionWork(state, self._options.work, FIELDS, self._dependencies, self._budget)
 
 
 def _is_wanted(record: ReadRecord, wanted: Callable[[ReadRecord], bool]) -> bool:

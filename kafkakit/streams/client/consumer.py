@@ -11,7 +11,7 @@ from kafkakit.ports.stream_consumer import GroupConsumer
 from kafkakit.streams.client.cluster_reader import ClusterReader
 from kafkakit.streams.client.dead_letters import DeadLetters
 from kafkakit.streams.client.decide.lane_shares import LaneShares
-from kafkakit.streams.client.decide.moves import Dependencies
+from kafkakit.streams.client.decide.moves import Dependencies, MoveBudget
 from kafkakit.streams.client.decide.reading import ReadingPlan, reading_plan
 from kafkakit.streams.client.options import ConsumerFigures, ConsumerHooks, ConsumerOptions, PartitionFigures
 from kafkakit.streams.client.shared_work import OwnedPartition, SharedWork
@@ -55,6 +55,7 @@ class StreamConsumer:
         self._stream = route().stream
         self._plan: ReadingPlan = reading_plan(route(), options.lanes)
         self._dependencies = Dependencies(options.work.retry)
+        self._budget = MoveBudget(options.work.moves)
         shares = LaneShares(self._plan.weights, options.concurrency, strict=options.strict_live)
         self._shared = SharedWork(shares, clock)
         self._dead_letters: DeadLetters | None = None
@@ -240,6 +241,7 @@ class StreamConsumer:
             open_member=lambda: self._open_member(profile, self._group),
             shared=self._shared,
             dependencies=self._dependencies,
+            budget=self._budget,
             dead_letters=self._dead_letters,
             options=self._options,
             hooks=self._hooks,

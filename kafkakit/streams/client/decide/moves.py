@@ -11,7 +11,7 @@ _NEVER_MS = 1 << 62
 
 
 class MoveBudget:
-    """What a partition may move away; see `MoveRule`. A start counts as healthy."""
+    """What a consumer may move away; see `MoveRule`. A start counts as healthy."""
 
     __slots__ = ("_rule", "failed_share", "tokens")
 

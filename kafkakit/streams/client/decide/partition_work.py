@@ -50,7 +50,12 @@ class PartitionWork(Generic[T]):
     """One partition of a group member, from its restored commit on."""
 
     def __init__(
-        self, state: CommitState, rules: WorkRules, fields: RecordFields[T], dependencies: Dependencies
+        self,
+        state: CommitState,
+        rules: WorkRules,
+        fields: RecordFields[T],
+        dependencies: Dependencies,
+        budget: MoveBudget,
     ) -> None:
         self.counts = WorkCounts()
         self.position = state.base
@@ -63,7 +68,7 @@ class PartitionWork(Generic[T]):
         self._rules = rules
         self._fields = fields
         self._dependencies = dependencies
-        self._budget = MoveBudget(rules.moves)
+        self._budget = budget
         self._ready: ReadyQueue[T] = ReadyQueue(rules.mode, fields.key)
         self._held: HeldRecords[T] = HeldRecords()
         self._out: list[Chunk[T]] = []

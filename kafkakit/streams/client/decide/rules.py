@@ -44,15 +44,16 @@ class MoveRule:
     """When a record that keeps failing may leave its partition without having been handled.
 
     Each move costs a token, and `acks_per_move` records done earn one, so that an outage, in which none is done, moves
-    none: 50, or 2 where a lane of its own handles what is moved. A partition holds `first_tokens` at first and
-    `max_tokens` at most. While `outage_share` or more of the latest tries failed, records wait instead. A record that
-    has tries left is moved only where the partition is at `nearly_full` of a limit and `acked_share` of what lies
-    between its oldest and its newest record is done: then this record alone holds the partition up.
+    none: 50, or 2 where a lane of its own handles what is moved. A consumer holds `first_tokens` at first and
+    `max_tokens` at most, for all its partitions: one that only fails is told from an outage by the others. While
+    `outage_share` or more of the latest tries failed, records wait instead. A record that has tries left is moved only
+    where the partition is at `nearly_full` of a limit and `acked_share` of what lies between its oldest and its newest
+    record is done: then this record alone holds the partition up.
     """
 
     acks_per_move: int = 50
     first_tokens: float = 1.0
-    max_tokens: float = 20.0
+    max_tokens: float = 200.0
     outage_share: float = 0.5
     nearly_full: float = 0.9
     acked_share: float = 0.98
