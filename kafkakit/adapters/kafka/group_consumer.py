@@ -37,6 +37,7 @@ class KafkaGroupConsumer:
 
         self._listener: AssignmentListener | None = None
         self._broken: str | None = None
+        self._is_revoking = False
         logger = logging.Logger("kafkakit.librdkafka")  # not from the tree of loggers: nothing comes to stderr
         logger.addHandler(logging.NullHandler())
         settings: dict[str, Any] = {
@@ -60,6 +61,7 @@ class KafkaGroupConsumer:
             "fetch.queue.backoff.ms": 10,  # by default a full queue stops a fetch for a second
             "fetch.wait.max.ms": 100,
             "fetch.error.backoff.ms": 100,
+            "socket.timeout.ms": 10_000,
             "socket.connection.setup.timeout.ms": 5_000,
             "reconnect.backoff.max.ms": 1_000,
             "topic.metadata.refresh.interval.ms": 5_000,
@@ -117,7 +119,11 @@ class KafkaGroupConsumer:
     def commit(
         self, commits: Mapping[TopicPartition, CommittedOffset], timeout_s: float
     ) -> Mapping[TopicPartition, str]:
-        """See the port. librdkafka waits 45 s and more for a cluster that is gone, so a thread waits in its place."""
+        """See the port. librdkafka waits 45 s and more for a cluster that is gone, so a thread waits in its place.
+
+        Not while partitions are revoked: then librdkafka lets only the thread that polls commit, and the cluster just
+        answered.
+        """
         answers: dict[TopicPartition, str] = {}
 
         def work() -> None:
@@ -125,7 +131,10 @@ class KafkaGroupConsumer:
                 _answers(commits, lambda: self._client.commit(offsets=_commits(commits), asynchronous=False))
             )
 
-        _bounded(work, timeout_s)
+        if self._is_revoking:
+            work()
+        else:
+            _bounded(work, timeout_s)
         return dict(answers) or dict.fromkeys(commits, TIMED_OUT)
 
     def commit_later(self, commits: Mapping[TopicPartition, CommittedOffset]) -> None:
@@ -184,8 +193,12 @@ class KafkaGroupConsumer:
             self._listener.assigned(committed)
 
     def _on_revoke(self, client: Any, places: list[Any]) -> None:
-        if self._listener is not None:
-            self._listener.revoked(_keys(places))
+        self._is_revoking = True
+        try:
+            if self._listener is not None:
+                self._listener.revoked(_keys(places))
+        finally:
+            self._is_revoking = False
         client.incremental_unassign(places)
 
     def _on_lost(self, client: Any, places: list[Any]) -> None:

@@ -285,6 +285,8 @@ class ClusterReader:
         self._write_rejections(leaving)
         if self._dead_letters is not None:
             self._dead_letters.wait_empty(min(1.0, self._options.revoke_s))
+        for owned in leaving:  # the answer to the latest commit may still be under way, and be an error
+            owned.committed_as = ()
         commits = self._commits(leaving)
         if commits and self._client is not None:
             answers = self._client.commit(
