@@ -3,14 +3,12 @@
 import asyncio
 from collections.abc import Generator
 from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafkakit.core.deliveries import OutgoingRecord
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenRecord:
+class WrittenRecord(NamedTuple):  # one is made for each record, as with OutgoingRecord
     """Where a record was acknowledged. `attempts` above 1: it may be on an older segment as well."""
 
     lane: str
