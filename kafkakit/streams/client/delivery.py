@@ -25,7 +25,7 @@ class Delivery(Future[WrittenRecord]):
     """A record's acknowledgement: `result(timeout)` waits for it or raises why there is none, `await` does the same.
 
     It cannot be cancelled, as the record may be on its way. Callbacks of `add_done_callback` run in a thread of the
-    producer and must not wait.
+    producer or in that of a later `send`, and must not wait.
     """
 
     def __init__(self) -> None:
