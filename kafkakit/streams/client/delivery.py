@@ -3,14 +3,12 @@
 import asyncio
 from collections.abc import Generator
 from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafkakit.core.deliveries import OutgoingRecord
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenRecord:
+class WrittenRecord(NamedTuple):  # one is made for each record, as with OutgoingRecord
     """Where a record was acknowledged. `attempts` above 1: it may be on an older segment as well."""
 
     lane: str
@@ -27,7 +25,7 @@ class Delivery(Future[WrittenRecord]):
     """A record's acknowledgement: `result(timeout)` waits for it or raises why there is none, `await` does the same.
 
     It cannot be cancelled, as the record may be on its way. Callbacks of `add_done_callback` run in a thread of the
-    producer and must not wait.
+    producer or in that of a later `send`, and must not wait.
     """
 
     def __init__(self) -> None:

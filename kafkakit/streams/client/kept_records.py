@@ -49,7 +49,8 @@ class KeptRecords:
     def take(self, record: OutgoingRecord, size: int, wait_s: float, lane: str, reason: Callable[[], str]) -> Entry:
         """Keep a record; waits while there is no space for it. `BackPressureError` when `wait_s` ended,
         `ProducerClosedError` after `close`."""
-        if not self._sleep_while(lambda: self._is_full(size), self._clock.monotonic() + wait_s):
+        until_s = self._clock.monotonic() + wait_s
+        if self._is_full(size) and not self._sleep_while(lambda: self._is_full(size), until_s):
             why = reason()
             raise BackPressureError(
                 f"lane {lane} holds {len(self):,} records and {self.bytes:,} bytes without an answer"
@@ -58,8 +59,8 @@ class KeptRecords:
             )
         if self.is_closed:
             raise ProducerClosedError("the producer is closed")
-        now_s = self._clock.monotonic()
         self._number += 1
+        now_s = self._clock.monotonic()
         entry = Entry(record, size, self._number, now_s, now_s + self._limits.delivery_s)
         self._entries[entry.number] = entry
         self.bytes += size

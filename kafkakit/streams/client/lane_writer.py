@@ -5,6 +5,7 @@ from a segment that takes no more writes, and sent to the one that does: at leas
 one lane can change their order around a change of the route, a refusal or a lost connection, and only then.
 """
 
+import threading
 from collections import deque
 from dataclasses import replace
 from functools import partial
@@ -26,6 +27,11 @@ from kafkakit.streams.client.segment_writer import OpenSegment, SegmentWriter
 from kafkakit.streams.routes.api import Route, Segment
 
 AGAIN_S = 0.25
+POLL_EVERY = 64
+
+
+class _Visitor(threading.local):
+    is_in = False
 
 
 class LaneWriter:
@@ -39,6 +45,7 @@ class LaneWriter:
         self._backlog: deque[Entry] = deque()  # those of the kept records that wait for a segment
         self._again: deque[tuple[float, Entry]] = deque()  # those that were refused, with when to try again
         self._last_segment = 0
+        self._visitor = _Visitor()
         self._target: LaneTarget | None = None
         self._current: SegmentWriter | None = None
         self._standby: dict[int, SegmentWriter] = {}
@@ -64,7 +71,12 @@ class LaneWriter:
                 self._aim()
             self._backlog.append(entry)
             settled = self._write_backlog()
+            writer = self._current if self._kept.taken % POLL_EVERY == 0 and not self._visitor.is_in else None
+            if writer is not None:
+                writer.guests += 1
         settle(settled)
+        if writer is not None:
+            self._poll_as_guest(writer)
         return entry.delivery
 
     def tick(self) -> None:
@@ -150,6 +162,19 @@ class LaneWriter:
             settled = self._write_backlog()
         settle(settled)
 
+    def _poll_as_guest(self, writer: SegmentWriter) -> None:
+        """Take answers in the thread of a sender; once at a time, as callbacks may send."""
+        self._visitor.is_in = True
+        try:
+            if writer.producer is not None and not writer.is_retired:
+                writer.producer.poll(0)
+        except Exception as error:  # as in the writer's own thread
+            self.broken(writer, f"{type(error).__name__}: {error}")
+        finally:
+            self._visitor.is_in = False
+            with self._changed:
+                writer.guests -= 1
+
     def _aim(self) -> None:
         """Have a writer for the segment of the route and for those that may come next; retire all others."""
         target, now_s = self._target, self._clock.monotonic()
@@ -213,6 +238,7 @@ class LaneWriter:
                 break
             entry.writer = writer
             writer.unanswered += 1
+            writer.sent += 1
             entry.attempts += 1
             self._kept.counters.sent_again += entry.attempts > 1
         return settled

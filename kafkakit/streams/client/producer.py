@@ -1,9 +1,10 @@
 """Records into a stream by its name: the route says which topic of which cluster takes them."""
 
+import itertools
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkakit.core.deliveries import Headers, OutgoingRecord
@@ -72,7 +73,7 @@ class Producer:
         self._hooks, self._random = hooks, random_bytes
         self._lock = threading.Lock()
         self._lanes: dict[str, LaneWriter] = {}
-        self._session, self._sequence = session_of(random_bytes(6)), 0
+        self._session = session_of(random_bytes(6)), itertools.count()
         self._header_errors = 0
         self._stop = threading.Event()
         self._route = follower.current()
@@ -116,7 +117,7 @@ class Producer:
     ) -> OutgoingRecord:
         """A checked record with its id and time of ingestion, not sent yet."""
         try:
-            pairs = tuple((name, content) for name, content in headers)
+            pairs = tuple((name, content) for name, content in headers) if headers else ()
         except (TypeError, ValueError):
             raise RecordRefusedError("headers are pairs of a name and bytes or None") from None
         record = OutgoingRecord(value=value, key=key, headers=pairs, at_ms=at_ms, partition=partition)
@@ -203,16 +204,21 @@ class Producer:
                 lane.tick()
 
     def _identity(self, now_ms: int) -> RecordId:
-        with self._lock:
-            if self._sequence >> SEQUENCE_BITS:
-                self._session, self._sequence = session_of(self._random(6)), 0
-            self._sequence += 1
-            return RecordId(at_ms=now_ms, session=self._session, sequence=self._sequence - 1)
+        session, numbers = self._session
+        number = next(numbers)  # atomic
+        while number >> SEQUENCE_BITS:
+            with self._lock:
+                if self._session[1] is numbers:
+                    self._session = session_of(self._random(6)), itertools.count()
+            session, numbers = self._session
+            number = next(numbers)
+        return RecordId(at_ms=now_ms, session=session, sequence=number)
 
     def _with_pathway(self, record: OutgoingRecord, lane: str, pathway: PathwayHeaders) -> OutgoingRecord:
         try:
             more = pathway(record, lane)
-            found = replace(record, headers=(*record.headers, *more))
+            names = {name for name, _ in more}
+            found = record._replace(headers=(*(h for h in record.headers if h[0] not in names), *more))
             check_record(found)
         except Exception as error:  # a record is worth more than its trace
             if not self._header_errors:

@@ -6,6 +6,7 @@ take as long as its cluster hangs, so only this thread does it, and no other thr
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from typing import Protocol
 
@@ -15,6 +16,8 @@ from kafkakit.ports.stream_producer import StreamProducer
 from kafkakit.streams.routes.api import Segment
 
 POLL_S = 0.05
+BUSY_SENDS = 32
+BUSY_S = 0.005
 CONNECT_AGAIN_S = 0.2
 RECHECK_S = 5.0
 _LOG = logging.getLogger("kafkakit.streams.client")
@@ -53,6 +56,9 @@ class SegmentWriter:
         self.segment = segment
         self.producer: StreamProducer | None = None
         self.unanswered = 0
+        self.sent = 0
+        self.guests = 0
+        """Senders that are in `poll` now; the producer is closed after them."""
         self._open, self._events, self._clock = open_segment, events, clock
         self._drain_until_s: float | None = None
         self._retired = threading.Event()
@@ -80,13 +86,23 @@ class SegmentWriter:
             self._events.connected(self)
             self._serve(producer)
         self._events.ended(self)
+        while self.guests:
+            time.sleep(BUSY_S)
         if producer is not None:
             producer.close()
 
     def _serve(self, producer: StreamProducer) -> None:
+        served = 0
         while not self._is_over():
             try:
-                producer.poll(POLL_S)
+                # librdkafka's binding takes the interpreter's lock for each answer, so two busy threads hinder each
+                # other: under load the senders poll, and this thread does what they leave.
+                if self.sent - served >= BUSY_SENDS:
+                    time.sleep(BUSY_S)
+                    producer.poll(0)
+                else:
+                    producer.poll(POLL_S)
+                served = self.sent
             except Exception as error:  # a fault of the library or of ours; a new producer goes on
                 _LOG.exception("segment %d on %s", self.segment.id, self.segment.cluster)
                 self._events.broken(self, f"{type(error).__name__}: {error}")

@@ -4,7 +4,7 @@
 it was handed to the producer, ms of UTC in decimal digits. A record that has them, as a replayed one, keeps them.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kafkakit.core.deliveries import BatchLimits, OutgoingRecord
 from kafkakit.core.errors import UsageError
@@ -83,14 +83,12 @@ def check_record(record: OutgoingRecord) -> None:
 
 def complete(record: OutgoingRecord, identity: RecordId, now_ms: int) -> OutgoingRecord:
     """The record with the headers that it lacks, the producer's last. An id that cannot be read is replaced."""
+    own, ingested = (HEADER, encode_record_id(identity)), (INGESTED_HEADER, b"%d" % now_ms)
+    if not record.headers:
+        return record._replace(headers=(own, ingested))
     kept = tuple(header for header in record.headers if not _is_damaged_id(header))
     names = {name for name, _ in kept}
-    added: list[tuple[str, bytes | None]] = []
-    if HEADER not in names:
-        added.append((HEADER, encode_record_id(identity)))
-    if INGESTED_HEADER not in names:
-        added.append((INGESTED_HEADER, b"%d" % now_ms))
-    return replace(record, headers=(*kept, *added))
+    return record._replace(headers=(*kept, *(header for header in (own, ingested) if header[0] not in names)))
 
 
 def record_bytes(record: OutgoingRecord) -> int:

@@ -1,6 +1,7 @@
 """The producer over fake clusters: what is acknowledged is written, whatever route and clusters do meanwhile."""
 
 import asyncio
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -70,6 +71,10 @@ def live(producer: Producer) -> LaneFigures:
 
 def values(fakes: FakeClusters) -> list[bytes | None]:
     return [value for *_, value in fakes.logs()]
+
+
+def log(fakes: FakeClusters) -> list[OutgoingRecord]:
+    return [r for cluster in fakes.clusters.values() for topic in cluster.topics.values() for _, r in topic.log]
 
 
 def test_a_record_is_written_with_its_id_and_time(fakes: FakeClusters, first: Segment, producer: Producer) -> None:
@@ -335,13 +340,16 @@ def test_rules_choose_the_lane_and_a_pathway_adds_headers(fakes: FakeClusters, c
     fakes.routes.move(fakes.segment("b"), "slow")
     hooks = RecordHooks(
         choose_lane=lambda record, now_ms: "slow" if record.key == b"s" and now_ms > 1 else "live",
-        pathway=lambda record, lane: (("pathway", lane.encode()),),
+        pathway=lambda record, lane: (("pathway", lane.encode()), ("replaced", b"new")),
     )
     producer = client.producer("orders", limits=QUICK, hooks=hooks)
-    places = [producer.send(b"x", key).result(LIMIT_S).lane for key in (b"s", b"l", None)]
+    places = [
+        producer.send(b"x", key, headers=[("replaced", b"old")]).result(LIMIT_S).lane for key in (b"s", b"l", None)
+    ]
     places.append(producer.send(b"x", b"s", lane="live").result(LIMIT_S).lane)
     assert places == ["slow", "live", "live", "live"]
-    found = {dict(r.headers)["pathway"] for c in fakes.clusters.values() for t in c.topics.values() for _, r in t.log}
+    assert all(r.headers.count(("replaced", b"old")) == 0 for r in log(fakes))
+    found = {dict(r.headers)["pathway"] for r in log(fakes)}
     assert found == {b"slow", b"live"}
 
 
@@ -473,7 +481,7 @@ def test_a_delivery_cannot_be_cancelled(fakes: FakeClusters, producer: Producer)
 
 
 def test_the_numbers_of_a_session_end_and_another_begins(producer: Producer) -> None:
-    producer._sequence = (1 << 32) - 1
+    producer._session = producer._session[0], itertools.count((1 << 32) - 1)
     last, following = producer.prepared(b"x"), producer.prepared(b"y")
     found = [decode_record_id(dict(record.headers)[HEADER] or b"") for record in (last, following)]
     assert [each.sequence for each in found if each] == [(1 << 32) - 1, 0]
