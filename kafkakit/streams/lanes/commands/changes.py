@@ -162,7 +162,7 @@ def copy(
                 look,
                 clock,
                 every_s,
-                tell=lambda found: cli.output.say(copy_line(stream, found)),
+                say=lambda found: cli.output.say(copy_line(stream, found)),
                 warn=cli.output.warn,
                 first=outcome,
             )
