@@ -1,4 +1,4 @@
-"""What other tools use of `streams records`: the reader of single records."""
+"""What other tools use of `streams records`: the reader of records."""
 
 from kafkakit.streams.records.act import RecordReader
 

@@ -1,12 +1,8 @@
-"""`kafkakit streams lane` and `streams dlq`."""
+"""`kafkakit streams dlq`."""
 
 from kafkakit.cli.command_classes import CliCommand, new_group
 from kafkakit.streams.lanes.commands.changes import copy, purge, replay
 from kafkakit.streams.lanes.commands.letters import list_, show
-from kafkakit.streams.lanes.commands.route import route
-
-lane = new_group("Choose lanes for records.")
-lane.command("route", cls=CliCommand, short_help="Count which lane sampled records would go to.")(route)
 
 dlq = new_group("List, replay and purge rejected records.")
 dlq.command("list", cls=CliCommand, short_help="List rejected records.")(list_)
