@@ -1,4 +1,4 @@
-"""`kafkakit streams`: names over topics, rejected records, what groups committed, lag, latency, records, and bombs."""
+"""`kafkakit streams`: names over topics, what groups committed, lag and latency, records, and bombs."""
 
 from kafkakit.cli.command_classes import CliCommand, new_group
 from kafkakit.streams.bombs.commands.app import app as bombs
@@ -25,9 +25,9 @@ app.command("topology", cls=CliCommand, short_help="Show the graph of streams.")
 app.command("resolve", cls=CliCommand, short_help="Print addresses and topics for plain clients.")(inspecting.resolve)
 lane.command("route", cls=CliCommand, short_help="Count which lane sampled records would go to.")(route)
 app.add_typer(lane, name="lane")
-app.add_typer(dlq, name="dlq")
 app.add_typer(bombs, name="bombs")
 app.add_typer(commits, name="commits")
+app.add_typer(dlq, name="dlq")
 app.add_typer(lag, name="lag")
 app.add_typer(records, name="records")
 app.command("pathway", cls=CliCommand, short_help="Show pathway latencies out of the headers of records.")(pathway)

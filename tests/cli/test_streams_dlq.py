@@ -88,6 +88,11 @@ def test_one_record_is_shown_and_written_nowhere_else(desk: Desk) -> None:
     desk.world.log.trim(TopicPartition("orders.live.1", 0), 1)
     ran = desk.run("dlq", "show", "orders", "orders.live.1/0@0", "-o", "json")
     assert (ran.code, ran.json["problem"]) == (1, "deleted: the log starts at 1")
+    desk.world.add_topic("orders.live.1", 2)
+    desk.world.put("live", b"of another topic")
+    ran = desk.run("dlq", "show", "orders", "orders.live.1/0@0")
+    assert (ran.code, ran.stdout) == (1, "")
+    assert "was deleted since" in ran.stderr
 
 
 def test_a_replay_asks_and_then_writes_once(desk: Desk) -> None:

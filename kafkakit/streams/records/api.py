@@ -1,4 +1,4 @@
-"""What other tools use of `streams records`: entries of a log, places in words, and how bytes are shown."""
+"""What other tools use of `streams records`: what a log holds at an offset, places in words, and bytes as shown."""
 
 from kafkakit.streams.records.decide import Entry, Fate, Found, parse_place
 from kafkakit.streams.records.show import bytes_field, bytes_text

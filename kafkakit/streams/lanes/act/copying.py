@@ -3,7 +3,7 @@
 A copy is acknowledged before the reference's tombstone is written; an interruption between both copies again.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -11,6 +11,7 @@ from kafkakit.core.durations import epoch_ms
 from kafkakit.core.errors import KafkakitError, LeaseLostError, OperationFailedError, RefusedError, TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.clock import Clock
+from kafkakit.streams.formats.identity import topic_id_bytes
 from kafkakit.streams.lag.api_act import topic_facts
 from kafkakit.streams.lanes.act.batch_writer import BatchRecord, BatchWriter
 from kafkakit.streams.lanes.act.reject_ledger import RejectLedger
@@ -56,7 +57,8 @@ class RejectCopier:
             mine = (route.stream, cluster_id)
             entries = [e for e in ledger.read()[0].values() if (e.place.stream, e.place.cluster_id) == mine]
             batch: list[tuple[Reject, Entry]] = []
-            for entry, found in self._found(ports, self._due(ports, entries, ahead_s, tally), tally):
+            known = {topic_id_bytes(s.topic_id) for _, s in route.segments() if s.cluster_id == cluster_id}
+            for entry, found in self._found(ports, known, self._due(ports, entries, ahead_s, tally), tally):
                 batch.append((entry, found))
                 if len(batch) >= AT_ONCE or sum(one.size for _, one in batch) >= MOST_BYTES:
                     self._write(target, writer, ledger, batch, tally)
@@ -91,13 +93,21 @@ class RejectCopier:
             else:
                 tally.waiting.append(at_ms)
 
-    def _found(self, ports: ClusterPorts, entries: Iterator[Reject], tally: _Tally) -> Iterator[tuple[Reject, Entry]]:
-        """The records of these references; those that are gone or cannot be read are noted."""
+    def _found(
+        self, ports: ClusterPorts, topic_ids: Collection[bytes], entries: Iterator[Reject], tally: _Tally
+    ) -> Iterator[tuple[Reject, Entry]]:
+        """The records of these references; those that are gone or cannot be read are noted.
+
+        A reference to a topic that is none of the stream's is not followed: an entry must not lead to other data.
+        """
         reader = RecordReader(ports.log, ports.data, self._clock, wait_s=self._wait_s)
         for entry in entries:
             place = entry.place
             key = TopicPartition(place.topic, place.partition)
             name = f"{place.topic}/{place.partition}@{place.offset} of group {entry.failure.group}"
+            if entry.topic_id not in topic_ids:
+                tally.failed[name] = "its topic is not in the stream's route"
+                continue
             try:
                 known = ports.log.places([place.topic]).get(place.topic)
                 if known is None or known.topic_id != entry.topic_id:
@@ -146,16 +156,16 @@ def copy_again_and_again(
     clock: Clock,
     every_s: float,
     *,
-    tell: Callable[[CopyOutcome], None],
+    say: Callable[[CopyOutcome], None],
     warn: Callable[[str], None],
     first: CopyOutcome,
 ) -> NoReturn:
-    """Look every `every_s` seconds until the program is stopped; what changed is told.
+    """Look every `every_s` seconds until the program is stopped; what changed is printed.
 
     A cluster or store that does not answer is tried again, and so are records that a broker did not take.
     """
     before = first
-    tell(before)
+    say(before)
     while True:
         clock.sleep(every_s)
         try:
@@ -166,5 +176,5 @@ def copy_again_and_again(
             warn(f"{error.message}; trying again")
             continue
         if now.copied or (now.lost, now.failed) != (before.lost, before.failed):
-            tell(now)
+            say(now)
         before = now

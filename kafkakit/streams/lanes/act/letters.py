@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
-from kafkakit.core.errors import UsageError
+from kafkakit.core.errors import OperationFailedError, UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.clock import Clock
 from kafkakit.streams.lanes.act.lane_reading import LaneReader
@@ -52,7 +52,10 @@ class LetterReader:
         yield from filter(matches, self.copies(route))
 
     def one(self, route: Route, key: TopicPartition, offset: int) -> tuple[DeadLetter, Found]:
-        """One rejected record and what its log holds; `UsageError` where nothing rejected is there."""
+        """One rejected record and what its log holds; `UsageError` where nothing rejected is there.
+
+        Raises `OperationFailedError` where the topic of a reference is gone, or another one now.
+        """
         for segment in lane_of(route, DLQ).segments:
             if segment.topic == key.topic:
                 found = self._read(self._clusters.of_segment(segment), key, offset)
@@ -65,6 +68,9 @@ class LetterReader:
         for letter in self.references(route):
             if (letter.place, letter.offset) == (key, offset):
                 ports = self._clusters.of(route.clusters[letter.cluster_id], letter.cluster_id)
+                topic = ports.log.places([key.topic]).get(key.topic)
+                if letter.entry is None or topic is None or topic.topic_id != letter.entry.topic_id:
+                    raise OperationFailedError(f"topic {key.topic} was deleted since, and the record with it")
                 return letter, self._read(ports, key, offset)
         raise UsageError(
             f"nothing of stream {route.stream} was rejected at {key.topic}/{key.partition}@{offset}",

@@ -6,12 +6,11 @@ from typing import Protocol
 from kafkakit.core.errors import RefusedError, TryLaterError, UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.control import ControlStore
 from kafkakit.ports.data import DataPlane
 from kafkakit.ports.groups import GroupAdmin
 from kafkakit.ports.log import LogReader
 from kafkakit.streams.formats.identity import topic_id_bytes
-from kafkakit.streams.routes.api import Lane, Route, Segment, decode_route, route_path
+from kafkakit.streams.routes.api import Lane, Route, Segment
 
 
 class ClusterPorts(Protocol):
@@ -73,15 +72,6 @@ class StreamClusters:
         if len(found) < len(keys):
             raise TryLaterError(f"topic {segment.topic} has {len(found)} of the {len(keys)} partitions of its route")
         return found
-
-
-def read_route(store: ControlStore, stream: str) -> Route:
-    """The stream's route; `UsageError` where there is no such stream."""
-    path = route_path(stream)
-    found = store.get(path)
-    if found is None:
-        raise UsageError(f"there is no stream {stream}", hint="kafkakit streams list shows them")
-    return decode_route(found.value, path)
 
 
 def lane_of(route: Route, name: str) -> Lane:

@@ -42,10 +42,10 @@ def replay(
     """
     from kafkakit.core.durations import epoch_ms
     from kafkakit.streams.lanes.act.replay import Replayer
-    from kafkakit.streams.lanes.act.stream_clusters import read_route
     from kafkakit.streams.lanes.decide.dead_letters import letter_filter
     from kafkakit.streams.lanes.decide.replay_plan import ReplayBudget, require_target
     from kafkakit.streams.lanes.show.outcomes import replay_report
+    from kafkakit.streams.routes.api_act import RouteStore
 
     cli = cli_context(ctx)
     consent.require_possible(cli)
@@ -53,7 +53,10 @@ def replay(
     budget = ReplayBudget(rate=target.rate, limit=target.limit)
     with ExitStack() as stack:
         opened = stack.enter_context(open_session(cli, read_only=True))
-        matches, route = letter_filter(where, epoch_ms(opened.clock.now())), read_route(opened.control, stream)
+        matches, route = (
+            letter_filter(where, epoch_ms(opened.clock.now())),
+            RouteStore(opened.control).existing(stream).route,
+        )
         require_target(route, target.lane)
         guard, clock = (lambda: None), opened.clock
         if not consent.dry_run:
@@ -91,10 +94,10 @@ def purge(
     from kafkakit.core.durations import epoch_ms
     from kafkakit.core.errors import UsageError
     from kafkakit.streams.lanes.act.purge import Purger
-    from kafkakit.streams.lanes.act.stream_clusters import read_route
     from kafkakit.streams.lanes.decide.dead_letters import letter_filter
     from kafkakit.streams.lanes.decide.purge_plan import PurgeOutcome
     from kafkakit.streams.lanes.show.outcomes import purge_report, purge_text
+    from kafkakit.streams.routes.api_act import RouteStore
 
     if bool(where) == everything:
         raise UsageError("name what is to be deleted: --where QUERY or --all")
@@ -102,7 +105,10 @@ def purge(
     consent.require_possible(cli)
     with ExitStack() as stack:
         opened = stack.enter_context(open_session(cli, read_only=True))
-        route, clusters = read_route(opened.control, stream), clusters_of(ctx, stack, read_only=consent.dry_run)
+        route, clusters = (
+            RouteStore(opened.control).existing(stream).route,
+            clusters_of(ctx, stack, read_only=consent.dry_run),
+        )
         purger = Purger(clusters, opened.clock, wait_s=opened.settings.request_timeout_s)
         outcome = PurgeOutcome(plan=purger.plan(route, letter_filter(where, epoch_ms(opened.clock.now()))), errors={})
         is_plan = consent.dry_run or outcome.plan.is_empty
@@ -140,8 +146,8 @@ def copy(
     from kafkakit.core.durations import parse_duration
     from kafkakit.core.errors import UsageError
     from kafkakit.streams.lanes.act.copying import RejectCopier, copy_again_and_again
-    from kafkakit.streams.lanes.act.stream_clusters import read_route
     from kafkakit.streams.lanes.show.outcomes import copy_line, copy_report
+    from kafkakit.streams.routes.api_act import RouteStore
 
     cli = cli_context(ctx)
     ahead_s, every_s = parse_duration(ahead, "--ahead"), parse_duration(every, "--every")
@@ -154,7 +160,9 @@ def copy(
         copier = RejectCopier(clusters, clock, guard, wait_s=opened.settings.request_timeout_s)
 
         def look() -> CopyOutcome:
-            return copier.copy(read_route(opened.control, stream), ahead_s=None if everything else ahead_s)
+            return copier.copy(
+                RouteStore(opened.control).existing(stream).route, ahead_s=None if everything else ahead_s
+            )
 
         outcome = look()
         if not once:
@@ -162,7 +170,7 @@ def copy(
                 look,
                 clock,
                 every_s,
-                tell=lambda found: cli.output.say(copy_line(stream, found)),
+                say=lambda found: cli.output.say(copy_line(stream, found)),
                 warn=cli.output.warn,
                 first=outcome,
             )

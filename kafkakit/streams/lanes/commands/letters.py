@@ -38,9 +38,9 @@ def list_(
     """
     from kafkakit.core.durations import epoch_ms
     from kafkakit.streams.lanes.act.letters import LetterReader
-    from kafkakit.streams.lanes.act.stream_clusters import read_route
     from kafkakit.streams.lanes.decide.dead_letters import letter_filter
     from kafkakit.streams.lanes.show.letters import letters_report, tally
+    from kafkakit.streams.routes.api_act import RouteStore
 
     cli = cli_context(ctx)
     with ExitStack() as stack:
@@ -48,7 +48,7 @@ def list_(
         matches = letter_filter(where, epoch_ms(opened.clock.now()))
         clusters = clusters_of(ctx, stack, read_only=True)
         reader = LetterReader(clusters, opened.clock, wait_s=opened.settings.request_timeout_s)
-        first, reasons = tally(reader.matching(read_route(opened.control, stream), matches), limit)
+        first, reasons = tally(reader.matching(RouteStore(opened.control).existing(stream).route, matches), limit)
         report = letters_report(stream, first, reasons, reader.strange)
     finish(cli, report)
 
@@ -80,9 +80,9 @@ def show(
     kafkakit --profile prod streams dlq show orders orders.dlq.1/0@17
     """
     from kafkakit.streams.lanes.act.letters import LetterReader
-    from kafkakit.streams.lanes.act.stream_clusters import read_route
     from kafkakit.streams.lanes.show.letters import letter_report
     from kafkakit.streams.records.api import parse_place
+    from kafkakit.streams.routes.api_act import RouteStore
 
     cli = cli_context(ctx)
     key, offset = parse_place(place)
@@ -90,5 +90,5 @@ def show(
         opened = stack.enter_context(open_session(cli, read_only=True))
         clusters = clusters_of(ctx, stack, read_only=True)
         reader = LetterReader(clusters, opened.clock, wait_s=opened.settings.request_timeout_s)
-        letter, found = reader.one(read_route(opened.control, stream), key, offset)
+        letter, found = reader.one(RouteStore(opened.control).existing(stream).route, key, offset)
     finish(cli, letter_report(letter, found, max_bytes))

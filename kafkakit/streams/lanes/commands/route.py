@@ -35,9 +35,9 @@ def route(
     """
     from kafkakit.core.durations import epoch_ms
     from kafkakit.core.errors import UsageError
-    from kafkakit.streams.lanes.act.stream_clusters import read_route
     from kafkakit.streams.lanes.decide import rule_file, samples
     from kafkakit.streams.lanes.show.routing import routing_report
+    from kafkakit.streams.routes.api_act import RouteStore
 
     if bool(rules) == bool(stream):
         raise UsageError("name the rules: --rules FILE or --stream STREAM")
@@ -46,7 +46,7 @@ def route(
     cli = cli_context(ctx)
     with session.open_session(cli, read_only=True) as opened:
         if stream:
-            chosen = read_route(opened.control, stream).rules
+            chosen = RouteStore(opened.control).existing(stream).route.rules
         else:
             chosen = rule_file.read_rules(opened.read_input(rules, rule_file.LIMIT_BYTES), rules)
         records = samples.read_samples(opened.read_input(sample, samples.LIMIT_BYTES), sample)

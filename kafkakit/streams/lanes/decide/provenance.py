@@ -1,8 +1,8 @@
 """Headers that tell where a record of the retry, slow or DLQ lane came from, and why.
 
 Each fact is a header of its own, its value decimal digits or UTF-8, so that every client can read it. The minimum is
-uForwarder's DLQMetadata (topic, partition, offset, timestamp, tries). Whoever can write to the lane can write these
-headers too: they are facts for people and tools, and grant nothing.
+uForwarder's DLQMetadata (topic, partition, offset, timestamp, tries). Every client that may write to the lane
+can write these headers too: they are facts for people and tools, and grant nothing.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,7 @@
 """Copies of references: when they are due, and what is left when the program is stopped."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -12,9 +13,9 @@ from kafkakit.streams.lanes.act.copying import RejectCopier, copy_again_and_agai
 from kafkakit.streams.lanes.act.reject_ledger import PLACE, RejectLedger
 from kafkakit.streams.lanes.decide.copy_plan import CopyOutcome, SourceRetention, copy_at_ms
 from kafkakit.streams.lanes.decide.provenance import read_provenance
-from kafkakit.streams.lanes.decide.reject_ledger import REJECTS_TOPIC
+from kafkakit.streams.lanes.decide.reject_ledger import REJECTS_TOPIC, Reject
 from tests.clusters.streams_batches import Rec, batch
-from tests.rigs.lanes import LaneWorld
+from tests.rigs.lanes import LaneWorld, failure
 
 LIVE = TopicPartition("orders.live.1", 0)
 DAY_MS = 86_400_000
@@ -115,11 +116,23 @@ def test_what_is_gone_is_lost_and_what_cannot_be_read_is_tried_again(world: Lane
     assert set(copy(world, None).lost.values()) == {"its topic was deleted"}
 
 
+def test_an_entry_does_not_lead_to_a_topic_of_another_stream(world: LaneWorld) -> None:
+    world.add_topic("salaries", 1)
+    world.data.producer().send(TopicPartition("salaries", 0), b"secret")
+    place = replace(world.origin(), topic="salaries")
+    for topic_id in (world.log.places(["salaries"])["salaries"].topic_id, bytes(range(16))):
+        world.ledger.add([Reject(topic_id=topic_id, place=place, failure=failure())])
+        outcome = copy(world, None)
+        assert (outcome.copied, list(outcome.failed.values())[:1]) == (0, ["its topic is not in the stream's route"])
+    live = world.log.places([LIVE.topic])[LIVE.topic].topic_id
+    world.ledger.add([Reject(topic_id=live, place=place, failure=failure())])
+    assert list(copy(world, None).lost.values()) == ["its topic was deleted"]
+    assert world.values("dlq") == []
+
+
 def test_streams_leave_each_others_references_alone(world: LaneWorld) -> None:
     world.reject(0)
     entry = next(iter(world.ledger.read()[0].values()))
-    from dataclasses import replace
-
     world.ledger.add([replace(entry, place=replace(entry.place, stream="other", offset=1))])
     assert copy(world, None).copied == 1
     assert [entry.place.stream for entry in world.ledger.read()[0].values()] == ["other"]
@@ -146,8 +159,6 @@ def test_a_write_without_an_answer_is_no_entry(world: LaneWorld) -> None:
 
 
 def test_a_lane_without_an_active_segment_and_a_route_without_the_lane_are_refused(world: LaneWorld) -> None:
-    from dataclasses import replace
-
     live, retry, dead = world.route.lanes
     world.route = replace(world.route, lanes=(live, retry, replace(dead, segments=(), is_paused=True)))
     with pytest.raises(RefusedError, match="no active segment"):
@@ -171,6 +182,6 @@ def test_looking_again_and_again_survives_a_cluster_that_is_away(world: LaneWorl
 
     with pytest.raises(Killed):
         copy_again_and_again(
-            look, world.clock, 60, tell=lambda found: told.append(found.copied), warn=warned.append, first=copy(world)
+            look, world.clock, 60, say=lambda found: told.append(found.copied), warn=warned.append, first=copy(world)
         )
     assert (told, warned, world.clock.monotonic()) == ([0, 1], ["away; trying again"], 240)
