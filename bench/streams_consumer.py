@@ -33,7 +33,7 @@ from kafkakit.streams.client.records import StreamRecord
 from kafkakit.streams.routes.api import Lane, Route, Segment, SegmentState
 
 ROOT = Path(__file__).parent.parent
-TOPIC, PARTITIONS, SIZE = "orders.live.1", 4, 1_000
+TOPIC, PARTITIONS, SIZE = f"orders.live.{os.getpid()}", 4, 1_000
 ASKED = 0.6
 LIMIT_S = 300.0
 

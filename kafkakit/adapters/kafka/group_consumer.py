@@ -280,7 +280,10 @@ def _bounded(call: Callable[[], object], timeout_s: float) -> None:
 def _commits(commits: Mapping[TopicPartition, CommittedOffset]) -> list[Any]:
     from confluent_kafka import TopicPartition as Place
 
-    return [Place(*key, commit.offset, commit.metadata or None) for key, commit in sorted(commits.items())]
+    return [
+        Place(*key, commit.offset, commit.metadata) if commit.metadata else Place(*key, commit.offset)
+        for key, commit in sorted(commits.items())
+    ]
 
 
 def _places(partitions: Collection[TopicPartition]) -> list[Any]:
