@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from zlib import crc32
 
-from kafkakit.core.errors import RefusedError, TryLaterError
+from kafkakit.core.errors import KafkakitError, RefusedError, TryLaterError
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.clock import Clock
@@ -182,7 +182,11 @@ class ClusterReader:
         if work is None:
             return
         self.problem = f"{owned.partition} at {work.position}: {reason}"
-        verdict = guard(owned.partition, work.position) if guard is not None else None
+        try:
+            verdict = guard(owned.origin, work.position, self._epoch) if guard is not None else None
+        except KafkakitError as error:  # the note is not durable: it is tried again with the next poll
+            self.problem = f"{owned.partition} at {work.position}: {error}"
+            return
         if verdict is None or verdict.next_offset <= work.position:
             return
         with self._shared.lock:

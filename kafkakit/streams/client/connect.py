@@ -5,6 +5,7 @@ from kafkakit.streams.client.connect import connect
 with connect(profile="prod") as client:
     with client.producer("orders") as producer:
         producer.send(b"value", key=b"key").result(10)
+    client.consumer("orders", "billing", handler=handle).run()
 """
 
 import logging
@@ -15,7 +16,7 @@ from kafkakit.config.read.environment import read_environment
 from kafkakit.config.read.settings import Given, Settings, load_settings
 from kafkakit.ports.stream_producer import StreamCluster
 from kafkakit.streams.client.client import ClientParts, StreamClient
-from kafkakit.wiring import open_control, open_stream_cluster, system_clock
+from kafkakit.wiring import open_control, open_group_member, open_log, open_stream_cluster, system_clock
 
 _LOG = logging.getLogger("kafkakit.streams.client")
 
@@ -34,7 +35,12 @@ def connect(profile: str | None = None, *, config: Path | None = None) -> Stream
         return open_stream_cluster(_settings(given.for_profile(name)))
 
     parts = ClientParts(
-        store=open_control(settings), open_cluster=open_cluster, clock=system_clock(), random_bytes=os.urandom
+        store=open_control(settings),
+        open_cluster=open_cluster,
+        open_member=lambda name, group: open_group_member(_settings(given.for_profile(name)), group),
+        open_log=lambda name: open_log(_settings(given.for_profile(name))),
+        clock=system_clock(),
+        random_bytes=os.urandom,
     )
     return StreamClient(parts)
 

@@ -1,6 +1,7 @@
 """What a consumer gives up, in the lane `dlq` of its own stream."""
 
 import json
+from collections.abc import Callable
 
 from kafkakit.core.deliveries import Headers
 from kafkakit.ports.clock import Clock
@@ -18,6 +19,8 @@ from kafkakit.streams.routes.api import DLQ
 WRITE_S = 30.0
 LEFT_OUT_HEADER = "kafkakit-left-out-bytes"
 BOMB_REASON = "batch too large"
+BATCH_LIMIT_BYTES = 16 << 20
+"""What a batch may become: members of groups decode more than this, and producers write no more by default."""
 _FETCH_BYTES, _FETCH_MS = 1 << 20, 1_000
 
 
@@ -66,20 +69,21 @@ class BatchGuard:
     batch itself stays in the log until retention deletes it; `kafkakit streams bombs quarantine` keeps it longer.
     """
 
-    def __init__(self, log: LogReader, lane: DeadLetterLane, group: str, limit_bytes: int, clock: Clock) -> None:
-        self._log, self._lane, self._group, self._limit_bytes, self._clock = log, lane, group, limit_bytes, clock
+    def __init__(self, open_log: Callable[[str], LogReader], lane: DeadLetterLane, group: str, clock: Clock) -> None:
+        self._open_log, self._lane, self._group, self._clock = open_log, lane, group, clock
 
     def __call__(self, origin: RecordOrigin, offset: int, epoch: int) -> LeftOut | None:
         """None where the headers do not show why the batch cannot be decoded."""
-        fetched = self._log.fetch({origin.partition: offset}, max_bytes=_FETCH_BYTES, wait_ms=_FETCH_MS)
+        log = self._open_log(origin.source.cluster_id)
+        fetched = log.fetch({origin.partition: offset}, max_bytes=_FETCH_BYTES, wait_ms=_FETCH_MS)
         buffer = fetched[origin.partition].records
-        verdict = next(verdicts_of(buffer, offset, self._limit_bytes), None)
+        verdict = next(verdicts_of(buffer, offset, BATCH_LIMIT_BYTES), None)
         if not isinstance(verdict, BatchVerdict):
             return None
-        verdict = measured(buffer, verdict, self._limit_bytes)
+        verdict = measured(buffer, verdict, BATCH_LIMIT_BYTES)
         if verdict.is_safe:
             return None
-        at_ms = verdict.batch.max_timestamp if verdict.batch is not None else None
+        at_ms = verdict.batch.max_ms if verdict.batch is not None else None
         first = max(offset, verdict.start)
         note = {
             "first_offset": first,

@@ -9,13 +9,12 @@ from kafkakit.streams.lanes.decide.provenance import (
     read_provenance,
 )
 from kafkakit.streams.lanes.decide.reject_ledger import REJECTS_TOPIC, Reject, decode_reject, encode_reject
-from kafkakit.streams.lanes.decide.rules import LaneChooser, OutgoingRecord
+from kafkakit.streams.lanes.decide.rules import LaneChooser
 
 __all__ = [
     "OWN_HEADERS",
     "REJECTS_TOPIC",
     "LaneChooser",
-    "OutgoingRecord",
     "Provenance",
     "RecordFailure",
     "RecordOrigin",

@@ -4,13 +4,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from kafkakit.core.deliveries import Headers
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.query.parser import parse_query
 from kafkakit.core.query.single import Field, NumberField, TextField, compiled, fields_of
 from kafkakit.core.records import Record
 from kafkakit.streams.lanes.decide.provenance import Provenance, read_provenance
 from kafkakit.streams.lanes.decide.reject_ledger import Reject
-from kafkakit.streams.lanes.decide.rules import HEADER, Headers, header_text, text_of_bytes
+from kafkakit.streams.lanes.decide.rules import HEADER, header_text, text_of_bytes
 from kafkakit.streams.records.api import Entry
 from kafkakit.streams.routes.api import Segment
 

@@ -4,23 +4,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from kafkakit.core.deliveries import Headers, OutgoingRecord
 from kafkakit.core.errors import UsageError
 from kafkakit.core.query.parser import parse_query
 from kafkakit.core.query.single import Field, NumberField, TextField, compiled, fields_of
 from kafkakit.streams.routes.api import LIVE, LaneRule
 
-Headers = Sequence[tuple[str, bytes | None]]
 HEADER = "header."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutgoingRecord:
-    """A record before it is written; `at_ms` is None where it gets the time at which it is sent."""
-
-    value: bytes | None
-    key: bytes | None = None
-    headers: Headers = ()
-    at_ms: int | None = None
 
 
 @dataclass(slots=True)

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import msgspec
 
+from kafkakit.core.deliveries import OutgoingRecord
 from kafkakit.core.documents import decode_json
 from kafkakit.core.errors import InputError
-from kafkakit.streams.lanes.decide.rules import LaneChooser, OutgoingRecord
+from kafkakit.streams.lanes.decide.rules import LaneChooser
 from kafkakit.streams.routes.api import LIVE, LaneRule
 
 LIMIT_BYTES = 64 << 20

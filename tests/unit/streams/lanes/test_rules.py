@@ -2,8 +2,9 @@
 
 import pytest
 
+from kafkakit.core.deliveries import OutgoingRecord
 from kafkakit.core.errors import UsageError
-from kafkakit.streams.lanes.api import LaneChooser, OutgoingRecord
+from kafkakit.streams.lanes.api import LaneChooser
 from kafkakit.streams.routes.api import LaneRule
 
 LANES = ("live", "slow", "retry", "dlq")
