@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import methodcaller
 
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.stream_consumer import ReadRecord
@@ -64,5 +65,5 @@ class StreamRecord:
 
 
 FIELDS: RecordFields[ReadRecord] = RecordFields(
-    time_ms=lambda record: max(0, record.timestamp()[1]), key=lambda record: record.key(), size=len
+    time_ms=lambda record: max(0, record.timestamp()[1]), key=methodcaller("key"), size=len
 )

@@ -20,6 +20,7 @@ Checkpoint = Callable[[StreamRecord], object]
 """Called before each record is handled."""
 _WAIT_S = 0.5
 _LONGEST_S = 4 * SLICE_S
+_LONG = 200
 
 
 class ThreadWorkers:
@@ -66,8 +67,10 @@ class ThreadWorkers:
         checkpoint, skipped = self._checkpoint, chunk.skipped
         deadline_s = task.began_s + _LONGEST_S
         tries = chunk.tries
+        # A long chunk is one of a fast handler, whose time is not looked at after each record.
+        often = 0 if len(chunk.records) < _LONG else 15
         for index, read in enumerate(chunk.records):
-            if index not in skipped:
+            if not skipped or index not in skipped:
                 try:
                     record = StreamRecord(read, origin, tries)
                     if checkpoint is not None:
@@ -76,7 +79,7 @@ class ThreadWorkers:
                 except BaseException as error:
                     chunk.failed(index, failure_of(error))
             chunk.handled = index + 1
-            if monotonic() > deadline_s:
+            if not index & often and monotonic() > deadline_s:
                 return
 
     def _handle_batch(self, task: Task, handler: BatchHandler) -> None:
