@@ -150,7 +150,7 @@ class ReadyQueue(Generic[T]):
                 self._busy[chunk.keys[i]].appendleft((chunk.offsets[i], chunk.records[i]))
         kept = {chunk.keys[i] for i in held}
         busy = self._busy
-        for key in set(chunk.keys):
+        for key in dict.fromkeys(chunk.keys):
             if key is None or key in kept:
                 continue
             if busy[key]:
