@@ -18,7 +18,7 @@ from kafkakit.streams.formats.identity import CommitIdentity
 
 SLICE_S = 0.02
 """How long a worker is to be busy with one chunk, by what earlier records of the lane took."""
-_MOST = 1_000
+_MOST = 2_000
 _GROWTH = 4
 
 

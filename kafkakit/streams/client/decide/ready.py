@@ -109,22 +109,28 @@ class ReadyQueue(Generic[T]):
         busy = self._busy
         while self._runs and len(offsets) < limit:
             run = self._runs[0]
-            at = run.at
-            for at in range(run.at, len(run.offsets)):
-                record = run.records[at]
-                key = key_of(record)
-                if key in mine or key not in busy:
-                    if key not in mine:
-                        busy[key] = deque()
-                        mine.add(key)
-                    offsets.append(run.offsets[at])
-                    records.append(record)
-                    keys.append(key)
-                    if len(offsets) == limit:
-                        break
-                else:
-                    busy[key].append((run.offsets[at], record))
-            run.at = at + 1
+            end = run.at + limit - len(offsets)
+            some, places = run.records[run.at : end], run.offsets[run.at : end]
+            found = list(map(key_of, some))
+            new = set(found) - mine
+            blocked = new & busy.keys() if busy else ()
+            if blocked:
+                for key, record, offset in zip(found, some, places, strict=True):
+                    if key in blocked:
+                        busy[key].append((offset, record))
+                    else:
+                        offsets.append(offset)
+                        records.append(record)
+                        keys.append(key)
+                new.difference_update(blocked)
+            else:
+                offsets += places
+                records += some
+                keys += found
+            for key in new:
+                busy[key] = deque()
+            mine |= new
+            run.at += len(some)
             if run.at >= len(run.offsets):
                 self._runs.popleft()
         return Chunk(offsets=offsets, records=records, keys=keys) if offsets else None
@@ -132,7 +138,9 @@ class ReadyQueue(Generic[T]):
     def give_back(self, chunk: Chunk[T], held: Iterable[int]) -> None:
         """A worker is through with a chunk: what it did not come to waits again; the keys of the records at the
         positions `held` stay busy, the others are free."""
-        left = [i for i in range(len(chunk.offsets)) if i >= chunk.handled or i in chunk.skipped]
+        left: list[int] = []
+        if chunk.skipped or chunk.handled < len(chunk.offsets):
+            left = [i for i in range(len(chunk.offsets)) if i >= chunk.handled or i in chunk.skipped]
         if chunk.keys is None:
             self._put_first([(chunk.offsets[i], chunk.records[i]) for i in left])
             return
@@ -141,9 +149,14 @@ class ReadyQueue(Generic[T]):
             if chunk.keys[i] is not None:
                 self._busy[chunk.keys[i]].appendleft((chunk.offsets[i], chunk.records[i]))
         kept = {chunk.keys[i] for i in held}
+        busy = self._busy
         for key in dict.fromkeys(chunk.keys):
-            if key is not None and key not in kept:
-                self._free(key)
+            if key is None or key in kept:
+                continue
+            if busy[key]:
+                self._freed.append(key)
+            else:
+                del busy[key]
 
     def release(self, record: T) -> None:
         """A record that held up its key is done or rejected."""
