@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kafkakit.ports.rpc import Answer, GrpcService, RpcListener
     from kafkakit.ports.run_store import RunStore
     from kafkakit.ports.spark_driver import SparkDrivers
+    from kafkakit.ports.stream_consumer import GroupConsumer
     from kafkakit.ports.stream_producer import StreamCluster
     from kafkakit.ports.table_store import TableStore
     from kafkakit.ports.tokens import TokenVerifier
@@ -78,6 +79,13 @@ def open_stream_cluster(settings: Settings) -> StreamCluster:
     from kafkakit.adapters.kafka.stream_producer import KafkaStreamCluster
 
     return KafkaStreamCluster(_address(settings), usable_security(settings))
+
+
+def open_group_member(settings: Settings, group: str) -> GroupConsumer:
+    """A member of a consumer group on the cluster; it joins when it subscribes."""
+    from kafkakit.adapters.kafka.group_consumer import KafkaGroupConsumer
+
+    return KafkaGroupConsumer(_address(settings), usable_security(settings), group)
 
 
 def open_log(settings: Settings) -> LogReader:

@@ -4,14 +4,16 @@ from kafkakit.cli.command_classes import CliCommand, new_group
 from kafkakit.streams.bombs.commands.app import app as bombs
 from kafkakit.streams.commits.commands.app import app as commits
 from kafkakit.streams.lag.commands.app import app as lag
+from kafkakit.streams.lanes.commands.app import dlq
+from kafkakit.streams.lanes.commands.route import route
 from kafkakit.streams.pathways.commands import pathway
 from kafkakit.streams.records.commands import app as records
 from kafkakit.streams.routes.commands import inspecting, making
 from kafkakit.streams.routes.commands.lane import app as lane
 
 app = new_group(
-    "Create streams and their lanes, inspect and edit committed offsets, measure lag and latency, show records, and "
-    "find bombs."
+    "Create streams and their lanes, inspect and edit committed offsets, measure lag and latency, show records, "
+    "handle rejected ones, and find bombs."
 )
 app.command("create", cls=CliCommand, short_help="Create a stream with a topic for each lane.")(making.create)
 app.command("list", cls=CliCommand, short_help="List the streams.")(inspecting.list_streams)
@@ -21,9 +23,11 @@ app.command("delete", cls=CliCommand, short_help="Delete a stream, and with --to
 app.command("link", cls=CliCommand, short_help="Make an existing topic a part of a stream.")(making.link)
 app.command("topology", cls=CliCommand, short_help="Show the graph of streams.")(inspecting.topology)
 app.command("resolve", cls=CliCommand, short_help="Print addresses and topics for plain clients.")(inspecting.resolve)
+lane.command("route", cls=CliCommand, short_help="Count which lane sampled records would go to.")(route)
 app.add_typer(lane, name="lane")
 app.add_typer(bombs, name="bombs")
 app.add_typer(commits, name="commits")
+app.add_typer(dlq, name="dlq")
 app.add_typer(lag, name="lag")
 app.add_typer(records, name="records")
 app.command("pathway", cls=CliCommand, short_help="Show pathway latencies out of the headers of records.")(pathway)

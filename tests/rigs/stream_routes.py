@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NoReturn
 
 from kafkakit.adapters.clock import SystemClock
 from kafkakit.core.errors import UsageError
@@ -102,8 +103,16 @@ class FakeClusters:
                 raise UsageError(f"there is no profile {profile!r}")
             return self.clusters[profile]
 
+        def no_reader(*place: str) -> NoReturn:
+            raise UsageError(f"nothing reads here: {place}")
+
         parts = ClientParts(
-            store=self.store, open_cluster=open_cluster, clock=SystemClock(), random_bytes=lambda n: bytes(range(n))
+            store=self.store,
+            open_cluster=open_cluster,
+            open_member=no_reader,
+            open_log=no_reader,
+            clock=SystemClock(),
+            random_bytes=lambda n: bytes(range(n)),
         )
         return StreamClient(parts)
 

@@ -9,7 +9,7 @@ from kafkakit.config.security import Security
 from kafkakit.core.errors import OperationFailedError, TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record
-from kafkakit.ports.data import Consumer, Producer
+from kafkakit.ports.data import Consumer, Headers, Producer
 
 _QUEUE_BYTES_KB = 64 * 1024
 _DELIVERY_LIMIT_MS = 120_000
@@ -99,7 +99,9 @@ class _ConfluentProducer:
     def last_error(self) -> str | None:
         return self._last_error
 
-    def send(self, partition: TopicPartition, value: bytes | None, key: bytes | None = None) -> None:
+    def send(
+        self, partition: TopicPartition, value: bytes | None, key: bytes | None = None, headers: Headers = ()
+    ) -> None:
         """See `ports.data`; waits while the client's queue is full."""
         from confluent_kafka import KafkaException
 
@@ -110,6 +112,7 @@ class _ConfluentProducer:
                     value=value,
                     key=key,
                     partition=partition.partition,
+                    headers=list(headers),
                     on_delivery=self._on_delivery,
                 )
             except BufferError:

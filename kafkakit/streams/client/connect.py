@@ -5,6 +5,7 @@ from kafkakit.streams.client.connect import connect
 with connect(profile="prod") as client:
     with client.producer("orders") as producer:
         producer.send(b"value", key=b"key").result(10)
+    client.consumer("orders", "billing", handler=handle).run()
 
 What applications import is in `__all__`.
 """
@@ -30,11 +31,14 @@ from kafkakit.streams.client.decide.send_errors import (
     RecordTooLargeError,
 )
 from kafkakit.streams.client.dual import DualPolicy
+from kafkakit.streams.client.options import ConsumerHooks, ConsumerOptions
 from kafkakit.streams.client.producer import RecordHooks
-from kafkakit.wiring import open_control, open_stream_cluster, system_clock
+from kafkakit.wiring import open_control, open_group_member, open_log, open_stream_cluster, system_clock
 
 __all__ = [
     "BackPressureError",
+    "ConsumerHooks",
+    "ConsumerOptions",
     "DualPolicy",
     "DualWriteError",
     "LanePausedError",
@@ -68,7 +72,12 @@ def connect(profile: str | None = None, *, config: Path | None = None) -> Stream
         return open_stream_cluster(_settings(given.for_profile(name)))
 
     parts = ClientParts(
-        store=open_control(settings), open_cluster=open_cluster, clock=system_clock(), random_bytes=os.urandom
+        store=open_control(settings),
+        open_cluster=open_cluster,
+        open_member=lambda name, group: open_group_member(_settings(given.for_profile(name)), group),
+        open_log=lambda name: open_log(_settings(given.for_profile(name))),
+        clock=system_clock(),
+        random_bytes=os.urandom,
     )
     return StreamClient(parts)
 

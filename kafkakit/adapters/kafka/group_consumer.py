@@ -1,0 +1,333 @@
+"""A member of a consumer group, with confluent-kafka (librdkafka); settings are named in its CONFIGURATION.md."""
+
+import logging
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from kafkakit.config.security import Security, to_confluent
+from kafkakit.core.errors import OperationFailedError, TryLaterError, UsageError
+from kafkakit.core.group_facts import CommittedOffset
+from kafkakit.core.model import TopicPartition
+from kafkakit.ports.stream_consumer import AssignmentListener, ReadBatch
+
+_COMMITTED_S = 20.0
+TIMED_OUT = "TIMED_OUT"
+
+
+class KafkaGroupConsumer:
+    """Implements `ports.stream_consumer.GroupConsumer`.
+
+    `receive_limit_bytes` bounds an answer and what a batch may become: librdkafka gives a batch up that takes more
+    than about a third of it, and the member reports it as unreadable. `read_ahead_kb` bounds what is held unread.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        security: Security,
+        group: str,
+        *,
+        isolation_level: str = "read_committed",
+        receive_limit_bytes: int = 64 << 20,
+        read_ahead_kb: int = 32 * 1024,
+        session_timeout_ms: int = 45_000,
+    ) -> None:
+        from confluent_kafka import Consumer, KafkaException
+
+        self._listener: AssignmentListener | None = None
+        self._broken: str | None = None
+        self._is_revoking = False
+        logger = logging.Logger("kafkakit.librdkafka")  # not from the tree of loggers: nothing comes to stderr
+        logger.addHandler(logging.NullHandler())
+        settings: dict[str, Any] = {
+            "bootstrap.servers": bootstrap_servers,
+            "client.id": "kafkakit",
+            "group.id": group,
+            "log_level": 2,
+            "logger": logger,
+            "partition.assignment.strategy": "cooperative-sticky",
+            "session.timeout.ms": session_timeout_ms,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "earliest",
+            "enable.partition.eof": True,
+            "isolation.level": isolation_level,
+            "fetch.message.max.bytes": 1 << 20,
+            "fetch.max.bytes": receive_limit_bytes // 4,
+            "receive.message.max.bytes": receive_limit_bytes,
+            "queued.max.messages.kbytes": read_ahead_kb,
+            "queued.min.messages": 100_000,
+            "fetch.queue.backoff.ms": 10,  # by default a full queue stops a fetch for a second
+            "fetch.wait.max.ms": 100,
+            "fetch.error.backoff.ms": 100,
+            "socket.timeout.ms": 10_000,
+            "socket.connection.setup.timeout.ms": 5_000,
+            "reconnect.backoff.max.ms": 1_000,
+            "topic.metadata.refresh.interval.ms": 5_000,
+            "on_commit": self._on_commit,
+            **to_confluent(security),
+        }
+        try:
+            self._client: Any = Consumer(settings)
+        except KafkaException as error:
+            raise UsageError(f"the data client refuses its settings: {_reason(error)}") from None
+
+    def subscribe(self, topics: Collection[str], listener: AssignmentListener) -> None:
+        """See the port."""
+        self._listener = listener
+        if topics:
+            self._client.subscribe(
+                sorted(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+            )
+        else:
+            self._client.unsubscribe()
+
+    def poll(self, limit: int, timeout_s: float) -> Sequence[ReadBatch]:
+        """See the port. `consume` alone would wait for all of `limit`, so the first record is waited for."""
+        from confluent_kafka import KafkaException
+
+        try:
+            first = self._client.poll(timeout_s)
+            messages = [] if first is None else [first, *self._client.consume(limit - 1, 0)]
+        except KafkaException as error:
+            raise TryLaterError(f"cannot read as a member of the group: {_reason(error)}") from None
+        if self._broken is not None:
+            raise TryLaterError(self._broken)
+        return _batches(messages)
+
+    def pause(self, partitions: Collection[TopicPartition]) -> None:
+        """See the port."""
+        self._client.pause(_places(partitions))
+
+    def resume(self, partitions: Collection[TopicPartition]) -> None:
+        """See the port."""
+        self._client.resume(_places(partitions))
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """See the port; a partition that was assigned just now cannot seek, so its assignment is made again."""
+        from confluent_kafka import KafkaException
+        from confluent_kafka import TopicPartition as Place
+
+        try:
+            self._client.seek(Place(*partition, offset))
+        except KafkaException:
+            place = Place(*partition, offset)
+            self._client.incremental_unassign([place])
+            self._client.incremental_assign([place])
+
+    def commit(
+        self, commits: Mapping[TopicPartition, CommittedOffset], timeout_s: float
+    ) -> Mapping[TopicPartition, str]:
+        """See the port. librdkafka waits 45 s and more for a cluster that is gone, so a thread waits in its place.
+
+        Not while partitions are revoked: then librdkafka lets only the thread that polls commit, and the cluster just
+        answered.
+        """
+        answers: dict[TopicPartition, str] = {}
+
+        def work() -> None:
+            answers.update(
+                _answers(commits, lambda: self._client.commit(offsets=_commits(commits), asynchronous=False))
+            )
+
+        if self._is_revoking:
+            work()
+        else:
+            _bounded(work, timeout_s)
+        return dict(answers) or dict.fromkeys(commits, TIMED_OUT)
+
+    def commit_later(self, commits: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """See the port."""
+        from confluent_kafka import KafkaException
+
+        try:
+            self._client.commit(offsets=_commits(commits), asynchronous=True)
+        except KafkaException as error:
+            if self._listener is not None:
+                self._listener.committed(dict.fromkeys(commits, _name(error.args[0])))
+
+    def end_offset(self, partition: TopicPartition) -> int | None:
+        """See the port."""
+        from confluent_kafka import KafkaException
+        from confluent_kafka import TopicPartition as Place
+
+        try:
+            _, high = self._client.get_watermark_offsets(Place(*partition), cached=True)
+        except KafkaException:
+            return None
+        return int(high) if high >= 0 else None
+
+    def member_id(self) -> str:
+        """See the port."""
+        return str(self._client.memberid() or "")
+
+    def close(self, timeout_s: float) -> None:
+        """See the port: a close takes 29 s and more on a cluster that is gone."""
+        _bounded(self._client.close, timeout_s)
+
+    def _on_assign(self, client: Any, places: list[Any]) -> None:
+        from confluent_kafka import OFFSET_BEGINNING, KafkaException
+
+        if not places:
+            return
+        try:
+            found = client.committed(places, timeout=_COMMITTED_S)
+        except KafkaException as error:
+            # Without them nothing may be read; a new member asks again.
+            self._broken = f"cannot read what the group committed: {_reason(error)}"
+            return
+        failed = next((place for place in found if place.error is not None), None)
+        if failed is not None:
+            self._broken = f"cannot read what the group committed for {failed.topic}: {failed.error.str()}"
+            return
+        committed: dict[TopicPartition, CommittedOffset | None] = {}
+        for place in found:
+            is_there = place.offset >= 0
+            committed[TopicPartition(place.topic, place.partition)] = (
+                CommittedOffset(offset=place.offset, metadata=place.metadata or "") if is_there else None
+            )
+            place.offset = place.offset if is_there else OFFSET_BEGINNING
+        client.incremental_assign(found)
+        if self._listener is not None:
+            self._listener.assigned(committed)
+
+    def _on_revoke(self, client: Any, places: list[Any]) -> None:
+        self._is_revoking = True
+        try:
+            if self._listener is not None:
+                self._listener.revoked(_keys(places))
+        finally:
+            self._is_revoking = False
+        client.incremental_unassign(places)
+
+    def _on_lost(self, client: Any, places: list[Any]) -> None:
+        if self._listener is not None:
+            self._listener.lost(_keys(places))
+        client.incremental_unassign(places)
+
+    def _on_commit(self, error: Any, places: list[Any]) -> None:
+        if self._listener is not None:
+            self._listener.committed(_results(error, places))
+
+
+def _batches(messages: list[Any]) -> list[ReadBatch]:
+    """Messages by partition; the end of a partition tells how far the read went.
+
+    A consumer handles a record in about a microsecond, so what is done for each of them is done by `map`.
+    """
+    from confluent_kafka import Message
+
+    found: dict[tuple[str, int], ReadBatch] = {}
+    if any(map(Message.error, messages)):
+        events = [message for message in messages if message.error() is not None]
+        messages = [message for message in messages if message.error() is None]
+    else:
+        events = []
+    places = list(zip(map(Message.topic, messages), map(Message.partition, messages), strict=True))
+    offsets = list(map(Message.offset, messages))
+    at = 0
+    while at < len(messages):
+        place = places[at]
+        end = _end_of_run(places, at)
+        batch = _batch(found, *place)
+        batch.records += messages[at:end]
+        batch.offsets += offsets[at:end]
+        batch.next_offset = offsets[end - 1] + 1
+        at = end
+    for event in events:
+        _note_event(found, event)
+    return list(found.values())
+
+
+def _end_of_run(places: list[tuple[str, int]], at: int) -> int:
+    """Where another partition's messages begin; they come in runs of what one fetch brought."""
+    place, step, end = places[at], 256, at + 1
+    while end < len(places):
+        stop = min(end + step, len(places))
+        same = places[end:stop].count(place)
+        if same < stop - end:
+            while places[end] == place:
+                end += 1
+            return end
+        end = stop
+    return end
+
+
+def _note_event(found: dict[tuple[str, int], ReadBatch], event: Any) -> None:
+    from confluent_kafka import KafkaError
+
+    error = event.error()
+    if error.code() == KafkaError._PARTITION_EOF:
+        batch = _batch(found, event.topic(), event.partition())
+        batch.next_offset = max(batch.next_offset, event.offset())
+    elif error.code() in (KafkaError._BAD_COMPRESSION, KafkaError._BAD_MSG, KafkaError.MSG_SIZE_TOO_LARGE):
+        _batch(found, event.topic(), event.partition()).unreadable = error.name()
+    elif error.fatal():
+        raise TryLaterError(f"cannot read as a member of the group: {error.str()}")
+    elif error.code() in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED):
+        raise OperationFailedError(f"cannot read {event.topic() or 'as a member of the group'}: {error.str()}")
+
+
+def _batch(found: dict[tuple[str, int], ReadBatch], topic: str, partition: int) -> ReadBatch:
+    batch = found.get((topic, partition))
+    if batch is None:
+        batch = ReadBatch(partition=TopicPartition(topic, partition), records=[], offsets=[], next_offset=-1)
+        found[topic, partition] = batch
+    return batch
+
+
+def _answers(
+    commits: Mapping[TopicPartition, CommittedOffset], call: Callable[[], list[Any]]
+) -> dict[TopicPartition, str]:
+    from confluent_kafka import KafkaException
+
+    try:
+        return _results(None, call())
+    except KafkaException as error:
+        return dict.fromkeys(commits, _name(error.args[0]))
+    except RuntimeError:  # closed meanwhile
+        return dict.fromkeys(commits, TIMED_OUT)
+
+
+def _results(error: Any, places: list[Any]) -> dict[TopicPartition, str]:
+    whole = "" if error is None else _name(error)
+    return {
+        TopicPartition(place.topic, place.partition): _name(place.error) if place.error is not None else whole
+        for place in places
+    }
+
+
+def _bounded(call: Callable[[], object], timeout_s: float) -> None:
+    thread = threading.Thread(target=call, name="kafkakit-client-call", daemon=True)
+    thread.start()
+    thread.join(timeout_s)
+
+
+def _commits(commits: Mapping[TopicPartition, CommittedOffset]) -> list[Any]:
+    from confluent_kafka import TopicPartition as Place
+
+    return [
+        Place(*key, commit.offset, commit.metadata) if commit.metadata else Place(*key, commit.offset)
+        for key, commit in sorted(commits.items())
+    ]
+
+
+def _places(partitions: Collection[TopicPartition]) -> list[Any]:
+    from confluent_kafka import TopicPartition as Place
+
+    return [Place(*partition) for partition in sorted(partitions)]
+
+
+def _keys(places: list[Any]) -> tuple[TopicPartition, ...]:
+    return tuple(sorted(TopicPartition(place.topic, place.partition) for place in places))
+
+
+def _name(error: Any) -> str:
+    return str(error.name()) if hasattr(error, "name") else str(error)
+
+
+def _reason(error: Exception) -> str:
+    """librdkafka's words for the first error inside a `KafkaException`."""
+    inner = error.args[0] if error.args else error
+    return str(inner.str()) if hasattr(inner, "str") else str(inner)

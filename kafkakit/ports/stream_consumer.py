@@ -1,0 +1,123 @@
+"""A member of a consumer group on one cluster, with commits that carry metadata."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from kafkakit.core.group_facts import CommittedOffset
+from kafkakit.core.model import TopicPartition
+
+
+class ReadRecord(Protocol):
+    """A record as the client library hands it over; a call reads one part of it. An empty value may be a tombstone."""
+
+    def offset(self) -> int:
+        """Its place in the partition."""
+        ...
+
+    def key(self) -> bytes | None:
+        """Its key."""
+        ...
+
+    def value(self) -> bytes | None:
+        """Its value; None for a tombstone."""
+        ...
+
+    def timestamp(self) -> tuple[int, int]:
+        """The type of the time (0: none), and the time in milliseconds."""
+        ...
+
+    def headers(self) -> Sequence[tuple[str, bytes | None]] | None:
+        """Its headers, in order."""
+        ...
+
+    def __len__(self) -> int:
+        """The bytes of the value."""
+        ...
+
+
+@dataclass(slots=True, kw_only=True)
+class ReadBatch:
+    """What a poll brought of one partition, in the order of the log, with offsets; the read went on to `next_offset`.
+
+    Offsets between that have no record do not exist for this reader. `unreadable` is the client's reason where it
+    cannot decode what stands at `next_offset`: it does not get past it.
+    """
+
+    partition: TopicPartition
+    records: list[ReadRecord]
+    offsets: list[int]
+    next_offset: int
+    unreadable: str = ""
+
+
+class AssignmentListener(Protocol):
+    """Told of changes inside `poll` and `close`, by the thread that calls them."""
+
+    def assigned(self, committed: Mapping[TopicPartition, CommittedOffset | None]) -> None:
+        """These partitions were assigned; reading begins at the committed offset, or at the start of the log."""
+        ...
+
+    def revoked(self, partitions: Collection[TopicPartition]) -> None:
+        """These partitions go to another member when this returns; what is committed before counts."""
+        ...
+
+    def lost(self, partitions: Collection[TopicPartition]) -> None:
+        """Other members may have these partitions already: nothing may be committed for them."""
+        ...
+
+    def committed(self, results: Mapping[TopicPartition, str]) -> None:
+        """The answer to `commit_later`: an error's name for each partition, empty for success."""
+        ...
+
+
+class GroupConsumer(Protocol):
+    """One member of a group. All calls but `close` belong to one thread.
+
+    Nothing is committed but by the calls below, always with explicit offsets.
+    """
+
+    def subscribe(self, topics: Collection[str], listener: AssignmentListener) -> None:
+        """Replace the topics that are read; an empty collection leaves the group."""
+        ...
+
+    def poll(self, limit: int, timeout_s: float) -> Sequence[ReadBatch]:
+        """At most `limit` records, as soon as there is one; empty after `timeout_s`.
+
+        Raises `TryLaterError` where the member cannot continue and another one should be made in its place.
+        """
+        ...
+
+    def pause(self, partitions: Collection[TopicPartition]) -> None:
+        """Read no more of these; what the client had read ahead is dropped and read again later."""
+        ...
+
+    def resume(self, partitions: Collection[TopicPartition]) -> None:
+        """Read these again, from where `poll` had come."""
+        ...
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Read an assigned partition from another offset on."""
+        ...
+
+    def commit(
+        self, commits: Mapping[TopicPartition, CommittedOffset], timeout_s: float
+    ) -> Mapping[TopicPartition, str]:
+        """Commit and wait: an error's name for each partition, empty for success; `TIMED_OUT` after `timeout_s`."""
+        ...
+
+    def commit_later(self, commits: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Commit without waiting; the answer comes to the listener in a later `poll`."""
+        ...
+
+    def end_offset(self, partition: TopicPartition) -> int | None:
+        """The end of the log as the latest answer told it; None while unknown. Costs no request."""
+        ...
+
+    def member_id(self) -> str:
+        """The id that the group knows this member by; empty before it joined."""
+        ...
+
+    def close(self, timeout_s: float) -> None:
+        """Leave the group and let go of connections; what takes longer than `timeout_s` goes on in the background."""
+        ...

@@ -1,0 +1,335 @@
+"""The thread that reads one cluster of a stream: it polls, offers records to the workers, pauses, commits."""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
+from zlib import crc32
+
+from kafkakit.core.errors import KafkakitError, RefusedError, TryLaterError
+from kafkakit.core.group_facts import CommittedOffset
+from kafkakit.core.model import TopicPartition
+from kafkakit.ports.clock import Clock
+from kafkakit.ports.stream_consumer import GroupConsumer, ReadBatch, ReadRecord
+from kafkakit.streams.client.dead_letters import DeadLetters
+from kafkakit.streams.client.decide.commits import MIN_LIMIT_CHARS, CommitRule, NextCommit, restore_commit
+from kafkakit.streams.client.decide.moves import Dependencies, MoveBudget
+from kafkakit.streams.client.decide.partition_work import PartitionWork
+from kafkakit.streams.client.decide.reading import Source
+from kafkakit.streams.client.options import ConsumerHooks, ConsumerOptions
+from kafkakit.streams.client.records import FIELDS, RecordOrigin
+from kafkakit.streams.client.shared_work import OwnedPartition, SharedWork
+from kafkakit.streams.formats.commit import CommitState
+
+_POLL_S = 0.05
+_DRAIN_S = 0.005
+_FULL_S, _ALL_FULL_S = 0.02, 0.2
+_ANSWER_S = 10.0
+_BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 5.0)
+TOO_LARGE = "OFFSET_METADATA_TOO_LARGE"
+
+
+class ClusterReader:
+    """A member of the group on one cluster, made again where it fails. Implements `AssignmentListener`.
+
+    Its thread alone calls the client; the partitions' work is guarded by the lock of `SharedWork`.
+    """
+
+    def __init__(
+        self,
+        *,
+        stream: str,
+        group: str,
+        cluster_id: str,
+        open_member: Callable[[], GroupConsumer],
+        shared: SharedWork,
+        dependencies: Dependencies,
+        budget: MoveBudget,
+        dead_letters: DeadLetters | None,
+        options: ConsumerOptions,
+        hooks: ConsumerHooks,
+        clock: Clock,
+    ) -> None:
+        self.owned: dict[TopicPartition, OwnedPartition] = {}
+        self.filtered = self.unreadable = self.commits = self.commit_errors = self.reconnects = 0
+        self.problem: str | None = None
+        self.error: BaseException | None = None
+        self._stream, self._group, self._cluster_id = stream, group, cluster_id
+        self._open_member = open_member
+        self._shared = shared
+        self._dependencies, self._budget = dependencies, budget
+        self._dead_letters = dead_letters
+        self._options, self._hooks, self._clock = options, hooks, clock
+        self._sources: Mapping[str, Source] = {}
+        self._subscribed: frozenset[str] = frozenset()
+        self._epoch = 0
+        self._requests: deque[Callable[[GroupConsumer], object]] = deque()
+        self._asked: dict[TopicPartition, NextCommit] = {}
+        self._asked_s = 0.0
+        self._full_s = 0.0
+        self._stopping = threading.Event()
+        self._client: GroupConsumer | None = None
+        self._thread = threading.Thread(target=self._run, name=f"kafkakit-reader-{cluster_id}", daemon=True)
+
+    def start(self) -> None:
+        """Begin to read what `follow` named."""
+        self._thread.start()
+
+    def follow(self, epoch: int, sources: Mapping[str, Source]) -> None:
+        """Read these topics from now on; the thread takes them up at its next turn."""
+        self._sources, self._epoch = dict(sources), epoch
+
+    def request(self, call: Callable[[GroupConsumer], object]) -> None:
+        """Let the reader's thread call something at its next turn."""
+        self._requests.append(call)
+
+    def stop(self) -> None:
+        """Commit, leave the group and end; `join` waits for it."""
+        self._stopping.set()
+
+    def join(self, wait_s: float) -> bool:
+        """Wait for the end; False after `wait_s`."""
+        self._thread.join(wait_s)
+        return not self._thread.is_alive()
+
+    @property
+    def is_alive(self) -> bool:
+        """True until it stopped or failed for good; `error` is why."""
+        return self._thread.is_alive()
+
+    def end_offset(self, owned: OwnedPartition) -> int | None:
+        """The log's end as the client knows it."""
+        client = self._client
+        return client.end_offset(owned.partition) if client is not None else None
+
+    def _run(self) -> None:
+        attempt = 0
+        while not self._stopping.is_set():
+            try:
+                self._client = self._open_member()
+                self._subscribed = frozenset()
+                while not self._stopping.is_set():
+                    self._turn(self._client)
+                    attempt = 0 if self.owned else attempt
+            except TryLaterError as error:
+                self.problem = str(error)
+                self.reconnects += 1
+                self._drop()
+                self._stopping.wait(_BACKOFF_S[min(attempt, len(_BACKOFF_S) - 1)])
+                attempt += 1
+            except BaseException as error:
+                self.error = error
+                self._drop()
+                return
+        if self._client is not None:
+            self.revoked(tuple(self.owned))
+            self._client.close(self._options.close_s)
+
+    def _drop(self) -> None:
+        """The member failed: another one may have its partitions by now, and its client may hang."""
+        self.lost(tuple(self.owned))
+        client, self._client = self._client, None
+        if client is not None:
+            client.close(0.0)
+
+    def _turn(self, client: GroupConsumer) -> None:
+        sources = self._sources
+        if self._subscribed != frozenset(sources):
+            self._subscribed = frozenset(sources)
+            client.subscribe(sorted(sources), self)
+        while self._requests:
+            self._requests.popleft()(client)
+        if self._may_poll(client):
+            batches = client.poll(self._options.poll_records, _POLL_S)
+            for batch in batches:
+                self._offer(client, batch)
+        else:
+            with self._shared.lock:
+                self._shared.lock.wait(_DRAIN_S)
+        with self._shared.lock:
+            now_ms = self._shared.now_ms()
+            if any(owned.work is not None and owned.work.has_work(now_ms) for owned in self.owned.values()):
+                self._shared.announce()
+        self._write_rejections(self.owned.values())
+        waited_s = self._clock.monotonic() - self._asked_s
+        if waited_s >= self._options.commit_every_s and (not self._asked or waited_s > _ANSWER_S):
+            self._commit_later(client)
+
+    def _offer(self, client: GroupConsumer, batch: ReadBatch) -> None:
+        owned = self.owned.get(batch.partition)
+        if owned is None:
+            return
+        records, offsets, wanted = batch.records, batch.offsets, self._hooks.filter
+        if wanted is not None:
+            records = [record for record in records if _is_wanted(record, wanted)]
+            offsets = [record.offset() for record in records]
+            self.filtered += len(batch.records) - len(records)
+        with self._shared.lock:
+            if owned.work is None:
+                first = batch.offsets[0] if batch.offsets else batch.next_offset
+                if first < 0:
+                    return
+                owned.work = self._work_from(CommitState(base=first))
+                owned.written = CommitState(base=first)
+            if batch.next_offset >= 0:
+                owned.work.offer(offsets, records, batch.next_offset)
+                self._shared.announce()
+        if batch.unreadable:
+            self._leave_out(client, owned, batch.unreadable)
+
+    def _leave_out(self, client: GroupConsumer, owned: OwnedPartition, reason: str) -> None:
+        """A batch that the client cannot decode: it would stand before it for ever."""
+        self.unreadable += 1
+        work, guard = owned.work, self._hooks.guard
+        if work is None:
+            return
+        self.problem = f"{owned.partition} at {work.position}: {reason}"
+        try:
+            verdict = guard(owned.origin, work.position, self._epoch) if guard is not None else None
+        except KafkakitError as error:  # the note is not durable: it is tried again with the next poll
+            self.problem = f"{owned.partition} at {work.position}: {error}"
+            return
+        if verdict is None or verdict.next_offset <= work.position:
+            return
+        with self._shared.lock:
+            work.offer([], [], verdict.next_offset)
+        client.seek(owned.partition, verdict.next_offset)
+
+    def _may_poll(self, client: GroupConsumer) -> bool:
+        """Pause what is full and resume what has drained; False where only waiting makes sense."""
+        with self._shared.lock:
+            reading = [owned for owned in self.owned.values() if not owned.is_paused]
+            full = [owned for owned in reading if owned.work is not None and not owned.work.wants_records]
+            drained = [
+                owned for owned in self.owned.values() if owned.is_paused and owned.work and owned.work.is_drained
+            ]
+        # A pause drops what the client read ahead, to be fetched once more: fast handlers drain sooner than that, and
+        # where no other partition is to be read, waiting costs nothing.
+        now_s = self._clock.monotonic()
+        self._full_s = (self._full_s or now_s) if full else 0.0
+        if full and not drained and now_s - self._full_s < (_ALL_FULL_S if len(full) == len(reading) else _FULL_S):
+            return False
+        self._full_s = 0.0
+        if full:
+            client.pause([owned.partition for owned in full])
+        if drained:
+            client.resume([owned.partition for owned in drained])
+        for owned in (*full, *drained):
+            owned.is_paused = owned in full
+        return True
+
+    def _commits(self, partitions: Collection[OwnedPartition]) -> dict[TopicPartition, NextCommit]:
+        client = self._client
+        member_hash = crc32(client.member_id().encode()) if client is not None else 0
+        with self._shared.lock:
+            made = {owned.partition: self._shared.commit_of(owned, self._epoch, member_hash) for owned in partitions}
+        return {partition: commit for partition, commit in made.items() if commit is not None}
+
+    def _commit_later(self, client: GroupConsumer) -> None:
+        self._asked_s = self._clock.monotonic()
+        for partition in self._asked:  # no answer came in time: it is unknown what was written
+            self.owned[partition].committed_as = ()
+        self._asked = self._commits(self.owned.values())
+        if self._asked:
+            client.commit_later({partition: commit.committed for partition, commit in self._asked.items()})
+
+    def committed(self, results: Mapping[TopicPartition, str]) -> None:
+        """See the port."""
+        asked, self._asked = self._asked, {}
+        self._note(asked, results)
+
+    def _note(self, asked: Mapping[TopicPartition, NextCommit], results: Mapping[TopicPartition, str]) -> None:
+        """What the group answered: what is written now, and which commits are to be made again."""
+        for partition, commit in asked.items():
+            owned, error = self.owned.get(partition), results.get(partition, "no answer")
+            if owned is None:
+                continue
+            if not error:
+                self.commits += 1
+                owned.written = commit.encoded.written
+                continue
+            self.commit_errors += 1
+            self.problem = f"commit of {partition}: {error}"
+            owned.committed_as = ()
+            if error == TOO_LARGE:
+                fewer = max(MIN_LIMIT_CHARS, min(owned.rule.limit_chars, len(commit.encoded.text)) * 3 // 4)
+                owned.rule = CommitRule(limit_chars=fewer, alphabets=owned.rule.alphabets)
+
+    def assigned(self, committed: Mapping[TopicPartition, CommittedOffset | None]) -> None:
+        """See the port: continue where the latest owner's commit says."""
+        for partition, commit in committed.items():
+            source = self._sources.get(partition.topic)
+            if source is None:
+                continue
+            identity = source.identity(partition.partition, self._group)
+            work, written = None, None
+            if commit is not None:
+                restored = restore_commit(commit, identity)
+                if restored.is_newer and not self._options.adopt_newer:
+                    raise RefusedError(
+                        f"the commit of {partition} was written by a newer version: {restored.problem}",
+                        hint="upgrade, or set adopt_newer and lose what it acknowledges out of order",
+                    )
+                self.problem = f"{partition}: {restored.problem}" if restored.problem else self.problem
+                work, written = self._work_from(restored.state), restored.state
+            owned = OwnedPartition(
+                origin=RecordOrigin(stream=self._stream, source=source, partition=partition),
+                identity=identity,
+                rule=self._options.commit,
+                work=work,
+                written=written,
+            )
+            with self._shared.lock:
+                self.owned[partition] = owned
+                self._shared.add(owned)
+
+    def revoked(self, partitions: Collection[TopicPartition]) -> None:
+        """See the port: wait for handlers a while, write what was rejected, commit."""
+        leaving = [self.owned[partition] for partition in partitions if partition in self.owned]
+        if not leaving:
+            return
+        with self._shared.lock:
+            self._shared.remove(leaving, self._options.revoke_s)
+        self._write_rejections(leaving)
+        if self._dead_letters is not None:
+            self._dead_letters.wait_empty(min(1.0, self._options.revoke_s))
+        for owned in leaving:  # the answer to the latest commit may still be under way, and be an error
+            owned.committed_as = ()
+        commits = self._commits(leaving)
+        if commits and self._client is not None:
+            answers = self._client.commit(
+                {partition: commit.committed for partition, commit in commits.items()}, self._options.close_s
+            )
+            self._note(commits, answers)
+        self._forget(leaving)
+
+    def lost(self, partitions: Collection[TopicPartition]) -> None:
+        """See the port: what was not committed is handled again by the next owner."""
+        leaving = [self.owned[partition] for partition in partitions if partition in self.owned]
+        with self._shared.lock:
+            self._shared.remove(leaving, 0.0)
+        self._forget(leaving)
+
+    def _forget(self, leaving: Collection[OwnedPartition]) -> None:
+        for owned in leaving:
+            owned.is_gone = True
+            self.owned.pop(owned.partition, None)
+            self._asked.pop(owned.partition, None)
+
+    def _write_rejections(self, partitions: Collection[OwnedPartition]) -> None:
+        if self._dead_letters is None:
+            return
+        for owned in partitions:
+            with self._shared.lock:
+                rejections = owned.work.unwritten_rejections() if owned.work is not None else []
+            if rejections:
+                self._dead_letters.add(owned, rejections)
+
+    def _work_from(self, state: CommitState) -> PartitionWork[ReadRecord]:
+        return PartitionWork(state, self._options.work, FIELDS, self._dependencies, self._budget)
+
+
+def _is_wanted(record: ReadRecord, wanted: Callable[[ReadRecord], bool]) -> bool:
+    try:
+        return wanted(record)
+    except Exception:  # the handler has retries and a dead-letter lane for what it cannot read, a filter has not
+        return True

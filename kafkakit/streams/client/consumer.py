@@ -1,0 +1,285 @@
+"""The consumer of a stream: it reads all segments of its lanes, and follows the route."""
+
+import threading
+from collections.abc import Callable, Collection, Mapping
+from types import TracebackType
+
+from kafkakit.core.errors import UsageError
+from kafkakit.core.model import TopicPartition
+from kafkakit.ports.clock import Clock
+from kafkakit.ports.stream_consumer import GroupConsumer
+from kafkakit.streams.client.cluster_reader import ClusterReader
+from kafkakit.streams.client.dead_letters import DeadLetters
+from kafkakit.streams.client.decide.lane_shares import LaneShares
+from kafkakit.streams.client.decide.moves import Dependencies, MoveBudget
+from kafkakit.streams.client.decide.reading import ReadingPlan, reading_plan
+from kafkakit.streams.client.options import ConsumerFigures, ConsumerHooks, ConsumerOptions, PartitionFigures
+from kafkakit.streams.client.shared_work import OwnedPartition, SharedWork
+from kafkakit.streams.client.workers import AsyncHandler, BatchHandler, Handler, TaskWorkers, ThreadWorkers
+from kafkakit.streams.formats.commit import ReplayWindow
+from kafkakit.streams.routes.api import Route
+
+_FOLLOW_S = 0.1
+OpenMember = Callable[[str, str], GroupConsumer]
+"""Makes a member of a group: the profile of a cluster, and the group."""
+
+
+class StreamConsumer:
+    """Handles the records of a stream, each at least once, with one kind of handler.
+
+    `handler` and `batch_handler` run in threads (`run`, or `start` and `close`), `async_handler` in the event loop of
+    the caller (`run_async`). A handler that returns has done its record; `RejectError`, `RetryLaterError`,
+    `DependencyDownError` and every other error say what becomes of it. `route` gives the newest route that is known.
+    """
+
+    def __init__(
+        self,
+        *,
+        group: str,
+        route: Callable[[], Route],
+        open_member: OpenMember,
+        clock: Clock,
+        handler: Handler | None = None,
+        batch_handler: BatchHandler | None = None,
+        async_handler: AsyncHandler | None = None,
+        options: ConsumerOptions | None = None,
+        hooks: ConsumerHooks | None = None,
+    ) -> None:
+        if sum(kind is not None for kind in (handler, batch_handler, async_handler)) != 1:
+            raise UsageError("a consumer has one handler", hint="give handler, batch_handler or async_handler")
+        if not group:
+            raise UsageError("a consumer needs the name of its group")
+        options, hooks = options or ConsumerOptions(), hooks or ConsumerHooks()
+        self._group, self._route, self._open_member, self._clock = group, route, open_member, clock
+        self._options, self._hooks = options, hooks
+        self._stream = route().stream
+        self._plan: ReadingPlan = reading_plan(route(), options.lanes)
+        self._dependencies = Dependencies(options.work.retry)
+        self._budget = MoveBudget(options.work.moves)
+        shares = LaneShares(self._plan.weights, options.concurrency, strict=options.strict_live)
+        self._shared = SharedWork(shares, clock)
+        self._dead_letters: DeadLetters | None = None
+        if hooks.reject is not None:
+            self._dead_letters = DeadLetters(hooks.reject, self._shared, clock, group, lambda: self._plan.epoch)
+        self._threads: ThreadWorkers | None = None
+        self._tasks: TaskWorkers | None = None
+        count = options.concurrency
+        if async_handler is not None:
+            self._tasks = TaskWorkers(
+                self._shared, clock, handler=async_handler, checkpoint=hooks.checkpoint, count=count
+            )
+        else:
+            self._threads = ThreadWorkers(
+                self._shared,
+                clock,
+                handler=handler,
+                batch_handler=batch_handler,
+                checkpoint=hooks.checkpoint,
+                count=count,
+            )
+        self._readers: dict[str, ClusterReader] = {}
+        self._leaving: list[ClusterReader] = []
+        self._stopping = threading.Event()
+        self._error: BaseException | None = None
+        self._follower = threading.Thread(target=self._follow_route, name="kafkakit-route", daemon=True)
+
+    def start(self) -> None:
+        """Begin to read and to handle, in threads; `close` ends it."""
+        if self._threads is None:
+            raise UsageError("an asynchronous handler runs in an event loop", hint="await run_async()")
+        self._begin()
+        self._threads.start()
+
+    def run(self) -> None:
+        """Read and handle until `stop` is called from another thread or a signal handler, then close.
+
+        Raises what ended a reader for good: rights that are missing, a commit of a newer version.
+        """
+        self.start()
+        try:
+            while not self._stopping.wait(0.2):
+                pass
+        finally:
+            self.close()
+
+    async def run_async(self) -> None:
+        """The same in the running event loop."""
+        import asyncio
+
+        if self._tasks is None:
+            raise UsageError("a synchronous handler runs in threads", hint="call run(), or start() and close()")
+        self._begin()
+        handling = asyncio.ensure_future(self._tasks.run())
+        try:
+            while not self._stopping.is_set() and not handling.done():
+                await asyncio.wait([handling], timeout=0.2)
+        finally:
+            await asyncio.to_thread(self._end)
+            await asyncio.gather(handling, return_exceptions=True)
+        if self._error is not None:
+            raise self._error
+
+    def stop(self) -> None:
+        """End soon; returns at once."""
+        self._stopping.set()
+
+    def close(self) -> None:
+        """Finish what handlers have, commit and leave the groups; takes about twice `close_s` at most.
+
+        Raises what ended a reader for good.
+        """
+        self._end()
+        if self._error is not None:
+            raise self._error
+
+    def __enter__(self) -> "StreamConsumer":
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+
+    def replay(self, partition: TopicPartition, start: int, end: int, *, request_id: int = 0) -> None:
+        """Handle the offsets `start` to `end` (exclusive) of a partition of this member once more.
+
+        Those that were not handled yet are handled once. Live records go on; the partition's own wait for the read.
+        """
+        window = ReplayWindow(start=start, end=end, request_id=request_id)
+        for reader, owned in self._owned():
+            if owned.partition == partition:
+                reader.request(lambda client, owned=owned: self._reopen(client, owned, window))  # type: ignore[misc]
+
+    def rejections_are_durable(self, partition: TopicPartition, offsets: Collection[int]) -> None:
+        """Rejected records of this member are durable elsewhere, so that its commits may pass them."""
+        with self._shared.lock:
+            for _, owned in self._owned():
+                if owned.partition == partition and owned.work is not None:
+                    for offset in offsets:
+                        owned.work.rejection_is_durable(offset)
+
+    def figures(self) -> ConsumerFigures:
+        """What the consumer does now. Cost: the runs of done offsets of each partition."""
+        with self._shared.lock:
+            partitions = tuple(_figures(reader, owned) for reader, owned in self._owned())
+        readers = [*self._readers.values(), *self._leaving]
+        letters = self._dead_letters
+        problems = [reader.problem for reader in readers if reader.problem]
+        if letters is not None and letters.last_error:
+            problems.append(f"dead letters: {letters.last_error}")
+        return ConsumerFigures(
+            epoch=self._plan.epoch,
+            partitions=partitions,
+            filtered=sum(reader.filtered for reader in readers),
+            unreadable=sum(reader.unreadable for reader in readers),
+            commits=sum(reader.commits for reader in readers),
+            commit_errors=sum(reader.commit_errors for reader in readers),
+            reconnects=sum(reader.reconnects for reader in readers),
+            dead_letters_written=letters.written if letters is not None else 0,
+            dead_letters_failed=letters.failures if letters is not None else 0,
+            dependencies_down=self._dependencies.names(),
+            problems=tuple(problems),
+        )
+
+    def _begin(self) -> None:
+        if self._dead_letters is not None:
+            self._dead_letters.start()
+        self._take_up(self._plan)
+        self._follower.start()
+
+    def _end(self) -> None:
+        self._stopping.set()
+        self._shared.stop(self._options.close_s)
+        if self._follower.is_alive():
+            self._follower.join()
+        readers = [*self._readers.values(), *self._leaving]
+        for reader in readers:
+            reader.stop()
+        deadline_s = self._clock.monotonic() + self._options.close_s + self._options.revoke_s
+        for reader in readers:
+            reader.join(max(0.0, deadline_s - self._clock.monotonic()))
+            self._error = self._error or reader.error
+        if self._dead_letters is not None:
+            self._dead_letters.close()
+
+    def _follow_route(self) -> None:
+        """A route of a higher epoch is taken up; a reader that failed for good ends the consumer."""
+        while not self._stopping.wait(_FOLLOW_S):
+            route = self._route()
+            if route.epoch > self._plan.epoch:
+                self._take_up(reading_plan(route, self._lanes_of(route)))
+            self._error = next((reader.error for reader in self._readers.values() if reader.error), None)
+            if self._error is not None:
+                self._stopping.set()
+
+    def _lanes_of(self, route: Route) -> Collection[str] | None:
+        """The lanes that are read and still there."""
+        wanted = self._options.lanes
+        return None if wanted is None else [name for name in wanted if route.lane(name) is not None]
+
+    def _take_up(self, plan: ReadingPlan) -> None:
+        self._plan = plan
+        self._shared.update_lanes(plan.weights)
+        for cluster_id, sources in plan.sources.items():
+            reader = self._readers.get(cluster_id)
+            if reader is None:
+                reader = self._readers[cluster_id] = self._reader(cluster_id, plan.profiles[cluster_id])
+                reader.follow(plan.epoch, sources)
+                reader.start()
+            reader.follow(plan.epoch, sources)
+        for cluster_id in [known for known in self._readers if known not in plan.sources]:
+            leaving = self._readers.pop(cluster_id)
+            leaving.stop()
+            self._leaving = [*(reader for reader in self._leaving if reader.is_alive), leaving]
+
+    def _reader(self, cluster_id: str, profile: str) -> ClusterReader:
+        return ClusterReader(
+            stream=self._stream,
+            group=self._group,
+            cluster_id=cluster_id,
+            open_member=lambda: self._open_member(profile, self._group),
+            shared=self._shared,
+            dependencies=self._dependencies,
+            budget=self._budget,
+            dead_letters=self._dead_letters,
+            options=self._options,
+            hooks=self._hooks,
+            clock=self._clock,
+        )
+
+    def _owned(self) -> list[tuple[ClusterReader, OwnedPartition]]:
+        readers: Mapping[str, ClusterReader] = dict(self._readers)
+        return [(reader, owned) for _, reader in sorted(readers.items()) for owned in list(reader.owned.values())]
+
+    def _reopen(self, client: GroupConsumer, owned: OwnedPartition, window: ReplayWindow) -> None:
+        with self._shared.lock:
+            went_back = owned.work is not None and owned.work.open_again(window)
+        if went_back and owned.work is not None and not owned.is_gone:
+            client.seek(owned.partition, owned.work.position)
+
+
+def _figures(reader: ClusterReader, owned: OwnedPartition) -> PartitionFigures:
+    work, counts = owned.work, owned.work.counts if owned.work is not None else None
+    end = reader.end_offset(owned)
+    return PartitionFigures(
+        cluster_id=owned.identity.cluster_id,
+        partition=owned.partition,
+        lane=owned.origin.source.lane,
+        base=work.base if work is not None else 0,
+        lag=max(0, end - work.base) if work is not None and end is not None else None,
+        buffered=work.buffered_records if work is not None else 0,
+        in_flight=work.in_flight if work is not None else 0,
+        waiting=work.pending_failures if work is not None else 0,
+        undurable=work.undurable if work is not None else 0,
+        commit_fill=work.commit_fill if work is not None else 0.0,
+        duplicates=work.done_beyond(owned.written) if work is not None and owned.written is not None else 0,
+        handled=counts.handled if counts is not None else 0,
+        failures=counts.failures if counts is not None else 0,
+        retries=counts.retries if counts is not None else 0,
+        rejected=counts.rejected if counts is not None else 0,
+        deferred=counts.deferred if counts is not None else 0,
+        gone=counts.gone if counts is not None else 0,
+        replayed=counts.replayed if counts is not None else 0,
+        is_paused=owned.is_paused,
+    )

@@ -1,0 +1,114 @@
+"""The options of a consumer, the hooks it calls, and what it counts."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+from kafkakit.core.errors import UsageError
+from kafkakit.core.model import TopicPartition
+from kafkakit.ports.stream_consumer import ReadRecord
+from kafkakit.streams.client.dead_letters import RejectSink
+from kafkakit.streams.client.decide.commits import CommitRule
+from kafkakit.streams.client.decide.rules import WorkRules
+from kafkakit.streams.client.records import RecordOrigin
+from kafkakit.streams.client.workers import Checkpoint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerOptions:
+    """How a consumer reads and handles; the defaults suit handlers that wait for other services.
+
+    `lanes` None are all but `dlq`; `strict_live` serves `live` before all others. `revoke_s` and `close_s` bound what
+    a partition that goes elsewhere, and a close, wait for handlers. `adopt_newer` commits over metadata of a newer
+    version of this client, whose acknowledgements are then lost.
+    """
+
+    concurrency: int = 16
+    work: WorkRules = field(default_factory=WorkRules)
+    commit: CommitRule = field(default_factory=CommitRule)
+    lanes: Collection[str] | None = None
+    strict_live: bool = False
+    commit_every_s: float = 1.0
+    poll_records: int = 2_000
+    revoke_s: float = 5.0
+    close_s: float = 10.0
+    adopt_newer: bool = False
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.concurrency <= 1_000 or self.poll_records < 1:
+            raise UsageError("concurrency is 1 to 1000, and a poll brings 1 record or more")
+        if self.commit_every_s <= 0 or min(self.revoke_s, self.close_s) < 0:
+            raise UsageError("commit_every_s is above 0, revoke_s and close_s are 0 or more")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """A batch that the client must not decode: reading goes on at `next_offset`, and what is before is durable."""
+
+    next_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerHooks:
+    """What a consumer calls.
+
+    `reject` writes rejected records (none: they stay references in commits, which base does not pass before
+    `StreamConsumer.rejections_are_durable`). `guard` gets the origin and the offset of a batch that the client cannot
+    decode, and the route's epoch: it makes a note that lasts, or returns None to leave it. `filter` sees records before
+    they are handled, by their key and headers: those for which it is false are done at once (an error counts as true).
+    `checkpoint` is called before each record is handled.
+    """
+
+    reject: RejectSink | None = None
+    guard: Callable[[RecordOrigin, int, int], LeftOut | None] | None = None
+    filter: Callable[[ReadRecord], bool] | None = None
+    checkpoint: Checkpoint | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionFigures:
+    """One partition of a consumer, now.
+
+    `lag` are offsets from the committed one to the log's end, None while the end is unknown. `duplicates` are the most
+    records that are handled again if the consumer stops now. Counts are since the assignment.
+    """
+
+    cluster_id: str
+    partition: TopicPartition
+    lane: str
+    base: int
+    lag: int | None
+    buffered: int
+    in_flight: int
+    waiting: int
+    undurable: int
+    commit_fill: float
+    duplicates: int
+    handled: int
+    failures: int
+    retries: int
+    rejected: int
+    deferred: int
+    gone: int
+    replayed: int
+    is_paused: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerFigures:
+    """A consumer, now: its partitions, sums over them, and what went wrong last with each cluster."""
+
+    epoch: int
+    partitions: tuple[PartitionFigures, ...]
+    filtered: int
+    unreadable: int
+    commits: int
+    commit_errors: int
+    reconnects: int
+    dead_letters_written: int
+    dead_letters_failed: int
+    dependencies_down: tuple[str, ...]
+    problems: tuple[str, ...]
+
+    def total(self, name: str) -> int:
+        """The sum of one figure of the partitions; what is unknown counts as 0."""
+        return sum(getattr(partition, name) or 0 for partition in self.partitions)

@@ -1,0 +1,80 @@
+"""A record as a handler gets it."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from operator import methodcaller
+
+from kafkakit.core.model import TopicPartition
+from kafkakit.ports.stream_consumer import ReadRecord
+from kafkakit.streams.client.decide.partition_work import RecordFields
+from kafkakit.streams.client.decide.reading import Source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordOrigin:
+    """Where records come from: stream, lane, segment, cluster and partition."""
+
+    stream: str
+    source: Source
+    partition: TopicPartition
+
+
+class StreamRecord(tuple[ReadRecord, RecordOrigin, int]):
+    """One record of a stream. Its parts are read from the client's memory when they are asked for.
+
+    A tuple of the client's record, its origin and its tries, since there are a million of them in a second.
+    """
+
+    __slots__ = ()
+
+    @property
+    def origin(self) -> RecordOrigin:
+        """Where it comes from."""
+        return self[1]
+
+    @property
+    def tries(self) -> int:
+        """How often its handling failed before."""
+        return self[2]
+
+    @property
+    def offset(self) -> int:
+        """Its place in the partition."""
+        return self[0].offset()
+
+    @property
+    def key(self) -> bytes | None:
+        """Its key."""
+        return self[0].key()
+
+    @property
+    def value(self) -> bytes | None:
+        """Its value; None for a tombstone."""
+        return self[0].value()
+
+    @property
+    def timestamp_ms(self) -> int | None:
+        """Its time; None where it has none."""
+        kind, time_ms = self[0].timestamp()
+        return time_ms if kind else None
+
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes | None]]:
+        """Its headers, in order; names may repeat."""
+        return self[0].headers() or ()
+
+    @property
+    def lane(self) -> str:
+        """The lane that it came by."""
+        return self[1].source.lane
+
+
+FIELDS: RecordFields[ReadRecord] = RecordFields(
+    time_ms=lambda record: max(0, record.timestamp()[1]), key=methodcaller("key"), size=len
+)
+
+
+def stream_records(reads: Iterable[ReadRecord], origin: RecordOrigin, tries: int) -> "map[StreamRecord]":
+    """Records of one origin, one by one."""
+    return map(StreamRecord, zip(reads, repeat(origin), repeat(tries), strict=False))

@@ -1,0 +1,190 @@
+"""What `ports.stream_consumer.GroupConsumer` promises, as tests that run against the fake and against real brokers."""
+
+import itertools
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Protocol
+
+import pytest
+
+from kafkakit.core.group_facts import CommittedOffset
+from kafkakit.core.model import TopicPartition
+from kafkakit.ports.stream_consumer import GroupConsumer, ReadBatch
+
+_names = itertools.count()
+WIDE = "\u4e00"
+
+
+class Rig(Protocol):
+    """A cluster with topics, and members of groups."""
+
+    def new_topic(self, name: str, partitions: int) -> None: ...
+
+    def write(self, partition: TopicPartition, values: Collection[bytes]) -> None: ...
+
+    def open(self, group: str) -> GroupConsumer: ...
+
+
+class Member:
+    """A member with a listener that keeps what it is told."""
+
+    def __init__(self, client: GroupConsumer) -> None:
+        self.client = client
+        self.owned: dict[TopicPartition, CommittedOffset | None] = {}
+        self.values: dict[TopicPartition, list[bytes]] = {}
+        self.next: dict[TopicPartition, int] = {}
+        self.answers: list[Mapping[TopicPartition, str]] = []
+        self.gone: list[TopicPartition] = []
+        self.before_revoked: Callable[[], object] = lambda: None
+
+    def assigned(self, committed: Mapping[TopicPartition, CommittedOffset | None]) -> None:
+        self.owned.update(committed)
+
+    def revoked(self, partitions: Collection[TopicPartition]) -> None:
+        self.before_revoked()
+        self.gone += partitions
+        for partition in partitions:
+            self.owned.pop(partition, None)
+
+    def lost(self, partitions: Collection[TopicPartition]) -> None:
+        self.revoked(partitions)
+
+    def committed(self, results: Mapping[TopicPartition, str]) -> None:
+        self.answers.append(results)
+
+    def poll(self, limit: int = 100) -> None:
+        for batch in self.client.poll(limit, 0.05):
+            self.keep(batch)
+
+    def keep(self, batch: ReadBatch) -> None:
+        self.values.setdefault(batch.partition, []).extend(record.value() or b"" for record in batch.records)
+        self.next[batch.partition] = batch.next_offset
+
+    def until(self, check: Callable[[], object], *others: "Member") -> None:
+        deadline = time.monotonic() + 90
+        while not check():
+            assert time.monotonic() < deadline, (self.owned, self.next)
+            for member in (self, *others):
+                member.poll()
+
+
+class GroupConsumerContract:
+    @pytest.fixture
+    def place(self, rig: Rig) -> TopicPartition:
+        topic = f"group-contract-{next(_names)}"
+        rig.new_topic(topic, 1)
+        return TopicPartition(topic, 0)
+
+    @pytest.fixture
+    def join(self, rig: Rig, place: TopicPartition) -> Iterator[Callable[..., Member]]:
+        members: list[Member] = []
+
+        def joined(*topics: str) -> Member:
+            member = Member(rig.open(f"g-{place.topic}"))
+            members.append(member)
+            member.client.subscribe(topics or [place.topic], member)
+            return member
+
+        yield joined
+        for member in members:
+            member.client.close(30)
+
+    def test_without_a_commit_it_reads_from_the_start_to_the_end(
+        self, rig: Rig, place: TopicPartition, join: Callable[..., Member]
+    ) -> None:
+        rig.write(place, [b"a", b"b", b"c"])
+        member = join()
+        member.until(lambda: member.next.get(place) == 3)
+        assert member.owned == {place: None}
+        assert member.values == {place: [b"a", b"b", b"c"]}
+        assert member.client.member_id()
+
+    def test_an_empty_partition_has_an_end_too(self, place: TopicPartition, join: Callable[..., Member]) -> None:
+        member = join()
+        member.until(lambda: member.next.get(place) == 0)
+
+    @pytest.mark.parametrize("metadata", ["", "~bAA", "~b" + "x" * 4093, WIDE * 4095])
+    def test_commits_with_metadata_are_what_the_next_member_gets(
+        self, rig: Rig, place: TopicPartition, join: Callable[..., Member], metadata: str
+    ) -> None:
+        rig.write(place, [b"a", b"b", b"c"])
+        member = join()
+        member.until(lambda: member.owned)
+        commit = CommittedOffset(offset=2, metadata=metadata)
+        assert member.client.commit({place: commit}, 30) == {place: ""}
+        member.client.close(30)
+        after = join()
+        after.until(lambda: after.next.get(place) == 3)
+        assert after.owned == {place: commit}
+        assert after.values == {place: [b"c"]}
+
+    def test_metadata_above_the_limit_are_refused_for_their_partition(
+        self, rig: Rig, place: TopicPartition, join: Callable[..., Member]
+    ) -> None:
+        rig.write(place, [b"a"])
+        member = join()
+        member.until(lambda: member.owned)
+        assert member.client.commit({place: CommittedOffset(offset=1, metadata="x" * 4096)}, 30) == {
+            place: "OFFSET_METADATA_TOO_LARGE"
+        }
+        member.client.close(30)
+        after = join()
+        after.until(lambda: after.owned)
+        assert after.owned == {place: None}
+
+    def test_the_answer_to_a_commit_comes_with_a_poll(
+        self, rig: Rig, place: TopicPartition, join: Callable[..., Member]
+    ) -> None:
+        rig.write(place, [b"a"])
+        member = join()
+        member.until(lambda: member.owned)
+        member.client.commit_later({place: CommittedOffset(offset=1, metadata="m")})
+        member.until(lambda: member.answers)
+        assert member.answers == [{place: ""}]
+
+    def test_pause_resume_and_seek(self, rig: Rig, place: TopicPartition, join: Callable[..., Member]) -> None:
+        rig.write(place, [b"a", b"b"])
+        member = join()
+        member.until(lambda: member.next.get(place) == 2)
+        member.client.pause([place])
+        rig.write(place, [b"c"])
+        for _ in range(5):
+            member.poll()
+        assert member.values[place] == [b"a", b"b"]
+        member.client.resume([place])
+        member.until(lambda: member.next.get(place) == 3)
+        member.client.seek(place, 1)
+        member.until(lambda: len(member.values[place]) == 5)
+        assert member.values[place] == [b"a", b"b", b"c", b"b", b"c"]
+        assert member.client.end_offset(place) == 3
+
+    def test_what_is_committed_while_partitions_are_revoked_counts(self, rig: Rig, join: Callable[..., Member]) -> None:
+        topic = f"group-contract-{next(_names)}"
+        rig.new_topic(topic, 2)
+        places = [TopicPartition(topic, number) for number in range(2)]
+        for place in places:
+            rig.write(place, [b"a", b"b", b"c"])
+        first = join(topic)
+        first.until(lambda: set(first.next.values()) == {3} and len(first.next) == 2)
+        answers: list[Mapping[TopicPartition, str]] = []
+        commits = {place: CommittedOffset(offset=2, metadata="late") for place in places}
+        first.before_revoked = lambda: answers.append(first.client.commit(commits, 30))
+        second = join(topic)
+        first.until(lambda: len(first.gone) == 1 and second.owned, second)
+        (place,) = first.gone
+        assert answers[0][place] == ""
+        assert second.owned == {place: CommittedOffset(offset=2, metadata="late")}
+        first.until(lambda: second.values.get(place), second)
+        assert second.values[place] == [b"c"]
+
+    def test_topics_can_be_replaced(self, rig: Rig, place: TopicPartition, join: Callable[..., Member]) -> None:
+        other = TopicPartition(f"group-contract-{next(_names)}", 0)
+        rig.new_topic(other.topic, 1)
+        rig.write(other, [b"z"])
+        member = join()
+        member.until(lambda: place in member.owned)
+        member.client.subscribe([place.topic, other.topic], member)
+        member.until(lambda: member.values.get(other))
+        member.client.subscribe([other.topic], member)
+        member.until(lambda: list(member.owned) == [other])
+        assert member.gone == [place]

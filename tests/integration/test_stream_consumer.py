@@ -1,0 +1,270 @@
+"""The consumer of a stream on real brokers: killed members, rebalances, poison, dead letters, routes that change."""
+
+import asyncio
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from kafkakit.streams.client.dead_letters import RejectedRecord
+from kafkakit.streams.client.decide.failures import DependencyDownError, RejectError
+from kafkakit.streams.client.decide.rules import Mode, MoveRule, RetryRule, WorkRules
+from kafkakit.streams.client.options import ConsumerHooks
+from kafkakit.streams.client.records import StreamRecord
+from tests.integration.conftest import SandboxCluster, StartCluster
+from tests.integration.stream_rig import RETRY, WAIT_S, MemberProcess, StreamRig, becomes
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture(scope="module")
+def broker(sandbox_cluster: StartCluster) -> SandboxCluster:
+    return sandbox_cluster(brokers=1, racks=1, log_dirs=(1,))
+
+
+class Seen:
+    """Counts records by number; safe for handlers in threads."""
+
+    def __init__(self) -> None:
+        self.lock, self.numbers = threading.Lock(), Counter[int]()
+
+    def __call__(self, record: StreamRecord) -> None:
+        with self.lock:
+            self.numbers[int(record.value or b"-1")] += 1
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_killed_members_lose_nothing_and_repeat_what_their_commits_foretell(
+    broker: SandboxCluster, tmp_path: Path, mode: Mode
+) -> None:
+    rig = StreamRig(broker, f"killed-{mode}")
+    (segment,) = rig.segments["live"]
+    rig.write(segment, range(1, 4_001))
+    member = MemberProcess(rig=rig, group="billing", trace=tmp_path / "trace", options={"mode": mode, "poison": 500})
+    budget, chosen = 0, random.Random(19)
+    for _ in range(4):
+        before = len(member.lines("done"))
+        member.start()
+        aim = before + chosen.randrange(50, 700)
+        becomes("the member handles nothing", lambda aim=aim: len(member.lines("done")) >= aim)  # type: ignore[misc]
+        member.kill()
+        states = rig.committed("billing", segment)
+        for (partition, offset), count in member.handled().items():
+            state = states[partition]
+            is_done = offset < state.base or offset in state.done
+            assert count
+            budget += not is_done
+        for partition, state in states.items():
+            over = {offset for place, offset in member.handled() if place == partition}
+            dead = {offset for _, place, offset in member.lines("dead") if place == partition}
+            # A commit never says more than what happened.
+            assert set(range(state.base)) <= over | dead
+            marked = {offset for mark in state.marks for offset in range(mark.start, mark.end)}
+            assert {o for start, end in state.done for o in range(start, end)} <= over | dead | marked
+    ends = rig.ends(segment)
+    member.start()
+    becomes(
+        "the member does not come to the end",
+        lambda: {n: s.base for n, s in rig.committed("billing", segment).items()} == ends,
+    )
+    member.end()
+    handled = member.handled()
+    numbers = {int(number) for number, _, _ in member.lines("done")}
+    assert numbers == {n for n in range(1, 4_001) if n % 500}
+    assert {int(number) for number, _, _ in member.lines("dead")} == set(range(500, 4_001, 500))
+    assert sum(count - 1 for count in handled.values()) <= budget
+
+
+def test_a_member_that_joins_during_retries_repeats_nothing(broker: SandboxCluster) -> None:
+    rig = StreamRig(broker, "joined", partitions=4)
+    (segment,) = rig.segments["live"]
+    rig.write(segment, range(3_000))
+    seen, failed = Seen(), Seen()
+
+    def handle(record: StreamRecord) -> None:
+        number = int(record.value or b"0")
+        if number % 11 == 0 and failed.numbers[number] < 2:
+            failed(record)
+            raise ValueError("not yet")
+        time.sleep(0.002)
+        seen(record)
+
+    first = rig.member("joined", handler=handle, concurrency=4)
+    second = rig.member("joined", handler=handle, concurrency=4)
+    with first:
+        becomes("nothing is handled", lambda: len(seen.numbers) > 200)
+        with second:
+            becomes("the second member gets nothing", lambda: second.figures().partitions)
+            becomes("records are missing", lambda: len(seen.numbers) == 3_000)
+            shares = [len(member.figures().partitions) for member in (first, second)]
+    print(first.figures(), second.figures(), [n for n, c in seen.numbers.items() if c > 1])
+    assert sum(shares) == 4
+    assert set(seen.numbers.values()) == {1}
+    assert {n: s.base for n, s in rig.committed("joined", segment).items()} == rig.ends(segment)
+
+
+def test_poison_goes_to_the_dead_letters_while_others_go_on(broker: SandboxCluster) -> None:
+    rig = StreamRig(broker, "poison")
+    (segment,) = rig.segments["live"]
+    rig.write(segment, range(5_000))
+    seen, dead = Seen(), list[RejectedRecord]()
+    is_down = threading.Event()
+    is_down.set()
+
+    def handle(record: StreamRecord) -> None:
+        if int(record.value or b"0") % 101 == 99:
+            raise ValueError("poison")
+        if int(record.value or b"0") == 50:
+            raise RejectError("never")
+        seen(record)
+
+    def reject(rejected: RejectedRecord) -> None:
+        if is_down.is_set():
+            raise OSError("the lane is away")
+        dead.append(rejected)
+
+    work = WorkRules(mode=Mode.KEY, retry=RETRY, moves=MoveRule(acks_per_move=20))
+    with rig.member("poison", handler=handle, work=work, hooks=ConsumerHooks(reject=reject)) as member:
+        becomes("the lane was not tried", lambda: member.figures().dead_letters_failed > 1)
+        time.sleep(1.5)  # a commit or more: it may not pass what is not durable
+        committed = rig.committed("poison", segment)
+        assert not dead
+        assert committed[0].base <= 25, "50 is the 25th record of partition 0, and durable nowhere"
+        is_down.clear()
+        becomes("not all came", lambda: len(seen.numbers) + len(dead) == 5_000)
+        becomes(
+            "the end is not committed",
+            lambda: {n: s.base for n, s in rig.committed("poison", segment).items()} == rig.ends(segment),
+        )
+    assert {int(one.record.value or b"0") for one in dead} == {50, *range(99, 5_000, 101)}
+    assert {one.reason for one in dead} == {"handler", "max-tries"}
+    # Those that came before a token was earned waited, and were tried once more.
+    assert min(one.tries for one in dead if one.reason == "max-tries") == 3
+    assert set(seen.numbers.values()) == {1}
+
+
+def test_an_outage_moves_nothing_away_and_costs_no_tries(broker: SandboxCluster) -> None:
+    rig = StreamRig(broker, "outage")
+    (segment,) = rig.segments["live"]
+    rig.write(segment, range(1_000))
+    seen, dead, down = Seen(), list[RejectedRecord](), threading.Event()
+    down.set()
+
+    def handle(record: StreamRecord) -> None:
+        if down.is_set():
+            if int(record.value or b"0") % 2:
+                raise DependencyDownError("database")
+            raise ConnectionError("the same, by a handler that does not know")
+        seen(record)
+
+    work = WorkRules(mode=Mode.UNORDERED, retry=RetryRule(first_ms=10, max_ms=100, max_tries=2))
+    with rig.member("outage", handler=handle, work=work, hooks=ConsumerHooks(reject=dead.append)) as member:
+        becomes("nothing waits", lambda: member.figures().total("waiting") >= 900)
+        becomes("the dependency is not known", lambda: "database" in member.figures().dependencies_down)
+        down.clear()
+        becomes("not all came", lambda: len(seen.numbers) + len(dead) == 1_000)
+        assert member.figures().dependencies_down == ()
+    assert len(dead) <= 1  # the token that a consumer begins with
+    assert set(seen.numbers.values()) == {1}
+
+
+def test_the_route_is_followed(broker: SandboxCluster) -> None:
+    rig = StreamRig(broker, "followed")
+    (old,) = rig.segments["live"]
+    rig.write(old, range(500))
+    seen = Seen()
+    with rig.member("followed", handler=seen) as member:
+        becomes("the first segment is not read", lambda: len(seen.numbers) == 500)
+        new = rig.add_segment("live")
+        rig.write(new, range(500, 1_000))
+        rig.write(old, range(1_000, 1_100))
+        becomes("both segments are to be read", lambda: len(seen.numbers) == 1_100)
+        rig.retire(old)
+        becomes(
+            "the retired segment is still held",
+            lambda: {one.partition.topic for one in member.figures().partitions} == {new.topic},
+        )
+        rig.write(new, range(1_100, 1_200))
+        becomes("the new segment is not read", lambda: len(seen.numbers) == 1_200)
+    assert set(seen.numbers.values()) == {1}
+    assert {n: s.base for n, s in rig.committed("followed", new).items()} == rig.ends(new)
+    epochs = {s.route.epoch for s in rig.committed("followed", new).values() if s.route is not None}
+    assert epochs == {rig.epoch}
+
+
+def test_a_window_is_handled_again_while_live_goes_on(broker: SandboxCluster) -> None:
+    rig = StreamRig(broker, "again", partitions=1)
+    (segment,) = rig.segments["live"]
+    rig.write(segment, range(1_000))
+    seen = Seen()
+    with rig.member("again", handler=seen) as member:
+        becomes("nothing is read", lambda: len(seen.numbers) == 1_000)
+        (figures,) = member.figures().partitions
+        member.replay(figures.partition, 100, 300, request_id=7)
+        rig.write(segment, range(1_000, 1_100))
+        becomes("the window is not read", lambda: sum(seen.numbers.values()) == 1_300)
+    assert {number for number, count in seen.numbers.items() if count == 2} == set(range(100, 300))
+    assert {n: s.base for n, s in rig.committed("again", segment).items()} == rig.ends(segment)
+
+
+def test_asynchronous_and_batch_handlers(broker: SandboxCluster) -> None:
+    rig = StreamRig(broker, "kinds")
+    (segment,) = rig.segments["live"]
+    rig.write(segment, range(1_000))
+    seen, batched = Seen(), Seen()
+    failed = set[int]()
+
+    async def handle(record: StreamRecord) -> None:
+        await asyncio.sleep(0.001)
+        if int(record.value or b"0") == 17 and 17 not in failed:
+            failed.add(17)
+            raise ValueError("once")
+        seen(record)
+
+    async def read() -> None:
+        member = rig.member("tasks", async_handler=handle)
+        running = asyncio.ensure_future(member.run_async())
+        deadline = time.monotonic() + WAIT_S
+        while len(seen.numbers) < 1_000 and time.monotonic() < deadline and not running.done():
+            await asyncio.sleep(0.02)
+        member.stop()
+        await running
+
+    asyncio.run(read())
+    assert set(seen.numbers.values()) == {1}
+    assert len(seen.numbers) == 1_000
+
+    def handle_batch(records: Sequence[StreamRecord]) -> dict[int, BaseException]:
+        bad = {i: ValueError("once") for i, r in enumerate(records) if r.value == b"400" and not r.tries}
+        for index, record in enumerate(records):
+            if index not in bad:
+                batched(record)
+        return dict(bad)
+
+    with rig.member("batches", batch_handler=handle_batch, work=WorkRules(mode=Mode.UNORDERED, retry=RETRY)):
+        becomes("not all came", lambda: len(batched.numbers) == 1_000)
+    assert set(batched.numbers.values()) == {1}
+    for group in ("tasks", "batches"):
+        assert {n: s.base for n, s in rig.committed(group, segment).items()} == rig.ends(segment)
+
+
+def test_a_close_returns_when_the_cluster_is_gone(broker: SandboxCluster) -> None:
+    rig = StreamRig(broker, "gone")
+    (segment,) = rig.segments["live"]
+    rig.write(segment, range(100))
+    seen = Seen()
+    member = rig.member("gone", handler=seen, close_s=1.0, revoke_s=1.0)
+    member.start()
+    becomes("nothing is read", lambda: len(seen.numbers) == 100)
+    broker.kill(broker.broker_ids[0])
+    try:
+        closing = threading.Thread(target=member.close, daemon=True)
+        closing.start()
+        closing.join(25)  # the client alone takes 29 s and more
+        assert not closing.is_alive()
+    finally:
+        broker.revive()

@@ -1,0 +1,182 @@
+"""Tokens, outages, the head of the line, retries, and the shares of lanes."""
+
+from collections import Counter
+
+import pytest
+
+from kafkakit.core.errors import UsageError
+from kafkakit.streams.client.decide.failures import (
+    DependencyDownError,
+    Ending,
+    Failure,
+    RejectReason,
+    RetryLaterError,
+    failure_of,
+)
+from kafkakit.streams.client.decide.lane_shares import LaneShares
+from kafkakit.streams.client.decide.moves import Dependencies, MoveBudget
+from kafkakit.streams.client.decide.partition_work import PartitionWork, RecordFields
+from kafkakit.streams.client.decide.rules import Mode, MoveRule, RetryRule, WorkLimits, WorkRules
+from kafkakit.streams.formats.commit import CommitState, MarkState
+
+FIELDS: RecordFields[int] = RecordFields(time_ms=lambda n: n, key=lambda n: b"k", size=lambda n: 1)
+FAILED = Failure(ending=Ending.RETRY, error="ValueError", text="no")
+
+
+def work(rules: WorkRules) -> tuple[PartitionWork[int], Dependencies, MoveBudget]:
+    dependencies, budget = Dependencies(rules.retry), MoveBudget(rules.moves)
+    return PartitionWork(CommitState(base=0), rules, FIELDS, dependencies, budget), dependencies, budget
+
+
+def handle(made: PartitionWork[int], now_ms: int, bad: set[int], limit: int = 1_000) -> list[int]:
+    """Handle all that may be handled now; what was tried."""
+    tried = []
+    while (chunk := made.take(limit, now_ms)) is not None:
+        for index, offset in enumerate(chunk.offsets):
+            if index not in chunk.skipped:
+                tried.append(offset)
+                if offset in bad:
+                    chunk.failed(index, FAILED)
+            chunk.handled = index + 1
+        made.finish(chunk, now_ms)
+    return tried
+
+
+def offer(made: PartitionWork[int], start: int, end: int) -> None:
+    made.offer(list(range(start, end)), list(range(start, end)), end)
+
+
+def test_waits_grow_and_are_bounded() -> None:
+    rule = RetryRule(first_ms=100, factor=3, max_ms=1_000)
+    assert [rule.delay_ms(tries) for tries in (0, 1, 2, 3, 4, 1_000_000)] == [0, 100, 300, 900, 1_000, 1_000]
+    for wrong in ({"first_ms": -1}, {"factor": 0.5}, {"first_ms": 2, "max_ms": 1}, {"max_tries": -1}):
+        with pytest.raises(UsageError):
+            RetryRule(**wrong)
+
+
+def test_errors_of_handlers() -> None:
+    assert failure_of(RetryLaterError("x", after_s=1.5)).after_ms == 1_500
+    assert failure_of(DependencyDownError("db")) == Failure(
+        ending=Ending.DEFER, error="DependencyDownError", text="db is down", dependency="db"
+    )
+    assert len(failure_of(ValueError("x" * 10_000)).text) == 500
+
+    class BrokenError(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    assert failure_of(BrokenError()).ending is Ending.RETRY
+
+
+def test_a_record_out_of_tries_is_rejected_when_a_token_pays() -> None:
+    rules = WorkRules(
+        mode=Mode.UNORDERED, retry=RetryRule(first_ms=10, max_ms=10, max_tries=2), moves=MoveRule(first_tokens=0)
+    )
+    made, dependencies, budget = work(rules)
+    offer(made, 0, 10)
+    handle(made, 0, {3})
+    assert handle(made, 10, {3}) == [3]
+    assert made.counts.rejected == 0, "10 records have earned no token"
+    assert dependencies.is_down("")
+    assert [mark.state for mark in made.state().marks] == [MarkState.DEFERRED]
+    offer(made, 10, 60)
+    handle(made, 10, {3})
+    assert budget.tokens > 1
+    assert handle(made, 20, {3}) == [3]
+    (rejection,) = made.unwritten_rejections()
+    assert (rejection.offset, rejection.reason, rejection.tries) == (3, RejectReason.MAX_TRIES, 3)
+    assert made.unwritten_rejections() == []
+    made.rejection_is_durable(3)
+    assert made.base == 60
+
+
+def test_an_outage_moves_nothing() -> None:
+    rules = WorkRules(mode=Mode.UNORDERED, retry=RetryRule(first_ms=10, max_ms=10, max_tries=2))
+    made, _, budget = work(rules)
+    offer(made, 0, 5_000)
+    handle(made, 0, set())
+    assert budget.tokens > 90
+    offer(made, 5_000, 6_000)
+    for now_ms in range(0, 1_000, 10):
+        handle(made, now_ms, set(range(5_000, 6_000)))
+    assert made.counts.rejected == 0
+    assert made.pending_failures == 1_000
+    handle(made, 2_000, set())
+    handle(made, 2_000, set())
+    assert made.base == 6_000
+
+
+def test_the_head_of_the_line_leaves_only_when_it_alone_is_in_the_way() -> None:
+    rules = WorkRules(
+        mode=Mode.UNORDERED,
+        retry=RetryRule(first_ms=10_000, max_ms=10_000, max_tries=0),
+        limits=WorkLimits(span=1_000),
+        moves=MoveRule(first_tokens=0),
+    )
+    made, _, budget = work(rules)
+    offer(made, 0, 500)
+    handle(made, 0, {10, 20})
+    assert made.relieve(0) == 0, "the partition is not nearly full"
+    offer(made, 500, 1_000)
+    handle(made, 0, {10, 20})
+    assert not made.wants_records or made.fullness >= 0.9
+    budget.tokens = 0.5
+    assert made.relieve(0) == 0, "nothing pays"
+    budget.tokens = 5
+    assert made.relieve(0) >= 1
+    assert next(r.offset for r in made.unwritten_rejections()) == 10
+    many, _, budget = work(rules)
+    offer(many, 0, 1_000)
+    handle(many, 0, set(range(0, 1_000, 20)))
+    budget.tokens, budget.failed_share = 5, 0.0
+    assert many.relieve(0) == 0, "5 % are not done: no single record is in the way"
+
+
+def test_one_record_finds_out_whether_a_dependency_is_up() -> None:
+    rules = WorkRules(mode=Mode.UNORDERED, retry=RetryRule(first_ms=10, max_ms=1_000, max_tries=1))
+    made, dependencies, _ = work(rules)
+    offer(made, 0, 50)
+    down = failure_of(DependencyDownError("db"))
+    chunk = made.take(100, 0)
+    assert chunk is not None
+    for index in range(50):
+        chunk.failed(index, down)
+    chunk.handled = 50
+    made.finish(chunk, 0)
+    assert dependencies.names() == ("db",)
+    assert made.take(100, 9) is None
+    probe = made.take(100, 10)
+    assert probe is not None
+    assert probe.offsets == [0]
+    assert made.take(100, 10) is None, "one finds out"
+    probe.failed(0, down)
+    probe.handled = 1
+    made.finish(probe, 10)
+    assert made.take(100, 29) is None
+    assert handle(made, 30, set()) == list(range(50))
+    assert (dependencies.names(), made.base, made.counts.rejected) == ((), 50, 0)
+
+
+def test_lanes_share_by_weight_and_live_may_come_first() -> None:
+    shares = LaneShares({"live": 3, "slow": 1, "retry": 1}, 8, strict=False)
+    ready = ("live", "slow", "retry")
+    given: Counter[str] = Counter()
+    for _ in range(500):
+        lane = shares.order(ready)[0]
+        shares.started(lane, 10, ready)
+        shares.ended(lane)
+        given[lane] += 10
+    assert given == Counter(live=3_000, slow=1_000, retry=1_000)
+    for _ in range(100):
+        shares.started("slow", 10, ("slow",))
+        shares.ended("slow")
+    assert shares.order(ready)[0] != "slow"
+    shares.started("live", 10, ready)
+    shares.ended("live")
+    strict = LaneShares({"live": 1, "slow": 1}, 8, strict=True)
+    for _ in range(10):
+        assert strict.order(("live", "slow"))[0] == "live"
+        strict.started("live", 100, ("live", "slow"))
+    for _ in range(6):
+        strict.started("slow", 1, ("slow",))
+    assert strict.order(("slow",)) == [], "a quarter of the workers is for live alone"
