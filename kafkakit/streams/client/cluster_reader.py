@@ -183,7 +183,11 @@ class ClusterReader:
         if work is None:
             return
         self.problem = f"{owned.partition} at {work.position}: {reason}"
-        verdict = guard(owned.partition, work.position) if guard is not None else None
+        try:
+            verdict = guard(owned.partition, work.position) if guard is not None else None
+        except Exception as error:  # it is asked again: the client stays before the batch
+            self.problem = f"{owned.partition} at {work.position}: {reason}, and its guard failed: {error}"
+            return
         if verdict is None or verdict.next_offset <= work.position:
             return
         with self._shared.lock:
