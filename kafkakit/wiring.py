@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from kafkakit.ports.rpc import Answer, GrpcService, RpcListener
     from kafkakit.ports.run_store import RunStore
     from kafkakit.ports.spark_driver import SparkDrivers
+    from kafkakit.ports.stream_consumer import GroupConsumer
+    from kafkakit.ports.stream_producer import StreamCluster
     from kafkakit.ports.table_store import TableStore
     from kafkakit.ports.tokens import TokenVerifier
 
@@ -70,6 +72,20 @@ def open_data_of(bootstrap_servers: str, security: Security) -> DataPlane:
     from kafkakit.adapters.kafka.data import KafkaData
 
     return KafkaData(bootstrap_servers, security)
+
+
+def open_stream_cluster(settings: Settings) -> StreamCluster:
+    """The way of streams' producers into the cluster; connects on first use."""
+    from kafkakit.adapters.kafka.stream_producer import KafkaStreamCluster
+
+    return KafkaStreamCluster(_address(settings), usable_security(settings))
+
+
+def open_group_member(settings: Settings, group: str) -> GroupConsumer:
+    """A member of a consumer group on the cluster; it joins when it subscribes."""
+    from kafkakit.adapters.kafka.group_consumer import KafkaGroupConsumer
+
+    return KafkaGroupConsumer(_address(settings), usable_security(settings), group)
 
 
 def open_log(settings: Settings) -> LogReader:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from kafkakit.cli.option_groups import option
 
 if TYPE_CHECKING:
-    from kafkakit.cli.session import ClusterSession
     from kafkakit.core.tags import TagSet
+    from kafkakit.execution.act.tag_reads import TagPlaces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,14 +22,14 @@ class TagSource:
         help="Read tags from kafka-kit's znodes below this path, and not from the profile's control store.",
     )
 
-    def read(self, session: ClusterSession) -> TagSet:
+    def read(self, session: TagPlaces) -> TagSet:
         """All tags; `TryLaterError` where the store does not answer."""
-        from kafkakit.core.tags import TAGS_ROOT
+        from kafkakit.core.tags import cluster_tags_root
         from kafkakit.execution.act.tag_reads import read_tags
 
         if self.zk_tags_prefix:
             return read_tags(session.znodes, self.zk_tags_prefix.strip("/"))
-        return read_tags(session.control, f"clusters/{session.cluster_id}/{TAGS_ROOT}")
+        return read_tags(session.control, cluster_tags_root(session.cluster_id))
 
 
 NO_TAGS = TagSource()

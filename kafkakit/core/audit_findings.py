@@ -11,6 +11,12 @@ JOB_COLUMNS = "job string, cluster string, rule string, name string, severity st
 """The columns of `findings.parquet`, as Spark's DDL. `since` is the first day that a finding of this fingerprint was
 seen on, as far as the store's earlier results tell; null where that is not looked up."""
 
+NAMED_IN_WHERE: Mapping[str, str] = {
+    "topics": r"^(?:topic (\S+)|partition (\S+)-[0-9]+) of ",
+    "brokers": r"^(?:(?:log dirs of )?(?:broker|controller) ([0-9]+)|log dir ([0-9]+):.*) of ",
+}
+"""What a finding is about, by the beginning of its `where`: patterns whose first or second group is the name."""
+
 SEVERITY_WEIGHTS: Mapping[Severity, float] = {Severity.ERROR: 9.0, Severity.WARNING: 3.0, Severity.NOTE: 1.0}
 
 

@@ -67,10 +67,11 @@ TABLES: Mapping[str, FleetTable] = dict(
             "cluster_id string, labels array<string>, env string, kafka_version string, mirror_of string, "
             "taken_at_ms bigint, source string",
         ),
+        # Tags of brokers and topics are keys and as many values; null where not read, empty where there are none.
         _table(
             "brokers",
             "broker int, rack string, host string, is_alive boolean, version string, open_files bigint, "
-            "max_map_count bigint, connections bigint",
+            "max_map_count bigint, connections bigint, tag_keys array<string>, tag_values array<string>",
         ),
         # value is null where the setting is sensitive; source is static, dynamic-broker, dynamic-default or default.
         _table(
@@ -80,7 +81,7 @@ TABLES: Mapping[str, FleetTable] = dict(
         _table(
             "topics",
             "topic string, topic_id string, partitions int, replication int, is_internal boolean, "
-            "labels array<string>, owner string",
+            "labels array<string>, owner string, tag_keys array<string>, tag_values array<string>",
         ),
         # Settings made for the topic only; what it inherits stands in broker_configs.
         _table("topic_configs", "topic string, key string, value string, source string, is_sensitive boolean"),

@@ -20,6 +20,10 @@ class JobSpec:
     folder lies, as URIs; `snapshot_date` is the day that is looked at, `now_ms` its time. `dates` are the days that
     trends and comparisons may read, oldest first, the snapshot's among them. `parameters` are thresholds, by
     `job.name`. `segments` are trees of log segments to scan beside the store, as URIs of the driver's host.
+
+    `scope` is what the run is limited to as it was typed, by `clusters`, `topics` and `brokers`; None for everything.
+    What it stands for: `clusters` are the only ones of the store that are read, and findings about other `topics` or
+    `brokers` than these, by cluster, are left out.
     """
 
     jobs: tuple[str, ...]
@@ -31,6 +35,10 @@ class JobSpec:
     parameters: Mapping[str, str | int | float] = field(default_factory=dict)
     segments: tuple[str, ...] = ()
     version: str = ""
+    scope: Mapping[str, str] | None = None
+    clusters: tuple[str, ...] | None = None
+    topics: Mapping[str, tuple[str, ...]] | None = None
+    brokers: Mapping[str, tuple[str, ...]] | None = None
 
     @property
     def run_id(self) -> str:
@@ -43,7 +51,9 @@ class JobSpec:
 
 def spec_data(spec: JobSpec) -> dict[str, object]:
     """The document of a spec."""
-    return {"kafkakit": SPEC_KIND, **asdict(spec), "parameters": dict(sorted(spec.parameters.items()))}
+    content = {"kafkakit": SPEC_KIND, **asdict(spec), "parameters": dict(sorted(spec.parameters.items()))}
+    # A run without a scope is the one that it was before there were scopes.
+    return {name: value for name, value in content.items() if value is not None}
 
 
 def spec_of(data: Mapping[str, object]) -> JobSpec:
@@ -53,6 +63,10 @@ def spec_of(data: Mapping[str, object]) -> JobSpec:
         raise ValueError("not a job spec of schema 1")
     for name in ("jobs", "dates", "segments"):
         values[name] = tuple(values.get(name, ()))  # type: ignore[arg-type]
+    if "clusters" in values:
+        values["clusters"] = tuple(values["clusters"])  # type: ignore[arg-type]
+    for name in values.keys() & {"topics", "brokers"}:
+        values[name] = {cluster: tuple(names) for cluster, names in values[name].items()}  # type: ignore[attr-defined]
     try:
         return JobSpec(**values)  # type: ignore[arg-type]
     except TypeError as error:

@@ -96,19 +96,35 @@ class TagRules:
         return [c for c, topics in self._bound if topic in topics]
 
 
+def kinds_of(
+    rules: TagRules | None, topics: Iterable[str], brokers: Sequence[int]
+) -> tuple[list[int], list[list[bool]]]:
+    """A number for each topic, equal where the same constraints bind; and for each number the brokers that it may use.
+
+    How a partition is spread is not looked at.
+    """
+    if rules is None:
+        return [0 for _ in topics], [[True] * len(brokers)]
+    kinds: dict[object, int] = {}
+    of_topic: dict[str, int] = {}
+    found: list[int] = []
+    open_to: list[list[bool]] = []
+    for topic in topics:
+        if topic not in of_topic:
+            of_topic[topic] = kinds.setdefault(rules.kind_of(topic, ()), len(kinds))
+            if of_topic[topic] == len(open_to):
+                open_to.append([rules.may_hold(topic, b) for b in brokers])
+        found.append(of_topic[topic])
+    return found, open_to
+
+
 class SlotTags:
     """The constraints on the numbers of a slot table: brokers by index, partitions by number."""
 
     def __init__(self, rules: TagRules, topics: Sequence[str], brokers: Sequence[int]) -> None:
         self._rules, self._brokers = rules, brokers
-        kinds: dict[object, int] = {}
-        self._open: list[list[bool]] = []
-        self._kind: list[int] = []
-        for topic in topics:
-            kind = kinds.setdefault(rules.kind_of(topic, ()), len(kinds))
-            if kind == len(self._open):
-                self._open.append([rules.may_hold(topic, b) for b in brokers])
-            self._kind.append(kind)
+        self._kind, self._open = kinds_of(rules, topics, brokers)
+        self.spread_texts = tuple(c.text for c in rules.spread_over)
         self._values = [[c.values.get(b, "") for b in brokers] for c in rules.spread_over]
         self._shut: dict[object, frozenset[int]] = {}
 
@@ -146,6 +162,11 @@ class SlotTags:
     def may_hold(self, part: int, broker: int) -> bool:
         """False where the partition's copies keep to other brokers."""
         return self._open[self._kind[part]][broker]
+
+    @property
+    def kinds(self) -> tuple[list[int], list[list[bool]]]:
+        """A kind for each partition, and for each kind the brokers that are open to it."""
+        return self._kind, self._open
 
 
 def binding_notes(

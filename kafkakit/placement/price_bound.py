@@ -8,7 +8,7 @@ their cheapest broker, then the cheapest of all brokers left.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kafkakit.core.certificate import BrokerLimit, GroupLimit, Proof
@@ -30,7 +30,8 @@ class LegalSets:
     `gives` (may lose what it has). `holders[offsets[p]:offsets[p + 1]]` hold partition p now; by partition:
     `wanted` replicas, `load` of one replica in the proof's load, `copy_cost` of one new copy in the objective's
     unit. `pinned` partitions are left out of the sum (their load is in the limits' `fixed`); `exempt` ones need
-    not keep to the rack rule. With `locality_scoped` a copy stays in its rack.
+    not keep to the rack rule. With `locality_scoped` a copy stays in its rack. Where tags bind, partitions have a
+    `kind`, and `open` has a row for each kind with the brokers that may receive or keep copies of its partitions.
     """
 
     racks: "Ints"
@@ -46,6 +47,18 @@ class LegalSets:
     pinned: "Bools | None" = None
     exempt: "Bools | None" = None
     locality_scoped: bool = False
+    kind: "Ints | None" = None
+    open: "Bools | None" = None
+
+    def of_kinds(self) -> "Iterator[tuple[LegalSets, Bools]]":
+        """The same for partitions that may use the same brokers alone, and which partitions those are."""
+        import numpy as np
+
+        if self.kind is None or self.open is None:
+            yield self, np.ones(len(self.wanted), dtype=bool)
+            return
+        for kind, able in enumerate(self.open):
+            yield replace(self, receives=self.receives & able, keeps=self.keeps & able), self.kind == kind
 
 
 def price_bound(sets: LegalSets, proof: Proof, place: Mapping[int, int]) -> int:
@@ -127,11 +140,12 @@ def cheapest_sets(sets: LegalSets, prices: "Ints", price_unit: int) -> "Ints":
     free: Bools = np.ones(count, dtype=bool) if sets.pinned is None else ~np.asarray(sets.pinned)
     held = np.diff(sets.offsets)
     local = sets.locality_scoped & (held == sets.wanted)
-    generic = _Generic(sets, prices)
-    for rows, width in _chunks(np.nonzero(free & ~local)[0], sets, generic):
-        paid[rows] = _greedy(sets, prices, price_unit, generic, rows, width)
-    for rows, width in _chunks(np.nonzero(free & local)[0], sets, generic):
-        paid[rows] = _by_rack(sets, prices, price_unit, generic, rows, width)
+    for able, among in sets.of_kinds():
+        generic = _Generic(able, prices)
+        for rows, width in _chunks(np.nonzero(free & ~local & among)[0], able, generic):
+            paid[rows] = _greedy(able, prices, price_unit, generic, rows, width)
+        for rows, width in _chunks(np.nonzero(free & local & among)[0], able, generic):
+            paid[rows] = _by_rack(able, prices, price_unit, generic, rows, width)
     return paid
 
 

@@ -103,6 +103,10 @@ class ClusterAdmin(Protocol):
         """Delete a topic."""
         ...
 
+    def delete_records(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemError | None]:
+        """Delete every record below these offsets for good; the leaders do it, one request to each of them."""
+        ...
+
     def quorum_voters(self) -> frozenset[int] | None:
         """Read the nodes that are controllers with a vote; None where no quorum tells (ZooKeeper)."""
         ...

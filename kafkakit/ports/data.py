@@ -6,11 +6,15 @@ from typing import Protocol
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record
 
+Headers = Sequence[tuple[str, bytes | None]]
+
 
 class Producer(Protocol):
     """Writes records that count only when all in-sync replicas have them (acks=all, no duplicates)."""
 
-    def send(self, partition: TopicPartition, value: bytes | None, key: bytes | None = None) -> None:
+    def send(
+        self, partition: TopicPartition, value: bytes | None, key: bytes | None = None, headers: Headers = ()
+    ) -> None:
         """Queue a record, None for a tombstone; waits while the queue is full.
 
         Learn of its fate from `acknowledged` and `failed`.

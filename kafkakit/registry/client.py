@@ -17,6 +17,7 @@ from typing import Literal, Protocol, TypeVar
 
 from kafkakit.config.security import Secret
 from kafkakit.core.errors import InputError
+from kafkakit.core.rpc import RpcCode, RpcError
 from kafkakit.registry.act.http_calls import HttpCalls
 from kafkakit.registry.decide.entries import (
     BrokerEntries,
@@ -27,6 +28,7 @@ from kafkakit.registry.decide.entries import (
     TopicEntry,
     decoded_reply,
 )
+from kafkakit.registry.decide.offset_intervals import with_intervals
 from kafkakit.registry.decide.requests import (
     RPC_BY_NAME,
     AnyRequest,
@@ -40,7 +42,15 @@ from kafkakit.registry.decide.requests import (
     UnmappedRequest,
 )
 from kafkakit.registry.decide.tags import Kind, Tags
-from kafkakit.registry.decide.v2.messages import HistoryEntry, HistoryPage, HistoryRequest
+from kafkakit.registry.decide.v2.messages import (
+    HistoryEntry,
+    HistoryPage,
+    HistoryRequest,
+    TranslatedOffset,
+    TranslatedOffsets,
+    TranslateOffsetsRequest,
+)
+from kafkakit.streams.formats.dialects.mirrormaker import OffsetSync
 
 T = TypeVar("T")
 MOST_TOKEN_BYTES = 64 << 10
@@ -57,8 +67,16 @@ class RegistryCalls(Protocol):
         """Replace the tags of an object that are still `before`; `ConflictError` where they are not."""
         ...
 
+    def tags_of_brokers(self, ids: Sequence[int]) -> dict[int, Tags]:
+        """The tags of brokers that are known, live or not; a server without version 2 knows of none."""
+        ...
+
     def history_page(self, request: HistoryRequest) -> bytes:
         """A `HistoryPage` as JSON; `RpcError` where the server has no version 2."""
+        ...
+
+    def offset_intervals(self, request: TranslateOffsetsRequest) -> bytes:
+        """`TranslatedOffsets` as JSON; `RpcError` where the server has no version 2."""
         ...
 
 
@@ -80,6 +98,15 @@ class RegistryClient:
     def brokers(self, tags: Sequence[str] = ()) -> dict[int, BrokerEntry]:
         """The live brokers by id, those with all the tags."""
         return dict(sorted(self._read("GetBrokers", BrokerRequest(tag=tuple(tags)), BrokerEntries).brokers.items()))
+
+    def down_brokers(self, ids: Iterable[int]) -> dict[int, BrokerEntry]:
+        """Those of `ids` that are known by their tags or replicas, with nothing but their tags: for brokers not live.
+
+        One request for each 1,000 of them, which needs the right to change tags.
+        """
+        wanted = sorted(ids)
+        found = self._calls.tags_of_brokers(wanted) if wanted else {}
+        return {broker: BrokerEntry(id=broker, tags=tags) for broker, tags in sorted(found.items())}
 
     def reassigning_topics(self) -> tuple[str, ...]:
         """The topics of which partitions move."""
@@ -105,6 +132,25 @@ class RegistryClient:
         """MirrorMaker 2's offsets of a group, by `topic:partition`."""
         request = TranslateRequest(remote_cluster_alias=alias, group_id=group)
         return dict(sorted(self._read("TranslateOffsets", request, OffsetEntries).offsets.items()))
+
+    def offset_intervals(
+        self, group: str, alias: str = "source", syncs: Iterable[OffsetSync] | None = None
+    ) -> tuple[TranslatedOffset, ...]:
+        """The same with the interval in which the true offset lies, as far as offset syncs tell.
+
+        `syncs` are those of the upstream cluster; without them the registry's own cluster is looked at. A server
+        without version 2, such as kafka-kit's, knows none: then every end is unset.
+        """
+        if syncs is None:
+            request = TranslateOffsetsRequest(alias=alias, group=group)
+            try:
+                return decoded_reply(self._calls.offset_intervals(request), TranslatedOffsets).offsets
+            except RpcError as error:
+                if error.code not in (RpcCode.NOT_FOUND, RpcCode.UNIMPLEMENTED):
+                    raise
+        pairs = self.translate_offsets(group, alias).items()
+        offsets = {name: (p.upstreamOffset, p.localOffset) for name, p in pairs}
+        return with_intervals(offsets, syncs or (), alias).offsets
 
     def create_topic(self, request: CreateRequest) -> None:
         """Create a topic, with its tags, on brokers with the tags or ids that are given."""
@@ -188,7 +234,7 @@ def connect(
     except (OSError, ValueError) as error:
         what = ca_file if cert_file is None else f"{cert_file}, {key_file}"
         raise InputError(str(what), f"cannot be used for TLS: {getattr(error, 'strerror', None) or error}") from None
-    calls = HttpCalls(server, token, tls, timeout_s)
+    calls = HttpCalls(server, token, tls, timeout_s, has_certificate=cert_file is not None)
     try:
         yield RegistryClient(calls)
     finally:

@@ -1,13 +1,18 @@
-"""Gauges as Prometheus text exposition, format 0.0.4.
+"""Gauges as Prometheus text exposition, format 0.0.4, and as DogStatsD's plain datagrams.
 
 https://prometheus.io/docs/instrumenting/exposition_formats/
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 
 Labels = tuple[tuple[str, str], ...]
+DATAGRAM_BYTES = 1_400
+"""What fits into one packet on any network, for metrics that leave the machine."""
+TAG_CHARS = 200
+_UNSAFE = re.compile(r"[|,#%\s\x00-\x1f]")
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 """Characters of names that end a scrape (NUL, in Prometheus' lexer) or a line in some readers; a newline has its
 escape."""
@@ -43,6 +48,29 @@ def exposition(found: Iterable[MetricFamily], prefix: str, labels: Labels = ()) 
     return "\n".join(lines) + "\n"
 
 
+def datagrams(
+    found: Iterable[MetricFamily], prefix: str, *, tags: Sequence[str] = (), max_bytes: int = DATAGRAM_BYTES
+) -> list[bytes]:
+    """Families as DogStatsD gauges, named with dots for the first two underscores, as many to a datagram as fit.
+
+    A line that alone is longer than `max_bytes` is left out; tags are at most 200 characters long, so none is.
+    """
+    packets: list[bytes] = []
+    packet = b""
+    for family in found:
+        name = (prefix + family.name).replace("_", ".", 2)
+        for labels, value in family.samples:
+            joined = ",".join([*tags, *(_tag(key, word) for key, word in labels)])
+            line = f"{name}:{number(value)}|g{'|#' + joined if joined else ''}".encode()
+            if len(line) > max_bytes:
+                continue
+            if packet and len(packet) + 1 + len(line) > max_bytes:
+                packets.append(packet)
+                packet = b""
+            packet = packet + b"\n" + line if packet else line
+    return [*packets, packet] if packet else packets
+
+
 def number(value: float) -> str:
     """A sample's value: a whole number, or three decimals."""
     return str(int(value)) if value == int(value) else repr(round(value, 3))
@@ -59,3 +87,12 @@ def _escaped(value: str) -> str:
 
 def _help(text: str) -> str:
     return text.replace("\\", "\\\\").replace("\n", "\\n")
+
+
+def _tag(key: str, value: str) -> str:
+    """A tag whose value no other name has: what may not stand in one is percent-encoded, what is too long is hashed."""
+    safe = _UNSAFE.sub(lambda found: "".join(f"%{b:02X}" for b in found[0].encode("utf-8", "surrogatepass")), value)
+    if len(f"{key}:{safe}") > TAG_CHARS:
+        digest = sha256(value.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+        safe = f"{safe[: TAG_CHARS - len(key) - len(digest) - 2]}~{digest}"
+    return f"{key}:{safe}"

@@ -1,11 +1,33 @@
-"""`kafkakit streams`: what consumer groups committed, and how far behind they are."""
+"""`kafkakit streams`: names over topics, what groups committed, lag and latency, records, and bombs."""
 
-from kafkakit.cli.command_classes import new_group
+from kafkakit.cli.command_classes import CliCommand, new_group
+from kafkakit.streams.bombs.commands.app import app as bombs
 from kafkakit.streams.commits.commands.app import app as commits
 from kafkakit.streams.lag.commands.app import app as lag
+from kafkakit.streams.lanes.commands.app import dlq
+from kafkakit.streams.lanes.commands.route import route
+from kafkakit.streams.pathways.commands import pathway
 from kafkakit.streams.records.commands import app as records
+from kafkakit.streams.routes.commands import inspecting, making
+from kafkakit.streams.routes.commands.lane import app as lane
 
-app = new_group("Inspect and edit committed offsets, measure lag in time, and show records.")
+app = new_group(
+    "Create streams and their lanes, inspect and edit committed offsets, measure lag and latency, show records, "
+    "handle rejected ones, and find bombs."
+)
+app.command("create", cls=CliCommand, short_help="Create a stream with a topic for each lane.")(making.create)
+app.command("list", cls=CliCommand, short_help="List the streams.")(inspecting.list_streams)
+app.command("show", cls=CliCommand, short_help="Show a stream, its topics and their readers.")(inspecting.show)
+app.command("history", cls=CliCommand, short_help="Show the changes of a stream.")(inspecting.history)
+app.command("delete", cls=CliCommand, short_help="Delete a stream, and with --topics its topics.")(making.delete)
+app.command("link", cls=CliCommand, short_help="Make an existing topic a part of a stream.")(making.link)
+app.command("topology", cls=CliCommand, short_help="Show the graph of streams.")(inspecting.topology)
+app.command("resolve", cls=CliCommand, short_help="Print addresses and topics for plain clients.")(inspecting.resolve)
+lane.command("route", cls=CliCommand, short_help="Count which lane sampled records would go to.")(route)
+app.add_typer(lane, name="lane")
+app.add_typer(bombs, name="bombs")
 app.add_typer(commits, name="commits")
+app.add_typer(dlq, name="dlq")
 app.add_typer(lag, name="lag")
 app.add_typer(records, name="records")
+app.command("pathway", cls=CliCommand, short_help="Show pathway latencies out of the headers of records.")(pathway)

@@ -5,8 +5,10 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
-from kafkakit.core.audit_findings import JOB_COLUMNS, AuditFinding, finding_row
+from kafkakit.core.audit_findings import JOB_COLUMNS, NAMED_IN_WHERE, AuditFinding, finding_row
+from kafkakit.core.job_spec import JobSpec
 from kafkakit_spark.arrow_types import arrow_schema
 
 ARROW_COLUMNS = arrow_schema(JOB_COLUMNS)
@@ -31,3 +33,21 @@ def findings_frame(spark: SparkSession, findings: Iterable[AuditFinding]) -> Dat
     """Findings that the driver made, as a frame."""
     rows = [finding_row(f) for f in findings]
     return spark.createDataFrame([tuple(row[name] for name in ARROW_COLUMNS.names) for row in rows], JOB_COLUMNS)
+
+
+def in_scope(spark: SparkSession, findings: DataFrame, spec: JobSpec) -> DataFrame:
+    """The findings without those about a topic or broker that is not among the spec's. One join for each scope.
+
+    Findings, and not the rows that jobs read: what disks, handles and peers carry is that of all topics.
+    """
+    for kind, names in (("topics", spec.topics), ("brokers", spec.brokers)):
+        if names is None:
+            continue
+        rows = [(cluster, name) for cluster, own in sorted(names.items()) for name in own]
+        chosen = F.broadcast(
+            spark.createDataFrame(rows, "cluster string, named string").withColumn("is_in", F.lit(True))
+        )
+        parts = [F.regexp_extract("where", NAMED_IN_WHERE[kind], group) for group in (1, 2)]
+        named = findings.withColumn("named", F.concat(*parts)).join(chosen, ["cluster", "named"], "left")
+        findings = named.where((F.col("named") == "") | F.col("is_in")).select(*findings.columns)
+    return findings

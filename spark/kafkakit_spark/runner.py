@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from kafkakit.core.job_spec import JobResult, JobSpec, summary_data
+from kafkakit_spark.findings import in_scope
 from kafkakit_spark.job import STEPS, Job, JobInput, JobOutput
 from kafkakit_spark.store import SnapshotStore
 
@@ -45,7 +46,7 @@ def run_spec(spark: SparkSession, spec: JobSpec, say: Say = say_line) -> tuple[J
     only for a run that came to its end.
     """
     base = f"{spec.output.rstrip('/')}/{spec.run_id}"
-    store = SnapshotStore(spark, spec.input, spec.dates)
+    store = SnapshotStore(spark, spec.input, spec.dates, spec.clusters)
     results = []
     for number, name in enumerate(spec.jobs):
         say({"job": name, "phase": "start", "number": number + 1, "of": len(spec.jobs)})
@@ -70,8 +71,10 @@ def _run_job(spark: SparkSession, spec: JobSpec, name: str, store: SnapshotStore
     for table, frame in output.tables.items():
         frame.write.mode("overwrite").parquet(f"{folder}/{table}.parquet")
     # Not orderBy, which runs all of it once more to find the ranges.
-    ordered = output.findings.repartition(1).sortWithinPartitions(
-        F.desc("score"), "rule", "cluster", "where", "fingerprint"
+    ordered = (
+        in_scope(spark, output.findings, spec)
+        .repartition(1)
+        .sortWithinPartitions(F.desc("score"), "rule", "cluster", "where", "fingerprint")
     )
     ordered.write.mode("overwrite").parquet(f"{folder}/findings.parquet")
     written = spark.read.parquet(f"{folder}/findings.parquet")

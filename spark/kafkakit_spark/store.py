@@ -12,14 +12,16 @@ from kafkakit.core.fleet_tables import MANIFESTS, TABLES, VERSION_COLUMN, Manife
 
 
 class SnapshotStore:
-    """The snapshots below a URI, limited to some dates.
+    """The snapshots below a URI, limited to some dates, and to some clusters where they are named.
 
     `left_out` collects in sentences what was not read: clusters that were not collected whole, files that are damaged
     or gone, rows that a newer version wrote. `kinds_read` collects what was read, until its owner clears it.
     """
 
-    def __init__(self, spark: SparkSession, base: str, dates: Collection[str]) -> None:
-        self._spark, self._base = spark, base.rstrip("/")
+    def __init__(
+        self, spark: SparkSession, base: str, dates: Collection[str], clusters: Collection[str] | None = None
+    ) -> None:
+        self._spark, self._base, self._only = spark, base.rstrip("/"), clusters
         self.left_out: list[str] = []
         self.kinds_read: set[str] = set()
         self.manifests = self._read_manifests(frozenset(dates))
@@ -136,7 +138,7 @@ class SnapshotStore:
             except (ValueError, TypeError) as error:
                 self.left_out.append(f"{row['file'].rsplit('/', 1)[-1]}: damaged manifest ({error}); left out")
                 continue
-            if manifest.snapshot_date in dates:
+            if manifest.snapshot_date in dates and (self._only is None or manifest.cluster in self._only):
                 sources.setdefault((manifest.snapshot_date, manifest.cluster), []).append(manifest)
                 if not manifest.is_complete:
                     self.left_out.append(

@@ -17,6 +17,7 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record
 from kafkakit.streams.formats.record_identity import HEADER, RecordId, encode_record_id, format_record_id
 from tests.clusters.streams_batches import Rec, batch, commit
+from tests.fakes.control import FakeControlStore
 from tests.rigs.command_line import Home, Ran
 from tests.rigs.fleet import FakeFleet, FleetMember, rows_of, wired
 
@@ -337,3 +338,49 @@ def test_records_are_named_by_id_hash_and_checksum_and_read_once(fleet: FakeFlee
     put(2, b"k2")
     assert home.run("fleet", "collect", "--to", "store", "--date", "2026-11-21", *words).code == 0
     assert [r["offset"] for r in rows_of(store, "records", "a", "2026-11-21")] == [2]
+
+
+@pytest.fixture
+def tagged(fleet: FakeFleet, home: Home, monkeypatch: pytest.MonkeyPatch) -> FakeControlStore:
+    """Cluster a with two topics, of which t1 is hot and broker 2 is on feed B."""
+    fleet.add("a", topics=2)
+    store = FakeControlStore()
+    store.cas("clusters/id-a/registry/topic/t1", b'{"tier": "hot"}', None)
+    store.cas("clusters/id-a/registry/broker/2", b'{"power": "B"}', None)
+    monkeypatch.setattr("kafkakit.wiring.open_control", lambda settings, kind="": store)
+    return store
+
+
+def test_tags_are_collected_on_request(tagged: FakeControlStore, home: Home, store: Path) -> None:
+    assert collect(home, "--profiles", "a").code == 0
+    assert [(r["tag_keys"], r["tag_values"]) for r in rows_of(store, "topics", "a")] == [(None, None)] * 2
+    ran = collect(home, "--profiles", "a", "--tags", "--again")
+    assert ran.code == 0, ran.stderr
+    assert [(r["tag_keys"], r["tag_values"]) for r in rows_of(store, "topics", "a")] == [([], []), (["tier"], ["hot"])]
+    assert [(r["broker"], r["tag_keys"]) for r in rows_of(store, "brokers", "a")] == [(1, []), (2, ["power"]), (3, [])]
+
+
+def test_tags_that_cannot_be_read_fail_the_cluster(tagged: FakeControlStore, home: Home, store: Path) -> None:
+    tagged.away = True
+    assert collect(home, "--profiles", "a", "--tags").code == 1
+    assert manifest(store, "a")["error"]
+
+
+def test_an_audit_is_limited_by_what_was_collected(tagged: FakeControlStore, home: Home, store: Path) -> None:
+    def audit(*words: str) -> Ran:
+        return home.run("audit", "drift", "--input", "store", "--output", "out", "--dry-run", "-o", "json", *words)
+
+    assert collect(home, "--profiles", "a").code == 0
+    refused = audit("--topics", "where tier = hot")
+    assert refused.code == 2
+    assert "error: tier can only be tags, and the snapshots of a have none on record" in refused.stderr
+    assert "kafkakit fleet collect --tags" in refused.stderr
+    assert audit("--topics", "where name = t1").json["spec"]["topics"] == {"a": ["t1"]}
+    assert collect(home, "--profiles", "a", "--tags", "--again").code == 0
+    spec = audit("--topics", "where tier = hot", "--brokers", "where power = B", "--clusters", "where name ~ a*").json[
+        "spec"
+    ]
+    assert (spec["clusters"], spec["topics"], spec["brokers"]) == (["a"], {"a": ["t1"]}, {"a": ["2"]})
+    assert spec["scope"]["topics"] == "where tier = hot"
+    wrong = audit("--topics", "where tier hot")
+    assert (wrong.code, "query, column 6" in wrong.stderr) == (2, True)

@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from struct import pack
 from typing import Any
 from unittest import mock
 
@@ -22,8 +23,11 @@ from kafkakit.core.errors import TryLaterError
 from kafkakit.execution.act.leases import Lease
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.registry.act.tag_store import TagStore
+from kafkakit.registry.decide.offset_intervals import with_intervals
+from kafkakit.registry.decide.replies import OffsetsReply
 from kafkakit.registry.decide.tags import Kind
 from tests.fakes.control import FakeControlStore
+from tests.fakes.topics import MemoryTopics
 from tests.rigs.command_line import Home, Ran
 from tests.rigs.registry import Registry, serving, small_cluster
 
@@ -45,7 +49,16 @@ class Desk:
         if is_served:
             self.store = FakeControlStore()
             self.tags = TagStore(self.store, "registry")
-            self.registry = self.stack.enter_context(serving(folder, self.cluster, self.store))
+            given = {"west.logs:3": (130, 91)}
+            self.registry = self.stack.enter_context(
+                serving(
+                    folder,
+                    self.cluster,
+                    self.store,
+                    translate=lambda request, deadline_s: OffsetsReply(offsets=given),
+                    translate_v2=lambda request, deadline_s: with_intervals(given, (), request.alias),
+                )
+            )
 
     def open_admin(self, settings: Any, *, read_only: bool = False, **_: Any) -> ClusterAdmin:
         return ReadOnlyAdmin(self.cluster) if read_only else self.cluster
@@ -108,6 +121,32 @@ def test_a_dry_run_changes_nothing(desk: Desk) -> None:
     assert (deleted.code, "would delete topic test1" in deleted.stdout) == (0, True)
     assert desk.tags.all(Kind.TOPIC, []) == {}
     assert desk.cluster.calls == []
+
+
+def test_a_broker_that_is_down_is_tagged_where_it_is_known(desk: Desk) -> None:
+    """1009 holds a replica, 1010 was tagged when it lived, and 1011 was never there."""
+    desk.cluster.add_topic("test3", {0: (1001, 1009)})
+    desk.tags.put(Kind.BROKER, "1010", {"tier": "cold"})
+    ran = desk.run("tag", "--brokers", "1009,1010,1001", "tier:hot")
+    assert (ran.code, ran.stdout.splitlines()[-1]) == (0, "3 of 3 brokers changed")
+    assert "brokers 1009, 1010 are not live" in ran.stderr
+    assert {name: desk.tags.get(Kind.BROKER, name) for name in ("1009", "1010")} == {
+        "1009": {"tier": "hot"},
+        "1010": {"tier": "hot"},
+    }
+    assert desk.run("brokers", "where tier = hot", "-o", "tsv").stdout.count("\n") == 1
+    ran = desk.run("untag", "--brokers", "1010", "tier")
+    assert (ran.code, desk.tags.get(Kind.BROKER, "1010")) == (0, {})
+    assert "broker 1010 is not live" in ran.stderr
+    ran = desk.run("tag", "--brokers", "1009,1011", "tier:x")
+    assert (ran.code, "there is no live broker 1011" in ran.stderr) == (2, True)
+    assert desk.tags.get(Kind.BROKER, "1009") == {"tier": "hot"}
+
+    rules = "brokers: [{names: [1001, 1009], tags: {size: 4}}, {where: tier = hot, tags: {seen: 'yes'}}]"
+    ran = desk.run("apply", desk.file("tags.yaml", rules), "--prune", "ti", "--yes")
+    assert (ran.code, "broker 1009 is not live" in ran.stderr) == (0, True)
+    assert desk.tags.get(Kind.BROKER, "1009") == {"size": "4"}
+    assert desk.tags.get(Kind.BROKER, "1001") == {"seen": "yes", "size": "4"}
 
 
 def test_a_query_that_chooses_is_confirmed(desk: Desk) -> None:
@@ -370,6 +409,8 @@ def test_migrate_copies_checks_and_continues(stored: Desk, monkeypatch: pytest.M
         source.put(Kind.TOPIC, f"t{number}", {"n": str(number)})
     source.put(Kind.BROKER, "1001", {"tier": "hot"})
     stored.znodes.cas("registry/topic/emptied", b"{}", None)
+    source.put(Kind.TOPIC, "gone", {"n": "1"})
+    source.drop(Kind.TOPIC, "gone", lambda _: True)
     words = ("migrate", "--from", "zookeeper", "--zk-addr", "zk:2181", "--to", "kafka")
     target, real = TagStore(stored.topic, ROOT), stored.topic.cas
     before = {path: stored.znodes.get(path) for path in ("registry/topic/t0", "registry/broker/1001")}
@@ -386,13 +427,17 @@ def test_migrate_copies_checks_and_continues(stored: Desk, monkeypatch: pytest.M
     assert set(target.all(Kind.TOPIC, [])) == {"t0", "t1"}
     monkeypatch.setattr(stored.topic, "cas", real)
     ran = stored.run(*words, "-o", "json")
-    assert (ran.code, ran.json["copied"], ran.json["already_there"]) == (0, 3, 3)
+    assert (ran.code, ran.json["copied"], ran.json["already_there"], ran.json["histories"]) == (0, 3, 3, 7)
     (ours, theirs) = ran.json["stores"]
     assert (ours["brokers"], ours["topics"], ours["sha256"]) == (1, 5, theirs["sha256"])
     assert target.all(Kind.TOPIC, []) == {f"t{n}": {"n": str(n)} for n in range(5)}
     assert before == {path: stored.znodes.get(path) for path in before}
     again = stored.run(*words)
-    assert (again.code, "copied the tags of 0 objects; 6 were there already" in again.stdout) == (0, True)
+    summary = "copied the tags of 0 objects; 6 were there already; copied the history of 0; both hold the same"
+    assert (again.code, summary in again.stdout) == (0, True)
+    assert [entry.by for entry in target.history.of(Kind.TOPIC, "t0").made] == ["kafkakit", "migration"]
+    assert len(target.history.of(Kind.TOPIC, "gone").made) == 2
+    assert (dry.json["histories"], dry.json["state"]) == (7, "planned")
 
 
 def test_migrate_refuses_a_target_with_other_tags(stored: Desk) -> None:
@@ -438,3 +483,34 @@ def test_a_record_that_holds_no_tags_is_named_and_left_alone(stored: Desk) -> No
     moved = stored.run("migrate", "--from", "profile", "--to", "kafka")
     assert (moved.code, "holds no tags, one of 1 such records" in moved.stderr) == (2, True)
     assert stored.topic.writes == 0
+
+
+def sync(up: int, down: int) -> tuple[bytes, bytes]:
+    return pack(">h", 4) + b"logs" + pack(">i", 3), pack(">qq", up, down)
+
+
+def test_offsets_are_translated_with_intervals(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = pack(">h", 1) + b"g" + pack(">h", 9) + b"west.logs" + pack(">i", 3)
+    here = MemoryTopics({"west.checkpoints.internal": [(key, pack(">hqqh", 0, 130, 91, 0))]})
+    upstream = MemoryTopics({"mm2-offset-syncs.dr.internal": [sync(100, 90), sync(200, 110)]})
+    desk.home.write_config("bootstrap_server: up:1\n", "profiles.d/up.yaml")
+    monkeypatch.setattr(wiring, "open_data", lambda s: upstream if s.bootstrap_servers == "up:1" else here)
+    words = ("translate-offsets", "g", "--alias", "west", "-o", "json")
+    ran = desk.run(*words, "--upstream", "up", "--local-alias", "dr")
+    assert ran.code == 0, ran.stderr
+    (found,) = ran.json["offsets"]
+    assert found == {
+        "partition": "west.logs:3", "upstream_offset": 130, "local_offset": 91, "local_end_offset": 110,
+        "exact": False, "may_repeat": 19, "assumes_no_own_records": False,
+    }  # fmt: skip
+    (plain,) = desk.run(*words).json["offsets"]
+    assert (plain["local_offset"], plain["local_end_offset"], plain["may_repeat"]) == (91, None, None)
+    for wrong, said in (
+        (("--upstream", "up"), "--upstream and --local-alias belong together"),
+        (
+            ("--upstream", "up", "--local-alias", "x"),
+            "the cluster of profile up has no topic mm2-offset-syncs.x.internal",
+        ),
+    ):
+        ran = desk.run(*words, *wrong)
+        assert (ran.code, said in ran.stderr) == (2, True)

@@ -82,6 +82,7 @@ COMMANDS: list[tuple[str, ...]] = [
     ("drain", "--brokers", "where id = 2", "--placement", "storage"),
     ("rebuild", "--brokers", "-2", "--topics", "where tier = hot"),
     ("rebuild", "--brokers", "where id > 1", "--topics", ".*", "--placement", "storage", "--ignore-warns"),
+    ("rebuild", "--brokers", "-2", "--topics", "where tier = hot", "--force-rebuild"),
     ("rebalance", "--brokers", "-2", "--topics", ".*", "--band", "20%"),
     ("scale", "--brokers", "-1,7,8,9", "--topics", "where partitions = 6", "--band", "20%"),
     ("add-brokers", "--brokers", "where id in (7, 8, 9)", "--band", "20%"),
@@ -99,6 +100,22 @@ def test_every_planning_command_keeps_the_constraints(home: Home, words: tuple[s
     assert [c["text"] for c in plan["constraints"]] == ["spread-by feed", HOT_TEXT]
     assert plan["constraints"][1]["only"] == [4, 5, 6, 7, 8, 9]
     assert (plan["request"]["spread-by"], plan["request"]["affinity"]) == ("feed", HOT)
+
+
+def test_a_forced_rebuild_leaves_no_copy_that_a_constraint_forbids(home: Home) -> None:
+    for words in (RULES[:2], RULES[2:], RULES):
+        ran = run(home, "rebuild", "--brokers", "-2", "--topics", ".*", "--force-rebuild", *words, "--plan", "p.json")
+        assert ran.code == 0, ran.stderr
+        plan = checked(home)
+        after = {(e["topic"], e["partition"]): e["replicas"] for e in plan["scope"]}
+        after |= {(m["topic"], m["partition"]): m["after"] for m in plan["moves"]}
+        for c in plan["constraints"]:
+            assert not [key for key, row in after.items() if broken(c, key[0], (), row)]
+        ran = run(home, "replan", "p.json", "--plan", "again.json")
+        assert ran.code == 0, ran.stderr
+        again = json.loads((home.work / "again.json").read_bytes())
+        assert again["constraints"] == plan["constraints"]
+        assert not [m for m in again["moves"] for c in plan["constraints"] if broken(c, m["topic"], (), m["after"])]
 
 
 def test_fix_racks_repairs_what_constraints_forbid(home: Home) -> None:
@@ -177,8 +194,6 @@ REFUSED = [
      "error: --affinity 'topics where name = \"x\": brokers where id = 99': no broker matches\n"),
     (("drain", "--brokers", "1", "--spread-by", "room"),
      "error: --spread-by room: none of the 9 live brokers has it\n"),
-    (("rebuild", "--brokers", "-2", "--topics", ".*", "--force-rebuild", "--spread-by", "feed"),
-     "error: --force-rebuild by count does not take constraints by tags\n"),
 ]  # fmt: skip
 
 

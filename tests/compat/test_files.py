@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kafkakit.audit.act.submit import spec_bytes
 from kafkakit.broker.decide.operation import decode_operation, encode_operation
 from kafkakit.core.documents import (
     decode_document,
@@ -20,6 +21,8 @@ from kafkakit.core.documents import (
     encode_snapshot,
 )
 from kafkakit.core.errors import InputError
+from kafkakit.core.fleet_tables import manifest_data, manifest_of
+from kafkakit.core.job_spec import spec_of
 from kafkakit.core.journal_lines import decode_lines, encode_line
 from kafkakit.core.lease import LEASE_KIND, Holder, decode_lease, encode_lease
 from kafkakit.execution.decide import journal as run_lines
@@ -48,7 +51,13 @@ def rewrite_edit(data: bytes, source: str) -> bytes:
     return b"".join(encode_line(line, edit_lines.GRAMMAR) for line in lines)
 
 
+def rewrite_manifest(data: bytes, source: str) -> bytes:
+    return (json.dumps(manifest_data(manifest_of(json.loads(data))), indent=1) + "\n").encode()
+
+
 REWRITES: dict[str, Rewrite] = {
+    "fleet-store/manifests/*/*.json": rewrite_manifest,
+    "job-spec/*.json": lambda data, source: spec_bytes(spec_of(json.loads(data))),
     "plan/*.json": lambda data, source: encode_plan(decode_plan(data, source)),
     "journal/*.plan.json": lambda data, source: encode_plan(decode_plan(data, source)),
     "broker-operation/*/*.plan.json": lambda data, source: encode_plan(decode_plan(data, source)),
@@ -66,7 +75,10 @@ REWRITES: dict[str, Rewrite] = {
 }
 CASES = [(path, rewrite) for pattern, rewrite in REWRITES.items() for path in recorded(pattern)]
 # Read by other tests of this folder; nothing writes the first four again, and the store's files are read as a folder.
-READ_ELSEWHERE = ("commit/*", "notes/*", "sandbox-state/*.yaml", "control/*.record", "control/file-store/**/*")
+READ_ELSEWHERE = (
+    "commit/*", "notes/*", "sandbox-state/*.yaml", "control/*.record", "control/file-store/**/*",
+    "fleet-store/**/*.parquet",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(("path", "rewrite"), CASES, ids=[name_of(path) for path, _ in CASES])

@@ -397,7 +397,17 @@ class AdminContract:
         finally:
             release_moves(rig, a, c)
 
+    def test_records_are_deleted_up_to_an_offset(self, rig: Rig) -> None:
+        key = TP(make_topic(rig, rig.brokers[:1]), 0)
+        gone = TP(rig.new_name(), 0)
+        eventually(rig, lambda: rig.admin.delete_records({key: 0})[key] is None)  # its leader may not know it yet
+        answers = rig.admin.delete_records({key: 0, gone: 0})
+        assert (answers[key], error_name(answers[gone])) == (None, "UnknownTopicOrPartitionError")
+        end = 1_000_000_000
+        assert error_name(rig.admin.delete_records({key: end})[key]) == "OffsetOutOfRangeError"
+
     def test_empty_requests_ask_nothing(self, rig: Rig) -> None:
+        assert rig.admin.delete_records({}) == {}
         assert rig.admin.reassign({}) == {}
         assert rig.admin.cancel([]) == {}
         assert rig.admin.alter_configs([]) == {}

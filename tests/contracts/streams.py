@@ -292,7 +292,7 @@ class GroupsContract:
 class LogContract:
     def test_topics_have_ids_and_leaders(self, rig: Rig) -> None:
         topic = rig.new_topic(3)
-        found = rig.log.places([topic, NOWHERE.topic])
+        found = rig.log.places([topic, NOWHERE.topic, "../no name"])
         assert list(found) == [topic]
         assert sorted(found[topic].leaders) == [0, 1, 2]
         assert all(leader is not None for leader in found[topic].leaders.values())

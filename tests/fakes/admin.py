@@ -34,6 +34,7 @@ from kafkakit.core.model import (
     TopicPartitionReplica,
 )
 from kafkakit.core.storage_reading import FreeStorage, PartitionSizes, StorageReading
+from tests.fakes.log_reader import FakeLogReader
 from tests.fakes.state import (
     FOLLOWER_LIST,
     FOLLOWER_RATE,
@@ -140,6 +141,8 @@ class FakeCluster:
         self.voters: frozenset[int] | None = None
         self.operations: frozenset[str] | None = None
         self.topic_rights: dict[str, frozenset[str] | None] = {}
+        self.logs: FakeLogReader | None = None
+        """The logs that `delete_records` trims; without them every partition is empty."""
         self._topics_made = 0
         for broker, rack in racks.items():
             self.add_broker(broker, rack)
@@ -397,6 +400,9 @@ class FakeCluster:
 
         return self._mutate("delete_topic", name, effect)
 
+    def delete_records(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemResult]:
+        return self._mutate("delete_records", dict(offsets), lambda: {k: self._trim(k, o) for k, o in offsets.items()})
+
     def close(self) -> None:
         self.closed = True
 
@@ -524,6 +530,15 @@ class FakeCluster:
             return ItemError(name="UnknownTopicOrPartitionError", retriable=True)
         if not self._valid_list(target):
             return ItemError(name="InvalidReplicationAssignmentError")
+        return None
+
+    def _trim(self, key: TopicPartition, offset: int) -> ItemResult:
+        if self._find(key) is None:
+            return ItemError(name="UnknownTopicOrPartitionError", retriable=True)
+        if offset > (self.logs.log(key).end if self.logs else 0):
+            return ItemError(name="OffsetOutOfRangeError")
+        if self.logs:
+            self.logs.trim(key, max(offset, self.logs.log(key).start))
         return None
 
     def _start_move(self, key: TopicPartition, target: list[int]) -> None:

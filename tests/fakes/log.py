@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record
+from kafkakit.ports.data import Headers
 
 
 class FakeLog:
@@ -57,7 +58,10 @@ class FakeProducer:
         self.acknowledged = self.failed = 0
         self.last_error: str | None = None
 
-    def send(self, partition: TopicPartition, value: bytes | None, key: bytes | None = None) -> None:
+    def send(
+        self, partition: TopicPartition, value: bytes | None, key: bytes | None = None, headers: Headers = ()
+    ) -> None:
+        assert not headers, "tests.fakes.data keeps headers"
         fate = self._log.fate.pop(0) if self._log.fate else ""
         for late in self._late:
             self._log.append(late)

@@ -87,6 +87,10 @@ class FakeLogReader:
         for partition in range(partitions):
             self._logs[TopicPartition(name, partition)] = FakePartitionLog()
 
+    def add_partition(self, partition: TopicPartition) -> None:
+        """Give a topic one more partition."""
+        self._logs[partition] = FakePartitionLog()
+
     def delete_topic(self, name: str) -> None:
         """Delete a topic and its records, if there is one."""
         self._logs = {key: log for key, log in self._logs.items() if key.topic != name}

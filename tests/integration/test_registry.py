@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from pathlib import Path
 from struct import pack
 from typing import Any
 
@@ -96,7 +98,8 @@ class Served:
 @contextmanager
 def serving(brokers: SandboxCluster, *given: str) -> Iterator[Served]:
     # Without cleanups: tags of topics that are yet to be made would be marked.
-    words = ["--http-listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--no-token", "--refresh", "1s"]
+    words = ["--http-listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--refresh", "1s"]
+    words += [] if "--token-file" in given else ["--no-token"]
     words += ["--tag-cleanup-frequency", "0", *given]
     command = [sys.executable, "-m", "kafkakit", "--profile", brokers.name, "registry", "serve", *words]
     process = subprocess.Popen(command, env=brokers.env, stderr=subprocess.PIPE, text=True)
@@ -215,6 +218,24 @@ def test_offsets_of_mirror_maker_are_translated_for_several_callers_at_once(
         found = list(pool.map(lambda _: served.curl("GET", "/v1/translate-offsets/west/g"), range(6)))
     assert [(answered.status, answered.body) for answered in found] == [(200, {"offsets": wanted})] * 6
     assert served.curl("GET", "/v1/translate-offsets/nowhere/g").status == 404
+
+
+def test_intervals_of_translated_offsets_come_from_the_syncs(
+    served: Served, brokers: SandboxCluster, admin: ClusterAdmin
+) -> None:
+    """As MirrorMaker 2 keeps them here with `offset-syncs.topic.location=target`."""
+    make(admin, "north.checkpoints.internal", {"cleanup.policy": "compact"})
+    make(admin, "mm2-offset-syncs.north.internal", {"cleanup.policy": "compact"})
+    write(brokers, "north.checkpoints.internal", [(key("g", "north.orders", 0), value(130, 91))])
+    place = pack(">h", 6) + b"orders" + pack(">i", 0)
+    syncs = [(place, pack(">qq", 100, 90)), (place, pack(">qq", 200, 110))]
+    write(brokers, "mm2-offset-syncs.north.internal", syncs)
+    answered = served.curl("GET", "/v2/translate-offsets/north/g")
+    assert (answered.status, answered.body["offsets"]) == (200, [
+        {"topic": "north.orders", "partition": 0, "upstream_offset": 130, "local_offset": 91, "local_end_offset": 110,
+         "exact": False, "may_repeat": 19, "assumes_no_own_records": False}
+    ])  # fmt: skip
+    assert served.curl("GET", "/v2/translate-offsets/nowhere/g").status == 404
 
 
 def test_an_empty_topic_of_checkpoints_and_one_whose_end_is_gone_have_an_answer(
@@ -383,6 +404,32 @@ def test_tags_move_from_kafka_kits_znodes_into_kafka(brokers: SandboxCluster, ke
     assert {path: (data, stat.version) for path, (data, stat) in stats.items()} == {p: (d, 0) for p, d in held.items()}
     found = kafkakit(brokers, "-X", "control_store=kafka", "registry", "brokers", "where tier = hot")["brokers"]
     assert [broker["id"] for broker in found] == [1001]
+
+
+def test_a_token_is_revoked_and_a_repeated_request_answered_by_the_next_process(
+    brokers: SandboxCluster, admin: ClusterAdmin, keeper: Any, tmp_path: Path
+) -> None:
+    make(admin, "repeated")
+    file, digest = tmp_path / "callers.yaml", sha256(b"ci-token").hexdigest()
+    caller = f"{{name: ci, sha256: {digest}, roles: [read, tag]}}"
+    file.write_text(f"callers: [{caller}]")
+    words = ("--zk-addr", brokers.state.layout.keeper.address, "--token-file", str(file))
+    body = json.dumps({"changes": [{"kind": "topic", "name": "repeated", "set": {"a": "1"}}]})
+    given = ("-H", "Authorization: Bearer ci-token", "-H", "Idempotency-Key: k", "-d", body)
+    with serving(brokers, *words) as served:
+        served.becomes("/v1/topics/list", lambda found: "repeated" in found["names"])
+        first = served.curl("POST", "/v2/tags", *given)
+        assert (first.status, first.body["results"][0]["changed"]) == (200, True)
+        served.process.kill()
+    with serving(brokers, *words) as served:
+        assert served.curl("POST", "/v2/tags", *given).body == first.body
+        file.write_text("callers: []")
+        end = time.monotonic() + 60
+        while (answered := served.curl("POST", "/v2/tags", *given)).status == 200:
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        assert (answered.status, answered.body["message"]) == (401, "the token is not known")
+    assert json.loads(keeper.get("/registry/topic/repeated")[0]) == {"a": "1"}
 
 
 def test_a_service_that_is_killed_while_it_writes_leaves_old_or_new(

@@ -35,14 +35,20 @@ pytestmark = pytest.mark.kafka
 TOPIC, OTHER, GROUP = "granted", "other", "counters"
 REFUSED = ("uthoriz", "no right to", "grant ", "not permitted", "may not", "the right to", "LAG UNKNOWN")
 EVERYWHERE = ("snapshots and plans", "progress of moves, all settings", "emptying and refilling brokers",
-              "removal of throttles")  # fmt: skip
+              "removal of throttles", "streams and their readers",
+              "topics made and deleted by the registry")  # fmt: skip
 """The lines that are about all topics of the cluster."""
 
 
 def told(resource: Resource, rights: set[tuple[Resource, str]]) -> set[str]:
     """What the brokers tell the user of its rights on a resource: nothing without DESCRIBE on it."""
     granted = {o for found, o in rights if found is resource}
-    implied = {("alter", "describe"), ("alter_configs", "describe_configs"), ("read", "describe")}
+    implied = {
+        ("alter", "describe"),
+        ("alter_configs", "describe_configs"),
+        ("read", "describe"),
+        ("delete", "describe"),
+    }
     whole = granted | {i for o, i in implied if o in granted}
     return whole if "describe" in whole else set()
 
@@ -222,6 +228,32 @@ def records(guest: Guest) -> list[Ran]:
     return [guest.run("streams", "records", "show", f"{TOPIC}/0@0")]
 
 
+def streams(guest: Guest) -> list[Ran]:
+    committed(guest)
+    name = f"stream-{next(guest.number)}"
+    ran = guest.run("streams", "link", name, "--topic", OTHER, "--yes")
+    if ran.code:
+        return [ran]
+    shown = guest.run("streams", "show", name)
+    tried = guest.run("streams", "delete", name, "--topics", "--dry-run")
+    return [shown, tried, guest.run("streams", "delete", name, "--yes")]
+
+
+def tags(guest: Guest) -> list[Ran]:
+    tag = f"n:{next(guest.number)}"
+    words = [("tag", "--topics", TOPIC, tag), ("tag", "--brokers", str(guest.cluster.broker_ids[0]), tag), ("topics",)]
+    return [guest.run("registry", *one) for one in words]
+
+
+def topics(guest: Guest) -> list[Ran]:
+    name = f"made-{next(guest.number)}"
+    made = guest.run("registry", "create", name, "--replication", "1")
+    ran = [made] if made.code else [made, guest.run("registry", "delete", name, "--yes")]
+    if guest.admin.partition_states([name]):
+        guest.admin.delete_topic(name)
+    return ran
+
+
 def controls(guest: Guest) -> list[Ran]:
     if guest.admin.partition_states([CONTROL_TOPIC]):
         guest.admin.delete_topic(CONTROL_TOPIC)
@@ -255,6 +287,9 @@ WORK: dict[str, Callable[[Guest], list[Ran]]] = {
     "changes of commits": edits,
     "lag of groups": lags,
     "records": records,
+    "streams and their readers": streams,
+    "topics, brokers and tags of the registry": tags,
+    "topics made and deleted by the registry": topics,
     "control store `kafka`": controls,
 }
 

@@ -166,6 +166,39 @@ def test_a_rebuild_keeps_constraints_and_moves_what_they_forbid(data: st.DataObj
 
 @RUNS
 @given(st.data())
+def test_a_forced_rebuild_keeps_constraints_in_every_set(data: st.DataObject) -> None:
+    minimum, factor = data.draw(st.integers(0, 2)), data.draw(st.sampled_from([0, 0, 2, 3]))
+    snapshot = data.draw(snapshots().flatmap(tagged))
+    given = {"min-rack-ids": minimum, "replication": factor}
+    request = RebuildRequest(
+        brokers=BrokerList(ids=(), everything=True),
+        topics=(".*",),
+        min_rack_ids=minimum,
+        replication=factor,
+        force_rebuild=True,
+        constraints=data.draw(constraints()),
+        words={"command": "topicmappr rebuild", "force-rebuild": "true"} | {k: str(v) for k, v in given.items() if v},
+    )
+    try:
+        with planning():
+            decided = decide_rebuild(snapshot, request)
+    except (UsageError, TryLaterError):
+        return
+    read(decided.plan, snapshot, allow_unplaced=any(decided.unplaced))
+    assert bool(any(decided.unplaced)) == bool(decided.shortages)
+    listed = json.loads(encode_plan(decided.plan))["constraints"]
+    racks = {b.id: b.rack for b in snapshot.brokers}
+    pinned = set(decided.plan.rules.pinned) if decided.plan.rules else set()
+    for p, row in zip(decided.scope.partitions, decided.after, strict=True):
+        if p.key in pinned:
+            continue
+        assert not [text for c in listed if (text := broken(c, p.key.topic, (), row, p.wanted))], (p, row)
+        assert not breaks_rack_rule(row, racks, minimum)
+    event("unplaced" if any(decided.unplaced) else "served")
+
+
+@RUNS
+@given(st.data())
 def test_a_repair_leaves_no_set_that_breaks_a_constraint(data: st.DataObject) -> None:
     snapshot = data.draw(snapshots().flatmap(tagged))
     minimum = data.draw(st.integers(0, 2))

@@ -34,6 +34,9 @@ def test_the_cheapest_legal_set_is_found(data: st.DataObject) -> None:
     load = [data.draw(st.integers(0, 3)) for _ in rows]
     cost = [data.draw(st.integers(0, 3)) for _ in rows]
     exempt = [data.draw(st.booleans()) for _ in rows] if data.draw(st.booleans()) else None
+    closed = data.draw(st.booleans())
+    able = np.array([draw_masks(data, brokers) for _ in range(2)]) if closed else np.ones((2, brokers), dtype=bool)
+    kind = [data.draw(st.integers(0, 1)) for _ in rows]
     prices = data.draw(st.lists(st.integers(-4, 4), min_size=brokers, max_size=brokers))
     unit = data.draw(st.integers(1, 3))
     sets = LegalSets(
@@ -49,17 +52,19 @@ def test_the_cheapest_legal_set_is_found(data: st.DataObject) -> None:
         exempt=None if exempt is None else np.array(exempt),
         rule=GroupRule(data.draw(st.integers(0, 3))),
         locality_scoped=data.draw(st.booleans()),
+        kind=np.array(kind) if closed else None,
+        open=able if closed else None,
     )
     paid = cheapest_sets(sets, np.array(prices), unit).tolist()
-    rules = Rules(
-        racks={b: NAMES[r] if r >= 0 else None for b, r in enumerate(racks)},
-        receivers=set(np.nonzero(receives)[0].tolist()),
-        keepers=set(np.nonzero(keeps)[0].tolist()),
-        givers=set(np.nonzero(gives)[0].tolist()),
-        min_rack_ids=sets.rule.min_groups,
-        locality_scoped=sets.locality_scoped,
-    )
     for i, row in enumerate(rows):
+        rules = Rules(
+            racks={b: NAMES[r] if r >= 0 else None for b, r in enumerate(racks)},
+            receivers=set(np.nonzero(receives & able[kind[i]])[0].tolist()),
+            keepers=set(np.nonzero(keeps & able[kind[i]])[0].tolist()),
+            givers=set(np.nonzero(gives)[0].tolist()),
+            min_rack_ids=sets.rule.min_groups,
+            locality_scoped=sets.locality_scoped,
+        )
         mine = {b: load[i] * p for b, p in enumerate(prices)}
         free = exempt is not None and exempt[i]
         real = enumerated(row, wanted[i], mine, cost[i] * unit, rules, exempt=free)

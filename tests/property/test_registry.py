@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from kafkakit.adapters.clock import SystemClock
 from kafkakit.core.errors import InputError, KafkakitError, TryLaterError
 from kafkakit.core.rpc import RpcAnswer, RpcCall, RpcError
+from kafkakit.core.tags import decode_tags
 from kafkakit.registry.act.cluster_reader import ClusterReader
 from kafkakit.registry.act.tag_store import TagStore
 from kafkakit.registry.decide.access import read_access
@@ -23,7 +24,7 @@ from kafkakit.registry.decide.checkpoints import fold_checkpoints
 from kafkakit.registry.decide.facts import BrokerFacts, Change, Facts, TopicFacts, change_between
 from kafkakit.registry.decide.inventory import Inventory
 from kafkakit.registry.decide.requests import RPC_BY_NAME, RPCS
-from kafkakit.registry.decide.tags import Kind, decode_tags, encode_tags
+from kafkakit.registry.decide.tags import Kind, encode_tags
 from kafkakit.wiring import registry_codec
 from tests.fakes.control import FakeControlStore
 from tests.rigs.registry import service_on, small_cluster

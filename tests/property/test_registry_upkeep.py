@@ -45,7 +45,7 @@ def test_wanted_tags_are_there_afterwards_and_nothing_else_is_touched(
             is_sound &= all(own.get(key, value) == value for key, value in rule.tags.items())
             own.update({key: str(value) for key, value in rule.tags.items()})
     try:
-        changes = plan_desired(desired, {}, entries, prefixes).changes
+        changes = plan_desired(desired, {}, entries, {}, prefixes).changes
     except InputError:
         assert not is_sound
         return
@@ -58,7 +58,7 @@ def test_wanted_tags_are_there_afterwards_and_nothing_else_is_touched(
         kept = {k: v for k, v in brokers[broker].items() if not (prune and k.startswith("own."))}
         assert tags == {**kept, **wanted[broker]}
     now = {broker: BrokerEntry(id=broker, tags=tags) for broker, tags in after.items()}
-    assert plan_desired(desired, {}, now, prefixes).changes == ()
+    assert plan_desired(desired, {}, now, {}, prefixes).changes == ()
 
 
 @given(
@@ -139,7 +139,12 @@ def test_a_migration_leaves_the_source_and_can_be_continued_anywhere(
         assert theirs.get(Kind.TOPIC, name) in ({**target.get(name, {}), **source.get(name, {})}, None)
     if all(source.get(name) == tags for name, tags in target.items() if tags):
         assert result.target == result.source
-    assert migrate(ours, theirs, reporter, merge=True, dry_run=False).plan.writes == ()
+    again = migrate(ours, theirs, reporter, merge=True, dry_run=False)
+    assert (again.plan.writes, again.histories) == ((), 0)
+    for kind, name, made in ours.history.made():
+        copied = [(entry.at, entry.by, entry.changes) for entry in theirs.history.of(kind, name).made]
+        assert copied == sorted(copied, key=lambda entry: entry[0])
+        assert all((entry.at, entry.by, entry.changes) in copied for entry in made)
 
 
 def test_the_digest_tells_stores_apart() -> None:

@@ -124,7 +124,7 @@ def priced_bound(
     every = _rules(plan, racks, scope)
     total = 0
     for key, new in _movable(plan, after, sizes).items():
-        rules = every.of_set(scope[key], len(new))
+        rules = under_constraints(every.of_set(scope[key], len(new)), plan, key[0])
         if proof["load"] == "leaders":
             may = _may_lead(plan, key, scope[key])
             total += min(prices[b] + (0 if scope[key][:1] == [b] else price_unit) for b in may)
@@ -137,9 +137,34 @@ def priced_bound(
         if len(new) == len(scope[key]) and (rules.locality_scoped or (exempt and rules.min_rack_ids == 0)):
             total += cheapest_no_worse(scope[key], priced, new_copy, rules)
         else:
-            total += cheapest_set(scope[key], len(new), priced, new_copy, rules, exempt=exempt)
+            least = cheapest_set(scope[key], len(new), priced, new_copy, rules, exempt=exempt)
+            total += max(least, beyond_shares(plan, scope[key], rules.keepers, new) * new_copy) if forced else least
     total -= _worth(proof)
     return max(0, -(-total // price_unit))
+
+
+def under_constraints(rules: Rules, plan: Mapping[str, Any], topic: str) -> Rules:
+    """The rules for one topic: new copies go to brokers that are open to it, and a rebuild keeps none on others."""
+    if not plan.get("constraints"):
+        return rules
+    able = {b for b in {*rules.receivers, *rules.keepers} if open_to(plan, topic, b)}
+    leaves = plan["request"].get("command") == "topicmappr rebuild"
+    keepers = able & set(rules.keepers) if leaves else rules.keepers
+    return replace(rules, receivers=able & set(rules.receivers), keepers=keepers)
+
+
+def beyond_shares(plan: Mapping[str, Any], old: Sequence[int], keepers: Collection[int], new: Sequence[int]) -> int:
+    """How many replicas of a set placed anew must be new copies, since values hold more than their share."""
+    able = [b for b in old if b in keepers]
+    most = min(len(new), len(able))
+    for constraint in plan.get("constraints", []):
+        values = {int(b): v for b, v in constraint.get("values", {}).items()}
+        if values:
+            wanted = int(plan["request"].get("replication", 0)) or len(old)
+            share = -(-max(wanted, len(new)) // len(set(values.values())))
+            held = Counter(values[b] for b in able if b in values)
+            most = min(most, len(able) - sum(max(0, n - share) for n in held.values()))
+    return max(0, len(new) - most)
 
 
 def _prices(proof: Mapping[str, Any]) -> Mapping[int, int]:

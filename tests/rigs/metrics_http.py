@@ -53,7 +53,8 @@ class _Handler(BaseHTTPRequestHandler):
         parts = urlsplit(self.path)
         words = {name: values[0] for name, values in parse_qs(parts.query).items()}
         sent = self.rfile.read(int(self.headers.get("Content-Length", "0")))
-        request = Request(parts.path, words, dict(self.headers), json.loads(sent) if sent else None)
+        is_json = sent and self.headers["Content-Type"] == "application/json"
+        request = Request(parts.path, words, dict(self.headers), json.loads(sent) if is_json else sent or None)
         reply = self.server_of_replies.reply(request)
         body = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
         self.send_response(reply.status)

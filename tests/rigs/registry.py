@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from kafkakit.adapters.certificates import CertificateMaker
 from kafkakit.adapters.clock import SystemClock
 from kafkakit.config.security import Security
 from kafkakit.execution.act.journal_file import DiskFile
@@ -28,6 +29,7 @@ from kafkakit.registry.decide.facts import Change
 from kafkakit.registry.decide.inventory import Inventory
 from kafkakit.registry.decide.replies import OffsetsReply
 from kafkakit.registry.decide.requests import RPC_BY_NAME, SERVICE, Role
+from kafkakit.registry.decide.v2.messages import TranslatedOffsets
 from kafkakit.registry.show.page import registry_page
 from kafkakit.wiring import open_grpc_listener, open_http_listener, registry_codec
 from tests.fakes.admin import FakeCluster
@@ -106,6 +108,7 @@ def served_on(
     access: Access = EVERYTHING,
     rates: Rates = RATES,
     translate: Callable[..., OffsetsReply] = lambda request, deadline_s: OffsetsReply(),
+    translate_v2: Callable[..., TranslatedOffsets] = lambda request, deadline_s: TranslatedOffsets(offsets=()),
     max_age_s: float = 300,
     tokens: SignedTokens | None = None,
     **limits: Any,
@@ -131,6 +134,7 @@ def served_on(
         codec=registry_codec("registry.v2"),
         health_codec=registry_codec("grpc.health.v1"),
         page=partial(registry_page, "test <cluster>"),
+        translate=translate_v2,
         **limits,
     )
     return serve_both(service, parts), inventory, lines
@@ -169,6 +173,17 @@ def serving(
         yield Registry(cluster, store, server, inventory, reader, folder / "audit.jsonl", lines, addresses)
     finally:
         server.stop()
+
+
+def tls_files(folder: Path) -> Path:
+    """One authority (`ca.pem`), a server's certificate and key and a client's, as files of the folder."""
+    for name, data in CertificateMaker().make(["server"], ["client"]).items():
+        (folder / name).write_bytes(data)
+    pem = (folder / "server.keystore.pem").read_bytes()
+    key, begin, rest = pem.partition(b"-----BEGIN CERTIFICATE-----")
+    (folder / "server.key").write_bytes(key)
+    (folder / "server.pem").write_bytes(begin + rest)
+    return folder
 
 
 def small_cluster() -> FakeCluster:

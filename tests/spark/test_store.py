@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from kafkakit.core.audit_findings import audit_finding
+from kafkakit.core.findings import Rule, Severity
 from tests.spark.conftest import TODAY, StoreBuilder, spec_for
 
 ROWS = [{"topic": "orders", "partition": 0, "leader": 1, "replicas": [1, 2], "isr": [1], "size_bytes": 7}]
@@ -84,3 +86,43 @@ def test_every_result_of_a_run_names_the_clusters_left_out(
     assert [r.error for r in results] == ["", ""]
     assert [r.skipped for r in results] == [(f"cluster broken on {TODAY}: not collected: timed out",)] * 2
     assert [r.clusters for r in results] == [{"a": ("partitions",)}] * 2
+
+
+def test_a_run_keeps_to_its_scope(spark: Any, store: StoreBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kafkakit_spark import runner
+    from kafkakit_spark.findings import findings_frame
+    from kafkakit_spark.job import JobInput, JobOutput
+
+    rule = Rule("r", Severity.WARNING, "")
+    places = [
+        "topic orders of a", "topic pay of a", "partition orders-3 of a", "partition pay-3 of a", "topic orders of b",
+        "broker 1 of a", "broker 2 of a", "log dir 2:/d of a", "controller 1 of a", "group pay of a", "cluster a",
+    ]  # fmt: skip
+
+    def job(given: JobInput) -> JobOutput:
+        given.today("partitions")
+        found = [audit_finding("one", where[-1], rule.finding(where, "m")) for where in places]
+        return JobOutput(findings=findings_frame(spark, found))
+
+    store.add("partitions", ROWS, cluster="a")
+    store.add("partitions", ROWS, cluster="b")
+    address = store.finish()
+    monkeypatch.setattr(runner, "job_named", lambda name: job)
+    spec = replace(
+        spec_for(address, "one"),
+        clusters=("a",),
+        topics={"a": ("orders",)},
+        brokers={"a": ("2",)},
+        scope={"topics": "x"},
+    )
+    (result,) = runner.run_spec(spark, spec, lambda fields: None)
+    assert result.error == ""
+    assert result.clusters == {"a": ("partitions",)}
+    rows = spark.read.parquet(f"{spec.output}/{spec.run_id}/one/findings.parquet").collect()
+    assert sorted(row["where"] for row in rows) == [
+        "broker 2 of a", "cluster a", "group pay of a", "log dir 2:/d of a", "partition orders-3 of a",
+        "topic orders of a",
+    ]  # fmt: skip
+    nothing = replace(spec, brokers={}, topics={})
+    (result,) = runner.run_spec(spark, nothing, lambda fields: None)
+    assert result.findings == {"warning": 2}, "what is about neither topics nor brokers stays"

@@ -9,6 +9,7 @@ from typing import Any
 from kafkakit.adapters.kafka import admin_configs as resource_configs
 from kafkakit.adapters.kafka import admin_read as read
 from kafkakit.adapters.kafka import admin_write as write
+from kafkakit.adapters.kafka.admin_records import deletion_requests, deletion_results
 from kafkakit.adapters.kafka.admin_snapshot import assemble
 from kafkakit.adapters.kafka.errors import UNKNOWN_TOPIC, error_from, error_of
 from kafkakit.adapters.kafka.session import KafkaSession
@@ -197,6 +198,13 @@ class KafkaAdmin:
         response = self._session.request("delete topic", request, errors=_response_codes, repeat=False)
         answer = response.responses[0]
         return error_of(answer.error_code, getattr(answer, "error_message", None))
+
+    def delete_records(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemResult]:
+        """See `ports.ClusterAdmin`; side by side, after one request for the leaders."""
+        leaders = {key: state.leader for key, state in self.partition_states({key.topic for key in offsets}).items()}
+        requests = deletion_requests(offsets, leaders, self._timeout_ms)
+        answers = self._session.request_brokers(requests) if requests else {}
+        return deletion_results(offsets, leaders, answers)
 
     def quorum_voters(self) -> frozenset[int] | None:
         """See `ports.ClusterAdmin`."""

@@ -1,18 +1,15 @@
-"""Records in and out of Kafka, with confluent-kafka (librdkafka).
-
-librdkafka logs through a callback here and never to stderr; settings are named in its CONFIGURATION.md.
-"""
+"""Records in and out of Kafka, with confluent-kafka (librdkafka)."""
 
 import contextlib
-import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from kafkakit.config.security import Security, to_confluent
-from kafkakit.core.errors import OperationFailedError, TryLaterError, UsageError
+from kafkakit.adapters.kafka.data_settings import FatalError, client_settings, made, quiet_logger, reason
+from kafkakit.config.security import Security
+from kafkakit.core.errors import OperationFailedError, TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record
-from kafkakit.ports.data import Consumer, Producer
+from kafkakit.ports.data import Consumer, Headers, Producer
 
 _QUEUE_BYTES_KB = 64 * 1024
 _DELIVERY_LIMIT_MS = 120_000
@@ -23,23 +20,14 @@ class KafkaData:
     """Implements `ports.DataPlane`; makes a client for each producer, consumer and question."""
 
     def __init__(self, bootstrap_servers: str, security: Security) -> None:
-        self._settings: dict[str, Any] = {
-            "bootstrap.servers": bootstrap_servers,
-            "client.id": "kafkakit",
-            "log_level": 2,
-            "logger": _quiet_logger(),
-            "socket.connection.setup.timeout.ms": 5_000,
-            "reconnect.backoff.max.ms": 1_000,
-            "topic.metadata.refresh.interval.ms": 5_000,
-            **to_confluent(security),
-        }
+        self._settings = client_settings(bootstrap_servers, security)
 
     def reach(self, timeout_s: float) -> tuple[int, ...]:
         """Ask for metadata; one connection and one request."""
         from confluent_kafka import Producer as Client
 
         # Not a consumer: looking for its group's coordinator makes the cluster create __consumer_offsets.
-        return tuple(sorted(_metadata(_made(Client, self._settings), timeout_s).brokers))
+        return tuple(sorted(_metadata(made(Client, self._settings), timeout_s).brokers))
 
     def offsets(self, partitions: Collection[TopicPartition], timeout_s: float) -> Mapping[TopicPartition, range]:
         """One request a partition, after one for metadata."""
@@ -55,7 +43,7 @@ class KafkaData:
                 try:
                     low, high = client.get_watermark_offsets(Place(*wanted), timeout=timeout_s)
                 except KafkaException as error:
-                    raise TryLaterError(f"cannot read the offsets of {wanted}: {_reason(error)}") from None
+                    raise TryLaterError(f"cannot read the offsets of {wanted}: {reason(error)}") from None
                 found[wanted] = range(low, high)
             return found
 
@@ -72,7 +60,7 @@ class KafkaData:
     def _reader(self) -> contextlib.closing[Any]:
         from confluent_kafka import Consumer as Client
 
-        return contextlib.closing(_made(Client, _reader_settings(self._settings)))
+        return contextlib.closing(made(Client, _reader_settings(self._settings)))
 
 
 class _ConfluentProducer:
@@ -82,9 +70,9 @@ class _ConfluentProducer:
         self._acknowledged = 0
         self._failed = 0
         self._last_error: str | None = None
-        self._fatal = _FatalError()
+        self._fatal = FatalError()
         self._notify = on_acknowledged
-        self._client = _made(
+        self._client = made(
             Client,
             {
                 **settings,
@@ -95,7 +83,7 @@ class _ConfluentProducer:
                 "queue.buffering.max.kbytes": _QUEUE_BYTES_KB,
                 "delivery.timeout.ms": _DELIVERY_LIMIT_MS,
                 "error_cb": self._on_error,
-                "logger": _quiet_logger(self._fatal),
+                "logger": quiet_logger(self._fatal),
             },
         )
 
@@ -111,7 +99,9 @@ class _ConfluentProducer:
     def last_error(self) -> str | None:
         return self._last_error
 
-    def send(self, partition: TopicPartition, value: bytes | None, key: bytes | None = None) -> None:
+    def send(
+        self, partition: TopicPartition, value: bytes | None, key: bytes | None = None, headers: Headers = ()
+    ) -> None:
         """See `ports.data`; waits while the client's queue is full."""
         from confluent_kafka import KafkaException
 
@@ -122,12 +112,13 @@ class _ConfluentProducer:
                     value=value,
                     key=key,
                     partition=partition.partition,
+                    headers=list(headers),
                     on_delivery=self._on_delivery,
                 )
             except BufferError:
                 self._client.poll(_POLL_S)
             except KafkaException as error:
-                raise OperationFailedError(f"cannot write to {partition}: {_reason(error)}") from None
+                raise OperationFailedError(f"cannot write to {partition}: {reason(error)}") from None
             else:
                 break
         self._client.poll(0)
@@ -139,7 +130,7 @@ class _ConfluentProducer:
             return int(self._client.flush(timeout_s))
         except (KafkaException, SystemError) as error:  # a fatal error: the right to write is missing, say
             cause = error.__cause__ if isinstance(error.__cause__, KafkaException) else error
-            raise OperationFailedError(f"cannot write: {self._fatal.reason or _reason(cause)}") from None
+            raise OperationFailedError(f"cannot write: {self._fatal.reason or reason(cause)}") from None
 
     def _on_delivery(self, error: Any, message: Any) -> None:
         if error is not None:
@@ -165,7 +156,7 @@ class _ConfluentConsumer:
         # An offset that retention has deleted meanwhile is followed by the first one that is left.
         more = {"enable.partition.eof": True, "auto.offset.reset": "earliest"}
         self._ended: set[TopicPartition] = set()
-        self._client: Any = _made(Client, _reader_settings(settings) | more)
+        self._client: Any = made(Client, _reader_settings(settings) | more)
         self._client.assign([Place(*tp, offsets.get(tp, OFFSET_BEGINNING)) for tp in sorted(partitions)])
 
     def poll(self, timeout_s: float, limit: int = 500) -> Sequence[Record]:
@@ -177,7 +168,7 @@ class _ConfluentConsumer:
         try:
             messages = self._client.consume(num_messages=limit, timeout=timeout_s)
         except KafkaException as error:
-            raise OperationFailedError(f"cannot read: {_reason(error)}") from None
+            raise OperationFailedError(f"cannot read: {reason(error)}") from None
         found = []
         for message in messages:
             trouble = message.error()
@@ -205,16 +196,6 @@ def _reader_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {**settings, "group.id": "kafkakit", "enable.auto.commit": False, "enable.partition.eof": False}
 
 
-def _made(client: Callable[[dict[str, Any]], Any], settings: dict[str, Any]) -> Any:
-    """Make a client; librdkafka refuses certificates and keys here that it cannot use."""
-    from confluent_kafka import KafkaException
-
-    try:
-        return client(settings)
-    except KafkaException as error:
-        raise UsageError(f"the data client refuses its settings: {_reason(error)}") from None
-
-
 def _metadata(client: Any, timeout_s: float) -> Any:
     from confluent_kafka import KafkaException
 
@@ -222,7 +203,7 @@ def _metadata(client: Any, timeout_s: float) -> Any:
         return client.list_topics(timeout=timeout_s)
     except KafkaException as error:
         raise TryLaterError(
-            f"cannot reach the cluster: {_reason(error)}", hint="check the address, the protocol and the credentials"
+            f"cannot reach the cluster: {reason(error)}", hint="check the address, the protocol and the credentials"
         ) from None
 
 
@@ -236,26 +217,3 @@ def _record(message: Any) -> Record:
         headers=tuple(message.headers() or ()),
         is_null=message.value() is None,
     )
-
-
-def _reason(error: Exception) -> str:
-    """librdkafka's words for the first error inside a `KafkaException`."""
-    inner = error.args[0] if error.args else error
-    return str(inner.str()) if hasattr(inner, "str") else str(inner)
-
-
-class _FatalError(logging.Handler):
-    """Keeps the reason of a fatal error, which the client tells its log for certain, and Python only at times."""
-
-    reason: str | None = None
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Only fatal errors are critical."""
-        if record.levelno >= logging.CRITICAL:
-            self.reason = record.getMessage().partition("Fatal error: ")[2] or record.getMessage()
-
-
-def _quiet_logger(handler: logging.Handler | None = None) -> logging.Logger:
-    logger = logging.Logger("kafkakit.librdkafka")  # not from the tree of loggers: nothing comes to stderr
-    logger.addHandler(handler or logging.NullHandler())
-    return logger

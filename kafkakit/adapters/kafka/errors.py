@@ -4,6 +4,7 @@ from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import OperationFailedError
 
 UNKNOWN_TOPIC = 3
+INVALID_TOPIC = 17
 TOPIC_DENIED = 29
 CLUSTER_DENIED = 31
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from kafkakit.adapters.kafka.errors import TOPIC_DENIED, UNKNOWN_TOPIC, refused
+from kafkakit.adapters.kafka.errors import INVALID_TOPIC, TOPIC_DENIED, UNKNOWN_TOPIC, refused
 from kafkakit.adapters.kafka.session import KafkaSession
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.log_reads import TopicPlaces
@@ -60,7 +60,7 @@ class Routes:
             for topic in self._session.request("describe topics", request).topics:
                 if topic.error_code == TOPIC_DENIED:
                     hidden.add(topic.name)
-                elif topic.error_code != UNKNOWN_TOPIC:
+                elif topic.error_code not in (UNKNOWN_TOPIC, INVALID_TOPIC):
                     found[topic.name] = _places(topic)
         for name in self._known.keys() if topics is None else set(topics):
             if name not in found:

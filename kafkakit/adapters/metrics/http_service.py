@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPException
 from time import monotonic, sleep
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -10,12 +10,14 @@ from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
 from kafkakit.config.security import MASK, Secret
-from kafkakit.core.errors import InputError, OperationFailedError, TryLaterError, UsageError
+from kafkakit.core.errors import OperationFailedError, TryLaterError, UsageError
+from kafkakit.core.http_body import read_body
 from kafkakit.core.printable import printable
 
 ATTEMPTS = 4
 MOST_BYTES = 128 << 20
 """The largest answer that is read: a million series."""
+JSON: Mapping[str, str] = {"Content-Type": "application/json"}
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _EXPLAINED_BYTES = 4096
 
@@ -53,21 +55,23 @@ class HttpService:
         proxies = [ProxyHandler({})] if urlsplit(base).hostname in LOOPBACK else []
         self._opener = build_opener(_NoRedirect, *proxies)
 
-    def request(self, path: str, body: bytes | None = None) -> bytes:
-        """GET a path with its query, or POST JSON to it; returns the body of the answer.
+    def request(self, path: str, body: bytes | None = None, headers: Mapping[str, str] = JSON) -> bytes:
+        """GET a path with its query, or POST a body to it with what `headers` say of it; returns that of the answer.
 
         Raises `OperationFailedError` when the service refuses it, `TryLaterError` when it does not answer in
         `attempts`, `InputError` for an answer larger than the limit.
         """
-        headers = {name: secret.reveal() for name, secret in self._secrets.items()}
+        sent = {name: secret.reveal() for name, secret in self._secrets.items()}
         if body is not None:
-            headers["Content-Type"] = "application/json"
+            sent.update(headers)
         for attempt in range(1, self._attempts + 1):
             end_s, wait_s = monotonic() + self._timeout_s, 0.0
             try:
-                request = Request(self._base + path, data=body, headers=headers)
+                request = Request(self._base + path, data=body, headers=sent)
                 with self._opener.open(request, timeout=self._timeout_s) as response:
-                    return self._read(response, end_s)
+                    # Each read has the time limit of the socket, and all of them together that of the attempt.
+                    times = {"timeout_s": self._timeout_s, "end_s": end_s}
+                    return read_body(response, self._what, self._most_bytes, **times, clock_s=monotonic)
             except HTTPError as error:
                 with error:
                     problem, wait_s = f"HTTP {error.code}{self._explanation(error)}", _retry_after_s(error)
@@ -80,21 +84,6 @@ class HttpService:
             if attempt < self._attempts:
                 self._pause(max(wait_s, 2.0 ** (attempt - 1)))
         raise TryLaterError(f"{self._what} gives no answer: {problem}", hint=f"{self._attempts} attempts were made")
-
-    def _read(self, response: HTTPResponse, end_s: float) -> bytes:
-        """The body; each read has the time limit of the socket, and all of them together that of the attempt."""
-        parts: list[bytes] = []
-        total = 0
-        while part := response.read1(1 << 16):
-            total += len(part)
-            if total > self._most_bytes:
-                raise InputError(self._what, f"answers with more than {self._most_bytes:,} bytes")
-            if monotonic() > end_s:
-                raise TimeoutError(f"the answer took longer than {self._timeout_s:g} s")
-            parts.append(part)
-        if response.length:  # bytes that were announced and did not come
-            raise HTTPException("the answer ends early")
-        return b"".join(parts)
 
     def _explanation(self, error: HTTPError) -> str:
         """What the service gives as its reason, in one line."""

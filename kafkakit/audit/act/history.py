@@ -64,7 +64,7 @@ def read_view(open_store: OpenStore, location: str, *, with_tables: bool = False
 
 
 def _earlier(open_store: OpenStore, location: str, run: RunResults) -> list[tuple[RunStore, AuditRun]]:
-    """The runs to compare with, oldest first: of each date the one with the newest data."""
+    """The runs to compare with, oldest first: of each date the one with the newest data, of the same scope."""
     parent = location.rstrip("/").rpartition("/")[0]
     own = _RUN_NAME.fullmatch(run.spec.run_id)
     if not parent or own is None:
@@ -79,7 +79,8 @@ def _earlier(open_store: OpenStore, location: str, run: RunResults) -> list[tupl
             past = read_run(store)
         except InputError:
             continue
-        if past.results is None or (past.spec.jobs, past.spec.input) != (run.spec.jobs, run.spec.input):
+        same = ("jobs", "input", "scope")
+        if past.results is None or any(getattr(past.spec, name) != getattr(run.spec, name) for name in same):
             continue
         known = by_date.get(match[2])
         if known is None or known[1].spec.now_ms < past.spec.now_ms:

@@ -7,12 +7,13 @@ from pathlib import Path
 
 from kafkakit.audit.act.driver import DriverPorts, log_tail, write_record
 from kafkakit.audit.act.results import SPEC, finished_run, read_results, read_run
+from kafkakit.audit.act.scope import read_scope
 from kafkakit.audit.act.submit import SubmitTask
 from kafkakit.audit.decide.launch import SparkChoice
 from kafkakit.audit.decide.request import AuditRequest, snapshot_date, spec_of_request
 from kafkakit.audit.decide.run_state import STATE, RunPhase, RunRecord, RunState, decode_record, state_of
 from kafkakit.core.errors import InputError, RefusedError
-from kafkakit.core.fleet_tables import MANIFESTS, manifest_of
+from kafkakit.core.fleet_tables import MANIFESTS, Manifest, manifest_of
 from kafkakit.core.lease import Life
 from kafkakit.ports.run_store import RunStore
 
@@ -24,17 +25,15 @@ def known_dates(store: RunStore) -> tuple[str, ...]:
     return tuple(name.removeprefix(_DATE) for name in store.names(MANIFESTS) if name.startswith(_DATE))
 
 
-def taken_ms(store: RunStore, snapshot_date: str) -> int | None:
-    """When the last cluster of a date was read whole; None where there is none. Reads each manifest of the date."""
-    folder, times = f"{MANIFESTS}/{_DATE}{snapshot_date}", []
+def complete_manifests(store: RunStore, snapshot_date: str) -> tuple[Manifest, ...]:
+    """What was collected whole on a date, of each source. Reads each manifest of the date."""
+    folder, found = f"{MANIFESTS}/{_DATE}{snapshot_date}", []
     for name in store.names(folder):
         try:
-            manifest = manifest_of(json.loads(store.read(f"{folder}/{name}") or b""))
+            found.append(manifest_of(json.loads(store.read(f"{folder}/{name}") or b"")))
         except (ValueError, AttributeError):
             continue
-        if manifest.is_complete:
-            times.append(manifest.ended_ms)
-    return max(times, default=None)
+    return tuple(manifest for manifest in found if manifest.is_complete)
 
 
 OpenStore = Callable[[str], RunStore]
@@ -71,10 +70,17 @@ def task_for(
     store = open_store(request.input)
     known = known_dates(store)
     wanted = snapshot_date(request, known, now.date().isoformat())
+    manifests = complete_manifests(store, wanted)
+    names = sorted({manifest.cluster for manifest in manifests if not manifest.source})
     spec = spec_of_request(
-        request, known=known, wanted=wanted, taken_ms=taken_ms(store, wanted), now_ms=int(now.timestamp() * 1000),
+        request,
+        known=known,
+        wanted=wanted,
+        taken_ms=max((manifest.ended_ms for manifest in manifests), default=None),
+        now_ms=int(now.timestamp() * 1000),
         version=version,
-    )  # fmt: skip
+        scope=read_scope(request.scope, store, wanted, names),
+    )
     place = place_of(f"{request.output.rstrip('/')}/{spec.run_id}", state_dir)
     return SubmitTask(spec=spec, choice=choice, location=place.location, folder=place.folder)
 

@@ -9,6 +9,7 @@ import typer
 
 from kafkakit.audit.decide.request import ALL, DEFAULT_DAYS, JOBS, AuditRequest
 from kafkakit.audit.decide.schedule import Schedule
+from kafkakit.audit.decide.scope import ScopeRequest
 from kafkakit.cli.context import CliContext
 from kafkakit.cli.option_groups import option
 from kafkakit.cli.output import OutputFormat
@@ -38,6 +39,25 @@ class AuditInputs:
         None, "--set", metavar="JOB.PARAMETER=VALUE", help="Set a threshold of a job. Repeatable."
     )
 
+    clusters: str | None = option(
+        None,
+        "--clusters",
+        metavar="NAME,...|where QUERY",
+        help="Look at these clusters of the store only, such as 'where env = prod'.",
+    )
+    topics: str | None = option(
+        None,
+        "--topics",
+        metavar="NAME,...|where QUERY",
+        help="Of findings about topics, only those about these, such as 'where tier = hot'.",
+    )
+    brokers: str | None = option(
+        None,
+        "--brokers",
+        metavar="ID,...|where QUERY",
+        help="Of findings about brokers, only those about these, such as 'where rack = a'.",
+    )
+
     def request(self, name: str) -> AuditRequest:
         """What was asked for; paths of this host as absolute ones."""
         return AuditRequest(
@@ -48,6 +68,7 @@ class AuditInputs:
             days=self.days,
             segments=tuple(absolute(folder) for folder in self.segments or ()),
             parameters=tuple(self.parameters or ()),
+            scope=ScopeRequest(clusters=self.clusters, topics=self.topics, brokers=self.brokers),
         )
 
 

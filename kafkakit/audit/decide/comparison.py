@@ -1,9 +1,10 @@
 """Two runs compared by fingerprint: what is new, gone and still there, and what only one of them looked at."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from kafkakit.core.audit_findings import AuditFinding
+from kafkakit.core.audit_findings import NAMED_IN_WHERE, AuditFinding
 from kafkakit.core.findings import FailOn, Severity, shown
 from kafkakit.core.job_spec import JobResult, JobSpec
 
@@ -52,8 +53,8 @@ def key_of(finding: AuditFinding) -> Key:
 def compare(earlier: RunResults, later: RunResults) -> Comparison:
     """The comparison of two runs; linear in their findings.
 
-    A finding is gone only where the later run looked: the job did not fail, and the cluster has every table that
-    the earlier run read of it. The same holds the other way round for new ones.
+    A finding is gone only where the later run looked: the job did not fail, the cluster has every table that the
+    earlier run read of it, and the scope has its topic or broker. The same holds the other way round for new ones.
     """
     before, after = {key_of(f) for f in earlier.findings}, {key_of(f) for f in later.findings}
     gone, unseen_after = _split((f for f in earlier.findings if key_of(f) not in after), earlier, later)
@@ -93,8 +94,17 @@ def _split(
         place = (f.job, f.cluster)
         if place not in known:
             known[place] = _covers(other, found_in, *place)
-        (looked if known[place] else not_looked).append(f)
+        (looked if known[place] and _in_scope(f, other.spec) else not_looked).append(f)
     return tuple(looked), tuple(not_looked)
+
+
+def _in_scope(finding: AuditFinding, spec: JobSpec) -> bool:
+    """Whether a run reports findings about this topic or broker."""
+    for kind, names in (("topics", spec.topics), ("brokers", spec.brokers)):
+        about = re.match(NAMED_IN_WHERE[kind], finding.where)
+        if names is not None and about and (about[1] or about[2]) not in names.get(finding.cluster, ()):
+            return False
+    return True
 
 
 def _covers(run: RunResults, other: RunResults, job: str, cluster: str) -> bool:
@@ -108,26 +118,31 @@ def _covers(run: RunResults, other: RunResults, job: str, cluster: str) -> bool:
 
 
 def _differences(earlier: RunResults, later: RunResults) -> Iterable[str]:
-    one, two = earlier.spec, later.spec
     for run in (earlier, later):
         for result in run.results:
             if result.error:
                 yield f"{result.job} failed in {run.spec.run_id}: its findings are not compared"
+    yield from _spec_differences(earlier.spec, later.spec)
+    for result in later.results:
+        before = earlier.result(result.job)
+        if before is not None and not result.error:
+            for left, name in (
+                (before.clusters.keys() - result.clusters.keys(), later.spec.run_id),
+                (result.clusters.keys() - before.clusters.keys(), earlier.spec.run_id),
+            ):
+                if left:
+                    yield f"{result.job} did not look at {shown(sorted(left))} in {name}"
+
+
+def _spec_differences(one: JobSpec, two: JobSpec) -> Iterable[str]:
     for job in sorted(set(one.jobs) ^ set(two.jobs)):
         yield f"{job} is not part of {(two if job in one.jobs else one).run_id}"
     if one.input != two.input:
         yield f"the runs read different stores: {one.input} and {two.input}"
+    if one.scope != two.scope:
+        yield "the runs have different scopes: findings that only one of them reports are not compared"
     changed = sorted(k for k in {*one.parameters, *two.parameters} if one.parameters.get(k) != two.parameters.get(k))
     if changed:
         yield f"the runs have different thresholds: {', '.join(changed)}"
     if one.version != two.version:
         yield f"the runs were made by different versions: {one.version or 'unknown'} and {two.version or 'unknown'}"
-    for result in later.results:
-        before = earlier.result(result.job)
-        if before is not None and not result.error:
-            for left, name in (
-                (before.clusters.keys() - result.clusters.keys(), two.run_id),
-                (result.clusters.keys() - before.clusters.keys(), one.run_id),
-            ):
-                if left:
-                    yield f"{result.job} did not look at {shown(sorted(left))} in {name}"

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
+from kafkakit.audit.decide.scope import EVERYTHING, AuditScope, ScopeRequest
 from kafkakit.core.errors import UsageError
 from kafkakit.core.job_spec import JobSpec
 
@@ -34,6 +35,7 @@ class AuditRequest:
     days: int = DEFAULT_DAYS
     segments: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
+    scope: ScopeRequest = EVERYTHING
 
 
 def snapshot_date(request: AuditRequest, known: Collection[str], today: str) -> str:
@@ -58,13 +60,21 @@ def snapshot_date(request: AuditRequest, known: Collection[str], today: str) -> 
 
 
 def spec_of_request(
-    request: AuditRequest, *, known: Collection[str], wanted: str, taken_ms: int | None, now_ms: int, version: str
+    request: AuditRequest,
+    *,
+    known: Collection[str],
+    wanted: str,
+    taken_ms: int | None,
+    now_ms: int,
+    version: str,
+    scope: AuditScope | None = None,
 ) -> JobSpec:
     """The spec: the same one for the same request and store.
 
     `wanted` is the snapshot's date and `taken_ms` when the last cluster of it was read. Without one, the end of
-    that day, or `now_ms` while the day lasts.
+    that day, or `now_ms` while the day lasts. `scope` are the names that the request's scope stands for.
     """
+    scope = scope or AuditScope()
     first = (date.fromisoformat(wanted) - (request.days - 1) * _DAY).isoformat()
     end = datetime.fromisoformat(wanted).replace(tzinfo=UTC) + _DAY
     return JobSpec(
@@ -77,6 +87,10 @@ def spec_of_request(
         parameters=parameters_of(request.parameters, request.jobs),
         segments=request.segments,
         version=version,
+        scope=request.scope.texts,
+        clusters=scope.clusters,
+        topics=scope.topics,
+        brokers=scope.brokers,
     )
 
 

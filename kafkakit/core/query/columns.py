@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from kafkakit.core.query.nodes import Node, keys_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -13,7 +15,9 @@ if TYPE_CHECKING:
     Mask: TypeAlias = NDArray[np.bool_]
     Codes: TypeAlias = NDArray[np.int64]
 
+CONFIG = "config."
 _DIGITS = 18  # fewer than 64 bits
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,8 @@ class NumberColumn:
 
 
 Column: TypeAlias = TextColumn | NumberColumn
+Makers: TypeAlias = Mapping[str, Callable[[Sequence[Any]], Column]]
+"""What makes the column of each attribute from the objects."""
 
 
 def text_column(texts: Sequence[str | None]) -> TextColumn:
@@ -106,6 +112,55 @@ class ObjectTable:
         if key not in self._made:
             self._made[key] = self.make(key)
         return self._made[key]
+
+
+NAMED: Makers = {
+    "name": lambda topics: text_column([t.name for t in topics]),
+    "internal": lambda topics: flag_column([t.name.startswith("__") for t in topics]),
+}
+"""Of whatever describes a topic."""
+ADDRESSED: Makers = {
+    "id": lambda brokers: number_column([b.id for b in brokers]),
+    "host": lambda brokers: text_column([b.host or None for b in brokers]),
+    "port": lambda brokers: number_column([b.port for b in brokers]),
+    "rack": lambda brokers: text_column([b.rack or None for b in brokers]),
+}
+"""Of whatever describes a broker."""
+
+
+def object_table(
+    names: Sequence[str],
+    objects: Sequence[T],
+    own: Makers,
+    tags: Callable[[T], Mapping[str, str]],
+    configs: Callable[[T], Mapping[str, str]] | None = None,
+) -> ObjectTable:
+    """Objects with attributes (`own`), settings as `config.NAME` where they have any, and tags under other keys.
+
+    O(objects) for each key that is used.
+    """
+
+    def column(key: str) -> Column | None:
+        if key in own:
+            return own[key](objects)
+        if configs is not None and key.startswith(CONFIG):
+            return tag_column([configs(each) for each in objects], key.removeprefix(CONFIG))
+        return tag_column([tags(each) for each in objects], key)
+
+    return ObjectTable(tuple(names), column)
+
+
+def tag_keys(query: Node, own: Collection[str]) -> list[str]:
+    """The keys of a query that are neither attributes (`own`) nor settings, so that tags must be known. Sorted."""
+    return sorted(k for k in keys_of(query) if k not in own and not k.startswith(CONFIG))
+
+
+def unknown_keys(query: Node, table: ObjectTable, own: Collection[str]) -> list[tuple[str, str | None]]:
+    """Those of `tag_keys` that no object has, each with the attribute whose name is nearest; None: none is near."""
+    from difflib import get_close_matches
+
+    unknown = [key for key in tag_keys(query, own) if table.column(key) is None]
+    return [(key, next(iter(get_close_matches(key, sorted(own), 1, 0.75)), None)) for key in unknown]
 
 
 def tag_column(tags: Sequence[Mapping[str, str]], key: str) -> TextColumn | None:

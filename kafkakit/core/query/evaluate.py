@@ -29,7 +29,7 @@ from kafkakit.core.query.nodes import (
 if TYPE_CHECKING:
     from kafkakit.core.query.columns import Mask
 
-_ORDER: dict[str, Callable[[Any, Any], Any]] = {
+ORDER: dict[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq,
     "<": operator.lt,
     "<=": operator.le,
@@ -63,7 +63,8 @@ def matching(query: Node, table: ObjectTable) -> Mask:
         case Member(key, values):
             return _member(column, key, values)
         case Compare(key, relation, value):
-            return _compared(column, relation, value, _wanted(column, key, value))
+            number = wanted_number(key, value, is_number=isinstance(column, NumberColumn))
+            return _compared(column, relation, value, number)
 
 
 def names_matching(query: Node, table: ObjectTable) -> list[str]:
@@ -80,11 +81,11 @@ def number_of(key: str, value: Literal) -> Fraction | None:
     return Fraction(parse_size(value.text, key)) if key.endswith("bytes") else None
 
 
-def _wanted(column: Column, key: str, value: Literal) -> Fraction | None:
+def wanted_number(key: str, value: Literal, *, is_number: bool) -> Fraction | None:
     """`number_of`, where quotes do not matter for what is always a number; `UsageError` for text there."""
     number = number_of(key, value)
-    if number is None and isinstance(column, NumberColumn):
-        number = _numeric(value.text)
+    if number is None and is_number:
+        number = numeric(value.text)
         if number is None:
             raise UsageError(f"the query compares {key}, a number, with {value}", hint="compare it with a number")
     return number
@@ -93,27 +94,27 @@ def _wanted(column: Column, key: str, value: Literal) -> Fraction | None:
 def _member(column: Column, key: str, values: tuple[Literal, ...]) -> Mask:
     import numpy as np
 
-    numbers = [_wanted(column, key, value) for value in values]
+    numbers = [wanted_number(key, value, is_number=isinstance(column, NumberColumn)) for value in values]
     plain = frozenset(v.text for v, n in zip(values, numbers, strict=True) if n is None)
     found = _chosen(column, plain.__contains__) if plain else np.zeros(len(column.present), dtype=bool)
     if isinstance(column, NumberColumn):
         whole = [int(n) for n in numbers if n is not None and n.denominator == 1 and _LEAST <= n <= _MOST]
         return found | (np.isin(column.numbers, np.array(whole, dtype=np.int64)) & column.present)
     wanted = {n for n in numbers if n is not None}
-    return found | _chosen(column, lambda text: _numeric(text) in wanted) if wanted else found
+    return found | _chosen(column, lambda text: numeric(text) in wanted) if wanted else found
 
 
 def _compared(column: Column, relation: str, value: Literal, number: Fraction | None) -> Mask:
     import numpy as np
 
-    holds = _ORDER[relation]
+    holds = ORDER[relation]
     if isinstance(column, NumberColumn) and number is not None:
         return _numbers_compared(column, relation, number)
     if number is None or isinstance(column, NumberColumn):
         return _chosen(column, lambda text: holds(text, value.text))
     by_text = _numbers_compared(column.wholes, relation, number)
     for at in (~column.wholes.present).nonzero()[0].tolist():
-        own = _numeric(column.values[at])
+        own = numeric(column.values[at])
         by_text[at] = holds(column.values[at], value.text) if own is None else holds(own, number)
     found: Mask = np.append(by_text, False)[column.codes]
     return found
@@ -128,10 +129,10 @@ def _numbers_compared(column: NumberColumn, relation: str, number: Fraction) -> 
     if relation == "=" and number.denominator != 1:
         return np.zeros(len(column.present), dtype=bool)
     if not _LEAST <= limit <= _MOST:
-        fits = _ORDER[relation](0, limit)
+        fits = ORDER[relation](0, limit)
         every: Mask = column.present & bool(fits)
         return every
-    found: Mask = _ORDER[relation](column.numbers, limit)
+    found: Mask = ORDER[relation](column.numbers, limit)
     found &= column.present
     return found
 
@@ -147,7 +148,8 @@ def _chosen(column: Column, fits: Callable[[str], bool]) -> Mask:
     return found
 
 
-def _numeric(text: str) -> Fraction | None:
+def numeric(text: str) -> Fraction | None:
+    """The number that a text is, None for other text."""
     return Fraction(text) if NUMBER.fullmatch(text) else None
 
 

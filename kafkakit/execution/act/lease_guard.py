@@ -102,6 +102,11 @@ class GuardedAdmin(AdminReads):
         self._guard()
         return self._inner.delete_topic(name)
 
+    def delete_records(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemError | None]:
+        """See `ports.ClusterAdmin`; guarded."""
+        self._guard()
+        return self._inner.delete_records(offsets)
+
     def unregister_broker(self, broker: int) -> ItemError | None:
         """See `ports.ClusterAdmin`; guarded."""
         self._guard()

@@ -1,10 +1,28 @@
 """Reading the tags of brokers and topics out of a control store or kafka-kit's znodes."""
 
-import json
+from typing import Protocol
 
-from kafkakit.core.errors import InputError
-from kafkakit.core.tags import BROKER_TAGS, TAGS_ROOT, TOPIC_TAGS, TagSet
+from kafkakit.core.tags import BROKER_TAGS, TAGS_ROOT, TOPIC_TAGS, TagSet, decode_tags
 from kafkakit.ports.control import ControlStore
+
+
+class TagPlaces(Protocol):
+    """Where the tags of a cluster may lie; each store is opened on first use."""
+
+    @property
+    def control(self) -> ControlStore:
+        """The control store of the profile."""
+        ...
+
+    @property
+    def znodes(self) -> ControlStore:
+        """All of ZooKeeper's tree."""
+        ...
+
+    @property
+    def cluster_id(self) -> str:
+        """The id of the cluster."""
+        ...
 
 
 def read_tags(store: ControlStore, root: str = TAGS_ROOT) -> TagSet:
@@ -20,15 +38,5 @@ def read_tags(store: ControlStore, root: str = TAGS_ROOT) -> TagSet:
 
 
 def _kind(store: ControlStore, folder: str) -> dict[str, dict[str, str]]:
-    found = {name: _decoded(record.value, f"{folder}/{name}") for name, record in store.values(folder).items()}
+    found = {name: decode_tags(record.value, f"{folder}/{name}") for name, record in store.values(folder).items()}
     return {name: tags for name, tags in found.items() if tags}
-
-
-def _decoded(value: bytes, path: str) -> dict[str, str]:
-    try:
-        tags = json.loads(value)
-    except ValueError:
-        tags = None
-    if not isinstance(tags, dict) or not all(isinstance(v, str) for v in tags.values()):
-        raise InputError(path, "holds no tags: expected a JSON object of texts")
-    return tags

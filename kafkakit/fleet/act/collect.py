@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from kafkakit.core.durations import epoch_ms
@@ -10,6 +10,8 @@ from kafkakit.core.errors import TryLaterError
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.records import Record
+from kafkakit.core.tags import TagSet
+from kafkakit.execution.act.tag_reads import TagPlaces
 from kafkakit.fleet.act.commit_reads import CommitHistory
 from kafkakit.fleet.act.snapshot_writer import SnapshotWriter
 from kafkakit.fleet.decide import snapshot_columns as columns
@@ -72,7 +74,7 @@ def write_records(
     return {str(p): end for p, end in ends.items()}
 
 
-class ClusterClients(Protocol):
+class ClusterClients(TagPlaces, Protocol):
     """The clients of one cluster, none of which writes; each connects on first use, all are closed at the end."""
 
     @property
@@ -98,11 +100,12 @@ class ClusterClients(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectSource:
-    """A cluster to collect: how to open its clients, and what files declare of it."""
+    """A cluster to collect: how to open its clients, what files declare of it, and where its tags are, if wanted."""
 
     entry: FleetCluster
     open_clients: Callable[[], AbstractContextManager[ClusterClients]]
     read_declared: Callable[[], Sequence[TopicPiece]] = tuple
+    read_tags: Callable[[ClusterClients], TagSet] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +138,8 @@ def collect_cluster(source: CollectSource, request: CollectRequest, writer: Snap
         clients = stack.enter_context(source.open_clients())
         declared = declared_topics(source.read_declared(), source.entry.name)
         snapshot = clients.admin.snapshot(now=clock.now(), sizes=False)
+        if source.read_tags is not None:
+            snapshot = replace(snapshot, tags=source.read_tags(clients))
         writer.begin()
         alive = [b.id for b in snapshot.brokers if b.is_alive]
         answers = clients.admin.log_dirs(alive)

@@ -6,12 +6,26 @@ import typer
 
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
-from kafkakit.fleet.commands.options import FleetChoice, Pace, StorePlace, WhatToCollect, WhereToRun, task_words
+from kafkakit.fleet.commands.options import (
+    FleetChoice,
+    FleetTags,
+    Pace,
+    StorePlace,
+    WhatToCollect,
+    WhereToRun,
+    task_words,
+)
 
 
 @with_option_groups
 def collect(
-    ctx: typer.Context, which: FleetChoice, place: StorePlace, what: WhatToCollect, pace: Pace, where: WhereToRun
+    ctx: typer.Context,
+    which: FleetChoice,
+    place: StorePlace,
+    what: WhatToCollect,
+    tags: FleetTags,
+    pace: Pace,
+    where: WhereToRun,
 ) -> int:
     """Read clusters side by side and write a snapshot of each into a store of Parquet files, for audits.
 
@@ -38,10 +52,10 @@ def collect(
     from kafkakit.wiring import system_clock
 
     cli, day, spark = cli_context(ctx), place.snapshot_date(), where.spark()
-    sources, request, limits, store = which.sources(cli), what.request(day), pace.limits, place.open()
+    sources, request, limits, store = which.sources(cli, tags), what.request(day), pace.limits, place.open()
     if spark is not None:
         names = [source.entry.name for source in sources]
-        words = task_words(cli, which, place, day, what, pace)
+        words = task_words(cli, which, place, day, what, tags, pace)
         outcomes = collect_with_spark(
             names, words, cli.folders.state / f"fleet/collect-{day}", spark, driver_ports(cli)
         )

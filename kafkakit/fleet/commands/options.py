@@ -10,6 +10,7 @@ import typer
 
 from kafkakit.audit.api import Backend, SparkChoice
 from kafkakit.cli.option_groups import option
+from kafkakit.cli.tag_options import TagSource
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +24,15 @@ if TYPE_CHECKING:
     from kafkakit.fleet.decide.fleet_file import FleetCluster
     from kafkakit.lint.api import TopicPiece
     from kafkakit.ports.table_store import TableStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetTags(TagSource):
+    """Whether tags are collected, and from where."""
+
+    tags: bool = option(
+        False, "--tags", help="Read the tags of brokers and topics, too, so that audits can be limited by them."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +50,7 @@ class FleetChoice:
         None, "--fleet", metavar="FILE", help="Collect the clusters of this file (docs/fleet.md)."
     )
 
-    def sources(self, cli: CliContext) -> tuple[CollectSource, ...]:
+    def sources(self, cli: CliContext, tags: FleetTags) -> tuple[CollectSource, ...]:
         """The clusters, none connected yet. `UsageError` for names that are in no file, `InputError` for a bad file."""
         from functools import partial
 
@@ -59,6 +69,7 @@ class FleetChoice:
                 entry=entry,
                 open_clients=partial(_open_clients, cli, entry, folder),
                 read_declared=partial(_read_declared, [str(folder / file) for file in entry.files]),
+                read_tags=tags.read if tags.tags else None,
             )
             for entry in chosen
         )
@@ -228,7 +239,13 @@ class ScanChoice:
 
 
 def task_words(
-    cli: CliContext, which: FleetChoice, place: StorePlace, day: str, what: WhatToCollect, pace: Pace
+    cli: CliContext,
+    which: FleetChoice,
+    place: StorePlace,
+    day: str,
+    what: WhatToCollect,
+    tags: FleetTags,
+    pace: Pace,
 ) -> tuple[str, ...]:
     """The words of the command for one cluster, where paths must mean the same as here; no secret is among them."""
     from shlex import split
@@ -241,6 +258,7 @@ def task_words(
         replace(place, to=absolute(place.to), date=day),
         FleetChoice(fleet=fleet),
         replace(what, groups=True),
+        tags,
         pace,
     )
     words = [word for group in groups for option in option_words(group) for word in split(option)]

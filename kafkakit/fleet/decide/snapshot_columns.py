@@ -4,6 +4,7 @@ Each function is linear in what it gets and returns columns of one length; what 
 """
 
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from kafkakit.core.cluster_facts import BrokerLogDirs, ItemError, LiveReplica
 from kafkakit.core.durations import epoch_ms
@@ -16,6 +17,7 @@ from kafkakit.rules.replication import INTERNAL_TOPICS
 
 Answers = Mapping[int, BrokerLogDirs]
 Spans = Mapping[TopicPartition, LogSpan | ItemError]
+T = TypeVar("T")
 
 
 def cluster_columns(snapshot: ClusterSnapshot, entry: FleetCluster) -> Columns:
@@ -42,6 +44,7 @@ def broker_columns(snapshot: ClusterSnapshot, entry: FleetCluster) -> Columns:
         "open_files": [host.open_files] * len(brokers),
         "max_map_count": [host.max_map_count] * len(brokers),
         "connections": [host.connections] * len(brokers),
+        **_tag_columns([b.id for b in brokers], snapshot.tags.brokers if snapshot.tags else None),
     }
 
 
@@ -57,6 +60,7 @@ def topic_columns(snapshot: ClusterSnapshot, declared: Mapping[str, DeclaredFact
         "is_internal": [t.name in INTERNAL_TOPICS for t in topics],
         "labels": [list(f.labels) if f else None for f in facts],
         "owner": [f.owner if f else None for f in facts],
+        **_tag_columns([t.name for t in topics], snapshot.tags.topics if snapshot.tags else None),
     }
 
 
@@ -122,6 +126,15 @@ def unknown_parts(snapshot: ClusterSnapshot, answers: Answers, spans: Spans) -> 
     if no_offsets:
         notes.append(f"{no_offsets} partitions gave no offsets")
     return tuple(notes)
+
+
+def _tag_columns(names: Sequence[T], tags: Mapping[T, Mapping[str, str]] | None) -> Columns:
+    """Both columns are None where no tags were read, and empty for an object without any."""
+    own = [None if tags is None else sorted(tags.get(name, {}).items()) for name in names]
+    return {
+        "tag_keys": [None if pairs is None else [key for key, _ in pairs] for pairs in own],
+        "tag_values": [None if pairs is None else [value for _, value in pairs] for pairs in own],
+    }
 
 
 def _copies(answer: BrokerLogDirs) -> list[tuple[TopicPartition, LiveReplica]]:

@@ -67,12 +67,11 @@ def live_pieces(ctx: typer.Context, inputs: LintInputs) -> tuple[Pieces, ...]:
     from functools import partial
 
     from kafkakit.cli.session import open_session
-    from kafkakit.cli.tag_options import TagSource
     from kafkakit.lint.act.live import read_live
 
     cli = cli_context(ctx)
     with open_session(cli, read_only=True) as session:
-        tags = partial(TagSource(zk_tags_prefix=inputs.zk_tags_prefix).read, session)
+        tags = partial(inputs.tags.read, session)
         live = read_live(session.admin, inputs.cluster_name, session.clock.now(), inputs.topics, tags)
         cli.cluster_id = session.cluster_id
         return (live,)

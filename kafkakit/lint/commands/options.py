@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from kafkakit.cli.context import CliContext
 from kafkakit.cli.option_groups import option
 from kafkakit.cli.output import OutputFormat, format_result
+from kafkakit.cli.tag_options import NO_TAGS, TagSource
 from kafkakit.core.errors import UsageError
 from kafkakit.core.findings import FailOn
 from kafkakit.lint.decide.decision import RunOptions
@@ -61,11 +62,7 @@ class LintInputs:
         metavar="NAME,...|where QUERY",
         help="With --live: only these topics of the cluster, such as 'where tier = hot'.",
     )
-    zk_tags_prefix: str = option(
-        "",
-        envvar="REGISTRY_ZK_TAGS_PREFIX",
-        help="With --topics: read tags from kafka-kit's znodes below this path, not from the control store.",
-    )
+    tags: TagSource = NO_TAGS
     kafka_version: str | None = option(
         None, "--kafka-version", metavar="VERSION", help="Kafka's version where files do not tell; else the newest."
     )

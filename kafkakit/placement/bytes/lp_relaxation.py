@@ -1,10 +1,10 @@
 """What any plan must copy at least: the placement problem with partitions that may be split, solved exactly.
 
-Partitions with the same racks are taken together as one divisible demand group. What is left is a small flow: it
-goes to racks (at most one copy of it in each, where the rack rule says so), in a rack it stays on the brokers
-that hold it for nothing or goes to any receiver at a cost of one per unit, and every broker ends between its
-floor and its ceiling. Every real plan is such a flow of the same cost, so the least flow is a lower bound; its
-broker prices are the proof (see `price_bound`).
+Partitions with the same racks, whose new copies may go to the same brokers, are taken together as one divisible demand
+group. What is left is a small flow: it goes to racks (at most one copy of it in each, where the rack rule says so), in
+a rack it stays on the brokers that hold it for nothing or goes to any receiver that tags leave to it at a cost of one
+per unit, and every broker ends between its floor and its ceiling. Every real plan is such a flow of the same cost, so
+the least flow is a lower bound; its broker prices are the proof (see `price_bound`). Spread over tags is left out.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ class DemandGroups:
 
     `held` rows are (cell, broker, load) of what may stay for nothing, `copies` a group's load over all its movable
     replicas. A cell is a group in a rack: `room` rows are (group, rack, load), what the group may place there.
-    `loose` is the load that no slot of the table can move, per broker. Where racks cannot bind (or there are too
-    many kinds of rack sets) all is one group in one rack, which is a weaker but still valid bound.
+    `loose` is the load that no slot of the table can move, per broker. Groups have a `kind`, and `open` has a row for
+    each kind with the brokers that its new copies may go to. Where racks cannot bind (or there are too many kinds of
+    rack sets) all of a kind is one group in one rack, which is a weaker but still valid bound.
     """
 
     groups: int
@@ -44,6 +45,8 @@ class DemandGroups:
     loose: Ints
     rack: Ints
     racks_bind: bool
+    kind: Ints
+    open: Bools
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,12 +79,15 @@ def demand_groups_of(table: SlotTable) -> DemandGroups:
     rack = table.pool if table.locality_scoped else table.rack
     size = table.slot_size
     loose = table.fixed + summed(table.home[~table.movable], size[~table.movable], len(table.brokers))
-    group_of = _group_numbers(table)
+    kinds, open_to = _kinds(table)
+    group_of = _group_numbers(table, kinds)
     racks_bind = group_of is not None
     if group_of is None:
         rack = np.zeros_like(rack)
-        group_of = np.zeros(len(table.size), dtype=np.int64)
+        group_of = kinds
     groups = int(group_of.max(initial=-1)) + 1
+    kind = np.zeros(groups, dtype=np.int64)
+    kind[group_of] = kinds
     slots = np.nonzero(table.movable)[0]
     group = group_of[table.part[slots]]
     brokers = len(table.brokers)
@@ -104,11 +110,26 @@ def demand_groups_of(table: SlotTable) -> DemandGroups:
         loose=loose,
         rack=rack,
         racks_bind=racks_bind,
+        kind=kind,
+        open=open_to,
     )
 
 
-def _group_numbers(table: SlotTable) -> Ints | None:
-    """A number per partition: equal for equal sets of (movable racks, fixed racks); None when racks cannot bind."""
+def _kinds(table: SlotTable) -> tuple[Ints, Bools]:
+    """The kind of each partition by its tags, and the brokers open to each; one kind where there are too many."""
+    import numpy as np
+
+    if table.tags is None or len(table.tags.kinds[1]) > MAX_GROUPS:
+        return np.zeros(len(table.size), dtype=np.int64), np.ones((1, len(table.brokers)), dtype=bool)
+    of_part, open_to = table.tags.kinds
+    return np.array(of_part, dtype=np.int64), np.array(open_to, dtype=bool).reshape(len(open_to), len(table.brokers))
+
+
+def _group_numbers(table: SlotTable, kinds: Ints) -> Ints | None:
+    """A number per partition: equal for equal kinds and sets of (movable racks, fixed racks).
+
+    None when racks cannot bind, or with too many numbers.
+    """
     import numpy as np
 
     free = _unbound(table)
@@ -120,7 +141,7 @@ def _group_numbers(table: SlotTable) -> Ints | None:
     key[free, 2 * racks // 63] = np.int64(1) << (2 * racks % 63)
     bit = np.where(table.movable, table.rack[table.home], racks + table.rack[table.home])
     np.bitwise_or.at(key, (table.part, bit // 63), np.int64(1) << (bit % 63))
-    _, numbers = np.unique(key, axis=0, return_inverse=True)
+    _, numbers = np.unique(np.column_stack([kinds, key]), axis=0, return_inverse=True)
     numbers = numbers.ravel()
     return numbers if int(numbers.max(initial=-1)) < MAX_GROUPS else None
 
@@ -174,7 +195,8 @@ def least_cost(table: SlotTable, demand: DemandGroups, floor: Ints, ceiling: Int
     wanted = low - np.minimum(loose, 0)
     network = FlowNetwork()
     group, cell = network.nodes(demand.groups), network.nodes(cells)
-    pool, broker = network.nodes(int(demand.rack.max(initial=-1)) + 1), network.nodes(count)
+    racks = int(demand.rack.max(initial=-1)) + 1
+    pool, broker = network.nodes(racks * len(demand.open)), network.nodes(count)
     sink, lender = network.nodes(1), network.nodes(1)
     index, places = np.arange(count), np.arange(cells)
     network.supply(group + np.arange(demand.groups), demand.copies)
@@ -183,10 +205,11 @@ def least_cost(table: SlotTable, demand: DemandGroups, floor: Ints, ceiling: Int
     network.supply(sink, int((low - loose).sum()) - total - int(wanted.sum()))
     network.arcs(group + demand.room_group, cell + places, demand.room_load, 0)
     stay = network.arcs(cell + demand.held_cell, broker + demand.held_broker, demand.held_load, 0)
-    enter = network.arcs(cell + places, pool + demand.room_rack, demand.room_load, 1)
-    takers = np.nonzero(table.receiver)[0]
+    first = demand.kind[demand.room_group] * racks
+    enter = network.arcs(cell + places, pool + first + demand.room_rack, demand.room_load, 1)
+    kind, takers = np.nonzero(demand.open & table.receiver)
     come, stay_over = _widths(demand, high, total, brokers=count)
-    network.arcs(pool + demand.rack[takers], broker + takers, come[takers], 0)
+    network.arcs(pool + kind * racks + demand.rack[takers], broker + takers, come[takers], 0)
     inside = network.arcs(broker + index, sink, high - low, 0)
     over = network.arcs(broker + index, sink, stay_over, PENALTY)
     lent = network.arcs(lender, broker + index, wanted, PENALTY)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from kafkakit.core.certificate import BrokerLimit, Proof, ProofKind
@@ -117,8 +117,15 @@ def argument_of(table: SlotTable, window: Window) -> str:
         return "every broker is inside its limits already, so nothing has to move"
     joined = "; ".join(parts)
     tail = ", whatever the window's place" if window.slides.any() and window.price_unit > 1 else ""
-    racks = ", and copies cannot leave their racks freely" if _racks_matter(table, window, over, under) else ""
-    return f"{joined}{racks}: at least {format_bytes(window.bound.value)} must be copied{tail}"
+    tags = "" if table.tags is None else ", or go to brokers that tags close to them"
+    racks = f", and copies cannot leave their racks freely{tags}" if _racks_matter(table, window, over, under) else ""
+    apart = not_counted(table.tags.spread_texts if table.tags is not None else ())
+    return f"{joined}{racks}: at least {format_bytes(window.bound.value)} must be copied{tail}{apart}"
+
+
+def not_counted(constraints: Sequence[str]) -> str:
+    """What to add to an argument that does not look at these constraints."""
+    return f"; the bound does not count {', '.join(constraints)}" if constraints else ""
 
 
 def _limit(window: Window) -> str:

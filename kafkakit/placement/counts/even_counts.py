@@ -61,21 +61,23 @@ def _swap(
         row[j] = min(free, key=lambda b: (row.count(b), b))
 
 
-def even_blocks(brokers: Sequence[int], rooms: Mapping[int, Room], counts: Mapping[int, int]) -> list[Block]:
-    """Blocks of the most even placement of `counts[w]` partitions for each replication factor w.
+def even_blocks(
+    brokers: Sequence[int], rooms: Mapping[tuple[int, int], Room], counts: Mapping[tuple[int, int], int]
+) -> list[Block]:
+    """Blocks of the most even placement of `counts[key]` partitions for each kind and replication factor.
 
-    `rooms[w]` is the room of a partition placed from nothing. The network has (factors x brokers) arcs, whatever the
+    `rooms[key]` is the room of a partition placed from nothing. The network has (keys x brokers) arcs, whatever the
     number of partitions.
     """
-    total = sum(rooms[w].units * n for w, n in counts.items())
+    total = sum(rooms[key].units * n for key, n in counts.items())
     if not total:
         return [Block(tuple(range(len(brokers))), 0, 0)]
     place = {b: k for k, b in enumerate(brokers)}
 
     def build(network: FlowNetwork) -> int:
         first = network.nodes(len(brokers))
-        for wanted, n in sorted(counts.items()):
-            wire_room(network, rooms[wanted], n, place, first)
+        for key, n in sorted(counts.items()):
+            wire_room(network, rooms[key], n, place, first)
         return first
 
     network, loads = solve_levels(build, [0] * len(brokers), total)

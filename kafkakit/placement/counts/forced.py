@@ -5,6 +5,10 @@ first (`even_counts.py`), then one minimum-cost flow keeps as many replicas, or 
 
     partition -> (partition, rack) -> its present brokers there (free), or the rack's pool (one copy)
               -> rack pool -> broker -> block of brokers with a fixed total
+
+Topics that tags keep to other brokers have rack pools of their own. Spread over a tag is not part of the flow: what it
+leaves in place stays as far as the shares of the values allow, and the other copies are placed after it, one of each
+partition at a time.
 """
 
 from collections import Counter
@@ -14,7 +18,8 @@ from kafkakit.core.certificate import Proof
 from kafkakit.placement.counts.blocks import Block, block_proof
 from kafkakit.placement.counts.even_counts import deal_pool, even_blocks
 from kafkakit.placement.counts.forced_bound import bound_by_sets, forced_bound
-from kafkakit.placement.counts.forced_inputs import ForcedInputs, copy_costs, inputs_of
+from kafkakit.placement.counts.forced_inputs import ForcedInputs, Kinds, copy_costs, inputs_of
+from kafkakit.placement.counts.forced_spread import spread_out
 from kafkakit.placement.leaders import even_leaders
 from kafkakit.placement.network import FlowNetwork
 from kafkakit.placement.problem import Minimize, Placement, PlacementProblem
@@ -34,20 +39,24 @@ def place_forced(problem: PlacementProblem) -> Placement:
 
     Leaders are then spread as evenly as the chosen replicas allow. Where brokers without a rack stand beside
     `min_rack_ids` of two and more, sets are read strictly (`group_rooms`): other counts may be as even,
-    so the bound there counts no evenness. Exact where the rack rule forbids
+    so the bound there counts no evenness, and neither does it with spread over a tag. Exact where the rack rule forbids
     repeats, and elsewhere up to about four million (partition, broker) pairs; beyond that the bound stays
     proven and the placement may miss it by a little. Cost: 7 s for 200,000 partitions on 600 brokers.
     """
     wanted = [p.wanted for p in problem.partitions]
-    grouping = problem.grouping
-    rooms = {w: grouping.room_beside((), w) for w in sorted(set(wanted))}
-    blocks = even_blocks(problem.targets, rooms, Counter(wanted))
-    arrays = inputs_of(problem, rooms)
+    kinds = Kinds.of(problem)
+    blocks = even_blocks(problem.targets, kinds.rooms, Counter(zip(kinds.kinds, wanted, strict=True)))
+    arrays = inputs_of(problem, kinds)
     chosen, proof = _solve(problem, arrays, blocks)
     sets = [tuple(problem.targets[k] for k in row) for row in chosen]
-    strict = any(room.strict for room in rooms.values())
-    found = bound_by_sets(problem, arrays, proof) if strict else forced_bound(problem, arrays, blocks, proof)
-    bound, argument, proof = found
+    spreads = problem.rule.tags is not None and problem.rule.tags.spreads
+    if spreads:
+        sets = spread_out(problem, sets)
+    strict = spreads or any(room.strict for room in kinds.rooms.values())
+    if strict:
+        bound, argument, proof = bound_by_sets(problem, arrays, proof, [len(row) for row in sets])
+    else:
+        bound, argument, proof = forced_bound(problem, arrays, blocks, proof)
     current = [p.current for p in problem.partitions]
     replicas = even_leaders(current, list(map(_in_order, current, sets)), problem.targets)
     unplaced = tuple(max(0, w - len(s)) for w, s in zip(wanted, sets, strict=True))
@@ -69,16 +78,15 @@ def _solve(problem: PlacementProblem, a: ForcedInputs, blocks: list[Block]) -> t
     source = network.nodes(count)
     network.supply(np.arange(count), a.units)
     broker = network.nodes(brokers)
-    pool = network.nodes(len(a.rack_names) + 1)
+    pool = network.nodes(a.pools * len(a.open))
     repeat = network.nodes(count) if a.repeats.any() else source
     if a.repeats.any():
         network.arcs(source + np.arange(count), repeat + np.arange(count), a.repeats, 0)
-    most_nodes = count * (2 + len(a.rack_names)) + 2 * brokers + len(a.rack_names) + 2
+    most_nodes = count * (2 + len(a.rack_names)) + 2 * brokers + a.pools * len(a.open) + 1
     costs = copy_costs(a, most_nodes, by_bytes=problem.minimize is Minimize.BYTES)
     stays, explicit, pooled = _wire(network, a, costs.cost, source, broker, pool, repeat)
-    into = network.arcs(
-        pool + np.where(a.rack < 0, len(a.rack_names), a.rack), broker + np.arange(brokers), int(a.units.sum()) + 1, 0
-    )
+    kind, user = np.nonzero(a.open)
+    into = network.arcs(pool + kind * a.pools + a.pool_of[user], broker + user, int(a.units.sum()) + 1, 0)
     totals: list[int] = []
     for block in blocks:
         ids = np.array(block.brokers, dtype=np.int64)
@@ -92,7 +100,9 @@ def _solve(problem: PlacementProblem, a: ForcedInputs, blocks: list[Block]) -> t
         taken = network.flow(arcs) > 0
         for p, b in zip(parts[taken].tolist(), ids[taken].tolist(), strict=True):
             chosen[p].append(b)
-    _deal_pools(network, a, pooled, network.flow(into), chosen)
+    quota = np.zeros(a.open.shape, dtype=np.int64)
+    quota[kind, user] = network.flow(into)
+    _deal_pools(network, a, pooled, quota, chosen)
     worth = [-distance * costs.scale for distance in network.potentials().tolist()]
     prices, block_prices = worth[broker : broker + brokers], [worth[node] for node in totals]
     return chosen, block_proof("replicas", problem.targets, blocks, prices, block_prices, price_unit=costs.price_unit)
@@ -104,12 +114,12 @@ def _wire(
     """Arcs from partitions to present brokers, to single new brokers, and to rack pools.
 
     Returns ((partition, broker), block) for stays, the same for explicit new arcs, and
-    ((partition, rack), block) for pool arcs; rack -1 is the pool of rackless brokers.
+    ((partition, pool), block) for pool arcs.
     """
     import numpy as np
 
     count, racks = len(a.units), len(a.rack_names)
-    rack_size = np.bincount(a.rack[a.rack >= 0], minlength=racks)
+    rack_size, first = a.rack_sizes, a.kind * a.pools
     here = a.rack[a.broker]
     present = np.zeros((count, racks), dtype=bool)
     present[a.part[here >= 0], here[here >= 0]] = True
@@ -123,27 +133,28 @@ def _wire(
     again = a.repeats[pair_part] > 0
     if again.any():
         p, r = pair_part[again], pair_rack[again]
-        network.arcs(repeat + p, number[p, r], rack_size[r] - 1, 0)
+        network.arcs(repeat + p, number[p, r], np.maximum(rack_size[a.kind[p], r] - 1, 0), 0)
     rackless_from = np.where(a.charged, repeat, source) + np.arange(count)
     tails = np.where(here >= 0, number[a.part, here], rackless_from[a.part])
     stays = ((a.part, a.broker), network.arcs(tails, broker + a.broker, 1, 0))
     lone_part, lone_rack = np.nonzero(number[:, :racks] < 0)
-    pooled = [
-        ((lone_part, lone_rack), network.arcs(source + lone_part, pool + lone_rack, 1, price[lone_part])),
-    ]
+    to = first[lone_part] + lone_rack
+    pooled = [((lone_part, to), network.arcs(source + lone_part, pool + to, 1, price[lone_part]))]
     single = ~again
     p, r = pair_part[single], pair_rack[single]
-    pooled.append(((p, r), network.arcs(number[p, r], pool + r, 1, price[p])))
+    to = first[p] + r
+    pooled.append(((p, to), network.arcs(number[p, r], pool + to, 1, price[p])))
     explicit: list[Wired] = []
     p, r = pair_part[again], pair_rack[again]
-    if int(rack_size[r].sum()) <= _EXPLICIT_ARCS:
+    if int(rack_size[a.kind[p], r].sum()) <= _EXPLICIT_ARCS:
         new_part, new_broker = _others(a, p, r)
         if len(new_part):
             tails = number[new_part, a.rack[new_broker]]
             arcs = network.arcs(tails, broker + new_broker, 1, price[new_part])
             explicit.append(((new_part, new_broker), arcs))
     else:
-        pooled.append(((p, r), network.arcs(number[p, r], pool + r, rack_size[r], price[p])))
+        to = first[p] + r
+        pooled.append(((p, to), network.arcs(number[p, r], pool + to, rack_size[a.kind[p], r], price[p])))
     loose = int((a.rack < 0).sum())
     everyone = np.arange(count)
     if loose and loose * count <= _EXPLICIT_ARCS:
@@ -151,13 +162,13 @@ def _wire(
         arcs = network.arcs(rackless_from[new_part], broker + new_broker, 1, price[new_part])
         explicit.append(((new_part, new_broker), arcs))
     elif loose:
-        arcs = network.arcs(rackless_from, pool + racks, loose, price)
-        pooled.append(((everyone, np.full(count, racks)), arcs))
+        arcs = network.arcs(rackless_from, pool + first + racks, loose, price)
+        pooled.append(((everyone, first + racks), arcs))
     return stays, explicit, pooled
 
 
 def _others(a: ForcedInputs, part: "Ints", rack: "Ints") -> "tuple[Ints, Ints]":
-    """(partition, broker) for every broker of the given racks that does not hold the partition now."""
+    """(partition, broker) for every broker of the given racks that may hold the partition, and does not now."""
     import numpy as np
 
     members = [np.nonzero(a.rack == r)[0] for r in range(-1, len(a.rack_names))]
@@ -168,7 +179,8 @@ def _others(a: ForcedInputs, part: "Ints", rack: "Ints") -> "tuple[Ints, Ints]":
     new_broker = np.concatenate(ids)
     brokers = len(a.rack)
     held = np.isin(new_part * brokers + new_broker, a.part * brokers + a.broker)
-    return new_part[~held], new_broker[~held]
+    new = ~held & a.open[a.kind[new_part], new_broker]
+    return new_part[new], new_broker[new]
 
 
 def _deal_pools(
@@ -176,13 +188,13 @@ def _deal_pools(
 ) -> None:
     import numpy as np
 
-    racks = len(a.rack_names)
-    for pool in range(racks + 1):
+    for pool in range(a.pools * len(a.open)):
+        kind, place = divmod(pool, a.pools)
         takers: list[int] = []
         for (parts, to), arcs in pooled:
             amount = np.where(to == pool, network.flow(arcs), 0)
             takers.extend(np.repeat(parts, amount).tolist())
-        members = np.nonzero(a.rack == (pool if pool < racks else -1))[0]
+        members = np.nonzero((a.pool_of == place) & a.open[kind])[0]
         takers.sort()
-        for p, b in zip(takers, deal_pool(takers, members, quota[members], chosen), strict=True):
+        for p, b in zip(takers, deal_pool(takers, members, quota[kind, members], chosen), strict=True):
             chosen[p].append(b)

@@ -6,7 +6,8 @@ from dataclasses import replace
 from kafkakit.core.certificate import Proof, ProofKind
 from kafkakit.placement.counts.blocks import Block
 from kafkakit.placement.counts.forced_inputs import ForcedInputs
-from kafkakit.placement.price_bound import LegalSets, price_bound
+from kafkakit.placement.counts.forced_spread import new_copies_by_spread
+from kafkakit.placement.price_bound import LegalSets, cheapest_sets, exact_sum, price_bound
 from kafkakit.placement.problem import Minimize, PlacementProblem
 
 
@@ -33,19 +34,31 @@ def forced_bound(
     return bound, argument, proof
 
 
-def bound_by_sets(problem: PlacementProblem, a: ForcedInputs, proof: Proof) -> tuple[int, str, Proof]:
+def bound_by_sets(
+    problem: PlacementProblem, a: ForcedInputs, proof: Proof, placed: Sequence[int]
+) -> tuple[int, str, Proof]:
     """The least weight of new copies that each partition needs for itself, whatever the counts of brokers.
 
-    For requests whose most even counts are not known to be the only ones. The proof keeps the limits, unpriced.
+    For requests whose most even counts are not known to be the only ones; so many replicas are `placed` of each
+    partition. The proof keeps the limits, unpriced; with spread over tags it has none.
     """
-    free = replace(proof, limits=tuple(replace(limit, price=0) for limit in proof.limits), groups=())
-    bound = price_bound(_legal_sets(problem, a), free, {b: k for k, b in enumerate(problem.targets)})
+    import numpy as np
+
+    tags = problem.rule.tags
+    spreads = tags.spread_over if tags is not None else ()
+    limits = () if spreads else tuple(replace(limit, price=0) for limit in proof.limits)
+    sets = replace(_legal_sets(problem, a), wanted=np.array(placed, dtype=np.int64))
+    alone = cheapest_sets(sets, np.zeros(len(problem.targets), dtype=np.int64), 1)
+    lacking = np.array(new_copies_by_spread(problem, placed), dtype=np.int64)
+    bound = exact_sum(np.maximum(alone, lacking * a.weight))
     unit = "bytes" if problem.minimize is Minimize.BYTES else "copies"
+    beside = f"where brokers without a rack stand beside --min-rack-ids {problem.rule.most_spanned}"
+    why = f"with {', '.join(c.text for c in spreads)}" if spreads else beside
     argument = (
-        f"each partition for itself needs {bound} {unit} in sum; where brokers without a rack stand beside "
-        f"--min-rack-ids {problem.rule.most_spanned} other counts may be as even, and nothing is proven for them"
+        f"each partition for itself needs {bound} {unit} in sum; {why} other counts may be as even, and nothing is "
+        "proven for them"
     )
-    return bound, argument, free
+    return bound, argument, replace(proof, price_unit=1, limits=limits, groups=())
 
 
 def _room(a: ForcedInputs, blocks: Sequence[Block]) -> tuple[int, int, int]:
@@ -77,4 +90,6 @@ def _legal_sets(problem: PlacementProblem, a: ForcedInputs) -> LegalSets:
         load=np.ones(count, dtype=np.int64),
         copy_cost=a.weight,
         rule=problem.rule,
+        kind=a.kind,
+        open=a.open,
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkakit.placement.group_rooms import Room
+from kafkakit.placement.group_tags import kinds_of
 from kafkakit.placement.problem import Minimize, PlacementProblem
 
 if TYPE_CHECKING:
@@ -15,7 +16,10 @@ _MAX_COST = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class ForcedInputs:
-    """The problem as arrays: present replicas on targets (`part`, `broker`), and per partition its rules."""
+    """The problem as arrays: replicas that may stay (`part`, `broker`), and per partition its rules.
+
+    Partitions of one `kind` may use the same brokers: `open` has a row for each kind.
+    """
 
     part: "Ints"
     broker: "Ints"
@@ -25,10 +29,52 @@ class ForcedInputs:
     repeats: "Ints"
     charged: "Bools"
     weight: "Ints"
+    kind: "Ints"
+    open: "Bools"
+
+    @property
+    def pools(self) -> int:
+        """How many pools a kind has: one a rack, and one for brokers without a rack."""
+        return len(self.rack_names) + 1
+
+    @property
+    def pool_of(self) -> "Ints":
+        """The pool of each broker, counted from the first of a kind."""
+        import numpy as np
+
+        found: Ints = np.where(self.rack < 0, len(self.rack_names), self.rack)
+        return found
+
+    @property
+    def rack_sizes(self) -> "Ints":
+        """How many brokers of each rack each kind may use."""
+        import numpy as np
+
+        racks = np.arange(len(self.rack_names))
+        found: Ints = (self.open[:, :, None] & (self.rack[:, None] == racks)).sum(axis=1)
+        return found
 
 
-def inputs_of(problem: PlacementProblem, rooms: Mapping[int, Room]) -> ForcedInputs:
-    """The arrays of a problem; `rooms[w]` is the room of a partition that wants w."""
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """The kinds of a problem's partitions, what each may use, and its room for a partition that wants so many."""
+
+    kinds: list[int]
+    open: list[list[bool]]
+    rooms: Mapping[tuple[int, int], Room]
+
+    @classmethod
+    def of(cls, problem: PlacementProblem) -> "Kinds":
+        """Look at each kind once."""
+        grouping, targets = problem.grouping, problem.targets
+        kinds, open_to = kinds_of(problem.rule.tags, (p.key.topic for p in problem.partitions), targets)
+        among = [frozenset(b for b, is_open in zip(targets, row, strict=True) if is_open) for row in open_to]
+        wanted = sorted({(kind, p.wanted) for kind, p in zip(kinds, problem.partitions, strict=True)})
+        return cls(kinds, open_to, {(k, w): grouping.narrowed(among[k]).room_beside((), w) for k, w in wanted})
+
+
+def inputs_of(problem: PlacementProblem, kinds: Kinds) -> ForcedInputs:
+    """The arrays of a problem."""
     import numpy as np
 
     racks = [problem.rack_of(b) for b in problem.targets]
@@ -36,9 +82,14 @@ def inputs_of(problem: PlacementProblem, rooms: Mapping[int, Room]) -> ForcedInp
     place = {b: k for k, b in enumerate(problem.targets)}
     names = sorted({r for r in racks if r})
     number = {r: k for k, r in enumerate(names)}
-    pairs = [(i, place[b]) for i, p in enumerate(problem.partitions) for b in p.current if b in place]
+    pairs = [
+        (i, place[b])
+        for i, (p, kind) in enumerate(zip(problem.partitions, kinds.kinds, strict=True))
+        for b in p.current
+        if b in place and kinds.open[kind][place[b]]
+    ]
     part, broker = (np.array([x[k] for x in pairs], dtype=np.int64) for k in (0, 1))
-    room = [rooms[p.wanted] for p in problem.partitions]
+    room = [kinds.rooms[kind, p.wanted] for kind, p in zip(kinds.kinds, problem.partitions, strict=True)]
     return ForcedInputs(
         part=part,
         broker=broker,
@@ -48,6 +99,8 @@ def inputs_of(problem: PlacementProblem, rooms: Mapping[int, Room]) -> ForcedInp
         repeats=np.array([r.repeats for r in room], dtype=np.int64),
         charged=np.array([None in r.charged for r in room], dtype=bool),
         weight=_weights(problem),
+        kind=np.array(kinds.kinds, dtype=np.int64),
+        open=np.array(kinds.open, dtype=bool).reshape(len(kinds.open), len(racks)),
     )
 
 

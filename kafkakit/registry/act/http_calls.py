@@ -2,14 +2,15 @@
 
 import ssl
 import time
-from collections.abc import Collection
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from collections.abc import Collection, Sequence
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
 from kafkakit.config.security import Secret
 from kafkakit.core.errors import InputError, KafkakitError, TryLaterError, UsageError
+from kafkakit.core.http_body import read_body
 from kafkakit.core.printable import printable
 from kafkakit.core.rpc import HTTP_STATUS, RpcCode, RpcError
 from kafkakit.registry.decide.access import is_loopback
@@ -26,7 +27,14 @@ from kafkakit.registry.decide.requests import (
 )
 from kafkakit.registry.decide.selection import Entries, tags_of
 from kafkakit.registry.decide.tags import Kind, Tags, changed_keys
-from kafkakit.registry.decide.v2.messages import ChangeTagsReply, ChangeTagsRequest, HistoryRequest, ObjectChange
+from kafkakit.registry.decide.v2.messages import (
+    ChangeTagsReply,
+    ChangeTagsRequest,
+    HistoryRequest,
+    ObjectChange,
+    TranslateOffsetsRequest,
+)
+from kafkakit.registry.decide.v2.tag_changes import MAX_CHANGES
 
 ATTEMPTS = 3
 RETRY_S = 0.5
@@ -43,9 +51,14 @@ class _Refusal(msgspec.Struct, frozen=True):
 
 
 class HttpCalls:
-    """Calls to a server over HTTP; reads are sent up to three times, changes once."""
+    """Calls to a server over HTTP; reads are sent up to three times, changes once.
 
-    def __init__(self, server: str, token: Secret | None, tls: ssl.SSLContext | None, timeout_s: float) -> None:
+    `has_certificate` says that `tls` has one of ours: a server that needs one may end a connection without a reason.
+    """
+
+    def __init__(
+        self, server: str, token: Secret | None, tls: ssl.SSLContext, timeout_s: float, *, has_certificate: bool
+    ) -> None:
         parts = urlsplit(server if "//" in server else f"//{server}", scheme="http")
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.username:
             raise UsageError(f"{printable(server[:100])} is no address of a registry", hint="http://HOST:PORT")
@@ -59,11 +72,10 @@ class HttpCalls:
         except ValueError:
             raise UsageError(f"{printable(server[:100])} names no port") from None
         if parts.scheme == "https":
-            self._connection: HTTPConnection = HTTPSConnection(
-                parts.hostname, port, timeout=timeout_s, context=tls or ssl.create_default_context()
-            )
+            self._connection: HTTPConnection = HTTPSConnection(parts.hostname, port, timeout=timeout_s, context=tls)
         else:
             self._connection = HTTPConnection(parts.hostname, port, timeout=timeout_s)
+        self._may_lack_certificate = parts.scheme == "https" and not has_certificate
 
     def call(self, rpc: Rpc, request: AnyRequest) -> bytes:
         """See `RegistryCalls`."""
@@ -126,17 +138,36 @@ class HttpCalls:
         if removed:
             call(f"Delete{noun}Tags", *sorted(removed))
 
+    def tags_of_brokers(self, ids: Sequence[int]) -> dict[int, Tags]:
+        """See `RegistryCalls`; dry runs of deletions of a key that no object can have show what is there."""
+        found: dict[int, Tags] = {}
+        for start in range(0, len(ids), MAX_CHANGES):
+            names = map(str, ids[start : start + MAX_CHANGES])
+            changes = tuple(ObjectChange(kind="broker", name=name, delete=("tags",)) for name in names)
+            reply = self._change_v2(ChangeTagsRequest(changes=changes, dry_run=True)) if self._has_v2 else None
+            for result in () if reply is None else reply.results:
+                if result.code not in (0, RpcCode.NOT_FOUND):
+                    raise _raised(RpcError(RpcCode(result.code), printable(result.message[:500])), self._name)
+                if not result.code:
+                    found[int(result.name)] = result.tags
+        return found
+
     def history_page(self, request: HistoryRequest) -> bytes:
         """See `RegistryCalls`."""
         given = {name: value for name in request.__struct_fields__ if (value := getattr(request, name))}
         return self._send("GET", f"/v2/history?{urlencode(given)}", None, is_read=True)
+
+    def offset_intervals(self, request: TranslateOffsetsRequest) -> bytes:
+        """See `RegistryCalls`."""
+        path = f"/v2/translate-offsets/{quote(request.alias, safe='')}/{quote(request.group, safe='')}"
+        return self._send("GET", path, None, is_read=True)
 
     def close(self) -> None:
         """Close the connection; closing twice is harmless."""
         self._connection.close()
 
     def _send(self, method: str, path: str, body: bytes | None, *, is_read: bool) -> bytes:
-        problem = ""
+        problem, was_closed = "", False
         for attempt in range(ATTEMPTS if is_read else 1):
             if attempt:
                 time.sleep(RETRY_S * 2 ** (attempt - 1))
@@ -147,14 +178,17 @@ class HttpCalls:
                 if isinstance(error, ssl.SSLError):
                     raise UsageError(f"{self._name}: TLS fails: {printable(str(error))[:200]}") from None
                 problem = printable(str(error) or type(error).__name__)[:200]
+                was_closed = isinstance(error, ConnectionError)
                 continue
             if status == 200:
                 return data
             refused = _raised(_refusal(status, data), self._name)
             if not is_read or isinstance(refused, RpcError):
                 raise refused
-            problem = refused.message
+            problem, was_closed = refused.message, False
         hint = None if is_read else "whether the change was made is not known: read before repeating it"
+        if is_read and was_closed and self._may_lack_certificate:
+            hint = "the server may need a certificate of its clients: --cert-file and --key-file"
         raise TryLaterError(f"{self._name} gives no answer: {problem}", hint=hint)
 
     def _exchange(self, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
@@ -163,20 +197,12 @@ class HttpCalls:
             self._connection.close()  # one that the server closed meanwhile would leave a change in doubt
         self._connection.request(method, self._base + path, body, self._headers)
         with self._connection.getresponse() as response:
-            return response.status, self._read(response, end_s)
-
-    def _read(self, response: HTTPResponse, end_s: float) -> bytes:
-        parts: list[bytes] = []
-        total = 0
-        while part := response.read1(1 << 16):
-            total += len(part)
-            if total > MOST_BYTES:
+            try:
+                times = {"timeout_s": self._timeout_s, "end_s": end_s}
+                return response.status, read_body(response, self._name, MOST_BYTES, **times, clock_s=time.monotonic)
+            except InputError:
                 self._connection.close()
-                raise InputError(self._name, f"answers with more than {MOST_BYTES:,} bytes")
-            if time.monotonic() > end_s:
-                raise TimeoutError(f"the answer took longer than {self._timeout_s:g} s")
-            parts.append(part)
-        return b"".join(parts)
+                raise
 
 
 def _raised(error: RpcError, server: str) -> KafkakitError:

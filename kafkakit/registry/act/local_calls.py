@@ -1,7 +1,7 @@
 """The calls of the registry carried out by this process, on the cluster and on the store of its tags."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -9,7 +9,7 @@ from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.data import DataPlane
 from kafkakit.registry.act.audit_log import AuditLog
-from kafkakit.registry.act.checkpoints import translate_offsets
+from kafkakit.registry.act.checkpoints import translate_offsets, translate_with_intervals
 from kafkakit.registry.act.cluster_reader import ClusterReader
 from kafkakit.registry.act.tag_store import TagStore
 from kafkakit.registry.act.writes import Writes
@@ -22,7 +22,7 @@ from kafkakit.registry.decide.replies import join_json, to_json
 from kafkakit.registry.decide.requests import AnyRequest, Rpc, TranslateRequest, given_fields
 from kafkakit.registry.decide.tags import Kind, Tags, merged
 from kafkakit.registry.decide.v2.history_pages import check_history, history_page
-from kafkakit.registry.decide.v2.messages import HistoryRequest
+from kafkakit.registry.decide.v2.messages import HistoryRequest, TranslateOffsetsRequest
 
 LIMIT_S = 60.0
 
@@ -64,6 +64,12 @@ class LocalCalls:
         params = {"kind": str(kind), "name": name, "before": dict(before), "after": dict(after)}
         self._audited({"call": "ChangeTags", "params": params}, lambda: self._replace(kind, name, before, after))
 
+    def tags_of_brokers(self, ids: Sequence[int]) -> dict[int, Tags]:
+        """See `RegistryCalls`."""
+        self._read_once()
+        known = [broker for broker in ids if self._inventory.knows(Kind.BROKER, str(broker))]
+        return {broker: self._tags.get(Kind.BROKER, str(broker)) or {} for broker in known}
+
     def history_page(self, request: HistoryRequest) -> bytes:
         """See `RegistryCalls`."""
         check_history(request)
@@ -75,6 +81,10 @@ class LocalCalls:
             return entry.after == etag_of(self._tags.get(kind, name))
 
         return msgspec.json.encode(history_page(request, objects, is_made, history.now_s()))
+
+    def offset_intervals(self, request: TranslateOffsetsRequest) -> bytes:
+        """See `RegistryCalls`."""
+        return msgspec.json.encode(translate_with_intervals(self._data(), request, LIMIT_S))
 
     def _replace(self, kind: Kind, name: str, before: Tags, after: Tags) -> bytes:
         def change(present: Tags) -> Tags:

@@ -1,4 +1,4 @@
-"""Copying all tags from one store to another; the source is only read."""
+"""Copying all tags and their history from one store to another; the source is only read."""
 
 from dataclasses import dataclass
 
@@ -13,11 +13,15 @@ BY = "migration"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Migration:
-    """What was copied, and what both stores hold after it; `is_done` is False for a dry run."""
+    """What was copied, and what both stores hold after it; `is_done` is False for a dry run.
+
+    `histories` is of how many objects the target lacked changes.
+    """
 
     plan: MigrationPlan
     source: StoreContent
     target: StoreContent
+    histories: int
     is_done: bool
 
 
@@ -34,7 +38,8 @@ def migrate(source: TagStore, target: TagStore, bar: ProgressBar, *, merge: bool
     """Copy what the target lacks, then compare both: a run that was cut short is continued by the same call.
 
     Raises `RefusedError` where the target has tags that the source has not, unless `merge`; `TryLaterError` where the
-    source changed meanwhile, or the target does not hold the same afterwards.
+    source changed meanwhile, or the target does not hold the same afterwards. The changes of both histories are put in
+    the order of time; of too many the oldest go.
     """
     tables = read_tables(source)
     plan, before = plan_migration(tables, read_tables(target)), content_of(tables)
@@ -45,15 +50,26 @@ def migrate(source: TagStore, target: TagStore, bar: ProgressBar, *, merge: bool
             hint="--merge puts the source's tags over them and keeps the rest",
         )
     if dry_run:
-        return Migration(plan=plan, source=before, target=content_of(read_tables(target)), is_done=False)
+        histories = _copy_histories(source, target, dry_run=True)
+        after = content_of(read_tables(target))
+        return Migration(plan=plan, source=before, target=after, histories=histories, is_done=False)
     writer = target.acting_for(BY)
     for number, (kind, name, tags) in enumerate(plan.writes, 1):
         writer.change(kind, name, lambda present, tags=tags: {**present, **tags})  # type: ignore[misc]
         bar.update(number, len(plan.writes))
-    now, after = read_tables(source), read_tables(target)
-    left = plan_migration(now, after)
+    histories = _copy_histories(source, target, dry_run=False)
+    now, held = read_tables(source), read_tables(target)
+    left = plan_migration(now, held)
     if content_of(now) != before:
         raise TryLaterError("the source was changed meanwhile", hint="give the same command again to copy the rest")
     if left.writes or (left.others and not merge):
         raise TryLaterError(f"the target was changed meanwhile: {len(left.writes)} objects differ", hint="run it again")
-    return Migration(plan=plan, source=before, target=content_of(after), is_done=True)
+    if lacking := _copy_histories(source, target, dry_run=True):
+        raise TryLaterError(f"the histories of {lacking} objects were changed meanwhile", hint="run it again")
+    return Migration(plan=plan, source=before, target=content_of(held), histories=histories, is_done=True)
+
+
+def _copy_histories(source: TagStore, target: TagStore, *, dry_run: bool) -> int:
+    """Of how many objects the target lacked changes."""
+    found = [target.history.adopt(kind, name, made, dry_run=dry_run) for kind, name, made in source.history.made()]
+    return sum(found)

@@ -4,7 +4,7 @@ import asyncio
 import gc
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import TimeoutError as LateError
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from typing import Any, Protocol, TypeVar
 
 from kafkakit.core.errors import OperationFailedError, TerminatedRunError, TerminationRequested
@@ -12,6 +12,7 @@ from kafkakit.core.lists_in_words import some
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.rpc import RpcListener
 from kafkakit.registry.act.service import RegistryService
+from kafkakit.registry.act.tokens import CallerFile
 from kafkakit.registry.decide.facts import Change
 from kafkakit.registry.decide.inventory import Inventory
 
@@ -47,21 +48,31 @@ class RegistryServer:
     ) -> None:
         self._service, self._inventory, self._listeners, self._report = service, inventory, listeners, report
         self._loop = asyncio.new_event_loop()
+        self._thread: Thread | None = None
+        self._stopping = Lock()
         self._failure, self._unreadable = "", tuple[str, ...]()
         self.reader_ended = Event()
 
     def start(self, reader: Reader) -> None:
         """Listen, and take in what the reader sends; raises `UsageError` for an address that cannot be used."""
-        Thread(target=self._loop.run_forever, name="registry", daemon=True).start()
+        self._thread = Thread(target=self._loop.run_forever, name="registry", daemon=True)
+        self._thread.start()
         for name, listener in self._listeners:
             self._report(f"{name} up: {self._run(listener.start(), START_LIMIT_S)}")
         reader.start(lambda change: self._call(self._take, change), self.reader_ended.set)
 
     def stop(self) -> None:
-        """Take no more calls, let those in progress end, and end the loop; harmless before the start."""
-        if self._loop.is_running():
-            self._run(self._stop(), 3 * GRACE_S)
-            self._loop.call_soon_threadsafe(self._loop.stop)
+        """Take no more calls, let those in progress end, and end the loop; harmless before the start and twice."""
+        with self._stopping:
+            thread, self._thread = self._thread, None
+            if thread is not None:
+                self._run(self._stop(), 3 * GRACE_S)
+                self._loop.call_soon_threadsafe(self._loop.stop)
+                thread.join(GRACE_S)
+
+    def renew_callers(self) -> None:
+        """End what callers have open that may not call any more; from any thread."""
+        self._loop.call_soon_threadsafe(self._service.renew_callers)
 
     @property
     def is_ready(self) -> bool:
@@ -104,8 +115,13 @@ class RegistryServer:
             gc.freeze()
 
 
-def run_server(server: RegistryServer, reader: Reader, clock: Clock, notify: Callable[..., bool]) -> None:
-    """Run until a stop is requested; raises `TerminatedRunError` for SIGTERM, and where the reader has ended."""
+def run_server(
+    server: RegistryServer, reader: Reader, clock: Clock, notify: Callable[..., bool], files: Sequence[CallerFile]
+) -> None:
+    """Run until a stop is requested, looking at `files` each second.
+
+    Raises `TerminatedRunError` for SIGTERM, and `OperationFailedError` where the reader has ended.
+    """
     try:
         server.start(reader)
         is_said = False
@@ -116,6 +132,9 @@ def run_server(server: RegistryServer, reader: Reader, clock: Clock, notify: Cal
                 is_said = notify("READY=1") or True
             if server.is_alive():
                 notify("WATCHDOG=1")
+            changed = [file.check() for file in files]
+            if any(changed):
+                server.renew_callers()
             clock.sleep(POLL_S)
     except TerminationRequested:
         notify("STOPPING=1")

@@ -71,6 +71,7 @@ class RegistryService:
     ) -> None:
         self.access = access
         self.at_stop: list[Callable[[], None]] = []
+        self.at_new_callers: list[Callable[[], None]] = []
         self._inventory, self._ports, self._admission = inventory, ports, admission
         self._max_age_s = max_age_s
         self._kept: dict[tuple[Any, ...], bytes] = {}
@@ -123,6 +124,11 @@ class RegistryService:
         """End what would go on: it is called before the listeners stop."""
         for stop in self.at_stop:
             stop()
+
+    def renew_callers(self) -> None:
+        """End what lasts, so that its callers come again: who may call has changed."""
+        for renew in self.at_new_callers:
+            renew()
 
     async def drain(self, limit_s: float) -> None:
         """Wait so long for changes that are being carried out."""

@@ -1,19 +1,24 @@
 """The history of tags in the control store beside them: `<root>/history/{broker,topic}/<name>`."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
-from kafkakit.core.errors import ConflictError, KafkakitError
+from kafkakit.core.errors import ConflictError, KafkakitError, TryLaterError
+from kafkakit.core.tags import decode_tags
 from kafkakit.ports.control import ControlStore
 from kafkakit.registry.decide.history import (
     HistoryDocument,
+    StoredEntry,
     announced,
     confirmed,
     encode_history,
+    known_changes,
     read_history,
     settled,
+    with_changes,
+    within_limits,
 )
-from kafkakit.registry.decide.tags import Kind, Tags, decode_tags
+from kafkakit.registry.decide.tags import Kind, Tags
 
 MAX_TRIES = 5
 
@@ -60,6 +65,27 @@ class TagHistory:
                 entering.write(now)
                 return True
         return False
+
+    def made(self) -> Iterator[tuple[Kind, str, tuple[StoredEntry, ...]]]:
+        """The changes of every object, by kind and name, without those that no program entered yet."""
+        for kind, name, document in self.all():
+            _, tags, version = self._with_tags(kind, name)
+            yield kind, name, known_changes(document, tags, version)
+
+    def adopt(self, kind: Kind, name: str, copied: Sequence[StoredEntry], *, dry_run: bool) -> bool:
+        """Enter changes from another store, within the limits; tells whether any were missing, or would be entered."""
+        for _ in range(MAX_TRIES):
+            entering, tags, version = self._with_tags(kind, name)
+            document = settled(entering.document, tags, version, self.now_s())
+            now = with_changes(document, copied)
+            if within_limits(now, self.now_s()).entries == within_limits(document, self.now_s()).entries:
+                return False
+            if dry_run:
+                return True
+            with suppress(ConflictError):
+                entering.write(now)
+                return True
+        raise TryLaterError(f"the tags of {kind} {name} are being changed by another process")
 
     def compact(self) -> int:
         """Drop what is too old in every document, and documents of which nothing is left; gives how many changed."""

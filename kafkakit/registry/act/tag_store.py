@@ -7,11 +7,13 @@ from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 
 from kafkakit.core.errors import ConflictError, InputError, TryLaterError
+from kafkakit.core.tags import decode_tags
 from kafkakit.core.versioned import Versioned
 from kafkakit.ports.control import ControlStore
+from kafkakit.registry.act.kept_replies import KeptReplies
 from kafkakit.registry.act.tag_history import TagHistory
 from kafkakit.registry.decide.faults import fault
-from kafkakit.registry.decide.tags import Kind, Tags, decode_tags, encode_tags, merged, without
+from kafkakit.registry.decide.tags import Kind, Tags, encode_tags, merged, without
 
 MAX_TRIES = 10
 Lock = Callable[[], AbstractContextManager[None]]
@@ -36,6 +38,7 @@ class TagStore:
     ) -> None:
         self._store, self._root, self._lock, self._by = store, root.strip("/"), lock, by
         self.history = TagHistory(store, root, now_s)
+        self.replies = KeptReplies(store, root, now_s)
         # Threads of one process would only make one another try again.
         self._one_at_a_time = threading.Lock()
 

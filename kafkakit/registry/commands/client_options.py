@@ -11,19 +11,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafkakit.cli.completion import complete_topic_names
+from kafkakit.cli.option_groups import option
 from kafkakit.core.errors import UsageError
 from kafkakit.registry.commands.completion_options import complete_broker_ids, complete_tag_keys, complete_tags
 from kafkakit.registry.commands.options import TagPlace, open_audit_log
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from kafkakit.cli.context import CliContext
     from kafkakit.cli.run_options import Consent
     from kafkakit.registry.client import RegistryClient
-    from kafkakit.registry.decide.changes import TagChange
+    from kafkakit.registry.decide.changes import PlannedChanges, TagChange
     from kafkakit.registry.decide.entries import BrokerEntry, TopicEntry
     from kafkakit.registry.decide.tags import Kind, Tags
+    from kafkakit.streams.formats.dialects.mirrormaker import OffsetSync
 
 TagTexts = Annotated[
     list[str],
@@ -108,6 +110,43 @@ class RegistryPlace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SyncPlace:
+    """Where MirrorMaker 2 keeps its offset syncs, if not on this cluster."""
+
+    upstream: str | None = option(
+        None,
+        "--upstream",
+        metavar="PROFILE",
+        help="Read offset syncs from the cluster of this profile, where MirrorMaker 2 keeps them unless "
+        "offset-syncs.topic.location is target.",
+    )
+    local_alias: str | None = option(
+        None, "--local-alias", metavar="NAME", help="With --upstream: MirrorMaker 2's alias of the local cluster."
+    )
+
+    def read(self, cli: CliContext) -> list[OffsetSync] | None:
+        """The syncs; None where the local cluster is to be looked at. `UsageError` where there is no such topic."""
+        from kafkakit.cli.session import open_session
+        from kafkakit.registry.act.checkpoints import read_syncs
+        from kafkakit.registry.act.local_calls import LIMIT_S
+        from kafkakit.registry.decide.offset_intervals import sync_topic
+
+        if (self.upstream is None) != (self.local_alias is None):
+            raise UsageError("--upstream and --local-alias belong together")
+        if self.upstream is None or self.local_alias is None:
+            return None
+        topic = sync_topic(self.local_alias)
+        with open_session(cli, read_only=True, settings=cli.load_settings(self.upstream)) as session:
+            found = read_syncs(session.data, topic, LIMIT_S)
+        if found is None:
+            raise UsageError(
+                f"the cluster of profile {self.upstream} has no topic {topic}",
+                hint="--local-alias is what MirrorMaker 2's configuration calls the local cluster",
+            )
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectChoice:
     """Which topics and brokers."""
 
@@ -137,40 +176,43 @@ class ObjectChoice:
 
         return not any(query_of(text) for text in (self.topics, self.brokers) if text)
 
-    def setting(self, client: RegistryClient, given: Sequence[str]) -> tuple[TagChange, ...]:
+    def setting(self, client: RegistryClient, given: Sequence[str]) -> PlannedChanges:
         """The changes that set `KEY:VALUE` texts."""
         from kafkakit.registry.decide.changes import changes_setting
         from kafkakit.registry.decide.tags import tags_to_set
 
-        found = self._chosen(client)
-        return tuple(
-            change
-            for kind, names, tags in found
-            for change in changes_setting(kind, names, tags, tags_to_set(kind, given))
-        )
+        return self._planned(client, lambda k, names, tags: changes_setting(k, names, tags, tags_to_set(k, given)))
 
-    def deleting(self, client: RegistryClient, given: Sequence[str]) -> tuple[TagChange, ...]:
+    def deleting(self, client: RegistryClient, given: Sequence[str]) -> PlannedChanges:
         """The changes that delete keys."""
         from kafkakit.registry.decide.changes import changes_deleting
         from kafkakit.registry.decide.tags import keys_to_delete
 
         keys = keys_to_delete(given)
-        return tuple(c for kind, names, tags in self._chosen(client) for c in changes_deleting(kind, names, tags, keys))
+        return self._planned(client, lambda k, names, tags: changes_deleting(k, names, tags, keys))
 
-    def _chosen(self, client: RegistryClient) -> list[tuple[Kind, tuple[str, ...], dict[str, Tags]]]:
+    def _planned(
+        self, client: RegistryClient, make: Callable[[Kind, tuple[str, ...], dict[str, Tags]], tuple[TagChange, ...]]
+    ) -> PlannedChanges:
+        from kafkakit.core.topic_selection import query_of
+        from kafkakit.registry.decide.changes import PlannedChanges, named_brokers, not_live
         from kafkakit.registry.decide.selection import chosen, tags_of
         from kafkakit.registry.decide.tags import Kind as Kinds
 
         if not self.topics and not self.brokers:
             raise UsageError("which topics or brokers is not given", hint="pass --topics or --brokers")
-        found: list[tuple[Kind, tuple[str, ...], dict[str, Tags]]] = []
+        found: list[TagChange] = []
+        down: dict[int, BrokerEntry] = {}
         if self.topics:
             topics = client.topics()
-            found.append((Kinds.TOPIC, chosen(Kinds.TOPIC, self.topics, topics), tags_of(topics)))
+            found += make(Kinds.TOPIC, chosen(Kinds.TOPIC, self.topics, topics), tags_of(topics))
         if self.brokers:
             brokers = client.brokers()
-            found.append((Kinds.BROKER, chosen(Kinds.BROKER, self.brokers, brokers), tags_of(brokers)))
-        return found
+            named = self.brokers.split(",") if query_of(self.brokers) is None else ()
+            down = client.down_brokers(named_brokers(named) - brokers.keys())
+            brokers |= down
+            found += make(Kinds.BROKER, chosen(Kinds.BROKER, self.brokers, brokers), tags_of(brokers))
+        return PlannedChanges(changes=tuple(found), warnings=not_live(down))
 
 
 def open_local(cli: CliContext, place: TagPlace, stack: ExitStack, *, read_only: bool) -> RegistryClient:
@@ -198,17 +240,17 @@ def end_changes(
     cli: CliContext,
     client: RegistryClient,
     command: str,
-    changes: Sequence[TagChange],
+    plan: PlannedChanges,
     consent: Consent,
     *,
     asks: bool,
-    warnings: tuple[str, ...] = (),
 ) -> int:
     """Show the changes, ask where `asks`, make them, and end with the report."""
     from kafkakit.cli.session import finish
     from kafkakit.registry.act.apply import apply_changes
     from kafkakit.registry.show.changes import DECLINED, PLANNED, changes_report, diff_text, planned_outcomes
 
+    changes, warnings = plan.changes, plan.warnings
     if consent.dry_run or not changes:
         return finish(cli, changes_report(command, planned_outcomes(changes, PLANNED), warnings))
     if asks and not consent.yes:

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kafkakit.registry.client import RegistryClient
-    from kafkakit.registry.decide.desired import DesiredChanges, DesiredTags
+    from kafkakit.registry.decide.changes import PlannedChanges
+    from kafkakit.registry.decide.desired import DesiredTags
 
 
 def read_prefixes(prune: Sequence[str] | None) -> tuple[str, ...]:
@@ -20,10 +21,12 @@ def read_prefixes(prune: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(prune or ())
 
 
-def desired_changes(client: RegistryClient, desired: DesiredTags, prefixes: Sequence[str]) -> DesiredChanges:
+def desired_changes(client: RegistryClient, desired: DesiredTags, prefixes: Sequence[str]) -> PlannedChanges:
     """What has to change for the rules, on the objects as they are now."""
-    from kafkakit.registry.decide.desired import plan_desired
+    from kafkakit.registry.decide.desired import brokers_named, plan_desired
     from kafkakit.registry.decide.tags import Kind
 
     topics = client.topics() if Kind.TOPIC in desired.rules else {}
-    return plan_desired(desired, topics, client.brokers() if Kind.BROKER in desired.rules else {}, prefixes)
+    brokers = client.brokers() if Kind.BROKER in desired.rules else {}
+    down = client.down_brokers(brokers_named(desired) - brokers.keys())
+    return plan_desired(desired, topics, brokers, down, prefixes)

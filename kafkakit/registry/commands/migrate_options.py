@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafkakit.core.errors import UsageError
+from kafkakit.core.tags import cluster_tags_root
 
 if TYPE_CHECKING:
     from kafkakit.cli.context import CliContext
@@ -63,7 +64,7 @@ class MigrationChoice:
     def _store(self, session: ClusterSession, name: TagStoreName) -> TagStore:
         from kafkakit.registry.act.tag_store import TagStore
 
-        root = f"clusters/{session.cluster_id}/registry"
+        root = cluster_tags_root(session.cluster_id)
         if name is TagStoreName.ZOOKEEPER:
             store, root = session.znodes, self.zk_tags_prefix.strip("/")
         else:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kafkakit.core.errors import UsageError
+from kafkakit.core.tags import cluster_tags_root
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,13 +20,16 @@ if TYPE_CHECKING:
     from kafkakit.config.security import Security
     from kafkakit.ports.control import ControlStore
     from kafkakit.ports.rpc import RpcListener
+    from kafkakit.ports.tokens import TokenVerifier
     from kafkakit.registry.act.audit_log import AuditLog
     from kafkakit.registry.act.cluster_reader import ClusterReader
+    from kafkakit.registry.act.service import RegistryService
     from kafkakit.registry.act.tag_store import TagStore
-    from kafkakit.registry.act.tokens import SignedTokens
+    from kafkakit.registry.act.tokens import CallerFile, SignedTokens
     from kafkakit.registry.act.v2.served import Served
-    from kafkakit.registry.decide.access import Access
+    from kafkakit.registry.decide.access import Access, Caller
     from kafkakit.registry.decide.admission import Rates
+    from kafkakit.registry.decide.claims import JwtRules
     from kafkakit.registry.decide.inventory import Inventory
 
 MAX_TOKEN_FILE_BYTES = 1 << 20
@@ -116,7 +121,7 @@ class TagPlace:
         """The store that tags are in, and the path above them."""
         if self.zk_addr:
             return session.znodes, self.zk_tags_prefix.strip("/")
-        return session.control, f"clusters/{session.cluster_id}/registry"
+        return session.control, cluster_tags_root(session.cluster_id)
 
     def open(self, session: ClusterSession, timeout_s: float) -> TagStore:
         """The store of tags; `timeout_s` is how long a write waits for the lock."""
@@ -187,9 +192,8 @@ class ListenChoice:
     def access(self) -> Access:
         """Who may do what; raises `UsageError` for what would be open to other machines."""
         from kafkakit.adapters.http_server import parse_listen
-        from kafkakit.registry.decide.access import Access, is_loopback, read_access
+        from kafkakit.registry.decide.access import Access, is_loopback
         from kafkakit.registry.decide.requests import Role
-        from kafkakit.wiring import read_input
 
         listens = [text for text in (self.http_listen, self.grpc_listen) if text != "none"]
         if not listens:
@@ -210,24 +214,59 @@ class ListenChoice:
             if self.no_token:
                 given = "--jwt-file" if self.token_file is None else "--token-file"
                 raise UsageError(f"{given} and --no-token exclude each other")
-            callers = {}
-            if self.token_file is not None:
-                callers = read_access(read_input(self.token_file, MAX_TOKEN_FILE_BYTES), str(self.token_file))
-            return Access(by_digest=callers, is_open_to_reads_from_here=True, names=names)
+            return Access(by_digest=self._callers(), is_open_to_reads_from_here=True, names=names)
         everything = frozenset(Role) if self.no_token or has_certificates else frozenset({Role.READ})
         return Access(by_digest={}, anonymous=everything, names=names)
 
     def signed_tokens(self) -> SignedTokens | None:
         """What identifies the callers of JWTs; raises `InputError` and `UsageError`."""
         from kafkakit.registry.act.tokens import SignedTokens
+
+        return None if self.jwt_file is None else SignedTokens(*self._verification(self.jwt_file))
+
+    def caller_files(
+        self, service: RegistryService, tokens: SignedTokens | None, report: Callable[[str], None]
+    ) -> list[CallerFile]:
+        """What is read again while the service runs: the token file, and the rules for JWTs with their file of keys."""
+        from kafkakit.registry.act.tokens import CallerFile
+        from kafkakit.wiring import read_input
+
+        def take_tokens() -> None:
+            service.access = replace(service.access, by_digest=self._callers())
+
+        found: list[CallerFile] = []
+        if self.token_file is not None:
+            read = partial(read_input, self.token_file, MAX_TOKEN_FILE_BYTES)
+            found.append(CallerFile(str(self.token_file), read, take_tokens, report))
+        if tokens is not None and self.jwt_file is not None:
+            file = self.jwt_file
+            read = partial(self._jwt_content, file)
+            found.append(CallerFile(str(file), read, lambda: tokens.use(*self._verification(file)), report))
+        return found
+
+    def _callers(self) -> dict[str, Caller]:
+        from kafkakit.registry.decide.access import read_access
+        from kafkakit.wiring import read_input
+
+        file = self.token_file
+        return {} if file is None else read_access(read_input(file, MAX_TOKEN_FILE_BYTES), str(file))
+
+    def _verification(self, file: Path) -> tuple[TokenVerifier, JwtRules]:
         from kafkakit.registry.decide.claims import read_jwt_rules
         from kafkakit.wiring import open_token_verifier, read_input
 
-        if self.jwt_file is None:
-            return None
-        rules = read_jwt_rules(read_input(self.jwt_file, MAX_TOKEN_FILE_BYTES), str(self.jwt_file))
+        rules = read_jwt_rules(read_input(file, MAX_TOKEN_FILE_BYTES), str(file))
         place = (rules.jwks_file, rules.jwks_url)
-        return SignedTokens(open_token_verifier(*place, rules.issuer, rules.audience, rules.leeway_s), rules)
+        return open_token_verifier(*place, rules.issuer, rules.audience, rules.leeway_s), rules
+
+    def _jwt_content(self, file: Path) -> bytes:
+        """The rules and, where they name a file of keys, that."""
+        from kafkakit.registry.decide.claims import read_jwt_rules
+        from kafkakit.wiring import read_input
+
+        data = read_input(file, MAX_TOKEN_FILE_BYTES)
+        keys = read_jwt_rules(data, str(file)).jwks_file
+        return data + (read_input(keys, MAX_TOKEN_FILE_BYTES) if keys else b"")
 
     def tls(self) -> Security | None:
         """The files of both listeners, looked into; raises `UsageError`."""
@@ -313,10 +352,8 @@ def open_service(
     audit_log: Path | None,
 ) -> Served:
     """The service on the session's cluster, in both versions."""
-    from functools import partial
-
     from kafkakit.core.durations import parse_duration
-    from kafkakit.registry.act.checkpoints import translate_offsets
+    from kafkakit.registry.act.checkpoints import translate_offsets, translate_with_intervals
     from kafkakit.registry.act.service import RegistryService, ServicePorts
     from kafkakit.registry.act.v2.served import PartsV2, serve_both
     from kafkakit.registry.act.writes import Writes
@@ -344,6 +381,7 @@ def open_service(
         codec=registry_codec("registry.v2"),
         health_codec=registry_codec("grpc.health.v1"),
         page=partial(registry_page, session.settings.profile or ""),
+        translate=partial(translate_with_intervals, session.data),
     )
     return serve_both(first, parts)
 

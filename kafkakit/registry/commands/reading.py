@@ -9,7 +9,7 @@ import typer
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.completion import complete_topic_names
 from kafkakit.cli.option_groups import with_option_groups
-from kafkakit.registry.commands.client_options import RegistryPlace
+from kafkakit.registry.commands.client_options import RegistryPlace, SyncPlace
 from kafkakit.registry.commands.completion_options import complete_broker_ids
 
 Broker = Annotated[
@@ -143,6 +143,7 @@ def unmapped(
 def translate_offsets(
     ctx: typer.Context,
     registry: RegistryPlace,
+    syncs: SyncPlace,
     group: Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.", show_default=False)],
     alias: Annotated[
         str, typer.Option("--alias", metavar="NAME", help="MirrorMaker 2's alias of the upstream cluster.")
@@ -150,15 +151,19 @@ def translate_offsets(
 ) -> int:
     """Show which offsets here stand for those of a group upstream, from MirrorMaker 2's checkpoints.
 
+    MirrorMaker translates down to the last offset sync. local_end_offset is how far up the true offset may be, and
+    may_repeat how many records are read twice at most, where its syncs are kept on this cluster, or with --upstream.
+
     Examples:
 
     \b
     kafkakit --profile dr registry translate-offsets billing --alias prod
+    kafkakit --profile dr registry translate-offsets billing --alias prod --upstream prod --local-alias dr -o json
     """
     from kafkakit.cli.session import finish
     from kafkakit.registry.show.listing import offsets_report
 
     cli = cli_context(ctx)
     with registry.open(cli) as client:
-        found = client.translate_offsets(group, alias)
+        found = client.offset_intervals(group, alias, syncs.read(cli))
     return finish(cli, offsets_report(found))

@@ -64,4 +64,5 @@ def serve(
         served = open_service(session, inventory, place, access, tokens, limits, audit_log)
         server = RegistryServer(served.first, inventory, open_listeners(served, listen, tls), cli.output.say)
         cleaning.start(cli, place, stack)
-        run_server(server, reader, session.clock, notify_service)
+        files = listen.caller_files(served.first, tokens, cli.output.say)
+        run_server(server, reader, session.clock, notify_service, files)

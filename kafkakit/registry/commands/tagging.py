@@ -26,7 +26,8 @@ Prune = Annotated[
 def tag(ctx: typer.Context, tags: TagTexts, objects: ObjectChoice, registry: RegistryPlace, consent: Consent) -> int:
     """Set tags of topics and brokers beside those that they have.
 
-    Where objects are chosen by a query, the changes are shown and confirmed first.
+    Where objects are chosen by a query, the changes are shown and confirmed first. A broker that is down can be named
+    by its id where it has replicas or tags; queries match live ones.
 
     Examples:
 
@@ -38,8 +39,8 @@ def tag(ctx: typer.Context, tags: TagTexts, objects: ObjectChoice, registry: Reg
 
     cli = cli_context(ctx)
     with registry.open(cli) as client:
-        changes = objects.setting(client, tags)
-        return end_changes(cli, client, "registry tag", changes, consent, asks=not objects.is_exact)
+        plan = objects.setting(client, tags)
+        return end_changes(cli, client, "registry tag", plan, consent, asks=not objects.is_exact)
 
 
 @with_option_groups
@@ -57,8 +58,8 @@ def untag(ctx: typer.Context, keys: TagKeys, objects: ObjectChoice, registry: Re
 
     cli = cli_context(ctx)
     with registry.open(cli) as client:
-        changes = objects.deleting(client, keys)
-        return end_changes(cli, client, "registry untag", changes, consent, asks=not objects.is_exact)
+        plan = objects.deleting(client, keys)
+        return end_changes(cli, client, "registry untag", plan, consent, asks=not objects.is_exact)
 
 
 @with_option_groups
@@ -92,7 +93,7 @@ def apply(
     desired = read_desired(read_input(file, MAX_FILE_BYTES), str(file))
     with registry.open(cli) as client:
         plan = desired_changes(client, desired, prefixes)
-        return end_changes(cli, client, "registry apply", plan.changes, consent, asks=True, warnings=plan.warnings)
+        return end_changes(cli, client, "registry apply", plan, consent, asks=True)
 
 
 @with_option_groups
@@ -154,4 +155,4 @@ def import_labels(
         return finish(cli, desired_report(command, desired))
     with registry.open(cli) as client:
         plan = desired_changes(client, desired, read_prefixes(prune))
-        return end_changes(cli, client, command, plan.changes, consent, asks=True, warnings=plan.warnings)
+        return end_changes(cli, client, command, plan, consent, asks=True)

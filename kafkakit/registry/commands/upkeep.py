@@ -58,10 +58,9 @@ def cleanup(
 
 @with_option_groups
 def migrate(ctx: typer.Context, choice: MigrationChoice, dry_run: DryRun = False) -> int:
-    """Copy all tags from one store to another, and compare both afterwards.
+    """Copy all tags and their history from one store to another, and compare both afterwards.
 
-    The source is only read. Given again after an interruption, the command copies what is left. The history of tags is
-    not copied.
+    The source is only read. Given again after an interruption, the command copies what is left.
 
     Examples:
 
@@ -78,5 +77,5 @@ def migrate(ctx: typer.Context, choice: MigrationChoice, dry_run: DryRun = False
         source, target = choice.open(session)
         with cli.output.progress("copying tags") as bar:
             done = copy(source, target, bar, merge=choice.merge, dry_run=dry_run)
-    stores = (choice.source, choice.target)
-    return finish(cli, migration_report(stores, done.plan, (done.source, done.target), is_done=done.is_done))
+    stores, contents = (choice.source, choice.target), (done.source, done.target)
+    return finish(cli, migration_report(stores, done.plan, contents, done.histories, is_done=done.is_done))

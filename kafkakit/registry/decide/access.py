@@ -9,9 +9,9 @@ from fnmatch import fnmatchcase
 import msgspec
 
 from kafkakit.core.errors import InputError
+from kafkakit.core.printable import printable
 from kafkakit.core.rpc import RpcCode, RpcError
 from kafkakit.registry.decide.requests import Role
-from kafkakit.registry.decide.tags import printable
 
 MAX_CALLERS = 1000
 _ADDRESS = re.compile(r"[0-9.]+|\[[0-9a-fA-F:.]+\]")
@@ -51,7 +51,7 @@ class Caller:
         for name in names if kind else ():
             if not any(fnmatchcase(name, pattern) for pattern in patterns):
                 raise RpcError(
-                    RpcCode.PERMISSION_DENIED, f"{self.name} has no right to {role} {kind} {printable(name, 80)}"
+                    RpcCode.PERMISSION_DENIED, f"{self.name} has no right to {role} {kind} {printable(name[:80])}"
                 )
 
 
@@ -80,7 +80,7 @@ class Access:
         if not is_known and name not in (self.names or ()):
             raise RpcError(
                 RpcCode.PERMISSION_DENIED,
-                f"{printable(name, 80)} is no known name of this server (--http-name): needs a token",
+                f"{printable(name[:80])} is no known name of this server (--http-name): needs a token",
             )
         origin = headers.get("origin", f"http://{host}").lower()
         is_ours = origin.partition("://")[2] == host
@@ -127,11 +127,11 @@ def read_access(data: bytes, source: str) -> dict[str, Caller]:
         if len(digest) != 64 or not set(digest) <= set("0123456789abcdef") or digest in found:
             raise InputError(
                 source,
-                f"caller {printable(grant.name, 60)!r} has no sha256 of its own",
+                f"caller {printable(grant.name[:60])!r} has no sha256 of its own",
                 hint='openssl rand -hex 32 > token; printf %s "$(cat token)" | sha256sum',
             )
         found[digest] = Caller(
-            name=printable(grant.name, 100),
+            name=printable(grant.name[:100]),
             roles=frozenset(grant.roles),
             topics=grant.topics,
             brokers=grant.brokers,

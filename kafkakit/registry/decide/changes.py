@@ -4,7 +4,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from kafkakit.core.errors import ConflictError, KafkakitError
-from kafkakit.registry.decide.tags import Kind, Tags, changed_keys, merged, without
+from kafkakit.core.lists_in_words import some
+from kafkakit.registry.decide.tags import Kind, Tags, changed_keys, is_broker_id, merged, without
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +22,14 @@ class TagChange:
         """`+ key: value`, `- key: value` and `~ key: old -> new`, sorted by key."""
         put, removed = changed_keys(self.before, self.after)
         return tuple(_line(key, self.before.get(key), put.get(key)) for key in sorted({*put, *removed}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedChanges:
+    """What has to change, by kind and name, and what is to be said about it."""
+
+    changes: tuple[TagChange, ...]
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +58,19 @@ def changes_deleting(
 def failed_outcome(change: TagChange, state: str, error: KafkakitError) -> ChangeOutcome:
     """A change that was not made."""
     return ChangeOutcome(change=change, state=state, reason=error.message)
+
+
+def named_brokers(names: Iterable[str]) -> frozenset[int]:
+    """The ids among names; what is no id is left to whoever looks for the names."""
+    return frozenset(int(name) for each in names if is_broker_id(name := each.strip()))
+
+
+def not_live(brokers: Iterable[int]) -> tuple[str, ...]:
+    """A line on brokers that are tagged although they are down; none without any."""
+    found = [str(broker) for broker in sorted(brokers)]
+    if not found:
+        return ()
+    return (f"broker {found[0]} is not live" if len(found) == 1 else f"brokers {some(found)} are not live",)
 
 
 def changed_meanwhile(kind: Kind, name: str) -> ConflictError:

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 
 from kafkakit.core.errors import InputError
+from kafkakit.core.printable import printable
 from kafkakit.core.rpc import RpcCode, RpcError
 from kafkakit.registry.decide.access import Caller, is_loopback
 from kafkakit.registry.decide.requests import Role
-from kafkakit.registry.decide.tags import printable
 
 MAX_RULES = 1000
 MAX_LEEWAY_S = 300
@@ -62,7 +62,7 @@ def caller_of(claims: Mapping[str, Any], rules: JwtRules) -> Caller:
     name = claims.get(rules.name_claim)
     if not isinstance(name, str) or not name:
         raise RpcError(RpcCode.UNAUTHENTICATED, f"the token has no claim {rules.name_claim}")
-    shown = f"jwt:{printable(name, 100)}"
+    shown = f"jwt:{printable(name[:100])}"
     rule = next((rule for rule in rules.callers if _fits(rule, claims)), None)
     if rule is None:
         raise RpcError(RpcCode.PERMISSION_DENIED, f"{shown} has no rights here")
@@ -94,4 +94,4 @@ def _has(found: Any, wanted: str | bool | int) -> bool:
 def _check_url(url: str, source: str) -> None:
     found = _URL.fullmatch(url)
     if found is None or (found[1] == "http" and not is_loopback(found[2].strip("[]"))):
-        raise InputError(source, f"jwks_url {printable(url, 80)} must begin with https:// and name a host")
+        raise InputError(source, f"jwks_url {printable(url[:80])} must begin with https:// and name a host")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.plan_rules import topic_problem
+from kafkakit.core.printable import printable
 from kafkakit.core.rpc import RpcCode, RpcError
 from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.group_rule import GroupRule
@@ -15,7 +16,7 @@ from kafkakit.registry.decide.facts import BrokerFacts, TopicFacts
 from kafkakit.registry.decide.faults import fault, invalid
 from kafkakit.registry.decide.inventory import Inventory
 from kafkakit.registry.decide.requests import CreateRequest
-from kafkakit.registry.decide.tags import Kind, Tags, merged, parse_tags, printable, tags_to_set
+from kafkakit.registry.decide.tags import Kind, Tags, merged, parse_tags, tags_to_set
 
 MAX_PARTITIONS = 10_000
 MAX_REPLICATION = 100
@@ -57,7 +58,7 @@ def read_creation(request: CreateRequest) -> Creation:
     if not name:
         raise fault("topic Name field must be specified")
     if problem := topic_problem(name):
-        raise invalid(f"topic {printable(name, 80)!r} is {problem}")
+        raise invalid(f"topic {printable(name[:80])!r} is {problem}")
     for what, number, most in (
         ("partitions", topic["partitions"], MAX_PARTITIONS),
         ("replication", topic["replication"], MAX_REPLICATION),

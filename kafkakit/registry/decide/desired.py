@@ -16,11 +16,12 @@ from dataclasses import dataclass, field
 import msgspec
 
 from kafkakit.core.errors import InputError, UsageError
+from kafkakit.core.printable import printable
 from kafkakit.core.rpc import RpcError
-from kafkakit.registry.decide.changes import TagChange
+from kafkakit.registry.decide.changes import PlannedChanges, TagChange, named_brokers, not_live
 from kafkakit.registry.decide.entries import BrokerEntry, TopicEntry
 from kafkakit.registry.decide.selection import Entries, exact_names, matching_names, tags_of
-from kafkakit.registry.decide.tags import MARK, Kind, Tags, merged, printable, tags_to_set
+from kafkakit.registry.decide.tags import MARK, Kind, Tags, merged, tags_to_set
 
 MAX_FILE_BYTES = 16 << 20
 MAX_RULES = 10_000
@@ -47,14 +48,6 @@ class DesiredTags:
     rules: Mapping[Kind, tuple[TagRule, ...]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DesiredChanges:
-    """What has to change, by kind and name; `warnings` are rules that match nothing."""
-
-    changes: tuple[TagChange, ...]
-    warnings: tuple[str, ...] = ()
-
-
 @dataclass(frozen=True, slots=True)
 class _Wanted:
     tags: dict[str, str] = field(default_factory=dict)
@@ -79,19 +72,31 @@ def read_desired(data: bytes, source: str) -> DesiredTags:
     return DesiredTags(source=source, rules=rules)
 
 
+def brokers_named(desired: DesiredTags) -> frozenset[int]:
+    """The brokers that rules name by id."""
+    rules = desired.rules.get(Kind.BROKER, ())
+    return named_brokers(str(name) for rule in rules for name in rule.names)
+
+
 def plan_desired(
-    desired: DesiredTags, topics: Mapping[str, TopicEntry], brokers: Mapping[int, BrokerEntry], prune: Sequence[str]
-) -> DesiredChanges:
+    desired: DesiredTags,
+    topics: Mapping[str, TopicEntry],
+    brokers: Mapping[int, BrokerEntry],
+    down: Mapping[int, BrokerEntry],
+    prune: Sequence[str],
+) -> PlannedChanges:
     """The changes to make; keys that begin with one of `prune` and that no rule asks for are removed.
 
-    Only from objects of the kinds that the file names. Raises `InputError` for a name that does not exist, and where
-    two rules ask for different values of one key.
+    Only from objects of the kinds that the file names; queries do not match brokers that are `down`. A rule
+    that matches nothing is a warning. Raises `InputError` for a name that does not exist, and where two rules ask for
+    different values of one key.
     """
     changes: list[TagChange] = []
-    warnings: list[str] = []
+    warnings = [*not_live(down)]
     for kind, rules in desired.rules.items():
-        entries: Entries = topics if kind is Kind.TOPIC else brokers
-        wanted, unmatched = _wanted(kind, rules, entries, desired.source)
+        live: Entries = topics if kind is Kind.TOPIC else brokers
+        entries: Entries = topics if kind is Kind.TOPIC else {**brokers, **down}
+        wanted, unmatched = _wanted(kind, rules, entries, live, desired.source)
         warnings += unmatched
         for name, before in tags_of(entries).items():
             asked = wanted[name].tags if name in wanted else {}
@@ -99,18 +104,18 @@ def plan_desired(
             after = merged(kind, name, kept, asked)
             if after != before:
                 changes.append(TagChange(kind=kind, name=name, before=before, after=after))
-    return DesiredChanges(changes=tuple(changes), warnings=tuple(warnings))
+    return PlannedChanges(changes=tuple(changes), warnings=tuple(warnings))
 
 
 def _wanted(
-    kind: Kind, rules: Sequence[TagRule], entries: Entries, source: str
+    kind: Kind, rules: Sequence[TagRule], entries: Entries, live: Entries, source: str
 ) -> tuple[dict[str, _Wanted], list[str]]:
     wanted: dict[str, _Wanted] = {}
     unmatched: list[str] = []
     for number, rule in enumerate(rules, 1):
-        names = _names(kind, number, rule, entries, source)
+        names = _names(kind, number, rule, live if rule.where else entries, source)
         if not names:
-            unmatched.append(f"{source}: {_title(kind, number)} matches no {kind}: {printable(rule.where, 100)}")
+            unmatched.append(f"{source}: {_title(kind, number)} matches no {kind}: {printable(rule.where[:100])}")
         for name in names:
             own = wanted.setdefault(name, _Wanted())
             for key, value in _texts(rule).items():

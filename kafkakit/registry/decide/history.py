@@ -75,12 +75,17 @@ def read_history(data: bytes | None, source: str) -> HistoryDocument | None:
 
 
 def encode_history(document: HistoryDocument, now_s: float) -> bytes:
-    """The document within its limits: of each object's changes the oldest go, by number, age and size."""
+    """The document within its limits, as bytes."""
+    return msgspec.json.encode(within_limits(document, now_s))
+
+
+def within_limits(document: HistoryDocument, now_s: float) -> HistoryDocument:
+    """Of each object's changes the oldest go, by number, age and size."""
     entries = tuple(e for e in document.entries if e.is_pending or e.at >= now_s - MAX_AGE_S)[-MAX_ENTRIES:]
     while True:
-        data = msgspec.json.encode(replace(document, entries=entries))
-        if len(data) <= MAX_BYTES or not entries:
-            return data
+        found = replace(document, entries=entries)
+        if len(msgspec.json.encode(found)) <= MAX_BYTES or not entries:
+            return found
         entries = entries[1:]
 
 
@@ -124,6 +129,22 @@ def confirmed(document: HistoryDocument, number: int, tags: Tags | None, version
         if entry.number == number or not entry.is_pending
     )
     return _at(replace(document, entries=entries), tags, version, etag_of(tags))
+
+
+def known_changes(document: HistoryDocument, tags: Tags | None, version: int | None) -> tuple[StoredEntry, ...]:
+    """The changes that a document has and that were made, the last one too where only the record shows it."""
+    numbers = {entry.number for entry in document.entries}
+    return tuple(entry for entry in settled(document, tags, version, 0).made if entry.number in numbers)
+
+
+def with_changes(document: HistoryDocument, copied: Sequence[StoredEntry]) -> HistoryDocument:
+    """The document with changes from another store among its own, by time; what it has already comes once."""
+    present = {(entry.at, entry.by, entry.changes) for entry in document.entries}
+    new = [entry for entry in copied if (entry.at, entry.by, entry.changes) not in present]
+    # Its own keep their numbers: one that is pending is confirmed by its number.
+    numbered = [replace(entry, number=n, after="") for n, entry in enumerate(new, document.last_number + 1)]
+    entries = tuple(sorted((*document.entries, *numbered), key=lambda entry: entry.at))
+    return replace(document, entries=entries, last_number=document.last_number + len(new)) if new else document
 
 
 def changed_values(old: Tags | None, new: Tags | None) -> tuple[ChangedValue, ...]:

@@ -4,10 +4,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from kafkakit.core.printable import printable
 from kafkakit.core.rpc import RpcCode, RpcError
 from kafkakit.registry.decide.faults import invalid
 from kafkakit.registry.decide.requests import RPCS, Rpc
-from kafkakit.registry.decide.tags import printable
 
 MAX_QUERY = 65_536
 MAX_FIELDS = 1000
@@ -63,7 +63,7 @@ def parse_timeout(text: str) -> float:
     """The seconds of a `Grpc-Timeout` header, such as `5S` or `300m`."""
     found = _TIMEOUT.fullmatch(text)
     if found is None:
-        raise invalid(f"invalid grpc-timeout: {printable(text, 40)}")
+        raise invalid(f"invalid grpc-timeout: {printable(text[:40])}")
     return int(found[1]) * _UNITS_S[found[2]]
 
 
@@ -83,11 +83,11 @@ def fields_in_path(pattern: tuple[str, ...], segments: tuple[str, ...]) -> dict[
 def _value(name: str, kind: Any, text: str) -> Any:
     if kind is int:
         if not text.isascii() or not text.isdigit() or len(text) > 10 or int(text) > MAX_UINT32:
-            raise invalid(f"type mismatch, parameter: {name}, error: {printable(text, 40)!r} is no unsigned number")
+            raise invalid(f"type mismatch, parameter: {name}, error: {printable(text[:40])!r} is no unsigned number")
         return int(text)
     if kind is bool:
         if text not in (*_TRUE, *_FALSE):
-            raise invalid(f'parsing field "{name}": {printable(text, 40)!r} is neither true nor false')
+            raise invalid(f'parsing field "{name}": {printable(text[:40])!r} is neither true nor false')
         return text in _TRUE
     return text
 

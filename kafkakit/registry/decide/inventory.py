@@ -73,6 +73,12 @@ class Inventory:
             return name in self.topics
         return is_broker_id(name) and int(name) in self.brokers
 
+    def knows(self, kind: Kind, name: str) -> bool:
+        """Whether an object exists, has a record of tags, or is a broker that is down and holds replicas."""
+        if self.has(kind, name) or name in self.tags[kind]:
+            return True
+        return kind is Kind.BROKER and is_broker_id(name) and bool(self._by_broker.get(int(name)))
+
     def select(self, kind: Kind, wanted: Tags) -> set[str] | None:
         """The existing objects with all these attributes; None for all objects. An empty value: those without one."""
         found: set[str] | None = None

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import msgspec
 
 from kafkakit.core.errors import InputError, UsageError
+from kafkakit.core.printable import printable
 from kafkakit.registry.decide.desired import DesiredTags, rules_of_brokers
-from kafkakit.registry.decide.tags import Kind, Tags, printable
+from kafkakit.registry.decide.tags import Kind, Tags
 
 MAX_FILE_BYTES = 64 << 20
 INDEX_LABEL = "apps.kubernetes.io/pod-index"
@@ -60,7 +61,7 @@ def parse_label_map(given: Sequence[str]) -> dict[str, str]:
     for text in given:
         label, _, tag = text.partition("=")
         if not label.strip() or label in found:
-            raise UsageError(f"--map: {printable(text, 80)!r} names no label of its own", hint="write LABEL=TAG")
+            raise UsageError(f"--map: {printable(text[:80])!r} names no label of its own", hint="write LABEL=TAG")
         found[label.strip()] = tag.strip() or label.strip()
     return found
 
@@ -103,7 +104,7 @@ def import_labels(objects: Sequence[LabelledObject], request: LabelImport, sourc
             problem = f"{names[broker]} and {each.metadata.name} are both broker {broker}"
             raise InputError(source, problem, hint="choose pods with kubectl get pods -l, or give --id-label")
         tags = {tag: labels[label] for label, tag in request.tag_of.items() if labels.get(label)}
-        found[broker], names[broker] = tags, printable(each.metadata.name)
+        found[broker], names[broker] = tags, printable(each.metadata.name[:200])
     rules = tuple(rules_of_brokers({broker: tags for broker, tags in found.items() if tags}))
     if not rules:
         raise InputError(source, f"no pod or node has a label of {', '.join(request.tag_of)}")
@@ -115,13 +116,13 @@ def _broker_of(each: LabelledObject, labels: Mapping[str, str], request: LabelIm
         text = labels.get(request.id_label, "")
         problem = f"has no broker id in the label {request.id_label}"
     elif each.kind == "Node":
-        raise InputError(source, f"node {printable(each.metadata.name)} names no broker", hint="give --id-label")
+        raise InputError(source, f"node {printable(each.metadata.name[:200])} names no broker", hint="give --id-label")
     else:
         ordinal = _ORDINAL.search(each.metadata.name)
         text = labels.get(INDEX_LABEL) or (ordinal[1] if ordinal else "")
         problem = "has no ordinal at the end of its name"
     if not text.isascii() or not text.isdigit() or len(text) > 10 or int(text) + request.first_id > MAX_ID:
         raise InputError(
-            source, f"{each.kind.lower()} {printable(each.metadata.name)} {problem}", hint="give --id-label"
+            source, f"{each.kind.lower()} {printable(each.metadata.name[:200])} {problem}", hint="give --id-label"
         )
     return int(text) + (0 if request.id_label is not None else request.first_id)

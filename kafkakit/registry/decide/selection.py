@@ -1,34 +1,27 @@
 """Which topics and brokers a command means: exact names, or `where QUERY`."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from kafkakit.config.keys import did_you_mean, nearest
+from kafkakit.config.keys import did_you_mean
 from kafkakit.core.errors import UsageError
 from kafkakit.core.printable import printable
-from kafkakit.core.query.columns import Column, ObjectTable, flag_column, number_column, tag_column, text_column
+from kafkakit.core.query.columns import ADDRESSED, NAMED, Makers, number_column, object_table, unknown_keys
 from kafkakit.core.query.evaluate import names_matching
-from kafkakit.core.query.nodes import keys_of
 from kafkakit.core.query.parser import parse_query
 from kafkakit.core.topic_selection import query_of
 from kafkakit.registry.decide.entries import BrokerEntry, TopicEntry
 from kafkakit.registry.decide.tags import Kind, Tags
 
-CONFIG = "config."
 MAX_NAMES = 10_000
 Entries = Mapping[str, TopicEntry] | Mapping[int, BrokerEntry]
-_TOPICS: Mapping[str, Callable[[Sequence[TopicEntry]], Column]] = {
-    "name": lambda topics: text_column([t.name for t in topics]),
-    "partitions": lambda topics: number_column([t.partitions for t in topics]),
-    "replication": lambda topics: number_column([t.replication for t in topics]),
-    "internal": lambda topics: flag_column([t.name.startswith("__") for t in topics]),
-}
-_BROKERS: Mapping[str, Callable[[Sequence[BrokerEntry]], Column]] = {
-    "id": lambda brokers: number_column([b.id for b in brokers]),
-    "host": lambda brokers: text_column([b.host or None for b in brokers]),
-    "port": lambda brokers: number_column([b.port for b in brokers]),
-    "rack": lambda brokers: text_column([b.rack or None for b in brokers]),
+_OWN: Mapping[Kind, Makers] = {
+    Kind.TOPIC: {
+        **NAMED,
+        "partitions": lambda topics: number_column([t.partitions for t in topics]),
+        "replication": lambda topics: number_column([t.replication for t in topics]),
+    },
+    Kind.BROKER: ADDRESSED,
 }
 # What planning can ask of a cluster, and what the registry does not know.
 _ELSEWHERE = {
@@ -60,22 +53,21 @@ def exact_names(kind: Kind, given: Collection[str], entries: Entries) -> tuple[s
         also = f", nor {len(missing) - 1:,} others of the list" if len(missing) > 1 else ""
         what = "live broker" if kind is Kind.BROKER else "topic"
         guess = did_you_mean(missing[0], known)
-        raise UsageError(f"there is no {what} {printable(missing[0][:100])}{also}{guess}")
+        hint = "topics that the user may not describe are not seen" if kind is Kind.TOPIC else None
+        raise UsageError(f"there is no {what} {printable(missing[0][:100])}{also}{guess}", hint=hint)
     return tuple(names)
 
 
 def matching_names(kind: Kind, query: str, entries: Entries) -> tuple[str, ...]:
     """The names of the entries that match; raises `QueryError`, and `UsageError` for keys that cannot be known."""
-    node = parse_query(query)
-    own = _TOPICS if kind is Kind.TOPIC else _BROKERS
-    table = ObjectTable(tuple(map(str, entries)), partial(_column, kind, entries))
-    for key in sorted(keys_of(node) - own.keys()):
-        if table.column(key) is not None:
-            continue
+    node, own = parse_query(query), _OWN[kind]
+    objects: list[Any] = list(entries.values())
+    configs = (lambda each: each.configs) if kind is Kind.TOPIC else None
+    table = object_table([*map(str, entries)], objects, own, lambda each: each.tags, configs)
+    for key, near in unknown_keys(node, table, own):
         if key in _ELSEWHERE[kind]:
             raise UsageError(f"the registry does not know {key}", hint=f"it knows {', '.join(own)} and tags")
-        near = nearest(key, own, closeness=0.75)
-        if near:
+        if near is not None:
             raise UsageError(f"nothing here has {key}", hint=f"did you mean {near}?")
     return tuple(names_matching(node, table))
 
@@ -83,13 +75,3 @@ def matching_names(kind: Kind, query: str, entries: Entries) -> tuple[str, ...]:
 def tags_of(entries: Entries) -> dict[str, Tags]:
     """The tags of each entry, by its name as text."""
     return {str(name): entry.tags for name, entry in entries.items()}
-
-
-def _column(kind: Kind, entries: Entries, key: str) -> Column | None:
-    objects: Sequence[Any] = list(entries.values())
-    own: Mapping[str, Callable[[Sequence[Any]], Column]] = _TOPICS if kind is Kind.TOPIC else _BROKERS
-    if key in own:
-        return own[key](objects)
-    if kind is Kind.TOPIC and key.startswith(CONFIG):
-        return tag_column([t.configs for t in objects], key.removeprefix(CONFIG))
-    return tag_column([each.tags for each in objects], key)

@@ -4,7 +4,8 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 
-from kafkakit.core.errors import InputError
+from kafkakit.core.printable import printable
+from kafkakit.core.tags import BROKER_TAGS, TOPIC_TAGS
 from kafkakit.registry.decide.faults import fault, invalid
 
 Tags = Mapping[str, str]
@@ -20,8 +21,8 @@ MARK = "tagMarkedForDeletionTime"
 class Kind(StrEnum):
     """What has tags; the values are the names of kafka-kit's znodes."""
 
-    BROKER = "broker"
-    TOPIC = "topic"
+    BROKER = BROKER_TAGS
+    TOPIC = TOPIC_TAGS
 
 
 RESERVED: Mapping[Kind, frozenset[str]] = {
@@ -38,7 +39,7 @@ def parse_tags(given: Sequence[str]) -> dict[str, str]:
     for text in given:
         key, colon, value = text.partition(":")
         if not colon or ":" in value or not key:
-            raise invalid(f"invalid tag '[{printable(' '.join(given))}]': must be formatted as key:value")
+            raise invalid(f"invalid tag '[{printable(' '.join(given)[:200])}]': must be formatted as key:value")
         found[key] = value
     return found
 
@@ -88,22 +89,6 @@ def encode_tags(tags: Tags) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def decode_tags(data: bytes, source: str) -> dict[str, str]:
-    """The tags in a znode; `InputError` where it holds something else."""
-    try:
-        found = json.loads(data)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
-        raise InputError(source, "holds no tags", hint='a JSON object of texts, such as {"team":"a"}')
-    return dict(sorted(found.items()))
-
-
-def printable(text: str, limit: int = 200) -> str:
-    """A text of a request, safe to be repeated in an answer or a log."""
-    return "".join(char if char.isprintable() else "?" for char in text[:limit])
-
-
 def is_broker_id(name: str) -> bool:
     """Whether a name is that of a broker: its id, without zeros before it."""
     return name.isascii() and name.isdigit() and len(name) < 11 and str(int(name)) == name
@@ -116,6 +101,6 @@ def check_tag(kind: Kind, key: str, value: str) -> None:
     if key == MARK:
         raise invalid(f"tag '{key}' is a reserved tag: only the cleanup sets it")
     if len(key) > MAX_KEY or not key.isprintable():
-        raise invalid(f"tag '{printable(key, 40)}': a key must have at most {MAX_KEY} characters, all printable")
+        raise invalid(f"tag '{printable(key[:40])}': a key must have at most {MAX_KEY} characters, all printable")
     if len(value) > MAX_VALUE or not value.isprintable():
         raise invalid(f"the value of tag '{key}' must have at most {MAX_VALUE} characters, all printable")

@@ -1,13 +1,13 @@
 """Topics, brokers and names of the registry as the results of commands."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec import UNSET, to_builtins
 
 from kafkakit.core.tables import text_table
-from kafkakit.registry.decide.entries import BrokerEntry, OffsetPair, TopicEntry
+from kafkakit.registry.decide.entries import BrokerEntry, TopicEntry
 from kafkakit.registry.decide.tags import Tags
-from kafkakit.registry.decide.v2.messages import HistoryEntry, ValueChange
+from kafkakit.registry.decide.v2.messages import HistoryEntry, TranslatedOffset, ValueChange
 from kafkakit.report.blocks import records
 from kafkakit.report.report import Report
 
@@ -53,10 +53,24 @@ def names_report(command: str, what: str, names: Sequence[str | int]) -> Report:
     return Report(command=command, data={what: list(names)}, text=text, columns=(what,), rows=rows)
 
 
-def offsets_report(offsets: Mapping[str, OffsetPair]) -> Report:
-    """Upstream and local offset of each partition."""
-    columns = ("partition", "upstream_offset", "local_offset")
-    rows = tuple((name, pair.upstreamOffset, pair.localOffset) for name, pair in offsets.items())
+def offsets_report(offsets: Sequence[TranslatedOffset]) -> Report:
+    """Upstream and local offset of each partition, until where the true one may lie, and what may be read twice."""
+    columns = (
+        "partition", "upstream_offset", "local_offset", "local_end_offset", "exact", "may_repeat",
+        "assumes_no_own_records",
+    )  # fmt: skip
+    rows = tuple(
+        (
+            f"{o.topic}:{o.partition}",
+            o.upstream_offset,
+            o.local_offset,
+            None if o.local_end_offset is UNSET else o.local_end_offset,
+            o.exact,
+            None if o.may_repeat is UNSET else o.may_repeat,
+            o.assumes_no_own_records,
+        )
+        for o in offsets
+    )
     return _report("registry translate-offsets", "offsets", records(columns, rows), columns, rows)
 
 

@@ -53,14 +53,20 @@ def cleanup_report(plans: Sequence[CleanupPlan], steps: Sequence[tuple[str, Kind
 
 
 def migration_report(
-    names: tuple[str, str], plan: MigrationPlan, contents: tuple[StoreContent, StoreContent], *, is_done: bool
+    names: tuple[str, str],
+    plan: MigrationPlan,
+    contents: tuple[StoreContent, StoreContent],
+    histories: int,
+    *,
+    is_done: bool,
 ) -> Report:
-    """How much was copied, and what both stores hold."""
+    """How much was copied, of how many objects the history, and what both stores hold."""
     columns = ("store", "brokers", "topics", "sha256")
     pairs = zip(names, contents, strict=True)
     rows = tuple((name, each.brokers, each.topics, each.digest) for name, each in pairs)
     verb = "copied" if is_done else "would copy"
     summary = f"{verb} the tags of {len(plan.writes)} objects; {plan.same} were there already"
+    summary += f"; {verb} the history of {histories}"
     if is_done:
         equal = contents[0].digest == contents[1].digest
         summary += "; both hold the same" if equal else "; the target has more beside them"
@@ -70,6 +76,7 @@ def migration_report(
             "state": "done" if is_done else "planned",
             "copied" if is_done else "to_copy": len(plan.writes),
             "already_there": plan.same,
+            "histories": histories,
             "stores": records(columns, rows),
         },
         text=text_of([text_table(columns, rows), summary]),

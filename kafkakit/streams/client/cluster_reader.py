@@ -179,9 +179,9 @@ class ClusterReader:
             return
         self.problem = f"{owned.partition} at {work.position}: {reason}"
         try:
-            verdict = guard(owned.partition, work.position) if guard is not None else None
-        except Exception as error:  # it is asked again: the client stays before the batch
-            self.problem = f"{owned.partition} at {work.position}: {reason}, and its guard failed: {error}"
+            verdict = guard(owned.origin, work.position, self._epoch) if guard is not None else None
+        except Exception as error:  # the note is not durable: it is tried again with the next poll
+            self.problem = f"{owned.partition} at {work.position}: {error}"
             return
         if verdict is None or verdict.next_offset <= work.position:
             return

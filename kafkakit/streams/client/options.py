@@ -9,6 +9,7 @@ from kafkakit.ports.stream_consumer import ReadRecord
 from kafkakit.streams.client.dead_letters import RejectSink
 from kafkakit.streams.client.decide.commits import CommitRule
 from kafkakit.streams.client.decide.rules import WorkRules
+from kafkakit.streams.client.records import RecordOrigin
 from kafkakit.streams.client.workers import Checkpoint
 
 
@@ -51,14 +52,14 @@ class ConsumerHooks:
     """What a consumer calls.
 
     `reject` writes rejected records (none: they stay references in commits, which base does not pass before
-    `StreamConsumer.rejections_are_durable`). `guard` judges a batch that the client cannot decode: it makes a note
-    of it that lasts, or returns None to leave it. `filter` sees records before they are handled,
-    by their key and headers: those for which it is false are done at once (an error counts as true). `checkpoint` is
-    called before each record is handled.
+    `StreamConsumer.rejections_are_durable`). `guard` gets the origin and the offset of a batch that the client cannot
+    decode, and the route's epoch: it makes a note that lasts, or returns None to leave it. `filter` sees records before
+    they are handled, by their key and headers: those for which it is false are done at once (an error counts as true).
+    `checkpoint` is called before each record is handled.
     """
 
     reject: RejectSink | None = None
-    guard: Callable[[TopicPartition, int], LeftOut | None] | None = None
+    guard: Callable[[RecordOrigin, int, int], LeftOut | None] | None = None
     filter: Callable[[ReadRecord], bool] | None = None
     checkpoint: Checkpoint | None = None
 

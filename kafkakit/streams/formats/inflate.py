@@ -6,6 +6,7 @@ from kafkakit.streams.formats.zstd_frames import MAX_BLOCK, DamagedError, zstd_s
 
 _MAX_WINDOW = 8 << 20  # what every decoder must allow (RFC 8878, section 3.1.1.1.2)
 _MAX_MEMBERS = 64  # each is found by copying what follows it
+_PIECE = 64 << 10
 _GZIP = 31  # zlib's word for a gzip header and the largest window
 
 
@@ -39,6 +40,32 @@ def inflate_zstd(data: bytes, limit: int) -> bytes:
     if len(out) > limit:
         raise BombError(limit)
     return bytes(out)
+
+
+def gzip_exceeds(data: bytes, limit: int) -> bool:
+    """Whether gzip members hold more than `limit` bytes, found by inflating up to the limit and keeping nothing.
+
+    Raises `DamagedError` for anything that is no gzip. Memory: 64 KiB and zlib's window; about 1 s a GB of `limit`.
+    """
+    held = 0
+    for _ in range(_MAX_MEMBERS):
+        member = zlib.decompressobj(_GZIP)
+        rest = data
+        try:
+            while not member.eof:
+                piece = member.decompress(rest, _PIECE)
+                held += len(piece)
+                if held > limit:
+                    return True
+                rest = member.unconsumed_tail
+                if not piece and not rest and not member.eof:
+                    raise DamagedError("its gzip data end too early")
+        except zlib.error as error:
+            raise DamagedError("its gzip data are damaged") from error
+        data = member.unused_data
+        if not data:
+            return False
+    raise DamagedError("it has too many gzip members")
 
 
 def inflate_gzip(data: bytes, limit: int) -> bytes:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 MAX_BLOCK = 128 * 1024
+MOST_TIMES = 1 << 19
+"""A frame expands by no more: a block of 4 bytes repeats one byte up to 2 MiB less 1 times."""
 _MAGIC = b"\x28\xb5\x2f\xfd"
 
 
@@ -22,20 +24,25 @@ class ZstdSize:
     declared: int | None
 
 
-def zstd_size(data: bytes, *, frames: int | None = None) -> ZstdSize:
+def zstd_size(data: bytes, *, frames: int | None = None, blocks: int | None = None) -> ZstdSize:
     """Walk the frame and block headers (RFC 8878, section 3.1) without decompressing; raises `DamagedError`.
 
-    `frames` ends the walk after that many frames with content, so that bytes may follow. Cost: under 1 us a block.
+    `frames` ends the walk after that many frames with content, so that bytes may follow. `blocks` ends it after that
+    many blocks and frames: what follows counts as the most that so many bytes can hold. Cost: under 1 us a block.
     """
     at = at_most = seen = 0
+    left = len(data) if blocks is None else blocks
     declared: int | None = 0
     while at < len(data) and seen != frames:
+        if left <= 0:
+            return ZstdSize(length=len(data), at_most=at_most + MOST_TIMES * (len(data) - at), declared=declared)
+        left -= 1
         if data[at + 1 : at + 4] == b"\x2a\x4d\x18" and data[at] >> 4 == 5:
             at += 8 + int.from_bytes(_bytes(data, at + 4, 4), "little")
             if at > len(data):
                 raise DamagedError("a zstd frame ends too early")
             continue
-        at, most, claim = _frame(data, at)
+        at, most, claim, left = _frame(data, at, left)
         at_most += most
         declared = None if claim is None or declared is None else declared + claim
         seen += 1
@@ -51,8 +58,8 @@ def _bytes(data: bytes, at: int, size: int) -> bytes:
     return found
 
 
-def _frame(data: bytes, at: int) -> tuple[int, int, int | None]:
-    """Where the frame at `at` ends, the most that it can hold, and what it claims to hold."""
+def _frame(data: bytes, at: int, left: int) -> tuple[int, int, int | None, int]:
+    """Where the frame at `at` ends, the most that it can hold, what it claims to hold, and how many blocks are left."""
     if _bytes(data, at, 4) != _MAGIC:
         raise DamagedError("it has no zstd frame")
     descriptor = _bytes(data, at + 4, 1)[0]
@@ -67,17 +74,18 @@ def _frame(data: bytes, at: int) -> tuple[int, int, int | None]:
     at += (0, 1, 2, 4)[descriptor & 3]
     width = (int(is_single), 2, 4, 8)[descriptor >> 6]
     claim = int.from_bytes(_bytes(data, at, width), "little") + (256 if width == 2 else 0) if width else None
-    at, most = _blocks(data, at + width, min(claim or 0 if is_single else window, MAX_BLOCK))
-    if descriptor & 4:
+    at, most, left = _blocks(data, at + width, min(claim or 0 if is_single else window, MAX_BLOCK), left)
+    if descriptor & 4 and left:
         _bytes(data, at, 4)
         at += 4
-    return at, most, claim
+    return at, most, claim, left
 
 
-def _blocks(data: bytes, at: int, block_most: int) -> tuple[int, int]:
-    """Where the blocks at `at` end, and the most that they can hold."""
+def _blocks(data: bytes, at: int, block_most: int, left: int) -> tuple[int, int, int]:
+    """Where the blocks at `at` end, the most that they can hold, and how many more may be walked."""
     most = 0
-    while True:
+    while left:
+        left -= 1
         header = int.from_bytes(_bytes(data, at, 3), "little")
         kind, size = header >> 1 & 3, header >> 3
         if kind == 3:
@@ -87,4 +95,5 @@ def _blocks(data: bytes, at: int, block_most: int) -> tuple[int, int]:
         if at > len(data):
             raise DamagedError("a zstd frame ends too early")
         if header & 1:
-            return at, most
+            return at, most, left
+    return at, most, 0

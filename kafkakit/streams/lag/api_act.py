@@ -1,5 +1,6 @@
-"""What other tools use of `streams lag`: the reader of the commit log."""
+"""What other tools use of `streams lag`: the reader of the commit log, and of topics' retention."""
 
 from kafkakit.streams.lag.act.tail import OFFSETS_TOPIC, OffsetsTail
+from kafkakit.streams.lag.act.topic_settings import topic_facts
 
-__all__ = ["OFFSETS_TOPIC", "OffsetsTail"]
+__all__ = ["OFFSETS_TOPIC", "OffsetsTail", "topic_facts"]

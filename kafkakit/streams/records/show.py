@@ -58,15 +58,16 @@ def _lines(entry: Entry, most: int) -> Iterator[str]:
     if entry.at_ms >= 0:
         yield f"  time         {utc_text(entry.at_ms)} ({entry.time_type})"
     if not entry.instead:
-        yield f"  key          {_text(entry.key, most)}"
-        yield f"  value        {_text(entry.value, most)}"
+        yield f"  key          {bytes_text(entry.key, most)}"
+        yield f"  value        {bytes_text(entry.value, most)}"
         for name, value in entry.headers:
-            yield f"  header       {printable(name)} = {_text(value, most)}"
+            yield f"  header       {printable(name)} = {bytes_text(value, most)}"
     if entry.fate is not None:
         yield f"  transaction  {FATES[entry.fate]} (producer {batch.producer_id}, epoch {batch.producer_epoch})"
 
 
-def _text(data: bytes | None, most: int) -> str:
+def bytes_text(data: bytes | None, most: int) -> str:
+    """Bytes for people: UTF-8 as it is, others as hexadecimal digits, with their size; cut after `most`."""
     if data is None:
         return "null"
     text = _decoded(data, most)
@@ -84,7 +85,8 @@ def _decoded(data: bytes, most: int) -> str | None:
     return data[:most].decode(errors="ignore")
 
 
-def _field(data: bytes | None, most: int) -> dict[str, object] | None:
+def bytes_field(data: bytes | None, most: int) -> dict[str, object] | None:
+    """Bytes for programs: `text` or `base64`, `bytes` and `truncated`; None for null."""
     if data is None:
         return None
     text = _decoded(data, most)
@@ -100,9 +102,9 @@ def _data(entry: Entry, most: int) -> dict[str, object]:
         "instead": entry.instead or None,
         "timestamp_ms": entry.at_ms if entry.at_ms >= 0 else None,
         "timestamp_type": entry.time_type,
-        "key": _field(entry.key, most),
-        "value": _field(entry.value, most),
-        "headers": [{"name": name, "value": _field(value, most)} for name, value in entry.headers],
+        "key": bytes_field(entry.key, most),
+        "value": bytes_field(entry.value, most),
+        "headers": [{"name": name, "value": bytes_field(value, most)} for name, value in entry.headers],
         "compression": batch.codec_name,
         "transaction": entry.fate,
         "producer_id": batch.producer_id if batch.producer_id >= 0 else None,
@@ -111,7 +113,7 @@ def _data(entry: Entry, most: int) -> dict[str, object]:
 
 
 def _row(entry: Entry, most: int) -> tuple[object, ...]:
-    key, value = (None if data is None else _text(data, most) for data in (entry.key, entry.value))
+    key, value = (None if data is None else bytes_text(data, most) for data in (entry.key, entry.value))
     size = None if entry.value is None else len(entry.value)
     at_ms = entry.at_ms if entry.at_ms >= 0 else None
     return (entry.offset, entry.last, at_ms, entry.time_type, key, value, size, entry.fate, entry.instead or None)

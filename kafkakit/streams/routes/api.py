@@ -1,7 +1,6 @@
 """What other tools use of `streams routes`: the model and its documents."""
 
 from kafkakit.streams.routes.decide.document import (
-    RouteChange,
     check_lane,
     check_stream,
     decode_route,
@@ -10,6 +9,7 @@ from kafkakit.streams.routes.decide.document import (
     route_path,
     topic_name,
 )
+from kafkakit.streams.routes.decide.history import KeptChange, RouteChange
 from kafkakit.streams.routes.decide.route import (
     DEFAULT_LANES,
     DLQ,
@@ -31,6 +31,7 @@ __all__ = [
     "RETRY",
     "SLOW",
     "GroupRule",
+    "KeptChange",
     "Lane",
     "LaneRule",
     "Route",

@@ -7,8 +7,9 @@ from kafkakit.core.certificate import TagConstraint
 from kafkakit.core.errors import UsageError
 from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot
-from kafkakit.core.query.clusters import BROKER_KEYS, TOPIC_KEYS, broker_table, brokers_where, require_tags, tag_keys
+from kafkakit.core.query.clusters import BROKER_KEYS, TOPIC_KEYS, broker_table, brokers_where, require_tags
 from kafkakit.core.query.clusters import topics_where as matching_topics
+from kafkakit.core.query.columns import tag_keys
 from kafkakit.core.query.nodes import Node, key_text, text_of
 from kafkakit.core.query.parser import parse_rules
 from kafkakit.placement.group_tags import TagRules

@@ -12,11 +12,11 @@ from kafkakit.core.query.clusters import (
     TOPIC_KEYS,
     broker_table,
     brokers_where,
-    tag_keys,
     topic_table,
     topics_where,
     why_none,
 )
+from kafkakit.core.query.columns import tag_keys
 from kafkakit.core.query.parser import parse_query
 from kafkakit.core.topic_selection import query_of
 from kafkakit.topicmappr.decide.constraints import TagConstraints

@@ -32,6 +32,7 @@ WRITES: dict[str, Callable[[ClusterAdmin], object]] = {
     "elect_preferred_leaders": lambda a: a.elect_preferred_leaders([TopicPartition("t", 0)]),
     "move_log_dirs": lambda a: a.move_log_dirs({}),
     "create_topic": lambda a: a.create_topic("u", {0: (1,)}, {}),
+    "delete_records": lambda a: a.delete_records({TopicPartition("t", 0): 1}),
     "delete_topic": lambda a: a.delete_topic("t"),
     "unregister_broker": lambda a: a.unregister_broker(2),
 }

@@ -129,3 +129,19 @@ def test_failing_goes_by_severity() -> None:
     note, warning = a_finding("a", severity="note"), a_finding("a")
     assert [fails((note, warning), level) for level in FailOn] == [False, True, True, False]
     assert [fails((note,), level) for level in FailOn] == [False, False, True, False]
+
+
+def test_what_is_beyond_a_scope_is_neither_gone_nor_new() -> None:
+    one = a_run(a_finding("a"), a_finding("b"), a_finding("a", cluster="c2"))
+    two = a_run(topics={"c1": ("b",)}, scope={"topics": "where tier = hot"})
+    found = compare(one, two)
+    assert (names(found.gone), names(found.unseen_after)) == (["b"], ["a", "a"])
+    assert found.notes == ("the runs have different scopes: findings that only one of them reports are not compared",)
+    assert names(compare(two, one).unseen_before) == ["a", "a"]
+    brokers = a_run(brokers={"c1": ("1",)}, scope={"brokers": "1"})
+    assert names(compare(one, brokers).gone) == ["a", "b", "a"], "topics are not limited there"
+    assert len(compare(a_run(broker_finding("1"), broker_finding("2")), brokers).unseen_after) == 1
+
+
+def broker_finding(name: str) -> AuditFinding:
+    return a_finding("x", where=f"broker {name} of c1", fingerprint=name)

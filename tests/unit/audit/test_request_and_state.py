@@ -1,5 +1,6 @@
 """From a request to a spec, and from what lies in a folder to the state of a run."""
 
+import json
 import sys
 from dataclasses import replace
 
@@ -11,9 +12,10 @@ from kafkakit.audit.decide.launch import Backend
 from kafkakit.audit.decide.progress import Progress, progress_of
 from kafkakit.audit.decide.request import JOBS, AuditRequest, parameters_of, snapshot_date, spec_of_request
 from kafkakit.audit.decide.run_state import RunPhase, RunRecord, decode_record, encode_record, fails_on, state_of
+from kafkakit.audit.decide.scope import AuditScope, ScopeRequest
 from kafkakit.core.errors import ExitCode, InputError, UsageError
 from kafkakit.core.findings import FailOn, Rule, Severity, fails
-from kafkakit.core.job_spec import JobResult, JobSpec
+from kafkakit.core.job_spec import JobResult, JobSpec, spec_data, spec_of
 from kafkakit.core.lease import Holder, Life
 from tests.places import ROOT
 
@@ -138,3 +140,23 @@ def test_a_record_is_read_back() -> None:
     assert decode_record(encode_record(RECORD), "f") == RECORD
     with pytest.raises(InputError):
         decode_record(b"{}", "f")
+
+
+def test_a_run_without_a_scope_is_named_as_before_there_were_scopes() -> None:
+    made = spec(replace(REQUEST, parameters=("drift.a=1",), segments=("/s",)))
+    assert made.run_id == "drift-2026-11-20-7c55a6fb"
+    assert not {"scope", "clusters", "topics", "brokers"} & spec_data(made).keys()
+
+
+def test_a_scope_is_part_of_the_spec_and_of_the_runs_name() -> None:
+    hot = ScopeRequest(topics="where tier = hot")
+    names = [
+        spec_of_request(
+            replace(REQUEST, scope=hot), known=KNOWN, wanted="2026-11-20", taken_ms=7, now_ms=9, version="1",
+            scope=AuditScope(clusters=("c",), topics={"c": topics}, brokers={}),
+        )
+        for topics in (("a",), ("a", "b"))
+    ]  # fmt: skip
+    assert names[0].scope == {"topics": "where tier = hot"}
+    assert names[0].run_id != names[1].run_id, "tags that changed make another run"
+    assert [spec_of(json.loads(json.dumps(spec_data(one)))) for one in names] == names

@@ -8,7 +8,8 @@ import pytest
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, LogDir, Partition, Topic
 from kafkakit.core.query.clusters import broker_table, brokers_where, topic_table, topics_where
-from kafkakit.core.query.evaluate import explain
+from kafkakit.core.query.columns import object_table, text_column, unknown_keys
+from kafkakit.core.query.evaluate import explain, names_matching
 from kafkakit.core.query.nodes import text_of
 from kafkakit.core.query.parser import MAX_DEPTH, MAX_LENGTH, MAX_LIST, QueryError, parse_query, parse_rules
 from kafkakit.core.tags import TagSet
@@ -262,3 +263,19 @@ def test_globs(pattern: str, text: str, fits: bool) -> None:
     from kafkakit.core.query.globs import glob_matcher
 
     assert glob_matcher(pattern)(text) is fits
+
+
+def test_a_table_has_attributes_settings_and_tags_of_any_objects() -> None:
+    objects = [("a", {"tier": "hot"}, {"x": "1"}), ("b", {}, {"x": "2"})]
+    own = {"letter": lambda found: text_column([o[0] for o in found])}
+    table = object_table(["one", "two"], objects, own, lambda o: o[1], lambda o: o[2])
+    query = 'letter in (a, b) and config.x > 0 and (tier = "hot" or config.x = 2)'
+    assert names_matching(parse_query(query), table) == ["one", "two"]
+    without = object_table(["one", "two"], objects, own, lambda o: o[1])
+    assert without.column("config.x") is None
+
+
+def test_an_unknown_key_comes_with_the_nearest_attribute_unless_it_is_a_setting() -> None:
+    table = object_table([], [], {}, lambda o: {})
+    query = parse_query("abcx = 1 and other = 2 and config.abcd = 3 and letter = 4")
+    assert unknown_keys(query, table, {"abcd", "letter"}) == [("abcx", "abcd"), ("other", None)]

@@ -27,7 +27,7 @@ def test_an_empty_store_has_no_tags() -> None:
     assert read_tags(FakeControlStore()) == TagSet()
 
 
-@pytest.mark.parametrize("text", ["[]", '{"a":1}', "{", '"a"', "\xff"])
+@pytest.mark.parametrize("text", ["[]", '{"a":1}', "{", '"a"', "\xff", pytest.param("[" * 60_000, id="deep")])
 def test_what_holds_no_tags_is_named(text: str) -> None:
     store = FakeControlStore()
     put(store, "registry/topic/orders", text)

@@ -1,5 +1,6 @@
 """Answers of a cluster as columns: each row is what was answered, and nothing is left out."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from hypothesis import given, settings
@@ -8,8 +9,11 @@ from hypothesis import strategies as st
 from kafkakit.core.cluster_facts import BrokerLogDirs, ConfigLayer, ItemError, LayeredValue, LiveReplica
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, Topic, TopicPartition
+from kafkakit.core.tags import TagSet
 from kafkakit.fleet.decide.config_columns import Columns, broker_config_columns, storable
+from kafkakit.fleet.decide.fleet_file import FleetCluster
 from kafkakit.fleet.decide.snapshot_columns import (
+    broker_columns,
     disk_columns,
     partition_columns,
     replica_columns,
@@ -126,3 +130,21 @@ def test_settings_whose_names_only_sound_secret_are_kept_where_the_broker_knows_
     assert storable("delegation.token.expiry.time.ms", "5", is_known=False) is None
     assert storable("listeners", "SASL://h:1", is_known=True) == "SASL://h:1"
     assert storable("url", "https://u:pw@h", is_known=True) is None
+
+
+def test_tags_are_null_where_they_were_not_read_and_empty_where_there_are_none() -> None:
+    snapshot = ClusterSnapshot(
+        cluster_id="c",
+        taken_at=datetime(2026, 1, 1, tzinfo=UTC),
+        source="live",
+        brokers=(Broker(id=1), Broker(id=2)),
+        topics=(Topic(name="t", partitions=()), Topic(name="u", partitions=())),
+    )
+    entry = FleetCluster(name="c")
+    unknown = [*rows(broker_columns(snapshot, entry), "tag_keys"), *rows(topic_columns(snapshot, {}), "tag_values")]
+    assert unknown == [(None,)] * 4
+    tags = TagSet(brokers={2: {"power": "B", "disk": "ssd"}, 9: {"gone": "x"}}, topics={"t": {"tier": ""}})
+    tagged = replace(snapshot, tags=tags)
+    names = ("tag_keys", "tag_values")
+    assert rows(broker_columns(tagged, entry), *names) == [([], []), (["disk", "power"], ["ssd", "B"])]
+    assert rows(topic_columns(tagged, {}), *names) == [(["tier"], [""]), ([], [])]

@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from kafkakit.core.errors import ConflictError, InputError, KafkakitError, TryLaterError, UsageError
@@ -19,8 +20,10 @@ from kafkakit.registry.decide.entries import BrokerEntry, OffsetPair, ReplicaLis
 from kafkakit.registry.decide.history import etag_of
 from kafkakit.registry.decide.requests import CreateRequest
 from kafkakit.registry.decide.tags import Kind
+from kafkakit.registry.decide.v2.messages import TranslatedOffset
 
 Answer = tuple[int, Any]
+"""Status and body; 0: no answer at all, and below 0 the body ends before what is announced."""
 TOPIC = {"tags": {"team": "a"}, "name": "t", "partitions": 1, "replication": 2, "configs": {}, "replicas": {}}
 BROKER = {
     "tags": {}, "id": 1001, "host": "h", "port": 9092, "rack": "a", "interbrokerprotocolversion": "3.9",
@@ -53,11 +56,11 @@ def answering(answers: dict[str, Answer] | Callable[[str], Answer]) -> Iterator[
             rig.headers.append(dict(self.headers))
             status, reply = rig.answers(request)
             data = reply if isinstance(reply, bytes) else json.dumps(reply).encode()
+            self.close_connection = status <= 0
             if status == 0:
-                self.close_connection = True
                 return
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(data)))
+            self.send_response(abs(status))
+            self.send_header("Content-Length", str(len(data) + (5 if status < 0 else 0)))
             self.send_header("Location", "http://127.0.0.1:1/elsewhere")
             self.end_headers()
             self.wfile.write(data)
@@ -154,6 +157,25 @@ def test_tags_are_changed_by_etag_in_version_2() -> None:
                 change()
 
 
+def test_intervals_are_those_of_version_2_and_unknown_to_kafka_kit() -> None:
+    row: Any = {"topic": "t", "partition": 0, "upstream_offset": 9, "local_offset": 2}
+    known = {**row, "local_end_offset": 4, "exact": False, "may_repeat": 2, "assumes_no_own_records": True}
+    with (
+        answering({"GET /v2/translate-offsets/prod/g%2Fh": (200, {"offsets": [known]})}) as rig,
+        connect(rig.url) as client,
+    ):
+        assert [msgspec.to_builtins(o) for o in client.offset_intervals("g/h", "prod")] == [known]
+    answers = {
+        "GET /v2/translate-offsets/prod/g": (404, {"code": 5, "message": "Not Found"}),
+        "GET /v1/translate-offsets/prod/g": (200, {"offsets": {"t:0": {"upstreamOffset": "9", "localOffset": "2"}}}),
+    }
+    with answering(answers) as rig, connect(rig.url) as client:
+        assert client.offset_intervals("g", "prod") == (TranslatedOffset(**row),)
+    refusals: dict[str, Answer] = {"GET /v2/translate-offsets/prod/g": (403, {"code": 7, "message": "no"})}
+    with answering(refusals) as rig, connect(rig.url) as client, pytest.raises(RpcError, match="no"):
+        client.offset_intervals("g", "prod")
+
+
 def test_a_server_without_version_2_gets_version_1_after_another_look() -> None:
     topics = {"topics": {"t": TOPIC}, "names": []}
     answers = {
@@ -169,6 +191,31 @@ def test_a_server_without_version_2_gets_version_1_after_another_look() -> None:
         assert rig.got[len(answers) + 1 :] == ["GET /v1/topics?name=t"]
         with pytest.raises(RpcError, match="Not Found"):
             client.history()
+
+
+def test_brokers_that_are_down_are_known_to_version_2_alone() -> None:
+    results: list[dict[str, Any]] = [
+        {"kind": "broker", "name": "7", "tags": {"a": "1"}},
+        {"kind": "broker", "name": "8", "code": 5, "message": "broker 8 does not exist"},
+    ]
+    with answering(lambda _: (200, {"results": results, "dry_run": True})) as rig, connect(rig.url) as client:
+        assert client.down_brokers([]) == {}
+        assert client.down_brokers({8, 7}) == {7: BrokerEntry(id=7, tags={"a": "1"})}
+        assert len(rig.got) == 1
+        assert '"dry_run":true' in rig.got[0]
+        client.down_brokers(range(1, 2002))
+        assert len(rig.got) == 4
+    results[1]["code"] = 7
+    with (
+        answering(lambda _: (200, {"results": results})) as rig,
+        connect(rig.url) as client,
+        pytest.raises(RpcError, match="does not exist"),
+    ):
+        client.down_brokers([8])
+    with answering(lambda _: NOT_THERE) as rig, connect(rig.url) as client:
+        assert client.down_brokers([7]) == {}
+        assert client.down_brokers([7]) == {}
+        assert len(rig.got) == 1
 
 
 def test_history_is_read_page_by_page() -> None:
@@ -195,6 +242,7 @@ def test_history_is_read_page_by_page() -> None:
         ((500, {"code": 2, "message": "wait time exceeded"}), TryLaterError, "wait time exceeded"),
         ((503, {"code": 14, "message": "store away"}), TryLaterError, "store away"),
         ((0, b""), TryLaterError, "gives no answer"),
+        ((-200, {"names": ["a"]}), TryLaterError, "the answer ends early"),
     ],
 )
 def test_an_answer_that_is_none_is_an_error(

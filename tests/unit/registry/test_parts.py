@@ -15,6 +15,7 @@ from kafkakit.core.errors import InputError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record
 from kafkakit.core.rpc import RpcCode, RpcError
+from kafkakit.core.tags import decode_tags
 from kafkakit.registry.commands.options import ListenChoice
 from kafkakit.registry.decide.access import Access, Caller, is_loopback, read_access
 from kafkakit.registry.decide.admission import BURST, Admission, Rates
@@ -25,15 +26,7 @@ from kafkakit.registry.decide.http_routes import parse_timeout, read_fields, rou
 from kafkakit.registry.decide.inventory import Inventory
 from kafkakit.registry.decide.replies import TopicsReply, join_json, to_json
 from kafkakit.registry.decide.requests import RPC_BY_NAME, RPCS, CreateRequest, Role
-from kafkakit.registry.decide.tags import (
-    Kind,
-    decode_tags,
-    encode_tags,
-    keys_to_delete,
-    merged,
-    parse_tags,
-    tags_to_set,
-)
+from kafkakit.registry.decide.tags import Kind, encode_tags, keys_to_delete, merged, parse_tags, tags_to_set
 from kafkakit.wiring import registry_codec
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)

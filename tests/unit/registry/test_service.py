@@ -16,12 +16,12 @@ from unittest import mock
 import pytest
 
 from kafkakit import wiring
-from kafkakit.adapters.certificates import CertificateMaker
 from kafkakit.adapters.clock import SystemClock
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import MissingExtraError, TryLaterError
 from kafkakit.core.rpc import RpcAnswer, RpcCall
 from kafkakit.registry.act.cluster_reader import ClusterReader
+from kafkakit.registry.act.run import RegistryServer
 from kafkakit.registry.act.tag_store import TagStore
 from kafkakit.registry.decide.access import Access, read_access
 from kafkakit.registry.decide.admission import Rates
@@ -29,7 +29,17 @@ from kafkakit.registry.decide.requests import Role
 from tests.fakes.control import FakeControlStore
 from tests.places import ROOT
 from tests.rigs.command_line import Home
-from tests.rigs.registry import EVERYTHING, Registry, curl, grpc_call, service_on, serving, small_cluster
+from tests.rigs.registry import (
+    EVERYTHING,
+    DirectReader,
+    Registry,
+    curl,
+    grpc_call,
+    service_on,
+    serving,
+    small_cluster,
+    tls_files,
+)
 from tests.unit.registry.test_parts import CALLERS
 
 TAG = "/v1/topics/tag/test1?tag=a:b"
@@ -149,6 +159,26 @@ def registry_kind(name: str) -> Any:
     return Kind(name)
 
 
+def test_a_server_is_stopped_once_however_often_it_is_told(tmp_path: Path) -> None:
+    service, inventory, _ = service_on(tmp_path, small_cluster(), FakeControlStore())
+    server = RegistryServer(service, inventory, [], print)
+    stops, together = list[int](), threading.Barrier(3, timeout=30)
+    service.at_stop.append(lambda: stops.append(1))
+    server.stop()
+    assert stops == []
+    server.start(DirectReader(ClusterReader(small_cluster(), TagStore(FakeControlStore(), "registry"), SystemClock())))
+
+    def stop(_: int) -> None:
+        together.wait()
+        server.stop()
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(stop, range(3)))
+    server.stop()
+    assert stops == [1]
+    assert not any(thread.name == "registry" for thread in threading.enumerate())
+
+
 def test_requests_that_are_too_large_are_refused(registry: Registry) -> None:
     address = registry.addresses["HTTP"]
     big = "x" * 2_000_000
@@ -254,6 +284,7 @@ from kafkakit.adapters.clock import SystemClock
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.registry.act.cluster_reader import ClusterReader
 from kafkakit.registry.act.reader_process import ReaderProcess
+from kafkakit.registry.act.run import RegistryServer
 from kafkakit.registry.act.tag_store import TagStore
 from tests.fakes.admin import FakeCluster
 from tests.fakes.control import FakeControlStore
@@ -316,15 +347,7 @@ def test_roles_are_what_files_name() -> None:
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One authority, a server's certificate and a client's, as files."""
-    folder = tmp_path_factory.mktemp("tls")
-    for name, data in CertificateMaker().make(["server"], ["client"]).items():
-        (folder / name).write_bytes(data)
-    pem = (folder / "server.keystore.pem").read_bytes()
-    key, begin, rest = pem.partition(b"-----BEGIN CERTIFICATE-----")
-    (folder / "server.key").write_bytes(key)
-    (folder / "server.pem").write_bytes(begin + rest)
-    return folder
+    return tls_files(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.mark.parametrize("must_have_one", [False, True])

@@ -231,3 +231,67 @@ def test_compaction_drops_what_is_too_old() -> None:
     assert tags.get(Kind.TOPIC, "t") == {"k": "1"}
     tags.put(Kind.TOPIC, "t", {"k": "2"})
     assert shown(tags.history)[-1] == ("kafkakit", {"k": ("1", "2")})
+
+
+@pytest.mark.parametrize("is_after", [False, True])
+def test_a_change_that_was_made_and_not_confirmed_is_copied_and_one_that_was_not_made_is_not(is_after: bool) -> None:
+    store, other = EndingStore(), FakeControlStore()
+    source, target = TagStore(store, "r"), TagStore(other, "x/r")
+    source.acting_for("a").put(Kind.TOPIC, "t", {"k": "1"})
+    store.left, store.is_after = 1, is_after
+    with pytest.raises(EndedError):
+        source.acting_for("b").put(Kind.TOPIC, "t", {"k": "2"})
+    store.left = None
+    source_writes = store.writes
+    ((kind, name, made),) = source.history.made()
+    assert [entry.by for entry in made] == (["a", "b"] if is_after else ["a"])
+    assert target.history.adopt(kind, name, made, dry_run=True)
+    assert other.writes == 0
+    assert target.history.adopt(kind, name, made, dry_run=False)
+    assert not target.history.adopt(kind, name, made, dry_run=False)
+    assert shown(target.history) == shown(source.history)
+    assert store.writes == source_writes
+
+
+def test_a_change_that_is_under_way_in_the_target_is_confirmed_among_those_that_were_copied() -> None:
+    now_s = [1000.0]
+    source = TagStore(FakeControlStore(), "r", by="a", now_s=lambda: now_s[0])
+    target = TagStore(FakeControlStore(), "r", by="b", now_s=lambda: now_s[0])
+    source.put(Kind.TOPIC, "t", {"k": "1"})
+    now_s[0] += 1
+    target.put(Kind.TOPIC, "t", {"k": "2"})
+
+    other, original = target.history, target._store.cas
+    paths = list[str]()
+
+    def copied_before_the_tags(path: str, value: bytes, expected: int | None) -> int:
+        paths.append(path)
+        if path == PATH and paths.count(PATH) == 1:
+            ((kind, name, made),) = source.history.made()
+            assert other.adopt(kind, name, made, dry_run=False)
+        return original(path, value, expected)
+
+    target._store.cas = copied_before_the_tags  # type: ignore[method-assign]
+    now_s[0] += 1
+    target.put(Kind.TOPIC, "t", {"k": "4"})
+    found = other.of(Kind.TOPIC, "t")
+    assert [(entry.by, entry.at, entry.is_pending) for entry in found.entries] == [
+        ("a", 1000, False),
+        ("b", 1001, False),
+        ("b", 1002, False),
+    ]
+    assert len({entry.number for entry in found.entries}) == 3
+
+
+def test_of_too_many_copied_changes_the_oldest_are_left() -> None:
+    now_s = [1000.0]
+    source, target = (TagStore(FakeControlStore(), "r", now_s=lambda: now_s[0]) for _ in range(2))
+    for number in range(MAX_ENTRIES):
+        for store in (source, target):
+            now_s[0] += 1
+            store.put(Kind.TOPIC, "t", {"k": f"{number}"})
+    ((kind, name, made),) = source.history.made()
+    assert target.history.adopt(kind, name, made, dry_run=False)
+    assert not target.history.adopt(kind, name, made, dry_run=False)
+    found = target.history.of(Kind.TOPIC, "t").made
+    assert [entry.at for entry in found] == [now_s[0] - MAX_ENTRIES + 1 + n for n in range(MAX_ENTRIES)]

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +11,18 @@ import grpc
 import jsonschema
 import pytest
 
-from kafkakit.core.rpc import RpcCode
+from kafkakit.core.rpc import RpcCode, RpcError
 from kafkakit.registry.decide.access import Access, Caller
 from kafkakit.registry.decide.history import etag_of
 from kafkakit.registry.decide.requests import Role
 from kafkakit.registry.decide.tags import Kind
 from kafkakit.registry.decide.v2.calls import CALLS_V2, SERVICE_V2
+from kafkakit.registry.decide.v2.messages import TranslatedOffset, TranslatedOffsets, TranslateOffsetsRequest
 from kafkakit.registry.decide.v2.openapi import openapi_document
 from kafkakit.wiring import registry_codec
 from tests.fakes.admin import FakeCluster
 from tests.fakes.control import FakeControlStore
-from tests.rigs.registry import Registry, curl, grpc_call, serving
+from tests.rigs.registry import Registry, curl, grpc_call, serving, small_cluster
 from tests.rigs.registry_v2 import BOTH, AnsweredV2, grpc_v2, http_v2, one
 
 Call = Callable[..., AnsweredV2]
@@ -189,9 +191,39 @@ def test_what_failed_is_carried_out_when_it_comes_again(registry: Registry, call
     assert isinstance(store, FakeControlStore)
     request = one("topic", "test1", set={"a": "1"})
     store.away = True
-    assert call(registry, "ChangeTags", request, key).body["results"][0]["code"] == RpcCode.UNAVAILABLE
+    assert call(registry, "ChangeTags", request, key).code == RpcCode.UNAVAILABLE
     store.away = False
     assert call(registry, "ChangeTags", request, key).body["results"][0]["code"] == 0
+
+
+def test_another_server_and_one_that_starts_later_give_the_first_reply(tmp_path: Path, call: Call) -> None:
+    cluster, store = small_cluster(), FakeControlStore()
+    key, request = {"Idempotency-Key": "k3"}, one("topic", "test1", set={"a": "1"})
+    folders = [tmp_path / name for name in "abc"]
+    for folder in folders:
+        folder.mkdir()
+    with serving(folders[0], cluster, store) as first, serving(folders[1], cluster, store) as second:
+        reply = call(first, "ChangeTags", request, key).body
+        assert reply["results"][0]["changed"]
+        call(first, "ChangeTags", one("topic", "test1", set={"a": "2"}))
+        assert call(second, "ChangeTags", request, key).body == reply
+        assert call(second, "ChangeTags", one("topic", "test1", delete=["a"]), key).code == RpcCode.INVALID_ARGUMENT
+        dry = {**one("topic", "test1", set={"a": "3"}), "dry_run": True}
+        assert call(second, "ChangeTags", dry, key).body["results"][0]["changed"], "a dry run needs no key"
+        assert len(second.audited()) == 0
+    with serving(folders[2], cluster, store) as third:
+        assert call(third, "ChangeTags", request, key).body == reply
+        assert third.inventory.tags[Kind.TOPIC]["test1"] == {"a": "2"}
+
+
+def test_requests_that_come_together_with_one_key_are_carried_out_once(registry: Registry, call: Call) -> None:
+    request = one("topic", "test1", set={"a": "1"})
+    with ThreadPoolExecutor(8) as pool:
+        asked = [pool.submit(call, registry, "ChangeTags", request, {"Idempotency-Key": "k4"}) for _ in range(8)]
+        results = [each.result().body["results"][0] for each in asked]
+    assert results == [results[0]] * 8
+    assert results[0]["changed"]
+    assert [line["outcome"] for line in registry.audited()] == ["begun", "done"]
 
 
 def test_rights_are_those_of_the_names(tmp_path: Path, call: Call) -> None:
@@ -251,6 +283,28 @@ def test_why_an_object_is_not_among_the_answers(registry: Registry, call: Call) 
 
 
 # -- beside version 1 -------------------------------------------------------------------------------
+
+
+def test_offsets_are_translated_with_their_intervals(tmp_path: Path, call: Call) -> None:
+    at: Any = {"topic": "t", "partition": 0, "upstream_offset": 2**40, "local_offset": 7}
+    known = TranslatedOffset(**at, local_end_offset=9, may_repeat=2, assumes_no_own_records=True)
+
+    def translated(request: TranslateOffsetsRequest, deadline_s: float) -> TranslatedOffsets:
+        assert 0 < deadline_s <= 60
+        if request.alias != "west":
+            raise RpcError(RpcCode.NOT_FOUND, "there is no such topic")
+        return TranslatedOffsets(offsets=(known, TranslatedOffset(**at)) if request.group == "g/h" else ())
+
+    with serving(tmp_path, translate_v2=translated) as registry:
+        answered = call(registry, "TranslateOffsets", {"alias": "west", "group": "g/h"})
+        assert answered.code == RpcCode.OK
+        # JSON of gRPC has numbers of 64 bits as texts.
+        rows = [{k: int(v) if str(v).isdecimal() else v for k, v in row.items()} for row in answered.body["offsets"]]
+        assert [{name: row.get(name) for name in known.__struct_fields__} for row in rows] == [
+            {**at, "local_end_offset": 9, "exact": False, "may_repeat": 2, "assumes_no_own_records": True},
+            {**at, "local_end_offset": None, "exact": False, "may_repeat": None, "assumes_no_own_records": False},
+        ]
+        assert call(registry, "TranslateOffsets", {"alias": "east", "group": "g"}).code == RpcCode.NOT_FOUND
 
 
 def test_kafka_kits_own_call_below_v2_stays(registry: Registry) -> None:
@@ -369,6 +423,7 @@ def test_replies_are_as_the_openapi_document_has_them(registry: Registry) -> Non
         ("ListTopics", {}), ("GetTopic", {"name": "test1", "fields": ["replicas"]}), ("ListBrokers", {}),
         ("GetBroker", {"id": 1001}), ("ChangeTags", one("topic", "test1", set={"a": "2"})), ("ListHistory", {}),
         ("Explain", {"kind": "topic", "name": "test1", "query": "a = 1"}),
+        ("TranslateOffsets", {"alias": "west", "group": "g"}),
     ]  # fmt: skip
     for each in CALLS_V2:
         for name, fields in asked:

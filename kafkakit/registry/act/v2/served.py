@@ -10,7 +10,7 @@ from kafkakit.registry.act.service import RegistryService
 from kafkakit.registry.act.tag_store import TagStore
 from kafkakit.registry.act.v2.health import HEALTH, Health
 from kafkakit.registry.act.v2.notices import Notices
-from kafkakit.registry.act.v2.service import PortsV2, ServiceV2
+from kafkakit.registry.act.v2.service import PortsV2, ServiceV2, TranslateV2
 from kafkakit.registry.act.v2.tag_writes import TagWrites
 from kafkakit.registry.act.v2.watches import HEARTBEAT_S, Watches
 from kafkakit.registry.act.writes import Writes
@@ -40,6 +40,7 @@ class PartsV2:
     codec: MessageCodec
     health_codec: MessageCodec
     page: Callable[[str], RpcAnswer]
+    translate: TranslateV2
     most_events: int = MAX_EVENTS
     heartbeat_s: float = HEARTBEAT_S
 
@@ -55,11 +56,14 @@ def serve_both(first: RegistryService, parts: PartsV2) -> Served:
         codec=parts.codec,
         writes=TagWrites(parts.writes, parts.tags, inventory),
         history=parts.tags.history,
+        replies=parts.tags.replies,
         watches=watches,
+        translate=parts.translate,
         page=parts.page,
     )
     second = ServiceV2(first, inventory, reads, ports)
     health = Health(parts.health_codec, lambda: first.is_fresh)
+    first.at_new_callers.append(watches.renew)
     first.at_stop += [watches.close, notices.stop, health.close]
     return Served(
         first=first,

@@ -1,5 +1,7 @@
 """Version 2 beside kafka-kit's calls: the same callers, limits, inventory and audit log."""
 
+import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, unquote
@@ -8,10 +10,10 @@ import msgspec
 
 from kafkakit.core.rpc import HTTP_STATUS, RpcAnswer, RpcCall, RpcCode, RpcError, RpcStream
 from kafkakit.ports.rpc import MessageCodec
+from kafkakit.registry.act.kept_replies import Claim, KeptReplies
 from kafkakit.registry.act.service import RegistryService, retry_headers
 from kafkakit.registry.act.tag_history import TagHistory
-from kafkakit.registry.act.v2.repeats import Repeats
-from kafkakit.registry.act.v2.tag_writes import TagWrites
+from kafkakit.registry.act.v2.tag_writes import PreparedTags, TagsWritten, TagWrites
 from kafkakit.registry.act.v2.watches import Watches
 from kafkakit.registry.decide.access import Caller
 from kafkakit.registry.decide.faults import invalid
@@ -36,6 +38,8 @@ from kafkakit.registry.decide.v2.messages import (
     ChangeTagsRequest,
     HistoryPage,
     HistoryRequest,
+    TranslatedOffsets,
+    TranslateOffsetsRequest,
     WatchEvent,
     WatchRequest,
 )
@@ -45,6 +49,9 @@ from kafkakit.registry.decide.v2.streams import to_sse
 from kafkakit.registry.decide.v2.tag_changes import check_request
 
 _SSE = (("Content-Type", "text/event-stream"), ("Cache-Control", "no-store"), ("X-Accel-Buffering", "no"))
+LOOK_S = 0.1
+"""Between two looks for the reply to a request that is being carried out elsewhere."""
+TranslateV2 = Callable[[TranslateOffsetsRequest, float], TranslatedOffsets]
 Parse = Callable[[], AnyV2Request]
 Batches = AsyncIterator[Sequence[WatchEvent]]
 
@@ -56,7 +63,9 @@ class PortsV2:
     codec: MessageCodec
     writes: TagWrites
     history: TagHistory
+    replies: KeptReplies
     watches: Watches
+    translate: TranslateV2
     page: Callable[[str], RpcAnswer]
     """For a browser, by cluster id; empty before the first reading."""
 
@@ -66,7 +75,6 @@ class ServiceV2:
 
     def __init__(self, first: RegistryService, inventory: Inventory, reads: ReadsV2, ports: PortsV2) -> None:
         self._first, self._inventory, self._reads, self._ports = first, inventory, reads, ports
-        self._repeats = Repeats()
         self._openapi = msgspec.json.encode(openapi_document())
 
     async def http(self, call: RpcCall) -> RpcAnswer | RpcStream:
@@ -118,6 +126,11 @@ class ServiceV2:
             return await self._change_tags(request, call, caller, end_s)
         if isinstance(request, HistoryRequest):
             return await self._history(request, end_s)
+        if isinstance(request, TranslateOffsetsRequest):
+            translate = self._ports.translate
+            return await self._first.read_in_thread(
+                end_s, lambda: translate(request, max(0.1, end_s - time.monotonic()))
+            )
         if not self._first.is_fresh:
             detail = self._inventory.failure or "nothing was read yet"
             raise RpcError(RpcCode.UNAVAILABLE, f"the cluster cannot be read: {detail}", retry_after_s=5)
@@ -136,16 +149,44 @@ class ServiceV2:
         params = msgspec.to_builtins(request)
         line = {"caller": caller.name, "remote": call.remote, "call": "ChangeTags", "params": params}
 
-        async def carry_out() -> ChangeTagsReply:
-            if request.dry_run:
-                return (await self._first.read_in_thread(end_s, lambda: prepared(end_s))).results
-            return (await self._first.write(prepared, end_s, line)).results
-
-        reply = await self._repeats.once(caller.name, call.headers.get("idempotency-key", ""), request, carry_out)
+        key = call.headers.get("idempotency-key", "")
+        if request.dry_run:
+            reply = (await self._first.read_in_thread(end_s, lambda: prepared(end_s))).results
+        elif key:
+            reply = await self._change_once(key, request, prepared, line, end_s)
+        else:
+            reply = (await self._first.write(prepared, end_s, line)).results
         if if_match is not None and len(reply.results) == 1 and reply.results[0].code:
             result = reply.results[0]
             raise TagsRefusedError(RpcCode(result.code), result.message, result.etag)
         return reply
+
+    async def _change_once(
+        self, key: str, request: ChangeTagsRequest, prepared: PreparedTags, line: Mapping[str, object], end_s: float
+    ) -> ChangeTagsReply:
+        replies, caller = self._ports.replies, str(line["caller"])
+
+        def claim() -> ChangeTagsReply | Claim | None:
+            return replies.claim(caller, key, request, max(0.0, end_s - time.monotonic()))
+
+        while (claimed := await self._first.read_in_thread(end_s, claim)) is None:
+            if time.monotonic() + LOOK_S > end_s:
+                message = "a request with this Idempotency-Key is being carried out"
+                raise RpcError(RpcCode.UNAVAILABLE, message, retry_after_s=1)
+            await asyncio.sleep(LOOK_S)
+        if isinstance(claimed, ChangeTagsReply):
+            return claimed
+        own = claimed
+
+        def carry_out(until_s: float) -> TagsWritten:
+            written = None
+            try:
+                written = prepared(until_s)
+            finally:
+                replies.settle(own, None if written is None else written.results)
+            return written
+
+        return (await self._first.write(carry_out, end_s, line)).results
 
     async def _history(self, request: HistoryRequest, end_s: float) -> HistoryPage:
         check_history(request)

@@ -36,9 +36,7 @@ class TagWrites:
         """What the request needs of the inventory, read in its thread."""
         inventory = self._inventory
         known: set[tuple[str, str]] = {
-            (change.kind, change.name)
-            for change in request.changes
-            if change.name in inventory.tags[Kind(change.kind)] or inventory.has(Kind(change.kind), change.name)
+            (change.kind, change.name) for change in request.changes if inventory.knows(Kind(change.kind), change.name)
         }
         return PreparedTags(request, caller, known, self._tags.acting_for(caller.name), self._writes)
 

@@ -30,13 +30,18 @@ class Watches:
         self._inventory, self._events, self._selection = inventory, events, selection
         self._heartbeat_s = heartbeat_s
         self._news = asyncio.Event()
-        self._is_closed = False
+        self._is_closed, self._renewals = False, 0
         self._open: Counter[str] = Counter()
         inventory.followers.append(self._take)
 
     def close(self) -> None:
         """Every watch ends with an event that says so."""
         self._is_closed = True
+        self._wake()
+
+    def renew(self) -> None:
+        """Every watch that is open ends in the same way; its client comes again, and its token is looked at again."""
+        self._renewals += 1
         self._wake()
 
     def open(self, request: WatchRequest, caller: Caller) -> AsyncIterator[Sequence[WatchEvent]]:
@@ -54,8 +59,10 @@ class Watches:
             try:
                 place = events.number_of(request.after) if request.after else place
                 yield (WatchEvent(type="start", event_id=events.id_of(place)),)
-                end_s = time.monotonic() + LONGEST_S
-                while not self._is_closed and time.monotonic() < end_s and not caller.has_expired(time.time()):
+                end_s, renewals = time.monotonic() + LONGEST_S, self._renewals
+                while time.monotonic() < end_s and not caller.has_expired(time.time()):
+                    if self._is_closed or self._renewals != renewals:
+                        break
                     found = events.after(place, _AT_ONCE)
                     if found:
                         place = found[-1][0]
@@ -64,7 +71,8 @@ class Watches:
                         await asyncio.sleep(0)  # other calls are answered between two batches
                     elif not await self._wait():
                         yield (WatchEvent(type="heartbeat", event_id=events.id_of(place)),)
-                reason = "the server stops" if self._is_closed else "watched for long enough"
+                lasted = "watched for long enough" if self._renewals == renewals else "the callers changed"
+                reason = "the server stops" if self._is_closed else lasted
                 ended = WatchEvent(
                     type="end", event_id=events.id_of(place), message=f"{reason}: watch again after this"
                 )

@@ -6,10 +6,10 @@ from typing import Any, get_type_hints
 
 import msgspec
 
+from kafkakit.core.printable import printable
 from kafkakit.registry.decide.faults import invalid
 from kafkakit.registry.decide.http_routes import MAX_FIELDS, fields_in_path
 from kafkakit.registry.decide.requests import Role
-from kafkakit.registry.decide.tags import printable
 from kafkakit.registry.decide.v2.messages import (
     AnyV2Reply,
     AnyV2Request,
@@ -26,6 +26,8 @@ from kafkakit.registry.decide.v2.messages import (
     ListRequest,
     TopicPage,
     TopicView,
+    TranslatedOffsets,
+    TranslateOffsetsRequest,
     WatchEvent,
     WatchRequest,
 )
@@ -78,6 +80,12 @@ CALLS_V2: tuple[CallV2, ...] = (
     _call("ListHistory", "GET /v2/history", (HistoryRequest, HistoryPage), "Who changed which tags, and when"),
     _call("Watch", "GET /v2/watch", (WatchRequest, WatchEvent), "Changes as they come", is_stream=True),
     _call("Explain", "GET /v2/explain", (ExplainRequest, ExplainReply), "Why a query has an object or not"),
+    _call(
+        "TranslateOffsets",
+        "GET /v2/translate-offsets/{alias}/{group}",
+        (TranslateOffsetsRequest, TranslatedOffsets),
+        "Where a group of MirrorMaker 2's upstream cluster continues here, and how sure that is",
+    ),
 )
 CALL_V2_BY_NAME: Mapping[str, CallV2] = {call.name: call for call in CALLS_V2}
 
@@ -108,7 +116,7 @@ def read_query(call: CallV2, in_path: Mapping[str, str], query: Sequence[tuple[s
         if kinds.get(name) == tuple[str, ...]:
             found[name] = (*found.get(name, ()), *(part for part in text.split(",") if part))
         elif name in found:
-            raise invalid(f"{printable(name, 40)} is given twice")
+            raise invalid(f"{printable(name[:40])} is given twice")
         else:
             found[name] = text
     return _convert(call, found, strict=False)
@@ -135,4 +143,4 @@ def _convert(call: CallV2, fields: Mapping[str, Any], *, strict: bool) -> AnyV2R
 
 
 def _text(error: Exception) -> str:
-    return printable(" ".join(str(error).split()), 200)
+    return printable(" ".join(str(error).split())[:200])

@@ -7,10 +7,11 @@ from heapq import nsmallest
 import msgspec
 from msgspec import UNSET
 
+from kafkakit.core.printable import printable
 from kafkakit.registry.decide.faults import invalid
 from kafkakit.registry.decide.history import MAX_AGE_S, HistoryDocument, StoredEntry, etag_of
 from kafkakit.registry.decide.inventory import NO_TAGS, Inventory
-from kafkakit.registry.decide.tags import Kind, printable
+from kafkakit.registry.decide.tags import Kind
 from kafkakit.registry.decide.v2.messages import HistoryEntry, HistoryPage, HistoryRequest, ValueChange
 from kafkakit.registry.decide.v2.pages import next_token, page_size, read_token
 
@@ -79,7 +80,7 @@ def _since(request: HistoryRequest) -> float:
             return found.timestamp()
     except (ValueError, OverflowError):
         pass
-    raise invalid(f"since: {printable(request.since, 40)!r} is no time such as 2026-01-31T12:00:00Z")
+    raise invalid(f"since: {printable(request.since[:40])!r} is no time such as 2026-01-31T12:00:00Z")
 
 
 def _shown(place: Place, entry: StoredEntry) -> HistoryEntry:

@@ -84,6 +84,13 @@ class ExplainRequest(_Request, frozen=True, kw_only=True):
     query: str
 
 
+class TranslateOffsetsRequest(_Request, frozen=True, kw_only=True):
+    """The offsets of a group of the upstream cluster; `alias` is MirrorMaker 2's of that cluster, `source` if empty."""
+
+    alias: str = ""
+    group: str = ""
+
+
 class NoFields(_Request, frozen=True, kw_only=True):
     """A request without fields."""
 
@@ -205,6 +212,30 @@ class ExplainReply(_Reply, frozen=True, kw_only=True):
     reasons: tuple[str, ...]
 
 
+class TranslatedOffset(_Reply, frozen=True, kw_only=True):
+    """Where a group continues here, at `local_offset`, and until where its true place may lie.
+
+    Its true place is in [local_offset, local_end_offset], so that at most `may_repeat` records are read twice; both are
+    unset where no sync tells. `exact`: the two are equal. `assumes_no_own_records`: the end is known only if the copy
+    has no records of its own, and no markers of transactions, which exactly-once support writes.
+    """
+
+    topic: str
+    partition: int
+    upstream_offset: int
+    local_offset: int
+    local_end_offset: int | UnsetType = UNSET
+    exact: bool = False
+    may_repeat: int | UnsetType = UNSET
+    assumes_no_own_records: bool = False
+
+
+class TranslatedOffsets(_Reply, frozen=True, kw_only=True):
+    """The group's partitions, by topic and number."""
+
+    offsets: tuple[TranslatedOffset, ...]
+
+
 AnyV2Request = (
     ListRequest
     | GetTopicRequest
@@ -213,6 +244,17 @@ AnyV2Request = (
     | HistoryRequest
     | WatchRequest
     | ExplainRequest
+    | TranslateOffsetsRequest
     | NoFields
 )
-AnyV2Reply = TopicPage | BrokerPage | TopicView | BrokerView | ChangeTagsReply | HistoryPage | WatchEvent | ExplainReply
+AnyV2Reply = (
+    TopicPage
+    | BrokerPage
+    | TopicView
+    | BrokerView
+    | ChangeTagsReply
+    | HistoryPage
+    | WatchEvent
+    | ExplainReply
+    | TranslatedOffsets
+)

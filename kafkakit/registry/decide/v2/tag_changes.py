@@ -4,19 +4,11 @@ from collections.abc import Callable, Mapping
 
 from kafkakit.core.errors import KafkakitError
 from kafkakit.core.plan_rules import topic_problem
+from kafkakit.core.printable import printable
 from kafkakit.core.rpc import RpcCode, RpcError
 from kafkakit.registry.decide.faults import code_of, invalid
 from kafkakit.registry.decide.history import etag_of
-from kafkakit.registry.decide.tags import (
-    MAX_GIVEN,
-    Kind,
-    Tags,
-    check_tag,
-    is_broker_id,
-    merged,
-    printable,
-    without,
-)
+from kafkakit.registry.decide.tags import MAX_GIVEN, Kind, Tags, check_tag, is_broker_id, merged, without
 from kafkakit.registry.decide.v2.messages import ChangeTagsReply, ChangeTagsRequest, ObjectChange, TagResult
 
 MAX_CHANGES = 1000
@@ -52,7 +44,7 @@ def check_change(change: ObjectChange) -> None:
     """`RpcError` for a change of one object that would never be made."""
     kind = Kind(change.kind)
     if topic_problem(change.name) if kind is Kind.TOPIC else not is_broker_id(change.name):
-        raise RpcError(RpcCode.NOT_FOUND, f"{kind} {printable(change.name, 80)} does not exist")
+        raise RpcError(RpcCode.NOT_FOUND, f"{kind} {printable(change.name[:80])} does not exist")
     if not change.set and not change.delete:
         raise invalid("nothing is to be set or deleted")
     if len(change.set) + len(change.delete) > MAX_GIVEN:
@@ -60,10 +52,10 @@ def check_change(change: ObjectChange) -> None:
     for key, value in change.set.items():
         check_tag(kind, key, value)
         if not key or ":" in key or ":" in value:
-            raise invalid(f"tag '{printable(key, 40)}': neither key nor value may have a colon, the key not be empty")
+            raise invalid(f"tag '{printable(key[:40])}': neither key nor value may have a colon, the key not be empty")
     both = change.set.keys() & set(change.delete)
     if both:
-        raise invalid(f"tag '{printable(min(both), 40)}' is to be set and deleted")
+        raise invalid(f"tag '{printable(min(both)[:40])}' is to be set and deleted")
 
 
 def tags_after(change: ObjectChange, present: Tags) -> Mapping[str, str]:
@@ -87,7 +79,7 @@ def refused_result(change: ObjectChange, error: KafkakitError) -> TagResult:
         tags, etag = {}, ""
     return TagResult(
         kind=change.kind,
-        name=printable(change.name, 249),
+        name=printable(change.name[:249]),
         code=int(code_of(error)),
         message=error.message,
         tags=tags,

@@ -6,12 +6,13 @@ from typing import Any
 
 from msgspec import UNSET
 
+from kafkakit.core.printable import printable
 from kafkakit.core.rpc import RpcCode, RpcError
 from kafkakit.registry.decide.facts import BrokerFacts, TopicFacts
 from kafkakit.registry.decide.faults import invalid
 from kafkakit.registry.decide.history import etag_of
 from kafkakit.registry.decide.inventory import NO_TAGS, Inventory
-from kafkakit.registry.decide.tags import Kind, printable
+from kafkakit.registry.decide.tags import Kind
 from kafkakit.registry.decide.v2.messages import BrokerView, PartitionReplicas, TopicView
 
 MAX_FIELDS = 100
@@ -38,7 +39,7 @@ def parse_mask(kind: Kind, fields: Iterable[str]) -> FieldMask:
     for number, text in enumerate(fields):
         name, dot, key = text.partition(".")
         if number >= MAX_FIELDS or name not in known or (dot and name not in _MAPS):
-            raise invalid(f"a {kind} has no field {printable(text, 60)!r}: the fields are {', '.join(known)}")
+            raise invalid(f"a {kind} has no field {printable(text[:60])!r}: the fields are {', '.join(known)}")
         if not dot:
             keys.pop(name, None)
         elif name not in names or name in keys:
@@ -86,7 +87,7 @@ def view_of(kind: Kind, name: str, inventory: Inventory, mask: FieldMask) -> Top
 
 def missing(kind: Kind, name: str) -> RpcError:
     """The refusal for an object that does not exist."""
-    return RpcError(RpcCode.NOT_FOUND, f"{kind} {printable(name, 80)} does not exist")
+    return RpcError(RpcCode.NOT_FOUND, f"{kind} {printable(name[:80])} does not exist")
 
 
 def _topic_fields(facts: TopicFacts, inventory: Inventory, mask: FieldMask) -> Iterator[tuple[str, Any]]:

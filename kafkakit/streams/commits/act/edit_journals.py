@@ -182,3 +182,8 @@ def short_name(group: str) -> str:
 def edits_folder(state_dir: Path, cluster_id: str) -> Path:
     """Where the journals of a cluster's edits are; the cluster id was checked."""
     return state_dir / "commit-edits" / cluster_id
+
+
+def edit_lock(state_dir: Path, cluster_id: str, group: str) -> Path:
+    """The file that an edit of a group locks, so that another one on this host waits."""
+    return state_dir / "locks" / f"{cluster_id}.commits-{short_name(group)}.lock"

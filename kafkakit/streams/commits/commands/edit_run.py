@@ -68,11 +68,10 @@ def edited_cluster(ctx: typer.Context, opened: session.ClusterSession) -> Edited
 def lock_group(ctx: typer.Context, opened: session.ClusterSession, group: str, consent: EditConsent) -> None:
     """Keep other edits of the group on this host off; a plan alone takes no lock and leaves no file."""
     from kafkakit.core.printable import printable
-    from kafkakit.streams.commits.act.edit_journals import short_name
+    from kafkakit.streams.commits.act.edit_journals import edit_lock
 
     if consent.apply:
-        name = f"{opened.cluster_id}.commits-{short_name(group)}.lock"
-        path = cli_context(ctx).settings.state_dir / "locks" / name
+        path = edit_lock(cli_context(ctx).settings.state_dir, opened.cluster_id, group)
         opened.lock(path, f"commits of group {printable(group)}", "streams commits")
 
 

@@ -9,19 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kafkakit.streams.formats.codec_sizes import GZIP_TIMES, LZ4_TIMES, SNAPPY_TIMES, lz4_size, snappy_size
 from kafkakit.streams.formats.segment_files.batch_walk import HEADER_BYTES, BatchChunk, Ints
 from kafkakit.streams.formats.zstd_frames import MAX_BLOCK, DamagedError, zstd_size
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _NONE, _GZIP, _SNAPPY, _LZ4, _ZSTD = range(5)
-_MOST_TIMES = (1, 1032, 22, 255, 0)
-"""No stream of a codec expands by more: deflate's longest match is 258 bytes in 2 bits, snappy's 64 bytes in 3
-bytes, and lz4 extends a match by 255 a byte."""
+_MOST_TIMES = (1, GZIP_TIMES, SNAPPY_TIMES, LZ4_TIMES, 0)
 _ROUNDS = 12
 _ZSTD_MAGIC = 0xFD2FB528
-_LZ4_MAGIC = b"\x04\x22\x4d\x18"
-_XERIAL = b"\x82SNAPPY\x00"
-_LZ4_BLOCKS = {4: 1 << 16, 5: 1 << 18, 6: 1 << 20, 7: 1 << 22}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,50 +105,8 @@ def _one_size(data: bytes, codec: int, most: int) -> tuple[int, bool]:
     if codec == _GZIP:
         declared = int.from_bytes(data[-4:], "little")
         return (declared, True) if most < 1 << 32 and declared <= most else (most, False)
-    if codec == _SNAPPY:
-        size = _snappy_size(data)
-    elif data[:4] == _LZ4_MAGIC and len(data) > 14 and data[4] & 8:
-        size = int.from_bytes(data[6:14], "little")
-    else:
-        return _lz4_bound(data, most), False
-    return (size, True) if 0 <= size <= most else (most, False)
-
-
-def _snappy_size(data: bytes) -> int:
-    """The lengths that raw snappy, or the blocks of xerial's framing, declare; -1 for neither."""
-    if not data.startswith(_XERIAL):
-        return _varint(data, 0)
-    at, total = 16, 0
-    while at + 4 <= len(data):
-        size = int.from_bytes(data[at : at + 4], "big")
-        block = _varint(data, at + 4)
-        if block < 0 or at + 4 + size > len(data):
-            return -1
-        at, total = at + 4 + size, total + block
-    return total
-
-
-def _varint(data: bytes, at: int) -> int:
-    value = 0
-    for shift, byte in zip(range(0, 35, 7), data[at : at + 5], strict=False):
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value
-    return -1
-
-
-def _lz4_bound(data: bytes, most: int) -> int:
-    """The blocks of an lz4 frame, each at its greatest; `most` where it is no such frame."""
-    block = _LZ4_BLOCKS.get(data[5] >> 4 & 7, 0) if len(data) > 7 and data[:4] == _LZ4_MAGIC else 0
-    if not block:
-        return most
-    at, total = 7, 0
-    checksum = 4 if data[4] & 16 else 0
-    while at + 4 <= len(data):
-        header = int.from_bytes(data[at : at + 4], "little")
-        size = header & 0x7FFFFFFF
-        if not size:
-            break
-        total += size if header >> 31 else min(block, 255 * size)
-        at += 4 + size + checksum
-    return min(total, most)
+    try:
+        bound, claim = lz4_size(data) if codec == _LZ4 else (most, snappy_size(data))
+    except DamagedError:
+        return most, False
+    return (claim, True) if claim is not None and claim <= most else (min(bound, most), False)

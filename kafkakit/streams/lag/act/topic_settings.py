@@ -13,12 +13,17 @@ FactsOf = Callable[[Sequence[str]], Mapping[str, TopicFacts]]
 
 
 def read_topic_facts(open_admin: Callable[[], ClusterAdmin], topics: Sequence[str]) -> Mapping[str, TopicFacts]:
-    """The facts of each topic from its own settings and, for the rest, those of one living broker."""
+    """`topic_facts` with a client of its own."""
     with closing(open_admin()) as admin:
-        brokers = sorted(b.id for b in admin.cluster().brokers if b.is_alive)
-        settings = admin.broker_settings(brokers[:1], BROKER_KEYS)
-        defaults = next(iter(settings.values()), {})
-        return facts_of(admin.dynamic_configs(ResourceKind.TOPIC, topics), defaults)
+        return topic_facts(admin, topics)
+
+
+def topic_facts(admin: ClusterAdmin, topics: Sequence[str]) -> Mapping[str, TopicFacts]:
+    """The facts of each topic from its own settings and, for the rest, those of one living broker."""
+    brokers = sorted(b.id for b in admin.cluster().brokers if b.is_alive)
+    settings = admin.broker_settings(brokers[:1], BROKER_KEYS)
+    defaults = next(iter(settings.values()), {})
+    return facts_of(admin.dynamic_configs(ResourceKind.TOPIC, topics), defaults)
 
 
 class TopicSettings:

@@ -5,13 +5,11 @@ number of series is bounded, and what was left out is a series itself. A figure 
 sum or forecast that a stale one went into, so that none passes for a fresh one; `stale_partitions` counts such.
 """
 
-import re
 from collections.abc import Callable, Iterable, Sequence
-from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from kafkakit.report import metrics_text
-from kafkakit.report.metrics_text import Labels, MetricFamily, gauge, number
+from kafkakit.report.metrics_text import Labels, MetricFamily, gauge
 from kafkakit.streams.lag.decide.measure.figures import FigureFlag, TimeLag
 from kafkakit.streams.lag.decide.measure.status import LagStatus
 from kafkakit.streams.lag.decide.views.selecting import RowFilter
@@ -21,12 +19,6 @@ if TYPE_CHECKING:
     from kafkakit.streams.lag.decide.measure.table import LagTable
 
 PREFIX = "kafkakit_lag_"
-DATAGRAM_BYTES = 1_400
-"""What fits into one packet on any network, for metrics that leave the machine."""
-TAG_CHARS = 200
-
-_UNSAFE = re.compile(r"[|,#%\s\x00-\x1f]")
-
 
 Value = Callable[[ViewLine], float | None]
 
@@ -60,26 +52,10 @@ def exposition(found: Iterable[MetricFamily]) -> str:
 
 
 def datagrams(
-    found: Iterable[MetricFamily], *, tags: Sequence[str] = (), max_bytes: int = DATAGRAM_BYTES
+    found: Iterable[MetricFamily], *, tags: Sequence[str] = (), max_bytes: int = metrics_text.DATAGRAM_BYTES
 ) -> list[bytes]:
-    """Families as DogStatsD gauges named `kafkakit.lag.*`, a metric a line, as many to a datagram as fit.
-
-    A line that alone is longer than `max_bytes` is left out; tags are at most 200 characters long, so none is.
-    """
-    packets: list[bytes] = []
-    packet = b""
-    for family in found:
-        name = (PREFIX + family.name).replace("_", ".", 2)
-        for labels, value in family.samples:
-            joined = ",".join([*tags, *(_tag(key, word) for key, word in labels)])
-            line = f"{name}:{number(value)}|g{'|#' + joined if joined else ''}".encode()
-            if len(line) > max_bytes:
-                continue
-            if packet and len(packet) + 1 + len(line) > max_bytes:
-                packets.append(packet)
-                packet = b""
-            packet = packet + b"\n" + line if packet else line
-    return [*packets, packet] if packet else packets
+    """Families as DogStatsD gauges named `kafkakit.lag.*`."""
+    return metrics_text.datagrams(found, PREFIX, tags=tags, max_bytes=max_bytes)
 
 
 def _fresh(lag: TimeLag, value_ms: int | None) -> float | None:
@@ -198,12 +174,3 @@ def _cluster_families(clusters: LagView) -> list[MetricFamily]:
         gauge("cluster_partitions", "Group-partitions by status.", *counts),
         gauge("cluster_records", "Offsets from all committed ones to the ends.", *lags),
     ]
-
-
-def _tag(key: str, value: str) -> str:
-    """A tag whose value no other name has: what may not stand in one is percent-encoded, what is too long is hashed."""
-    safe = _UNSAFE.sub(lambda found: "".join(f"%{b:02X}" for b in found[0].encode("utf-8", "surrogatepass")), value)
-    if len(f"{key}:{safe}") > TAG_CHARS:
-        digest = sha256(value.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-        safe = f"{safe[: TAG_CHARS - len(key) - len(digest) - 2]}~{digest}"
-    return f"{key}:{safe}"

@@ -1,27 +1,17 @@
 """Routes as documents of a control store, and what makes one valid."""
 
 import re
-from dataclasses import dataclass
 
 from kafkakit.core.documents import decode_document, encode_document
 from kafkakit.core.errors import InputError, UsageError
 from kafkakit.streams.routes.decide.route import Route, SegmentState
 
 ROUTE_KIND = "stream-route"
-ROUTE_LIMIT_BYTES = 64 * 1024
+# 4 KiB less than a control store takes: an entry of the history holds the route and more.
+ROUTE_LIMIT_BYTES = 60 * 1024
 MAX_LANES, MAX_SEGMENTS, MAX_RULES = 32, 64, 100
 _NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,200}")
 _LANE = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RouteChange:
-    """One entry of a stream's history: the route after a change, who made it, when and why."""
-
-    at_ms: int
-    by: str
-    what: str
-    route: Route
 
 
 def route_path(stream: str) -> str:
@@ -31,7 +21,17 @@ def route_path(stream: str) -> str:
 
 def history_path(stream: str, epoch: int) -> str:
     """Where the change that led to an epoch is kept; names sort as epochs do."""
-    return f"streams/{check_stream(stream)}/history/{epoch:012d}"
+    return f"{history_folder(stream)}/{epoch:012d}"
+
+
+def history_folder(stream: str) -> str:
+    """Where the changes of a stream are kept."""
+    return f"streams/{check_stream(stream)}/history"
+
+
+def is_stream_name(name: str) -> bool:
+    """Whether a stream may have this name."""
+    return _NAME.fullmatch(name) is not None
 
 
 def check_stream(name: str) -> str:

@@ -14,7 +14,7 @@ from kafkakit.placement.bytes.balance_goal import BalanceProblem, BandGoal
 from kafkakit.placement.bytes.impossible import more_brokers, why_not
 from kafkakit.placement.bytes.layout import Layout
 from kafkakit.placement.bytes.lp_relaxation import DemandGroups
-from kafkakit.placement.bytes.proof import argument_of, cancels, moves_bound, proof_of
+from kafkakit.placement.bytes.proof import argument_of, cancels, moves_bound, not_counted, proof_of
 from kafkakit.placement.bytes.tightening import Unwatched, Watch
 from kafkakit.placement.log_dirs_balance.rules import DirRules
 from kafkakit.placement.problem import Minimize
@@ -184,6 +184,8 @@ def certify(layout: Layout, demand: DemandGroups, found: Attempt, minimize: Mini
         words = f"brokers outside their limits must give or get at least {bound} copies, the largest first"
         if found.fewest and found.moves > bound:
             words = f"every placement was searched; {words}"
+        elif layout.rule.tags is not None:
+            words += not_counted([c.text for c in layout.rule.tags.constraints])
         kind = ProofKind.SEARCH if found.fewest else ProofKind.COUNTING
         least = found.moves if found.fewest else bound
         return certificate("replicas", found.moves, least, words, proof_of(table, demand, window, kind=kind))

@@ -60,11 +60,6 @@ class RebuildRequest:
 
     def __post_init__(self) -> None:
         _ = self.scope  # raises where no topics are named
-        if self.force_rebuild and not self.by_storage and self.constraints != NO_CONSTRAINTS:
-            raise UsageError(
-                "--force-rebuild by count does not take constraints by tags",
-                hint="rebuild without it moves what they forbid; rebalance --count-band evens counts out under them",
-            )
         if self.by_storage and not self.use_meta:
             raise UsageError("--placement=storage requires --use-meta=true")
         if not 0 < self.partition_size_factor <= MAX_FACTOR:

@@ -21,7 +21,7 @@ from kafkakit.streams.client.decide.failures import RejectError
 from kafkakit.streams.client.decide.reading import reading_plan
 from kafkakit.streams.client.decide.rules import Mode, RetryRule, WorkLimits, WorkRules
 from kafkakit.streams.client.options import ConsumerHooks, ConsumerOptions, LeftOut
-from kafkakit.streams.client.records import StreamRecord
+from kafkakit.streams.client.records import RecordOrigin, StreamRecord
 from kafkakit.streams.formats.commit import CommitState
 from kafkakit.streams.formats.identity import CommitIdentity
 from kafkakit.streams.formats.kkm1.encode import encode_commit
@@ -157,8 +157,9 @@ def test_a_batch_that_cannot_be_decoded_is_left_out_when_the_guard_says_so(clust
     cluster.unreadable = {(PLACE, offset) for offset in range(5, 9)}
     seen, asked = Seen(), list[tuple[TopicPartition, int]]()
 
-    def guard(partition: TopicPartition, offset: int) -> LeftOut | None:
-        asked.append((partition, offset))
+    def guard(origin: RecordOrigin, offset: int, epoch: int) -> LeftOut | None:
+        asked.append((origin.partition, offset))
+        assert epoch > 0
         if len(asked) == 1:
             raise OSError("the note was not written")
         return LeftOut(next_offset=9) if len(asked) > 2 else None

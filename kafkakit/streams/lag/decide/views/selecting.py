@@ -6,8 +6,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 
 from kafkakit.core.errors import UsageError
-from kafkakit.core.query.clusters import tag_keys
-from kafkakit.core.query.columns import ObjectTable, tag_column, text_column
+from kafkakit.core.query.columns import ObjectTable, tag_column, tag_keys, text_column
 from kafkakit.core.query.evaluate import matching
 from kafkakit.core.query.parser import parse_query
 from kafkakit.core.topic_selection import query_of

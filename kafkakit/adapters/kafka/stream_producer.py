@@ -1,0 +1,175 @@
+"""Producers of streams, with confluent-kafka (librdkafka).
+
+`batch.size` bounds what is added to a batch after its first record, and `message.max.bytes` a record, both before
+compression (librdkafka's CONFIGURATION.md); so no batch is larger than the larger of both.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from kafkakit.adapters.kafka.data_settings import client_settings, made, quiet_logger, reason
+from kafkakit.config.security import Security
+from kafkakit.core.deliveries import (
+    BatchLimits,
+    ConnectionFigures,
+    Delivered,
+    FailureKind,
+    NotDelivered,
+    OutgoingRecord,
+    TopicIdentity,
+)
+from kafkakit.core.errors import OperationFailedError, TryLaterError
+from kafkakit.ports.stream_producer import Answer
+
+_BATCH_BYTES = 1_000_000
+_FRAMING_BYTES = 4_096
+_FIGURES_EVERY_MS = 5_000
+
+
+class KafkaStreamCluster:
+    """Implements `ports.StreamCluster`; connects on first use."""
+
+    def __init__(self, bootstrap_servers: str, security: Security) -> None:
+        self._settings = client_settings(bootstrap_servers, security)
+
+    def identify(self, topic: str, timeout_s: float) -> TopicIdentity:
+        """Two requests at once, with a client of their own; a topic that is not there is not created by them."""
+        from confluent_kafka import KafkaError, KafkaException, TopicCollection
+        from confluent_kafka.admin import AdminClient
+
+        admin = made(AdminClient, self._settings)
+        try:
+            cluster = admin.describe_cluster(request_timeout=timeout_s)
+            topics = admin.describe_topics(TopicCollection([topic]), request_timeout=timeout_s)
+            cluster_id = str(cluster.result(timeout_s).cluster_id)
+            found = topics[topic].result(timeout_s)
+        except (KafkaException, TimeoutError) as error:
+            inner = error.args[0] if error.args else error
+            code = inner.code() if isinstance(inner, KafkaError) else 0
+            if code in _UNKNOWN_TOPIC:
+                return TopicIdentity(cluster_id=cluster_id, topic_id="", partitions=0)
+            if code in _DENIED:
+                raise OperationFailedError(f"topic {topic} cannot be described: {reason(error)}") from None
+            raise TryLaterError(f"cannot reach the cluster: {reason(error) or 'no answer in time'}") from None
+        return TopicIdentity(cluster_id=cluster_id, topic_id=str(found.topic_id), partitions=len(found.partitions))
+
+    def producer(self, topic: str, limits: BatchLimits) -> "KafkaStreamProducer":
+        """One client, with a thread for each broker that it speaks to."""
+        return KafkaStreamProducer(self._settings, topic, limits)
+
+
+class KafkaStreamProducer:
+    """Implements `ports.StreamProducer`. Keys are spread as Java's producers spread them."""
+
+    def __init__(self, settings: Mapping[str, Any], topic: str, limits: BatchLimits) -> None:
+        from confluent_kafka import Producer as Client
+
+        self._topic = topic
+        self._last_error: str | None = None
+        self._figures: ConnectionFigures | None = None
+        self._client: Any = made(
+            Client,
+            {
+                **settings,
+                "acks": "all",
+                "enable.idempotence": True,
+                "partitioner": "murmur2_random",
+                "linger.ms": limits.linger_ms,
+                "batch.size": min(_BATCH_BYTES, limits.record_bytes),
+                "message.max.bytes": limits.record_bytes + _FRAMING_BYTES,
+                "compression.type": limits.compression,
+                "delivery.timeout.ms": limits.delivery_timeout_ms,
+                "queue.buffering.max.kbytes": -(-limits.queue_bytes // 1024),
+                "queue.buffering.max.messages": limits.queue_records,
+                "statistics.interval.ms": _FIGURES_EVERY_MS,
+                "stats_cb": self._on_figures,
+                "error_cb": self._on_error,
+                "logger": quiet_logger(),
+            },
+        )
+
+    @property
+    def last_error(self) -> str | None:
+        """Of any broker; it stays after the trouble is over."""
+        return self._last_error
+
+    @property
+    def figures(self) -> ConnectionFigures | None:
+        """librdkafka's statistics, every 5 s."""
+        return self._figures
+
+    def send(self, record: OutgoingRecord, answer: Answer) -> bool:
+        """See `ports.stream_producer`; headers must be checked before: some names crash librdkafka's binding."""
+        from confluent_kafka import KafkaException
+
+        more: dict[str, Any] = {}
+        if record.partition is not None:
+            more["partition"] = record.partition
+        if record.at_ms is not None:
+            more["timestamp"] = record.at_ms
+        if record.headers:
+            more["headers"] = list(record.headers)
+        try:
+            self._client.produce(
+                self._topic,
+                value=record.value,
+                key=record.key,
+                on_delivery=lambda error, message: answer(_outcome(error, message)),
+                **more,
+            )
+        except BufferError:
+            return False
+        except KafkaException as error:
+            raise OperationFailedError(f"cannot write to {self._topic}: {reason(error)}") from None
+        return True
+
+    def poll(self, timeout_s: float) -> None:
+        """See `ports.stream_producer`."""
+        self._client.poll(timeout_s)
+
+    def purge(self) -> None:
+        """Takes back what is queued and what is on its way, without waiting for librdkafka's threads."""
+        self._client.purge(in_queue=True, in_flight=True, blocking=False)
+        self._client.poll(0)
+
+    def close(self) -> None:
+        """Gives up what has no answer; the client itself ends with its last reference."""
+        if self._client is not None:
+            self.purge()
+            self._client = None
+
+    def _on_error(self, error: Any) -> None:
+        self._last_error = str(error.str())
+
+    def _on_figures(self, text: str) -> None:
+        found = json.loads(text)
+        trips = [broker.get("rtt", {}).get("p99", 0) for broker in found.get("brokers", {}).values()]
+        self._figures = ConnectionFigures(
+            waiting_records=int(found.get("msg_cnt", 0)),
+            waiting_bytes=int(found.get("msg_size", 0)),
+            sent_bytes=int(found.get("tx_bytes", 0)),
+            round_trip_p99_ms=max(trips, default=0) / 1000,
+        )
+
+
+def _outcome(error: Any, message: Any) -> Delivered | NotDelivered:
+    if error is None:
+        return Delivered(message.partition(), message.offset(), message.timestamp()[1])
+    if error.fatal() or error.code() in _FATAL:
+        kind = FailureKind.FATAL
+    else:
+        kind = FailureKind.REFUSED if error.code() in _REFUSED else FailureKind.UNANSWERED
+    return NotDelivered(kind, str(error.str()))
+
+
+# Codes of Kafka's protocol and, below zero, of librdkafka, by number, so that this module loads without the library:
+# _FATAL, _STATE
+_FATAL = frozenset({-150, -172})
+# UNKNOWN_TOPIC_OR_PART, _UNKNOWN_TOPIC
+_UNKNOWN_TOPIC = frozenset({3, -188})
+# INVALID_TOPIC_EXCEPTION, TOPIC_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED
+_DENIED = frozenset({17, 29, 31})
+# _UNKNOWN_PARTITION, MSG_SIZE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_TIMESTAMP,
+# POLICY_VIOLATION, INVALID_RECORD, and the above
+_REFUSED = frozenset({-190, 10, 18, 32, 44, 87}) | _UNKNOWN_TOPIC | _DENIED

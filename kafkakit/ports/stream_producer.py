@@ -1,0 +1,64 @@
+"""Records into one topic of a cluster, for clients that may not wait."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from kafkakit.core.deliveries import (
+    BatchLimits,
+    ConnectionFigures,
+    Delivered,
+    NotDelivered,
+    OutgoingRecord,
+    TopicIdentity,
+)
+
+Answer = Callable[[Delivered | NotDelivered], None]
+
+
+class StreamProducer(Protocol):
+    """An idempotent producer for one topic: acknowledged is what all in-sync replicas have."""
+
+    def send(self, record: OutgoingRecord, answer: Answer) -> bool:
+        """Queue a record; False where the queue is full. Never waits.
+
+        `answer` is called once, from `poll` or `purge`, unless the producer is closed before. Raises
+        `OperationFailedError` where the producer takes nothing more.
+        """
+        ...
+
+    def poll(self, timeout_s: float) -> None:
+        """Call what answers came for; waits for the first of them."""
+        ...
+
+    def purge(self) -> None:
+        """Give up every record that has no answer; each is answered as UNANSWERED. Never waits."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections. May wait as long as a cluster hangs."""
+        ...
+
+    @property
+    def last_error(self) -> str | None:
+        """What the client last complained about."""
+        ...
+
+    @property
+    def figures(self) -> ConnectionFigures | None:
+        """What the client counts, at most some seconds old."""
+        ...
+
+
+class StreamCluster(Protocol):
+    """A way into one cluster."""
+
+    def identify(self, topic: str, timeout_s: float) -> TopicIdentity:
+        """Which cluster answers and which topic it has there; two requests.
+
+        Raises `TryLaterError` when no broker answers in time, `OperationFailedError` when it refuses the answer.
+        """
+        ...
+
+    def producer(self, topic: str, limits: BatchLimits) -> StreamProducer:
+        """A new producer; it starts to connect and does not wait for it."""
+        ...

@@ -1,0 +1,218 @@
+"""What an application holds: its streams' routes, the clusters behind them, and the producers and consumers on top."""
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from kafkakit.core.errors import TryLaterError, UsageError
+from kafkakit.ports.clock import Clock
+from kafkakit.ports.control import ControlStore
+from kafkakit.ports.log import LogReader
+from kafkakit.ports.stream_consumer import GroupConsumer
+from kafkakit.ports.stream_producer import StreamCluster, StreamProducer
+from kafkakit.streams.client.asynchronous import AsyncProducer
+from kafkakit.streams.client.consumer import OpenMember, StreamConsumer
+from kafkakit.streams.client.dead_letter_lane import BatchGuard, DeadLetterLane
+from kafkakit.streams.client.decide.figures import ProducerMetrics
+from kafkakit.streams.client.decide.outgoing import ProducerLimits
+from kafkakit.streams.client.decide.targets import check_place
+from kafkakit.streams.client.dual import DualPolicy, DualProducer
+from kafkakit.streams.client.options import ConsumerHooks, ConsumerOptions
+from kafkakit.streams.client.producer import Producer, RecordHooks
+from kafkakit.streams.client.route_follower import RouteFollower
+from kafkakit.streams.client.route_rules import RouteRules
+from kafkakit.streams.client.workers import AsyncHandler, BatchHandler, Handler
+from kafkakit.streams.routes.api import DLQ, Segment
+
+IDENTIFY_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientParts:
+    """What the client is made of; the functions reach the cluster of a profile, `UsageError` for one that is not there.
+
+    `open_member` makes a member of the group that it gets as second argument.
+    """
+
+    store: ControlStore
+    open_cluster: Callable[[str], StreamCluster]
+    open_member: OpenMember
+    open_log: Callable[[str], LogReader]
+    clock: Clock
+    random_bytes: Callable[[int], bytes]
+
+
+class StreamClient:
+    """Producers and consumers of streams by name; thread-safe. Closing it closes what it gave out."""
+
+    def __init__(self, parts: ClientParts) -> None:
+        self._parts = parts
+        self._lock = threading.Lock()
+        self._followers_lock = threading.Lock()
+        self._followers: dict[str, RouteFollower] = {}
+        self._clusters: dict[str, StreamCluster] = {}
+        self._producers: list[Producer | DualProducer] = []
+        self._consumers: list[StreamConsumer] = []
+        self._logs: dict[str, LogReader] = {}
+
+    def producer(
+        self, stream: str, *, limits: ProducerLimits | None = None, hooks: RecordHooks | None = None
+    ) -> Producer:
+        """A producer; connects with the first record. `UsageError` for a stream that is not there, `TryLaterError`
+        while the control store is away."""
+        found = self._made(stream, limits, hooks)
+        self._producers.append(found)
+        return found
+
+    def dual_producer(
+        self,
+        stream: str,
+        secondary: str,
+        policy: DualPolicy,
+        *,
+        limits: ProducerLimits | None = None,
+        hooks: RecordHooks | None = None,
+    ) -> DualProducer:
+        """A producer for two streams at once; raises as `producer`."""
+        if stream == secondary:
+            raise UsageError(f"a dual write needs two streams, and both are {stream}")
+        self.follower(secondary)  # before anything is opened that would have to be closed
+        first, second = self._made(stream, limits, hooks), self._made(secondary, limits, hooks)
+        found = DualProducer(first, second, policy, self._parts.clock)
+        self._producers.append(found)
+        return found
+
+    def async_producer(
+        self, stream: str, *, limits: ProducerLimits | None = None, hooks: RecordHooks | None = None
+    ) -> AsyncProducer:
+        """A producer for asyncio; raises as `producer`, and reads the route once without asyncio."""
+        return AsyncProducer(self.producer(stream, limits=limits, hooks=hooks))
+
+    def consumer(
+        self,
+        stream: str,
+        group: str,
+        *,
+        handler: Handler | None = None,
+        batch_handler: BatchHandler | None = None,
+        async_handler: AsyncHandler | None = None,
+        options: ConsumerOptions | None = None,
+        hooks: ConsumerHooks | None = None,
+    ) -> StreamConsumer:
+        """A consumer, to be started; raises as `producer`.
+
+        Unless hooks say otherwise, rejected records go to the lane `dlq` where the stream has one, and so does a note
+        of each batch that is too large to be decoded.
+        """
+        follower, hooks = self.follower(stream), hooks or ConsumerHooks()
+        if follower.current().lane(DLQ) is not None and (hooks.reject is None or hooks.guard is None):
+            lane = DeadLetterLane(self.producer(stream))
+            guard = BatchGuard(lambda cluster: self._log(follower, cluster), lane, group, self._parts.clock)
+            hooks = replace(hooks, reject=hooks.reject or lane, guard=hooks.guard or guard)
+        found = StreamConsumer(
+            group=group,
+            route=follower.current,
+            open_member=lambda profile, name: self._member(follower, profile, name),
+            clock=self._parts.clock,
+            handler=handler,
+            batch_handler=batch_handler,
+            async_handler=async_handler,
+            options=options,
+            hooks=hooks,
+        )
+        self._consumers.append(found)
+        return found
+
+    def follower(self, stream: str) -> RouteFollower:
+        """The newest route of a stream; one follower for all who ask. Raises as `producer`."""
+        with self._followers_lock:
+            if stream not in self._followers:
+                follower = RouteFollower(self._parts.store, stream, self._parts.clock)
+                follower.start()
+                self._followers[stream] = follower
+            return self._followers[stream]
+
+    def metrics(self) -> tuple[ProducerMetrics, ...]:
+        """What each producer counted, in the order of making; `producer_exposition` makes a page of it."""
+        return tuple(producer.metrics() for producer in self._producers)
+
+    def close(self, timeout_s: float = 30.0) -> None:
+        """Close consumers, then producers within one time limit; the control store is let go of in the background.
+
+        What ended a consumer for good is raised by its own `close`.
+        """
+        for consumer in self._consumers:
+            with suppress(Exception):
+                consumer.close()
+        until_s = self._parts.clock.monotonic() + timeout_s
+        for producer in self._producers:
+            producer.close(max(0.0, until_s - self._parts.clock.monotonic()))
+        for follower in self._followers.values():
+            follower.stop()
+        threading.Thread(target=self._let_go, name="kafkakit-close", daemon=True).start()
+
+    def __enter__(self) -> "StreamClient":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _let_go(self) -> None:
+        for follower in self._followers.values():
+            follower.join()
+        self._parts.store.close()
+        for log in self._logs.values():
+            log.close()
+
+    def _made(self, stream: str, limits: ProducerLimits | None, hooks: RecordHooks | None) -> Producer:
+        limits, follower, hooks = limits or ProducerLimits(), self.follower(stream), hooks or RecordHooks()
+        if hooks.choose_lane is None:
+            hooks = replace(hooks, choose_lane=RouteRules(follower))
+        return Producer(
+            follower,
+            lambda segment: self._opened(segment, limits),
+            self._parts.clock,
+            self._parts.random_bytes,
+            limits,
+            hooks,
+        )
+
+    def _member(self, follower: RouteFollower, profile: str, group: str) -> GroupConsumer:
+        """A member on a cluster that was checked: an address alone does not tell which cluster answers."""
+        segments = (segment for _, segment in follower.current().segments() if segment.cluster == profile)
+        for segment in islice(segments, 1):
+            check_place(segment, self._cluster(profile).identify(segment.topic, IDENTIFY_S))
+        return self._parts.open_member(profile, group)
+
+    def _log(self, follower: RouteFollower, cluster_id: str) -> LogReader:
+        with self._lock:
+            if cluster_id not in self._logs:
+                self._logs[cluster_id] = self._parts.open_log(follower.current().clusters[cluster_id])
+            return self._logs[cluster_id]
+
+    def _opened(self, segment: Segment, limits: ProducerLimits) -> StreamProducer:
+        """A producer for a segment whose cluster and topic were checked; it connects while they are."""
+        cluster = self._cluster(segment.cluster)
+        producer = cluster.producer(segment.topic, limits.of_connection)
+        try:
+            check_place(segment, cluster.identify(segment.topic, IDENTIFY_S))
+        except TryLaterError:
+            with self._lock:
+                self._clusters.pop(segment.cluster, None)  # the profile may have another address by now
+            producer.close()
+            raise
+        except BaseException:
+            producer.close()
+            raise
+        return producer
+
+    def _cluster(self, profile: str) -> StreamCluster:
+        with self._lock:
+            found = self._clusters.get(profile)
+        if found is None:
+            found = self._parts.open_cluster(profile)
+            with self._lock:
+                self._clusters[profile] = found
+        return found

@@ -1,0 +1,19 @@
+"""What other tools use of `streams commits`: moments and offsets as people write them, and edits as values."""
+
+from kafkakit.streams.commits.decide.editing.journal import opening_for
+from kafkakit.streams.commits.decide.editing.moments import parse_moment
+from kafkakit.streams.commits.decide.editing.offset_text import parse_offsets
+from kafkakit.streams.commits.decide.editing.request import EditRequest, Reject, Skip
+from kafkakit.streams.commits.show.edits import outcome_report, plan_report, render_plan
+
+__all__ = [
+    "EditRequest",
+    "Reject",
+    "Skip",
+    "opening_for",
+    "outcome_report",
+    "parse_moment",
+    "parse_offsets",
+    "plan_report",
+    "render_plan",
+]

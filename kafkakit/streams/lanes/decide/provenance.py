@@ -1,0 +1,172 @@
+"""Headers that tell where a record of the retry, slow or DLQ lane came from, and why.
+
+Each fact is a header of its own, its value decimal digits or UTF-8, so that every client can read it. The minimum is
+uForwarder's DLQMetadata (topic, partition, offset, timestamp, tries). Every client that may write to the lane
+can write these headers too: they are facts for people and tools, and grant nothing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from kafkakit.core.errors import UsageError
+from kafkakit.streams.routes.api import check_lane, check_stream
+
+PREFIX = "kafkakit-"
+MAX_NUMBER = (1 << 63) - 1
+MAX_HOPS = 1_000_000
+Headers = Sequence[tuple[str, bytes | None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordOrigin:
+    """Where a record lies: stream, lane, segment and route epoch of it, and its place. `at_ms` is the record's time."""
+
+    stream: str
+    lane: str
+    segment: int
+    epoch: int
+    cluster_id: str
+    topic: str
+    partition: int
+    offset: int
+    at_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordFailure:
+    """Why a group gave a record up, or put it off: `tries` counts deliveries, `at_ms` is when the last one failed.
+
+    Texts are cut to `LIMITS_BYTES` where they are written.
+    """
+
+    group: str
+    reason: str
+    at_ms: int
+    tries: int = 0
+    error_class: str = ""
+    error_text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """The first place of a record, its last failure, and how often it was moved to another lane."""
+
+    origin: RecordOrigin
+    failure: RecordFailure
+    hops: int = 1
+
+
+LIMITS_BYTES = {"reason": 100, "error-text": 1000}
+"""How long the value of a header may be; 255 bytes where it is not listed, as long as names of topics and groups."""
+_LIMIT_BYTES = 255
+_NAMES = (
+    "stream", "lane", "segment", "epoch", "cluster", "topic", "partition", "offset", "timestamp-ms",
+    "group", "reason", "failed-ms", "tries", "error-class", "error-text", "hops",
+)  # fmt: skip
+OWN_HEADERS = frozenset(PREFIX + name for name in _NAMES)
+"""The names that are written here; headers of these names are replaced, all others are kept."""
+
+
+def provenance_headers(
+    headers: Headers, here: RecordOrigin, failure: RecordFailure
+) -> tuple[tuple[str, bytes | None], ...]:
+    """The headers for the record's copy in another lane: its own ones, and those of its provenance.
+
+    A record that has a provenance keeps its origin and gets another hop; for others `here`, where it was read, is the
+    origin. The size stays the same however often a record is moved.
+    """
+    before = read_provenance(headers)
+    found = Provenance(
+        origin=before.origin if before else here,
+        failure=failure,
+        hops=min(before.hops + 1, MAX_HOPS) if before else 1,
+    )
+    return (*((name, value) for name, value in headers if name not in OWN_HEADERS), *_written(found))
+
+
+def _written(found: Provenance) -> list[tuple[str, bytes | None]]:
+    origin, failure = found.origin, found.failure
+    texts: dict[str, object] = {
+        "stream": origin.stream,
+        "lane": origin.lane,
+        "segment": origin.segment,
+        "epoch": origin.epoch,
+        "cluster": origin.cluster_id,
+        "topic": origin.topic,
+        "partition": origin.partition,
+        "offset": origin.offset,
+        "timestamp-ms": "" if origin.at_ms is None else origin.at_ms,
+        "group": failure.group,
+        "reason": failure.reason,
+        "failed-ms": failure.at_ms,
+        "tries": failure.tries,
+        "error-class": failure.error_class,
+        "error-text": failure.error_text,
+        "hops": found.hops,
+    }
+    return [(PREFIX + name, cut_text(str(value), _limit(name))) for name, value in texts.items()]
+
+
+def read_provenance(headers: Headers) -> Provenance | None:
+    """The provenance in a record's headers; None where a fact is missing or cannot be. Never raises.
+
+    Of several headers of a name the last one counts, as for Kafka's clients.
+    """
+    held: dict[str, bytes] = {}
+    for name, value in headers:
+        if name in OWN_HEADERS and value is not None:
+            held[name.removeprefix(PREFIX)] = value
+    if len(held) < len(_NAMES) or any(len(value) > _limit(name) for name, value in held.items()):
+        return None
+    try:
+        texts = {name: value.decode() for name, value in held.items()}
+        timestamp = texts["timestamp-ms"]
+        return Provenance(
+            origin=RecordOrigin(
+                stream=check_stream(texts["stream"]),
+                lane=check_lane(texts["lane"]),
+                segment=_number(texts["segment"]),
+                epoch=_number(texts["epoch"]),
+                cluster_id=texts["cluster"],
+                topic=texts["topic"],
+                partition=_number(texts["partition"], (1 << 31) - 1),
+                offset=_number(texts["offset"]),
+                at_ms=_number(timestamp) if timestamp else None,
+            ),
+            failure=RecordFailure(
+                group=texts["group"],
+                reason=texts["reason"],
+                at_ms=_number(texts["failed-ms"]),
+                tries=_number(texts["tries"]),
+                error_class=texts["error-class"],
+                error_text=texts["error-text"],
+            ),
+            hops=_number(texts["hops"], MAX_HOPS),
+        )
+    except (ValueError, UsageError):
+        return None
+
+
+def _limit(name: str) -> int:
+    return LIMITS_BYTES.get(name, _LIMIT_BYTES)
+
+
+def bounded(failure: RecordFailure) -> RecordFailure:
+    """The same with its texts cut to what headers hold; the group's name stays, since it identifies."""
+    return replace(
+        failure,
+        reason=cut_text(failure.reason, _limit("reason")).decode(),
+        error_class=cut_text(failure.error_class, _limit("error-class")).decode(),
+        error_text=cut_text(failure.error_text, _limit("error-text")).decode(),
+    )
+
+
+def cut_text(text: str, most_bytes: int) -> bytes:
+    """The text as UTF-8, cut between characters; half of a surrogate pair becomes `?`."""
+    return text.encode("utf-8", "replace")[:most_bytes].decode("utf-8", "ignore").encode()
+
+
+def _number(text: str, most: int = MAX_NUMBER) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 19) or int(text) > most:
+        raise ValueError("no number of these headers")
+    return int(text)

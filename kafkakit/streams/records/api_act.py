@@ -1,0 +1,5 @@
+"""What other tools use of `streams records`: the reader of records."""
+
+from kafkakit.streams.records.act import RecordReader
+
+__all__ = ["RecordReader"]

@@ -1,0 +1,122 @@
+"""`kafkakit streams list`, `show`, `history`, `topology` and `resolve`: what routes say, and what is behind them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kafkakit.cli.command_classes import cli_context
+from kafkakit.cli.session import finish
+from kafkakit.streams.routes.commands.stream_options import StreamName, open_streams
+
+
+def list_streams(ctx: typer.Context) -> int:
+    """List the streams of the control store; exits 1 when a route cannot be read.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod streams list
+    """
+    from kafkakit.streams.routes.show.routes import list_report
+
+    cli = cli_context(ctx)
+    with open_streams(cli, read_only=True) as streams:
+        found = streams.all()
+    return finish(cli, list_report(found))
+
+
+def show(ctx: typer.Context, stream: StreamName) -> int:
+    """Show a stream: its lanes, the state of each topic, and the groups that read them.
+
+    Looks at every cluster of the stream. A topic that is gone, that was created again under another id, or whose
+    cluster is not reached is named; then the command exits 1.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod streams show orders
+    kafkakit --profile prod streams show orders -o json
+    """
+    from kafkakit.streams.routes.show.routes import show_report
+
+    cli = cli_context(ctx)
+    with open_streams(cli, read_only=True) as streams:
+        route = streams.existing(stream)
+        facts = streams.observer.look(route)
+    return finish(cli, show_report(route, facts))
+
+
+def history(ctx: typer.Context, stream: StreamName) -> int:
+    """Show the changes of a stream: epoch, time, who made it and what it was; also of a deleted stream.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod streams history orders
+    kafkakit --profile prod streams history orders -o json
+    """
+    from kafkakit.streams.routes.show.routes import history_report
+
+    cli = cli_context(ctx)
+    with open_streams(cli, read_only=True) as streams:
+        kept = streams.routes.history(stream)
+        if not kept:
+            streams.existing(stream)
+    return finish(cli, history_report(stream, kept))
+
+
+def topology(
+    ctx: typer.Context,
+    streams: Annotated[
+        list[str] | None, typer.Argument(metavar="[STREAM]...", help="Only these streams.", show_default=False)
+    ] = None,
+    mermaid: Annotated[
+        bool, typer.Option("--mermaid", help="Print a Mermaid flow chart in place of the table.")
+    ] = False,
+) -> int:
+    """Show the graph of streams: lanes, topics, clusters, and the groups that read them.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod streams topology
+    kafkakit --profile prod streams topology orders payments --mermaid --output-file streams.mmd
+    """
+    from kafkakit.streams.routes.show.topology import topology_report
+
+    cli = cli_context(ctx)
+    with open_streams(cli, read_only=True) as opened:
+        observed = opened.observer.look_at(opened.chosen(streams))
+    return finish(cli, topology_report(observed, as_mermaid=mermaid))
+
+
+def resolve(
+    ctx: typer.Context,
+    stream: StreamName,
+    lane: Annotated[
+        str | None, typer.Option("--lane", metavar="LANE", help="Only this lane.", show_default=False)
+    ] = None,
+) -> int:
+    """Print the addresses and topics of a stream for clients that do not follow routes, as Java properties.
+
+    Addresses are those of the profiles that the route names; each is checked to reach the cluster that the route
+    means, as far as it answers. Credentials are not printed. What such clients lose goes to stderr.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod streams resolve orders --lane live > orders.properties
+    kafkakit --profile prod streams resolve orders -o json
+    """
+    from kafkakit.streams.routes.act.resolving import resolve_clusters
+    from kafkakit.streams.routes.decide.edits import existing_lane
+    from kafkakit.streams.routes.show.resolve import resolve_report
+
+    cli = cli_context(ctx)
+    with open_streams(cli, read_only=True) as streams:
+        route = streams.existing(stream)
+        lanes = route.lanes if lane is None else (existing_lane(route, lane),)
+        clusters, warnings = resolve_clusters(lanes, streams.address)
+    return finish(cli, resolve_report(route, lanes, clusters, warnings))

@@ -1,0 +1,162 @@
+"""`kafkakit streams lane`: the lanes of a stream."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
+from kafkakit.cli.option_groups import with_option_groups
+from kafkakit.cli.run_options import Consent
+from kafkakit.cli.session import finish
+from kafkakit.streams.routes.commands.lane_options import TopicShape
+from kafkakit.streams.routes.commands.stream_options import ClusterChoice, LaneName, StreamName, open_streams
+from kafkakit.streams.routes.commands.topic_creation import create_lanes
+
+app = new_group("Add, remove, pause and list the lanes of a stream.")
+
+
+@app.command("list", cls=CliCommand, short_help="List the lanes of a stream.")
+def list_lanes(ctx: typer.Context, stream: StreamName) -> int:
+    """List the lanes of a stream, with the topic that each is written to.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod streams lane list orders
+    """
+    from kafkakit.streams.routes.show.routes import lanes_report
+
+    cli = cli_context(ctx)
+    with open_streams(cli, read_only=True) as streams:
+        route = streams.existing(stream)
+    return finish(cli, lanes_report(route))
+
+
+@app.command("add", cls=CliCommand, short_help="Add a lane with a topic of its own.")
+@with_option_groups
+def add(
+    ctx: typer.Context,
+    stream: StreamName,
+    lane: LaneName,
+    where: ClusterChoice,
+    shape: TopicShape,
+    consent: Consent,
+    weight: Annotated[
+        int, typer.Option("--weight", min=1, max=1000, metavar="N", help="The lane's share of a consumer's work.")
+    ] = 1,
+) -> int:
+    """Add a lane to a stream, with a topic of its own.
+
+    The topic is placed, verified and adopted as by `streams create`.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod streams lane add orders bulk --partitions 24 --retention 2d --weight 1 --yes
+    """
+    from kafkakit.streams.routes.decide.document import check_lane
+    from kafkakit.streams.routes.decide.edits import refuse_known_lane, with_lane
+
+    cli, profile = cli_context(ctx), where.profile(cli_context(ctx))
+    check_lane(lane)
+    shape.shapes((lane,))
+    consent.require_possible(cli)
+    with open_streams(cli, read_only=consent.dry_run) as streams:
+        refuse_known_lane(streams.existing(stream), lane)
+        return create_lanes(
+            ctx,
+            "streams lane add",
+            stream,
+            (lane,),
+            shape,
+            profile,
+            streams,
+            consent,
+            lambda made: streams.change(
+                stream, lambda route: with_lane(route, lane, made[0][1], weight), f"add lane {lane}"
+            ),
+        )
+
+
+@app.command("remove", cls=CliCommand, short_help="Take a lane out of a stream; its topics stay.")
+@with_option_groups
+def remove(
+    ctx: typer.Context,
+    stream: StreamName,
+    lane: LaneName,
+    consent: Consent,
+    force: Annotated[bool, typer.Option("--force", help="Remove it although it may hold unread records.")] = False,
+) -> int:
+    """Take a lane out of a stream. Its topics stay, and clients stop reading and writing them.
+
+    Every group that reads the stream must have read the lane to its end. Pause the lane first: records that are
+    written after the look are not seen.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod streams lane pause orders bulk --yes
+    kafkakit --profile prod streams lane remove orders bulk
+    """
+    from functools import partial
+
+    from kafkakit.streams.routes.act.deletion import refuse_unread
+    from kafkakit.streams.routes.decide.edits import without_lane
+    from kafkakit.streams.routes.show.routes import changed_report
+
+    cli, route = cli_context(ctx), None
+    consent.require_possible(cli)
+    with open_streams(cli, read_only=True) as streams:
+        before = streams.existing(stream)
+        without_lane(before, lane)
+        if not force:
+            refuse_unread(before, lane, streams.observer)
+        if not consent.dry_run and consent.confirm(cli, f"Take lane {lane} out of stream {stream}?"):
+            route = streams.change(stream, partial(without_lane, name=lane), f"remove lane {lane}")
+    return finish(cli, changed_report("streams lane remove", stream, route, before, f"lane {lane} removed"))
+
+
+@app.command("pause", cls=CliCommand, short_help="Pause a lane: producers wait, consumers read nothing.")
+@with_option_groups
+def pause(ctx: typer.Context, stream: StreamName, lane: LaneName, consent: Consent) -> int:
+    """Pause a lane: producers of its records wait, and consumers read none of them.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod streams lane pause orders slow --yes
+    """
+    return _pause(ctx, stream, lane, consent, is_paused=True)
+
+
+@app.command("resume", cls=CliCommand, short_help="Resume a paused lane.")
+@with_option_groups
+def resume(ctx: typer.Context, stream: StreamName, lane: LaneName, consent: Consent) -> int:
+    """Resume a paused lane.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod streams lane resume orders slow --yes
+    """
+    return _pause(ctx, stream, lane, consent, is_paused=False)
+
+
+def _pause(ctx: typer.Context, stream: str, lane: str, consent: Consent, *, is_paused: bool) -> int:
+    from functools import partial
+
+    from kafkakit.streams.routes.decide.edits import paused
+    from kafkakit.streams.routes.show.routes import changed_report
+
+    cli, route = cli_context(ctx), None
+    verb = "pause" if is_paused else "resume"
+    consent.require_possible(cli)
+    with open_streams(cli, read_only=True) as streams:
+        before = streams.existing(stream)
+        edit = partial(paused, name=lane, is_paused=is_paused)
+        edit(before)
+        if not consent.dry_run and consent.confirm(cli, f"{verb.capitalize()} lane {lane} of stream {stream}?"):
+            route = streams.change(stream, edit, f"{verb} lane {lane}")
+    return finish(cli, changed_report(f"streams lane {verb}", stream, route, before, f"lane {lane} {verb}d"))

@@ -1,0 +1,78 @@
+"""Changes of a route as pure functions; each raises `UsageError` for what the route does not allow."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kafkakit.core.errors import RefusedError, UsageError
+from kafkakit.streams.routes.decide.route import LIVE, Lane, Route, Segment, SegmentState
+
+
+def new_route(stream: str, segments: Sequence[tuple[str, Segment]]) -> Route:
+    """The first route of a stream, with a lane for each segment; ids of segments are given here."""
+    lanes = tuple(
+        Lane(name=name, segments=(replace(segment, id=number),)) for number, (name, segment) in enumerate(segments, 1)
+    )
+    return Route(stream=stream, epoch=1, next_segment=len(lanes) + 1, lanes=lanes)
+
+
+def with_lane(route: Route, name: str, segment: Segment, weight: int = 1) -> Route:
+    """The route with one lane more."""
+    refuse_known_lane(route, name)
+    lane = Lane(name=name, segments=(replace(segment, id=route.next_segment),), weight=weight)
+    return replace(route, lanes=(*route.lanes, lane), next_segment=route.next_segment + 1)
+
+
+def refuse_known_lane(route: Route, name: str) -> None:
+    """Raise `UsageError` where the stream has the lane already."""
+    if route.lane(name) is not None:
+        raise UsageError(f"stream {route.stream} has a lane {name} already")
+
+
+def with_topic(stream: str, route: Route | None, name: str, segment: Segment) -> Route:
+    """The route with an existing topic: it becomes a lane of its own, or the next segment of a lane.
+
+    Without a route it is the first one of a new stream. A segment beside an active one is opened: consumers read it,
+    and nothing is written to it yet.
+    """
+    if route is None:
+        if name != LIVE:
+            raise UsageError(f"stream {stream} does not exist, and its first lane must be {LIVE}")
+        return new_route(stream, [(name, segment)])
+    lane = route.lane(name)
+    if lane is None:
+        return with_lane(route, name, segment)
+    state = SegmentState.ACTIVE if lane.active is None else SegmentState.OPENED
+    added = replace(segment, id=route.next_segment, state=state)
+    changed = replace(route, next_segment=route.next_segment + 1)
+    return _with(changed, replace(lane, segments=(*lane.segments, added)))
+
+
+def without_lane(route: Route, name: str) -> Route:
+    """The route without a lane; rules must not name it, and records without a rule need the lane `live`."""
+    lane = existing_lane(route, name)
+    if any(rule.lane == name for rule in route.rules):
+        raise RefusedError(f"a rule of stream {route.stream} sends records to lane {name}")
+    if name == LIVE or len(route.lanes) == 1:
+        raise RefusedError(f"lane {name} takes the records that no rule sends elsewhere", hint="pause it instead")
+    return replace(route, lanes=tuple(each for each in route.lanes if each is not lane))
+
+
+def paused(route: Route, name: str, *, is_paused: bool) -> Route:
+    """The route with a lane paused or resumed; the same where it is so already."""
+    lane = existing_lane(route, name)
+    if not is_paused and lane.active is None:
+        raise RefusedError(f"lane {name} has no active segment, so it cannot be resumed")
+    return _with(route, replace(lane, is_paused=is_paused))
+
+
+def existing_lane(route: Route, name: str) -> Lane:
+    """The lane; `UsageError` that names the lanes for one that the stream does not have."""
+    lane = route.lane(name)
+    if lane is None:
+        known = ", ".join(each.name for each in route.lanes)
+        raise UsageError(f"stream {route.stream} has no lane {name[:80]}", hint=f"its lanes are {known}")
+    return lane
+
+
+def _with(route: Route, changed: Lane) -> Route:
+    return replace(route, lanes=tuple(changed if lane.name == changed.name else lane for lane in route.lanes))

@@ -1,0 +1,230 @@
+"""`streams dlq` and `streams lane route` as an operator runs them, over fakes."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kafkakit import wiring
+from kafkakit.core.model import TopicPartition
+from kafkakit.streams.routes.api import LaneRule
+from tests.rigs.command_line import Home, Ran
+from tests.rigs.lanes import LaneWorld, failure
+
+
+class Desk:
+    def __init__(self, folder: Path) -> None:
+        self.home = Home(folder)
+        self.world = LaneWorld(rules=(LaneRule(lane="retry", where="tenant = slowpoke"),))
+        self.home.write_config("bootstrap_server: fake:1\n", "profiles.d/p.yaml")
+
+    def run(self, *words: str, stdin: str = "") -> Ran:
+        return self.home.run("--profile", "p", "streams", *words, stdin=stdin)
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    desk = Desk(tmp_path)
+    world = desk.world
+    monkeypatch.setattr(wiring, "open_log", lambda settings: world.log)
+    monkeypatch.setattr(wiring, "open_data", lambda settings: world.data)
+    monkeypatch.setattr(wiring, "open_admin", lambda settings, read_only=False: world.admin)
+    monkeypatch.setattr(wiring, "open_groups", lambda settings, read_only=False: world.groups)
+    monkeypatch.setattr(wiring, "open_control", lambda settings, kind="": world.store)
+    monkeypatch.setattr(wiring, "system_clock", lambda: world.clock)
+    return desk
+
+
+def test_copies_and_references_are_listed_with_what_is_known(desk: Desk) -> None:
+    desk.world.put("live", b"still there")
+    desk.world.reject(0)
+    desk.world.kill(b"v", of=failure(reason="boom\x1b[2J", error_class="ValueError", tries=3))
+    desk.world.put("dlq", b"by hand", key=b"\xff")
+    ran = desk.run("dlq", "list", "orders")
+    assert (ran.code, ran.stderr) == (0, "")
+    assert "stream orders: 3 rejected records" in ran.stdout
+    assert "\x1b" not in ran.stdout
+    assert "orders.live.1/0@0  reference" in ran.stdout
+    found = desk.run("dlq", "list", "orders", "-o", "json").json
+    assert (found["matching"], found["unreadable_references"]) == (3, 0)
+    assert found["by_reason"] == {"boom\x1b[2J": 1, "no readable provenance": 1, "poison": 1}
+    reference, copied, bare = found["records"]
+    assert (reference["held"], reference["place"]) == ("reference", "orders.live.1/0@0")
+    assert copied["provenance"]["error_class"] == "ValueError"
+    assert (bare["provenance"], bare["key"]["base64"]) == (None, "/w==")
+
+
+@pytest.mark.parametrize(
+    ("where", "places"),
+    [
+        ("reason = poison", ["orders.dlq.1/0@0"]),
+        ("reason != poison", ["orders.dlq.1/0@1"]),
+        ("tries >= 2 and group like 'b*'", ["orders.dlq.1/0@1"]),
+        ("held = reference", []),
+        ("replayed = false and key = k", ["orders.dlq.1/0@0", "orders.dlq.1/0@1"]),
+        ("header.trace = 1 and lane = live and age_s > 10", ["orders.dlq.1/0@0", "orders.dlq.1/0@1"]),
+    ],
+)
+def test_a_query_chooses(desk: Desk, where: str, places: list[str]) -> None:
+    desk.world.kill(b"a")
+    desk.world.kill(b"b", of=failure(reason="timeout", tries=2))
+    found = desk.run("dlq", "list", "orders", "--where", where, "-o", "json").json
+    assert [record["place"] for record in found["records"]] == places
+
+
+def test_one_record_is_shown_and_written_nowhere_else(desk: Desk) -> None:
+    desk.world.put("live", b"ref-secret")
+    desk.world.reject(0)
+    desk.world.kill(b"copy-secret", of=failure(error_text="bad\nline", tries=2))
+    for place, secret in (("orders.dlq.1/0@0", "copy-secret"), ("orders.live.1/0@0", "ref-secret")):
+        ran = desk.run("dlq", "show", "orders", place)
+        assert (ran.code, ran.stderr) == (0, "")
+        assert secret in ran.stdout
+        assert "reason       poison, after " in ran.stdout
+    files = [path for path in desk.home.folder.rglob("*") if path.is_file()]
+    assert not [path for path in files if b"secret" in path.read_bytes()]
+    assert desk.run("dlq", "show", "orders", "orders.live.1/0@1").code == 2
+    assert desk.run("dlq", "show", "orders", "orders.dlq.1/0@9").code == 1
+    desk.world.log.trim(TopicPartition("orders.live.1", 0), 1)
+    ran = desk.run("dlq", "show", "orders", "orders.live.1/0@0", "-o", "json")
+    assert (ran.code, ran.json["problem"]) == (1, "deleted: the log starts at 1")
+    desk.world.add_topic("orders.live.1", 2)
+    desk.world.put("live", b"of another topic")
+    ran = desk.run("dlq", "show", "orders", "orders.live.1/0@0")
+    assert (ran.code, ran.stdout) == (1, "")
+    assert "was deleted since" in ran.stderr
+
+
+def test_a_replay_asks_and_then_writes_once(desk: Desk) -> None:
+    desk.world.kill(b"a", b"b")
+    ran = desk.run("dlq", "replay", "orders")
+    assert (ran.code, desk.world.values("live")) == (2, [])
+    assert "--yes" in ran.stderr
+    ran = desk.run("dlq", "replay", "orders", "--dry-run", "-o", "json")
+    assert (ran.code, ran.json["is_plan"], ran.json["matching"]) == (0, True, 2)
+    assert (desk.world.values("live"), desk.world.store.children("streams/orders")) == ([], ("route",))
+    ran = desk.run("dlq", "replay", "orders", "--yes")
+    assert ran.code == 0
+    assert "replayed 2" in ran.stdout
+    assert desk.run("dlq", "replay", "orders", "--yes", "-o", "json").json["replayed"] == 0
+    assert desk.world.values("live") == [b"a", b"b"]
+
+
+def test_two_replays_of_a_stream_do_not_run_at_once(desk: Desk) -> None:
+    from kafkakit.wiring import open_lease
+
+    desk.world.kill(b"a")
+    lease = open_lease(
+        desk.world.store, desk.world.clock, "C1", "other", print, "streams/orders/lease-replay", "replay"
+    )
+    lease.acquire()
+    ran = desk.run("dlq", "replay", "orders", "--yes")
+    assert (ran.code, desk.world.values("live")) == (75, [])
+    lease.release()
+    assert desk.run("dlq", "replay", "orders", "--yes").code == 0
+
+
+def test_a_purge_deletes_what_matches_from_the_beginning_and_references(desk: Desk) -> None:
+    desk.world.put("live", b"x")
+    desk.world.reject(0)
+    desk.world.kill(b"a", b"b", of=failure(reason="old"))
+    desk.world.kill(b"c")
+    desk.world.kill(b"d", of=failure(reason="old"))
+    assert desk.run("dlq", "purge", "orders", "--yes").code == 2
+    plan = desk.run("dlq", "purge", "orders", "--where", "reason = old", "--dry-run")
+    assert plan.code == 0
+    assert "purge 2 records and 0 references for good" in plan.stdout
+    assert "1 matching record stay" in plan.stdout
+    assert len(desk.world.values("dlq")) == 4
+    assert desk.run("dlq", "purge", "orders", "--where", "reason = old", "--yes").code == 0
+    assert desk.world.values("dlq") == [b"c", b"d"]
+    assert len(desk.world.ledger.read()[0]) == 1
+    assert desk.run("dlq", "purge", "orders", "--all", "--yes").code == 0
+    assert (desk.world.values("dlq"), desk.world.ledger.read()) == ([], ({}, 0))
+
+
+def test_references_are_copied_and_what_is_lost_fails(desk: Desk) -> None:
+    desk.world.put("live", b"a", b"b", b"c")
+    desk.world.reject(1, 2)
+    desk.world.log.trim(TopicPartition("orders.live.1", 0), 2)
+    ran = desk.run("dlq", "copy", "orders", "--once", "--all", "-o", "json")
+    assert ran.code == 1
+    document = json.loads(ran.stdout)
+    assert (document["copied"], document["waiting"]) == (1, 0)
+    assert document["lost"] == {"orders.live.1/0@1 of group billing": "deleted: the log starts at 2"}
+    assert desk.world.values("dlq") == [b"c"]
+    assert desk.run("dlq", "copy", "orders", "--every", "20h").code == 2
+
+
+def test_what_cannot_be_meant_is_a_usage_error(desk: Desk) -> None:
+    for words in (
+        ("dlq", "list", "none"),
+        ("dlq", "list", "or/ders"),
+        ("dlq", "list", "orders", "--where", "reasn = x"),
+        ("dlq", "list", "orders", "--where", "tries = many"),
+        ("dlq", "list", "orders", "--where", "reason ="),
+        ("dlq", "show", "orders", "x"),
+        ("dlq", "replay", "orders", "--to", "nowhere", "--yes"),
+        ("dlq", "replay", "orders", "--to", "dlq", "--yes"),
+        ("dlq", "replay", "orders", "--rate", "0", "--yes"),
+        ("dlq", "purge", "orders", "--all", "--where", "tries = 1", "--yes"),
+        ("lane", "route", "--sample", "-"),
+        ("lane", "route", "--sample", "-", "--rules", "-"),
+    ):
+        ran = desk.run(*words)
+        assert (ran.code, ran.stdout) == (2, ""), words
+        assert "Traceback" not in ran.stderr
+
+
+SAMPLE = (
+    '{"key": {"text": "eu-1", "bytes": 4}, "value": {"text": "x", "bytes": 500000, "truncated": true}, "headers": []}\n'
+    '{"records": [{"key": null, "value": null, "headers": [{"name": "tenant", "value": {"text": "slowpoke"}}]},'
+    ' {"value": {"base64": "/w=="}, "timestamp_ms": 1}]}\n'
+)
+
+
+def test_sampled_records_are_counted_by_lane_and_rule(desk: Desk) -> None:
+    rules = desk.home.folder / "rules.yaml"
+    rules.write_text("- lane: slow\n  where: bytes > 100kB\n- lane: retry\n  where: age_s > 60 and not exists(key)\n")
+    ran = desk.run("lane", "route", "--rules", str(rules), "--sample", "-", "-o", "json", stdin=SAMPLE)
+    assert (ran.code, ran.stderr) == (0, "")
+    assert ran.json["lanes"] == {"slow": 1, "retry": 1, "live": 1}
+    assert [share["records"] for share in ran.json["by_rule"]] == [1, 1, 1]
+    ran = desk.run("lane", "route", "--stream", "orders", "--sample", "-", stdin=SAMPLE)
+    assert ran.stdout.startswith("3 records by the rules of stream orders")
+    assert "retry  1           1  33.3%  tenant = slowpoke" in ran.stdout
+
+
+def test_what_records_show_prints_is_a_sample(desk: Desk) -> None:
+    desk.world.put("live", b"a", b"b", headers=(("tenant", b"slowpoke"),))
+    desk.world.put("live", b"c")
+    shown = desk.run("records", "show", "orders.live.1/0@0", "--count", "3", "-o", "json").stdout
+    ran = desk.run("lane", "route", "--stream", "orders", "--sample", "-", "-o", "json", stdin=SAMPLE + 2 * shown)
+    assert (ran.code, ran.stderr) == (0, "")
+    assert ran.json["lanes"] == {"retry": 5, "live": 4}
+
+
+def test_bad_rules_and_samples_name_their_place(desk: Desk) -> None:
+    rules = desk.home.folder / "rules.yaml"
+    for text, words in (
+        ("- lane: slow\n  where: bytes >\n", "rule 1 (lane slow): query, column 8"),
+        ("- lane: slow\n  where: tenent = 1\n", "did you mean tenant?"),
+        ("- lane: slow\n", "a rule has a lane and a query"),
+        ("- lane: slow\n  when: x\n", ":2: unknown key 'when'"),
+        ("[]", "holds 0 rules"),
+    ):
+        rules.write_text(text)
+        ran = desk.run("lane", "route", "--rules", str(rules), "--sample", "-")
+        assert (ran.code, ran.stdout) == (2, "")
+        assert words in ran.stderr.replace("\n  hint", "; hint")
+    rules.write_text("- lane: slow\n  where: bytes > 1\n")
+    for sample in (
+        "{",
+        "[]",
+        '{"value": {"base64": "x"}}',
+        '{"value": {"text": "\\ud800"}}',
+        '{"value": {"bytes": -1}}',
+    ):
+        ran = desk.run("lane", "route", "--rules", str(rules), "--sample", "-", stdin="{}\n" + sample)
+        assert (ran.code, ran.stdout) == (2, ""), sample
+        assert "-:2: " in ran.stderr

@@ -1,0 +1,157 @@
+"""The client as applications use it: a stream made by the command, rules, rejected records, and a batch too large."""
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kafkakit.config.read.environment import read_environment
+from kafkakit.config.read.settings import Given, load_settings
+from kafkakit.config.security import to_confluent
+from kafkakit.core.errors import UsageError
+from kafkakit.streams.client.client import StreamClient
+from kafkakit.streams.client.connect import connect
+from kafkakit.streams.client.consumer import StreamConsumer
+from kafkakit.streams.client.dead_letter_lane import BOMB_REASON
+from kafkakit.streams.client.decide.failures import RejectError
+from kafkakit.streams.client.options import ConsumerOptions
+from kafkakit.streams.client.records import StreamRecord
+from kafkakit.streams.routes.api import LaneRule
+from kafkakit.streams.routes.api_act import RouteStore
+from kafkakit.wiring import open_control, system_clock
+from tests.integration.conftest import SandboxCluster, StartCluster
+
+pytestmark = pytest.mark.kafka
+LIMIT_S = 120.0
+MIB = 1 << 20
+
+
+class Seen:
+    """Counts what was handled, by lane and value; rejects values that begin with `bad`."""
+
+    def __init__(self) -> None:
+        self.records: Counter[tuple[str, bytes | None]] = Counter()
+        self._lock = threading.Lock()
+
+    def __call__(self, record: StreamRecord) -> None:
+        if (record.value or b"").startswith(b"bad"):
+            raise RejectError("not an order")
+        with self._lock:
+            self.records[record.lane, record.value] += 1
+
+
+@pytest.fixture(scope="module")
+def cluster(sandbox_cluster: StartCluster) -> Iterator[SandboxCluster]:
+    cluster = sandbox_cluster(brokers=1, racks=1, log_dirs=(1,))
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in cluster.env.items():
+            patched.setenv(name, value)
+        yield cluster
+    cluster.down()
+
+
+@pytest.fixture
+def client(cluster: SandboxCluster) -> Iterator[StreamClient]:
+    with connect(cluster.name) as client:
+        yield client
+
+
+def command(cluster: SandboxCluster, *words: str) -> Any:
+    done = subprocess.run(
+        [sys.executable, "-m", "kafkakit", "--profile", cluster.name, "-o", "json", "streams", *words],
+        env=cluster.env, capture_output=True, text=True, timeout=LIMIT_S, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout) if done.stdout else None
+
+
+def make(cluster: SandboxCluster, stream: str) -> None:
+    command(cluster, "create", stream, "--partitions", "1", "--yes")
+
+
+def until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def has_committed(consumer: StreamConsumer) -> bool:
+    """Whether all that was written is committed, in every lane."""
+    partitions = consumer.figures().partitions
+    return len(partitions) == 3 and all(partition.lag == 0 for partition in partitions)
+
+
+def test_rules_choose_lanes_and_rejected_records_keep_their_provenance(
+    cluster: SandboxCluster, client: StreamClient
+) -> None:
+    make(cluster, "orders")
+    settings = load_settings(Given(profile=cluster.name), read_environment(), warn=print, input_allowed=False)
+    store = RouteStore(open_control(settings))
+    rules = (LaneRule(lane="slow", where='tenant = "bulk"'),)
+    store.change(
+        "orders", lambda route: replace(route, rules=rules), by="a test", what="rules",
+        at_ms=int(system_clock().now().timestamp() * 1000),
+    )  # fmt: skip
+    until(lambda: client.follower("orders").current().rules == rules)
+    seen = Seen()
+    with client.producer("orders") as producer, client.consumer("orders", "billing", handler=seen) as consumer:
+        sent = [producer.send(b"%d" % n, headers=[("tenant", b"bulk")] if n % 2 else []) for n in range(200)]
+        bad = producer.send(b"bad", key=b"k", headers=[("origin", b"till")])
+        lanes = Counter(delivery.result(LIMIT_S).lane for delivery in sent)
+        until(lambda: len(seen.records) == 200 and has_committed(consumer))
+        assert consumer.figures().dead_letters_written == 1
+    assert lanes == {"live": 100, "slow": 100}
+    assert seen.records == Counter(("slow" if n % 2 else "live", b"%d" % n) for n in range(200))
+    (letter,) = command(cluster, "dlq", "list", "orders")["records"]
+    found = letter["provenance"]
+    assert (found["group"], found["lane"], found["offset"]) == ("billing", "live", bad.result(0).offset)
+    assert found["error_text"] == "not an order"
+
+
+def test_a_batch_that_is_too_large_is_noted_and_the_records_after_it_are_handled(
+    cluster: SandboxCluster, client: StreamClient
+) -> None:
+    make(cluster, "bombed")
+    segment = client.follower("bombed").current().lanes[0].segments[0]
+    values = [b"before", *[bytes(MIB)] * 64, b"after"]
+    seen = Seen()
+    with client.consumer("bombed", "billing", handler=seen, options=ConsumerOptions(concurrency=2)) as consumer:
+        for batch in (values[:1], values[1:-1], values[-1:]):
+            produce(cluster, segment.topic, batch)
+        until(lambda: len(seen.records) == 2 and has_committed(consumer))
+        assert consumer.figures().unreadable >= 1
+    assert seen.records == Counter([("live", b"before"), ("live", b"after")])
+    (letter,) = command(cluster, "dlq", "list", "bombed")["records"]
+    found = letter["provenance"]
+    assert (found["reason"], found["offset"], found["lane"]) == (BOMB_REASON, 1, "live")
+
+
+def test_a_stream_that_is_not_there(client: StreamClient) -> None:
+    with pytest.raises(UsageError, match="there is no stream nothing"):
+        client.consumer("nothing", "billing", handler=Seen())
+
+
+def produce(cluster: SandboxCluster, topic: str, values: list[bytes]) -> None:
+    """One batch, compressed with zstd."""
+    from confluent_kafka import Producer
+
+    producer = Producer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers, "compression.type": "zstd", "linger.ms": 2000,
+            "batch.size": 200 * MIB, "message.max.bytes": 300 * MIB, "queue.buffering.max.kbytes": 300 * 1024,
+            **to_confluent(cluster.security),
+        }
+    )  # fmt: skip
+    failures: list[str] = []
+    for value in values:
+        producer.produce(topic, value, on_delivery=lambda error, _: failures.append(str(error)) if error else None)
+    assert producer.flush(LIMIT_S) == 0
+    assert not failures

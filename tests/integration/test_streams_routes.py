@@ -1,0 +1,155 @@
+"""Streams on real brokers by the command line: topics of lanes, readers, a kill in between, and topics that change."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from kafkakit.core.group_facts import CommittedOffset
+from kafkakit.core.model import TopicPartition
+from kafkakit.ports.admin import ClusterAdmin
+from tests.integration.conftest import SandboxCluster, StartCluster
+from tests.integration.stream_clients import produce
+from tests.integration.test_streams_contract import open_groups
+from tests.rigs.command_line import Home, Ran
+
+pytestmark = pytest.mark.kafka
+LIMIT_S = 120
+LANES = "live,slow,retry,dlq,l5,l6,l7,l8"
+
+
+class Scene:
+    """Profiles `a` (three brokers) and `b` (one), with routes in a topic of the first cluster."""
+
+    def __init__(self, folder: Path, one: SandboxCluster, other: SandboxCluster, admin: ClusterAdmin) -> None:
+        self.home, self.one, self.other, self.admin = Home(folder), one, other, admin
+        for name, cluster in (("a", one), ("b", other)):
+            text = f"bootstrap_server: {cluster.bootstrap_servers}\ncontrol_store: kafka\n"
+            self.home.write_config(text, f"profiles.d/{name}.yaml")
+
+    def run(self, *words: str) -> Ran:
+        return self.home.run("--profile", "a", "streams", *words)
+
+    def done(self, *words: str) -> Ran:
+        ran = self.run(*words)
+        assert ran.code == 0, ran.stderr
+        return ran
+
+    def topics(self, stream: str) -> set[str]:
+        states = self.admin.partition_states([f"{stream}.{lane}.1" for lane in LANES.split(",")])
+        return {key.topic for key in states}
+
+    def commit(self, group: str, topic: str, offset: int) -> None:
+        with closing(open_groups(self.one)) as groups:
+            key, started = TopicPartition(topic, 0), time.monotonic()
+            # A coordinator refuses commits for a topic that it does not know yet.
+            while not until(groups.commit(group, {key: CommittedOffset(offset=offset)}) == {key: None}, started):
+                time.sleep(0.2)
+
+
+@pytest.fixture(scope="module")
+def scene(sandbox_cluster: StartCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    one, other = sandbox_cluster(brokers=3), sandbox_cluster(brokers=1, racks=1)
+    with closing(one.open_admin()) as admin:
+        yield Scene(tmp_path_factory.mktemp("streams"), one, other, admin)
+    one.down()
+    other.down()
+
+
+def until(condition: bool, started: float) -> bool:
+    """True once the condition holds; fails after the limit."""
+    assert time.monotonic() - started < LIMIT_S
+    return condition
+
+
+def test_a_stream_lives_on_two_clusters(scene: Scene) -> None:
+    made = scene.done(
+        "create", "orders", "--lanes", "live,dlq", "--partitions", "3,dlq=1", "--retention", "1d", "--yes", "-o", "json"
+    )
+    assert [topic["action"] for topic in made.json["topics"]] == ["create", "create"]
+    states = scene.admin.partition_states(["orders.live.1", "orders.dlq.1"])
+    assert sorted(key for key in states) == [("orders.dlq.1", 0), *(("orders.live.1", n) for n in range(3))]
+    assert {len(state.replicas) for state in states.values()} == {3}
+    scene.done("lane", "add", "orders", "bulk", "--cluster", "b", "--partitions", "1", "--yes")
+    produce(scene.one, TopicPartition("orders.live.1", 0), [b"x"] * 10)
+    scene.commit("billing", "orders.live.1", 4)
+    shown = scene.done("show", "orders", "-o", "json").json
+    assert [(s["lane"], s["cluster"], s["records"], s["problem"]) for s in shown["segments"]] == [
+        ("live", "a", 10, ""), ("dlq", "a", 0, ""), ("bulk", "b", 0, ""),
+    ]  # fmt: skip
+    assert [(r["group"], r["unread"]) for r in shown["readers"]] == [("billing", 6)]
+    edges = scene.done("topology", "-o", "json").json["edges"]
+    assert [(e["cluster"], e["topic"], e["group"]) for e in edges] == [
+        ("a", "orders.live.1", "billing"), ("a", "orders.dlq.1", None), ("b", "orders.bulk.2", None),
+    ]  # fmt: skip
+    resolved = scene.done("resolve", "orders", "-o", "json").json
+    assert {name: (c["bootstrap_servers"], c["is_checked"]) for name, c in resolved["clusters"].items()} == {
+        "a": (scene.one.bootstrap_servers, True),
+        "b": (scene.other.bootstrap_servers, True),
+    }
+
+
+def test_a_lane_is_removed_once_it_is_read_and_topics_are_deleted_once_no_group_reads_them(scene: Scene) -> None:
+    scene.done("create", "pay", "--lanes", "live,slow", "--partitions", "1", "--yes")
+    produce(scene.one, TopicPartition("pay.slow.1", 0), [b"x"] * 5)
+    scene.commit("reader", "pay.slow.1", 3)
+    ran = scene.run("lane", "remove", "pay", "slow", "--yes")
+    assert (ran.code, "pay.slow.1: group reader has not read 2 records" in ran.stderr) == (2, True), ran.stderr
+    ran = scene.run("delete", "pay", "--topics", "--yes")
+    assert (ran.code, "pay.slow.1: group reader (committed for it)" in ran.stderr) == (2, True), ran.stderr
+    scene.commit("reader", "pay.slow.1", 5)
+    scene.done("lane", "remove", "pay", "slow", "--yes")
+    ran = scene.done("delete", "pay", "--topics", "--yes", "-o", "json")
+    assert [(t["topic"], t["result"]) for t in ran.json["topics"]] == [("pay.live.1", "deleted")]
+    started = time.monotonic()
+    while not until(scene.topics("pay") == {"pay.slow.1"}, started):
+        time.sleep(0.2)
+    assert [c["in_effect"] for c in scene.done("history", "pay", "-o", "json").json["changes"]] == [True] * 3
+
+
+def test_a_topic_that_was_created_again_is_told_from_the_one_of_the_stream(scene: Scene) -> None:
+    replicas = {0: scene.one.broker_ids[:1]}
+    assert scene.admin.create_topic("old-topic", replicas, {}) is None
+    scene.done("link", "linked", "--topic", "old-topic", "--yes")
+    assert scene.done("show", "linked", "-o", "json").json["segments"][0]["problem"] == ""
+    assert scene.admin.delete_topic("old-topic") is None
+    started = time.monotonic()
+    while not until(not scene.admin.partition_states(["old-topic"]), started):
+        time.sleep(0.2)
+    assert "the topic does not exist" in scene.run("show", "linked").stdout
+    while not until(scene.admin.create_topic("old-topic", replicas, {}) is None, started):
+        time.sleep(0.2)
+    ran = scene.run("show", "linked")
+    assert (ran.code, "the topic was created again (its id is" in ran.stdout) == (1, True), ran.stdout
+    ran = scene.done("delete", "linked", "--topics", "--force", "--yes", "-o", "json")
+    assert [t["result"] for t in ran.json["topics"]] == ["kept: it was created again, under another id"]
+    assert scene.admin.partition_states(["old-topic"])
+
+
+def test_a_killed_create_is_continued_by_the_same_command(scene: Scene) -> None:
+    words = ("--profile", "a", "streams", "create", "cut", "--lanes", LANES, "--partitions", "1", "--yes")
+    with subprocess.Popen(
+        [sys.executable, "-m", "kafkakit", *words],
+        env={**os.environ, **scene.home.environment()},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        started = time.monotonic()
+        while not until(bool(scene.topics("cut")) or process.poll() is not None, started):
+            time.sleep(0.02)
+        process.send_signal(signal.SIGKILL)
+    ran = scene.run("create", "cut", "--lanes", LANES, "--partitions", "1", "--yes", "-o", "json")
+    if process.returncode == -signal.SIGKILL and ran.code == 0:
+        actions = [topic["action"] for topic in ran.json["topics"]]
+        assert actions == sorted(actions)
+        assert actions[0] == "adopt"
+    else:  # it was done before the signal came
+        assert "exists already" in ran.stderr
+    assert len(scene.topics("cut")) == 8
+    assert scene.done("show", "cut", "-o", "json").json["route"]["lanes"][7]["name"] == "l8"

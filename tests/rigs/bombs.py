@@ -1,0 +1,81 @@
+"""Batches that expand, made without holding what they expand to."""
+
+import gzip
+import struct
+import zlib
+
+import pyarrow as pa
+import zstandard
+
+from kafkakit.streams.formats.log_batches import HEADER, HEADER_BYTES, Batch, Codec, batches_of
+from kafkakit.streams.formats.zstd_frames import MAX_BLOCK
+from tests.clusters.streams_batches import varint
+
+MIB = 1 << 20
+CODECS = (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD)
+
+
+def batch_of(
+    body: bytes, codec: Codec, *, base: int = 0, count: int = 1, last_delta: int | None = None, attributes: int = 0
+) -> bytes:
+    """A batch whose records are these bytes as they are, compressed or not."""
+    delta = count - 1 if last_delta is None else last_delta
+    return (
+        HEADER.pack(base, HEADER_BYTES - 12 + len(body), 0, 2, 0, codec | attributes, delta, 1_758_335_260_726,
+                    1_758_335_260_999, 4711, 3, 0, count)
+        + body
+    )  # fmt: skip
+
+
+def only_batch(data: bytes) -> Batch:
+    (found,) = batches_of(data)
+    assert isinstance(found, Batch)
+    return found
+
+
+def packed(data: bytes, codec: Codec) -> bytes:
+    """The bytes as clients compress them: zstd and lz4 frames without a size, snappy in xerial's framing."""
+    if codec is Codec.GZIP:
+        return gzip.compress(data, mtime=0)
+    if codec is Codec.ZSTD:
+        writer = zstandard.ZstdCompressor(level=3).compressobj()
+        return writer.compress(data) + writer.flush()
+    if codec is Codec.LZ4:
+        return bytes(pa.compress(data, "lz4", asbytes=True))
+    blocks = [data[at : at + 32_768] for at in range(0, len(data), 32_768)]
+    made = [bytes(pa.compress(block, "snappy", asbytes=True)) for block in blocks]
+    return b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1) + b"".join(struct.pack(">i", len(m)) + m for m in made)
+
+
+def zstd_zeros(size: int) -> bytes:
+    """A streaming frame of zeros in full blocks, as an RLE block of 4 bytes each."""
+    blocks = [min(MAX_BLOCK, size - at) for at in range(0, size, MAX_BLOCK)]
+    headers = [(held << 3 | 1 << 1 | (n == len(blocks) - 1)).to_bytes(3, "little") for n, held in enumerate(blocks)]
+    return b"\x28\xb5\x2f\xfd\x00\x58" + b"".join(header + b"\0" for header in headers)
+
+
+def gzip_zeros(mib: int) -> bytes:
+    """A gzip member of so many MiB of zeros."""
+    writer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    piece = bytes(MIB)
+    return b"".join(writer.compress(piece) for _ in range(mib)) + writer.flush()
+
+
+def zeros_batch(records: int, value_bytes: int, *, keyed: bool = False) -> bytes:
+    """A whole batch of records whose values are zeros, in a streaming zstd frame, with its checksum.
+
+    Memory: one record, whatever the batch holds.
+    """
+    from kafka.record.util import calc_crc32c
+
+    writer = zstandard.ZstdCompressor(level=3).compressobj()
+    zeros, body = bytes(value_bytes), b""
+    for number in range(records):
+        fields = b"\0\0" + varint(number) + (varint(1) + b"k" if keyed else varint(-1)) + varint(value_bytes)
+        body += writer.compress(varint(len(fields) + value_bytes + 1) + fields)
+        body += writer.compress(zeros) + writer.compress(b"\0")
+    body += writer.flush()
+    made = bytearray(batch_of(body, Codec.ZSTD, count=records))
+    struct.pack_into(">qhi", made, 43, -1, -1, -1)  # without a producer that brokers would look for
+    struct.pack_into(">I", made, 17, calc_crc32c(memoryview(made)[21:]))
+    return bytes(made)

@@ -1,0 +1,104 @@
+"""The follower keeps the newest route, and never an older one."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+from kafkakit.adapters.clock import SystemClock
+from kafkakit.core.errors import InputError, TryLaterError
+from kafkakit.streams.client.route_follower import RouteFollower
+from kafkakit.streams.routes.api import Route, encode_route, route_path
+from tests.rigs.stream_routes import FakeClusters
+
+LIMIT_S = 30.0
+PATH = route_path("orders")
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+@pytest.fixture
+def fakes() -> FakeClusters:
+    fakes = FakeClusters()
+    fakes.routes.create(fakes.segment("a"))
+    return fakes
+
+
+@pytest.fixture
+def follower(fakes: FakeClusters) -> Iterator[RouteFollower]:
+    follower = RouteFollower(fakes.store, "orders", SystemClock())
+    follower.start()
+    yield follower
+    follower.stop()
+
+
+def replaced(fakes: FakeClusters, value: bytes) -> None:
+    found = fakes.store.get(PATH)
+    fakes.store.cas(PATH, value, found.version if found else None)
+
+
+def test_subscribers_see_every_newer_route_in_order(fakes: FakeClusters, follower: RouteFollower) -> None:
+    seen: list[int] = []
+
+    def note(route: Route) -> None:
+        seen.append(route.epoch)
+
+    follower.subscribe(note)
+    for epoch in (2, 3, 4):
+        fakes.routes.change("live", paused=epoch % 2 == 0)
+        eventually(lambda epoch=epoch: follower.epoch == epoch)  # type: ignore[misc]
+    assert seen == [1, 2, 3, 4]
+    follower.unsubscribe(note)
+    fakes.routes.change("live", paused=False)
+    eventually(lambda: follower.epoch == 5)
+    assert seen == [1, 2, 3, 4]
+
+
+def test_an_epoch_that_is_not_higher_is_ignored(fakes: FakeClusters, follower: RouteFollower) -> None:
+    before = fakes.routes.change("live", paused=True)
+    eventually(lambda: follower.epoch == 2)
+    for epoch in (1, 2):
+        replaced(fakes, encode_route(replace(before, epoch=epoch, rules=())))
+        eventually(lambda epoch=epoch: follower.condition().ignored_documents == epoch)  # type: ignore[misc]
+    assert follower.current() == before
+
+
+def test_a_damaged_document_and_a_deletion_change_nothing(fakes: FakeClusters, follower: RouteFollower) -> None:
+    before = follower.current()
+    replaced(fakes, b"\0damaged")
+    eventually(lambda: "the route of stream orders" in follower.condition().problem)
+    time.sleep(0.6)  # longer than one wait for a change: the problem stays until the document is replaced
+    assert follower.condition().problem
+    found = fakes.store.get(PATH)
+    assert found is not None
+    fakes.store.delete(PATH, found.version)
+    eventually(lambda: follower.condition().problem == "the route was deleted")
+    assert follower.current() == before
+    replaced(fakes, encode_route(replace(before, epoch=7)))
+    eventually(lambda: follower.epoch == 7 and not follower.condition().problem)
+
+
+def test_a_stores_fault_does_not_end_the_thread(
+    fakes: FakeClusters, follower: RouteFollower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(fakes.store, "await_change", lambda *_: 1 / 0)
+        eventually(lambda: "ZeroDivisionError" in follower.condition().problem)
+    fakes.routes.change("live", paused=True)
+    eventually(lambda: follower.epoch == 2)
+
+
+def test_a_damaged_document_at_the_start(fakes: FakeClusters) -> None:
+    follower = RouteFollower(fakes.store, "orders", SystemClock())
+    with pytest.raises(TryLaterError, match="not read yet"):
+        follower.current()
+    replaced(fakes, b"damaged")
+    with pytest.raises(InputError, match="the route of stream orders"):
+        follower.start()
+    follower.stop()

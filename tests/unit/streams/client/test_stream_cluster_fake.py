@@ -1,0 +1,54 @@
+"""The fake cluster keeps what the port promises."""
+
+import itertools
+
+import pytest
+
+from kafkakit.core.model import TopicPartition
+from kafkakit.core.records import Record
+from kafkakit.ports.stream_producer import StreamCluster
+from tests.contracts.stream_producer import StreamProducerContract
+from tests.fakes.stream_cluster import FakeStreamCluster
+
+
+class FakeRig:
+    def __init__(self) -> None:
+        self.fake = FakeStreamCluster("fake")
+        self.cluster: StreamCluster = self.fake
+        self.cluster_id = "fake"
+        self._names = itertools.count()
+
+    def new_topic(self, partitions: int) -> str:
+        name = f"t{next(self._names)}"
+        self.fake.create(name, partitions)
+        return name
+
+    def read(self, topic: str) -> list[Record]:
+        found = []
+        offsets: dict[int, int] = {}
+        for partition, record in self.fake.topics[topic].log:
+            offset = offsets.setdefault(partition, 0)
+            offsets[partition] += 1
+            found.append(
+                Record(
+                    partition=TopicPartition(topic, partition),
+                    offset=offset,
+                    value=record.value or b"",
+                    key=record.key,
+                    at_ms=record.at_ms or 1,
+                    headers=record.headers,
+                    is_null=record.value is None,
+                )
+            )
+        return found
+
+    def away(self) -> StreamCluster:
+        cluster = FakeStreamCluster("away")
+        cluster.is_away = True
+        return cluster
+
+
+class TestFakeStreamCluster(StreamProducerContract):
+    @pytest.fixture
+    def rig(self) -> FakeRig:
+        return FakeRig()
