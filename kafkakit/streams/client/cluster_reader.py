@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from zlib import crc32
 
-from kafkakit.core.errors import KafkakitError, RefusedError, TryLaterError
+from kafkakit.core.errors import RefusedError, TryLaterError
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.clock import Clock
@@ -96,11 +96,6 @@ class ClusterReader:
         """True until it stopped or failed for good; `error` is why."""
         return self._thread.is_alive()
 
-    def end_offset(self, owned: OwnedPartition) -> int | None:
-        """The log's end as the client knows it."""
-        client = self._client
-        return client.end_offset(owned.partition) if client is not None else None
-
     def _run(self) -> None:
         attempt = 0
         while not self._stopping.is_set():
@@ -185,7 +180,7 @@ class ClusterReader:
         self.problem = f"{owned.partition} at {work.position}: {reason}"
         try:
             verdict = guard(owned.origin, work.position, self._epoch) if guard is not None else None
-        except KafkakitError as error:  # the note is not durable: it is tried again with the next poll
+        except Exception as error:  # the note is not durable: it is tried again with the next poll
             self.problem = f"{owned.partition} at {work.position}: {error}"
             return
         if verdict is None or verdict.next_offset <= work.position:
@@ -226,6 +221,8 @@ class ClusterReader:
 
     def _commit_later(self, client: GroupConsumer) -> None:
         self._asked_s = self._clock.monotonic()
+        for owned in self.owned.values():
+            owned.end = client.end_offset(owned.partition)
         for partition in self._asked:  # no answer came in time: it is unknown what was written
             self.owned[partition].committed_as = ()
         self._asked = self._commits(self.owned.values())

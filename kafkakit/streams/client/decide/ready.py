@@ -4,6 +4,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Generic, TypeVar
 
 from kafkakit.streams.client.decide.failures import Failure
@@ -57,14 +58,16 @@ class ReadyQueue(Generic[T]):
     Cost: a slice for a chunk of records without order, a look-up a record else.
     """
 
-    __slots__ = ("_busy", "_freed", "_key_of", "_runs")
+    __slots__ = ("_busy", "_freed", "_key_of", "_runs", "_waiting")
 
     def __init__(self, mode: Mode, key_of: Callable[[T], Key]) -> None:
         self._key_of: Callable[[T], Key] | None = None
         if mode is not Mode.UNORDERED:
             self._key_of = key_of if mode is Mode.KEY else lambda record: _WHOLE_PARTITION
         self._runs: deque[_Run[T]] = deque()
-        self._busy: dict[Key, deque[tuple[int, T]]] = {}
+        # Records that wait for their key; None for none, which nearly all keys have.
+        self._busy: dict[Key, deque[tuple[int, T]] | None] = {}
+        self._waiting = 0
         self._freed: deque[Key] = deque()
 
     @property
@@ -83,8 +86,9 @@ class ReadyQueue(Generic[T]):
             return self._slice(limit)
         while self._freed:
             key = self._freed.popleft()
-            waiting = self._busy[key]
+            waiting = self._busy[key] or deque()
             some = [waiting.popleft() for _ in range(min(limit, len(waiting)))]
+            self._waiting -= len(some)
             if some:
                 return Chunk(offsets=[o for o, _ in some], records=[r for _, r in some], keys=[key] * len(some))
             del self._busy[key]
@@ -117,7 +121,7 @@ class ReadyQueue(Generic[T]):
             if blocked:
                 for key, record, offset in zip(found, some, places, strict=True):
                     if key in blocked:
-                        busy[key].append((offset, record))
+                        self._wait(key).append((offset, record))
                     else:
                         offsets.append(offset)
                         records.append(record)
@@ -127,8 +131,7 @@ class ReadyQueue(Generic[T]):
                 offsets += places
                 records += some
                 keys += found
-            for key in new:
-                busy[key] = deque()
+            busy.update(dict.fromkeys(new))
             mine |= new
             run.at += len(some)
             if run.at >= len(run.offsets):
@@ -147,16 +150,15 @@ class ReadyQueue(Generic[T]):
         self._put_first([(chunk.offsets[i], chunk.records[i]) for i in left if chunk.keys[i] is None])
         for i in reversed(left):
             if chunk.keys[i] is not None:
-                self._busy[chunk.keys[i]].appendleft((chunk.offsets[i], chunk.records[i]))
+                self._wait(chunk.keys[i]).appendleft((chunk.offsets[i], chunk.records[i]))
         kept = {chunk.keys[i] for i in held}
         busy = self._busy
+        if not kept and not self._waiting:
+            deque(map(busy.pop, chunk.keys, repeat(None)), maxlen=0)
+            return
         for key in dict.fromkeys(chunk.keys):
-            if key is None or key in kept:
-                continue
-            if busy[key]:
-                self._freed.append(key)
-            else:
-                del busy[key]
+            if key is not None and key not in kept:
+                self._free(key)
 
     def release(self, record: T) -> None:
         """A record that held up its key is done or rejected."""
@@ -174,13 +176,21 @@ class ReadyQueue(Generic[T]):
             if at < len(run.offsets) and run.offsets[at] == offset:
                 return run.records[at]
         for waiting in self._busy.values():
-            if waiting and waiting[0][0] == offset:
+            if waiting is not None and waiting and waiting[0][0] == offset:
                 return waiting[0][1]
         return None
 
     def _put_first(self, entries: list[tuple[int, T]]) -> None:
         if entries:
             self._runs.appendleft(_Run([o for o, _ in entries], [r for _, r in entries]))
+
+    def _wait(self, key: Key) -> deque[tuple[int, T]]:
+        """The queue of a busy key, for one more record."""
+        self._waiting += 1
+        waiting = self._busy[key]
+        if waiting is None:
+            waiting = self._busy[key] = deque()
+        return waiting
 
     def _free(self, key: Key) -> None:
         if self._busy[key]:
