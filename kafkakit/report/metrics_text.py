@@ -42,15 +42,17 @@ def single(name: str, about: str, value: float) -> MetricFamily:
 
 
 def exposition(found: Iterable[MetricFamily], prefix: str, labels: Labels = ()) -> str:
-    """Families as Prometheus reads them, each sample with `labels` before its own."""
+    """Families as Prometheus reads them, each sample with `labels` before its own; empty without samples."""
     lines: list[str] = []
     for family in found:
         if family.samples or family.totals:
             name = prefix + family.name
             kind = "summary" if family.totals else "gauge"
             lines += [f"# HELP {name} {_help(family.help)}", f"# TYPE {name} {kind}"]
-            lines += [f"{name}{more}{_labels((*labels, *own))} {number(value)}" for more, own, value in _samples(family)]
-    return "\n".join(lines) + "\n"
+            lines += [
+                f"{name}{more}{_labels((*labels, *own))} {number(value)}" for more, own, value in _samples(family)
+            ]
+    return "\n".join([*lines, ""])
 
 
 def datagrams(

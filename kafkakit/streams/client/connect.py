@@ -10,15 +10,23 @@ with connect(profile="prod") as client:
 What applications import is in `__all__`.
 """
 
+import contextlib
 import logging
 import os
+import socket
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
+from kafkakit import __version__
+from kafkakit.adapters.http_server import HttpServer
+from kafkakit.adapters.metrics.datadog_agent import DatadogAgent
+from kafkakit.adapters.metrics.dogstatsd import DogStatsd
 from kafkakit.config.read.environment import read_environment
 from kafkakit.config.read.settings import Given, Settings, load_settings
 from kafkakit.ports.stream_producer import StreamCluster
+from kafkakit.report.metrics_text import tag
 from kafkakit.streams.client.client import ClientParts, StreamClient
-from kafkakit.streams.client.decide.figures import producer_datagrams, producer_exposition
 from kafkakit.streams.client.decide.outgoing import ProducerLimits
 from kafkakit.streams.client.decide.reconciliation import reconcile, seen_record
 from kafkakit.streams.client.decide.send_errors import (
@@ -33,7 +41,17 @@ from kafkakit.streams.client.decide.send_errors import (
 from kafkakit.streams.client.dual import DualPolicy
 from kafkakit.streams.client.options import ConsumerHooks, ConsumerOptions
 from kafkakit.streams.client.producer import RecordHooks
-from kafkakit.wiring import open_control, open_group_member, open_log, open_stream_cluster, system_clock
+from kafkakit.streams.client.watch import Answer, WatchOptions, WatchParts
+from kafkakit.streams.formats.pathways.checkpoints import PathwayNode
+from kafkakit.streams.formats.pathways.payload import PayloadSender
+from kafkakit.wiring import (
+    open_control,
+    open_group_member,
+    open_log,
+    open_spans,
+    open_stream_cluster,
+    system_clock,
+)
 
 __all__ = [
     "BackPressureError",
@@ -49,21 +67,22 @@ __all__ = [
     "RecordRefusedError",
     "RecordTooLargeError",
     "StreamClient",
+    "WatchOptions",
     "connect",
-    "producer_datagrams",
-    "producer_exposition",
     "reconcile",
     "seen_record",
 ]
 _LOG = logging.getLogger("kafkakit.streams.client")
 
 
-def connect(profile: str | None = None, *, config: Path | None = None) -> StreamClient:
+def connect(
+    profile: str | None = None, *, config: Path | None = None, watch: WatchOptions | None = None
+) -> StreamClient:
     """A client whose routes are in the control store of a profile, the current one unless named.
 
     A segment's cluster is reached by the profile that its route names, read from the same files. Secrets come from
-    files and the environment; nothing is prompted for. `UsageError` and `InputError` for configuration that is missing
-    or wrong.
+    files and the environment; nothing is prompted for. `watch` says where figures and pathways go. `UsageError` and
+    `InputError` for configuration that is missing or wrong.
     """
     given = Given(profile=profile, profile_origin="argument", config=config)
     settings = _settings(given)
@@ -78,8 +97,42 @@ def connect(profile: str | None = None, *, config: Path | None = None) -> Stream
         open_log=lambda name: open_log(_settings(given.for_profile(name))),
         clock=system_clock(),
         random_bytes=os.urandom,
+        watch=_watch_parts(watch or WatchOptions()),
     )
-    return StreamClient(parts)
+    try:
+        return StreamClient(parts)
+    except BaseException:  # an address that is in use
+        parts.store.close()
+        raise
+
+
+def _watch_parts(options: WatchOptions) -> WatchParts:
+    node = PathwayNode(options.service, options.env) if options.service else None
+    known = {"service": options.service, "env": options.env if node else "", "version": options.version}
+    closing = ExitStack()
+
+    def serve(answer: Answer) -> str:
+        server = HttpServer(options.listen, answer)
+        closing.callback(server.close)
+        return server.address
+
+    send_buckets, send_datagrams = None, None
+    if options.agent and node is not None:
+        sender = PayloadSender(
+            node=node, tracer_version=__version__, version=options.version, hostname=socket.gethostname()
+        )
+        send_buckets = partial(DatadogAgent(options.agent).send, sender)
+    if options.dogstatsd:
+        send_datagrams = closing.enter_context(contextlib.closing(DogStatsd(options.dogstatsd))).send
+    return WatchParts(
+        node=node,
+        tags=tuple(tag(name, value) for name, value in known.items() if value),
+        send_buckets=send_buckets,
+        send_datagrams=send_datagrams,
+        serve=serve if options.listen else None,
+        open_spans=open_spans,
+        close=closing.close,
+    )
 
 
 def _settings(given: Given) -> Settings:

@@ -81,7 +81,7 @@ def consumer_families(consumers: Sequence[ConsumerFigures]) -> tuple[MetricFamil
         ),
         gauge(
             "partition_commit_fill",
-            "Share of the room for metadata that the next commit of one partition takes.",
+            "Share of the metadata of a commit that the next one of one partition takes.",
             *((labels, one.commit_fill) for labels, one in single),
         ),
         gauge(
@@ -130,11 +130,15 @@ _WHOLE: tuple[tuple[str, str, Callable[[ConsumerFigures], float]], ...] = (
     ("problems", "Clusters and writers with a problem.", lambda c: len(c.problems)),
 )
 _LANE: tuple[tuple[str, str, Callable[[list[PartitionFigures]], float]], ...] = (
-    ("partitions", "Partitions of this consumer.", lambda lane: len(lane)),
+    ("partitions", "Partitions of this consumer.", len),
     ("paused_partitions", "Those of them that are not read now.", _sum("is_paused")),
     ("unknown_lag_partitions", "Those of them whose end is not known.", lambda lane: sum(p.lag is None for p in lane)),
     ("lag_records", "Offsets from the committed ones to the ends.", _sum("lag")),
-    ("commit_fill", "Highest share of the room for metadata in a commit.", lambda lane: max(p.commit_fill for p in lane)),
+    (
+        "commit_fill",
+        "Highest share of a commit's metadata in use.",
+        lambda lane: max(p.commit_fill for p in lane),
+    ),
     ("duplicates", "Most records that are handled again if the consumer stops now.", _sum("duplicates")),
     ("buffered_records", "Records read and not handed to handlers.", _sum("buffered")),
     ("in_flight_records", "Records at handlers.", _sum("in_flight")),

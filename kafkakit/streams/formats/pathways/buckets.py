@@ -83,10 +83,6 @@ class PathwayBuckets:
         """The buckets that have ended at `now_ms` (None: all of them), oldest first; they are let go of."""
         return tuple(self._taken(now_ms))
 
-    def held(self) -> dict[EdgeKey, EdgeSums]:
-        """A copy of the edges of all buckets that were not taken, summed up."""
-        return merged_edges(self._buckets.values())
-
     def _taken(self, now_ms: int | None) -> Iterator[Bucket]:
         for start_ms in sorted(self._buckets):
             if now_ms is None or start_ms + BUCKET_MS <= now_ms:

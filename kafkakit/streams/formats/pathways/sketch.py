@@ -25,9 +25,10 @@ _FIRST_INDEX, _ZEROS = b"\x18", b"\x21"
 
 
 class DDSketch:
-    """Counts of finite values, and their `total`; those of 0 and below count as 0. At most 2,048 bins; adding takes less than 1 us.
+    """Counts of finite values, and their `total`; those of 0 and below count as 0. At most 2,048 bins.
 
-    Sketches merge exactly: the merged one is equal to that of all values, in whatever order they came.
+    Sketches merge exactly: the merged one is equal to that of all values, in whatever order they came, but for the
+    rounding of `total`.
     """
 
     __slots__ = ("_bins", "_lowest", "_top", "count", "largest", "total", "zeros")
