@@ -10,6 +10,7 @@ from kafkakit.core.errors import UsageError
 from kafkakit.ports.control import ControlStore
 from kafkakit.ports.stream_producer import StreamCluster
 from kafkakit.streams.client.client import ClientParts, StreamClient
+from kafkakit.streams.client.watch import WatchParts
 from kafkakit.streams.routes.api import (
     DEFAULT_LANES,
     Lane,
@@ -97,7 +98,7 @@ class FakeClusters:
             state=state,
         )
 
-    def client(self) -> StreamClient:
+    def client(self, watch: WatchParts | None = None) -> StreamClient:
         def open_cluster(profile: str) -> StreamCluster:
             if profile not in self.clusters:
                 raise UsageError(f"there is no profile {profile!r}")
@@ -113,6 +114,7 @@ class FakeClusters:
             open_log=no_reader,
             clock=SystemClock(),
             random_bytes=lambda n: bytes(range(n)),
+            watch=watch or WatchParts(),
         )
         return StreamClient(parts)
 
