@@ -205,9 +205,16 @@ def test_the_client_works_without_the_package() -> None:
 
 def test_an_absent_handler_stays_absent(traces: Traces) -> None:
     handlers = TracedHandlers(traces.spans, "billing")
-    made: list[Callable[..., object] | None] = [
-        handlers.single(None),
-        handlers.batch(None),
-        handlers.asynchronous(None),
-    ]
-    assert made == [None] * 3
+    assert handlers.single(None) is None
+    assert handlers.batch(None) is None
+    assert handlers.asynchronous(None) is None
+
+
+def test_a_state_that_is_too_long_is_left_out(traces: Traces) -> None:
+    parent, state = sent(traces)[0], ",".join(f"key{n}={n:030}" for n in range(20)).encode()
+    handler = TracedHandlers(traces.spans, "billing").single(lambda _: None)
+    for kept in (state[:33], state):
+        handler(record([parent, ("tracestate", kept)]))  # type: ignore[misc]
+    _, short, long = traces.ended()
+    assert (len(short.context.trace_state), len(long.context.trace_state)) == (1, 0)
+    assert short.parent.trace_id == long.parent.trace_id
