@@ -15,7 +15,6 @@ import logging
 import os
 import socket
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 
 from kafkakit import __version__
@@ -25,7 +24,6 @@ from kafkakit.adapters.metrics.dogstatsd import DogStatsd
 from kafkakit.config.read.environment import read_environment
 from kafkakit.config.read.settings import Given, Settings, load_settings
 from kafkakit.ports.stream_producer import StreamCluster
-from kafkakit.report.metrics_text import tag
 from kafkakit.streams.client.client import ClientParts, StreamClient
 from kafkakit.streams.client.decide.outgoing import ProducerLimits
 from kafkakit.streams.client.decide.reconciliation import reconcile, seen_record
@@ -42,8 +40,6 @@ from kafkakit.streams.client.dual import DualPolicy
 from kafkakit.streams.client.options import ConsumerHooks, ConsumerOptions
 from kafkakit.streams.client.producer import RecordHooks
 from kafkakit.streams.client.watch import Answer, WatchOptions, WatchParts
-from kafkakit.streams.formats.pathways.checkpoints import PathwayNode
-from kafkakit.streams.formats.pathways.payload import PayloadSender
 from kafkakit.wiring import (
     open_control,
     open_group_member,
@@ -107,8 +103,6 @@ def connect(
 
 
 def _watch_parts(options: WatchOptions) -> WatchParts:
-    node = PathwayNode(options.service, options.env) if options.service else None
-    known = {"service": options.service, "env": options.env if node else "", "version": options.version}
     closing = ExitStack()
 
     def serve(answer: Answer) -> str:
@@ -116,19 +110,13 @@ def _watch_parts(options: WatchOptions) -> WatchParts:
         closing.callback(server.close)
         return server.address
 
-    send_buckets, send_datagrams = None, None
-    if options.agent and node is not None:
-        sender = PayloadSender(
-            node=node, tracer_version=__version__, version=options.version, hostname=socket.gethostname()
-        )
-        send_buckets = partial(DatadogAgent(options.agent).send, sender)
-    if options.dogstatsd:
-        send_datagrams = closing.enter_context(contextlib.closing(DogStatsd(options.dogstatsd))).send
+    datagrams = closing.enter_context(contextlib.closing(DogStatsd(options.dogstatsd))) if options.dogstatsd else None
     return WatchParts(
-        node=node,
-        tags=tuple(tag(name, value) for name, value in known.items() if value),
-        send_buckets=send_buckets,
-        send_datagrams=send_datagrams,
+        options=options,
+        hostname=socket.gethostname(),
+        release=__version__,
+        send_buckets=DatadogAgent(options.agent).send if options.agent else None,
+        send_datagrams=None if datagrams is None else datagrams.send,
         serve=serve if options.listen else None,
         open_spans=open_spans,
         close=closing.close,

@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 
@@ -22,6 +22,7 @@ from kafkakit.streams.client.pathways import PathwayTracker
 from kafkakit.streams.client.producer import PathwayHeaders, RecordHooks
 from kafkakit.streams.formats.pathways.buckets import Bucket
 from kafkakit.streams.formats.pathways.checkpoints import PathwayNode
+from kafkakit.streams.formats.pathways.payload import PayloadSender
 
 PERIOD_S = 10.0
 CLOSE_S = 5.0
@@ -55,11 +56,15 @@ class WatchOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchParts:
-    """Where it goes; `serve` shows a page until `close` is called, and gives its address. `tags` are of DogStatsD."""
+    """Where it goes; `serve` shows a page until `close` is called, and gives its address.
 
-    node: PathwayNode | None = None
-    tags: tuple[str, ...] = ()
-    send_buckets: Callable[[Sequence[Bucket]], object] | None = None
+    `hostname` and `release`, that of kafkakit, are told to the agent.
+    """
+
+    options: WatchOptions = field(default_factory=WatchOptions)
+    hostname: str = ""
+    release: str = ""
+    send_buckets: Callable[[PayloadSender, Sequence[Bucket]], object] | None = None
     send_datagrams: Callable[[Sequence[bytes]], object] | None = None
     serve: Callable[[Answer], str] | None = None
     open_spans: Callable[[], Spans | None] = lambda: None
@@ -77,7 +82,11 @@ class Watch:
         consumers: Callable[[], Sequence[ConsumerFigures]],
     ) -> None:
         self._parts, self._clock, self._producers, self._consumers = parts, clock, producers, consumers
-        self._pathways = None if parts.node is None else PathwayTracker(parts.node, clock)
+        node, version = PathwayNode(parts.options.service, parts.options.env), parts.options.version
+        self._sender = PayloadSender(node=node, tracer_version=parts.release, version=version, hostname=parts.hostname)
+        self._pathways = PathwayTracker(node, clock) if node.service else None
+        known = {"service": node.service, "env": node.env if node.service else "", "version": version}
+        self._tags = tuple(metrics_text.tag(name, value) for name, value in known.items() if value)
         self._problem = ""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kafkakit-watch", daemon=True)
@@ -92,7 +101,7 @@ class Watch:
 
     def datagrams(self) -> list[bytes]:
         """Everything as DogStatsD datagrams."""
-        made = (metrics_text.datagrams(found, prefix, tags=self._parts.tags) for prefix, found in self._families())
+        made = (metrics_text.datagrams(found, prefix, tags=self._tags) for prefix, found in self._families())
         return list(chain.from_iterable(made))
 
     def open_spans(self) -> Spans | None:
@@ -152,7 +161,7 @@ class Watch:
             return
         problem = ""
         try:
-            self._parts.send_buckets(buckets)
+            self._parts.send_buckets(self._sender, buckets)
         except Exception as error:
             pathways.not_sent(len(buckets))
             problem = f"{type(error).__name__}: {error}"

@@ -18,7 +18,7 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.streams.client.decide.reading import Source
 from kafkakit.streams.client.records import RecordOrigin, StreamRecord
 from kafkakit.streams.client.traced_handlers import TracedHandlers
-from kafkakit.streams.client.watch import Watch, WatchParts
+from kafkakit.streams.client.watch import Watch, WatchOptions, WatchParts
 from tests.fakes.group_consumer import FakeRecord
 
 ORIGIN = RecordOrigin(
@@ -173,9 +173,8 @@ def test_there_are_spans_once_the_application_has_a_tracer(traces: Traces, monke
 def test_both_kinds_of_headers_go_with_a_record(traces: Traces) -> None:
     from kafkakit.adapters.clock import SystemClock
     from kafkakit.streams.client.producer import RecordHooks
-    from kafkakit.streams.formats.pathways.checkpoints import PathwayNode
 
-    parts = WatchParts(node=PathwayNode("shop"), open_spans=lambda: traces.spans)
+    parts = WatchParts(options=WatchOptions(service="shop"), open_spans=lambda: traces.spans)
     watch = Watch(parts, SystemClock(), lambda: (), lambda: ())
     hooks = watch.record_hooks("orders", RecordHooks())
     assert hooks.pathway is not None

@@ -1,6 +1,7 @@
 """What is seen of a client: pathways through handlers, metrics on a page and as datagrams, and what an agent gets."""
 
 import asyncio
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +18,7 @@ from kafkakit.core.errors import TryLaterError, UsageError
 from kafkakit.core.http_page import HttpPage, HttpRequest
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.client import watch
+from kafkakit.streams.client.decide import consumer_figures, figures, pathway_figures
 from kafkakit.streams.client.decide.consumer_figures import ConsumerFigures, PartitionFigures
 from kafkakit.streams.client.decide.outgoing import ProducerLimits
 from kafkakit.streams.client.decide.pathway_figures import MOST_EDGES, PathwayTotals
@@ -32,11 +34,14 @@ from kafkakit.streams.formats.pathways.buckets import Bucket, PathwayBuckets
 from kafkakit.streams.formats.pathways.checkpoints import PathwayNode, PathwayPoint
 from kafkakit.streams.formats.pathways.context import HEADER, PathwayContext, context_of, decode_header
 from kafkakit.streams.formats.pathways.hashes import consume_tags, node_hash, pathway_hash, produce_tags
+from kafkakit.streams.formats.pathways.payload import PayloadSender
 from tests.fakes.group_consumer import FakeRecord
+from tests.places import ROOT
 from tests.rigs.stream_routes import FakeClusters, Routes
 
 LIMIT_S = 30.0
 SHOP, BILLING = PathwayNode("shop", "test"), PathwayNode("billing", "test")
+SHOP_OPTIONS = WatchOptions(service="shop", env="test")
 ORIGIN = RecordOrigin(
     stream="orders",
     source=Source(lane="live", segment=1, cluster_id="c1", topic="o", topic_id=bytes(16)),
@@ -271,8 +276,11 @@ def test_the_page_shows_producers_and_pathways(
     sent: list[Bucket] = []
     packets: list[bytes] = []
     parts = WatchParts(
-        node=SHOP, tags=("service:shop",), send_buckets=sent.extend, send_datagrams=packets.extend, serve=page.serve,
-    )  # fmt: skip
+        options=SHOP_OPTIONS,
+        send_buckets=lambda _, found: sent.extend(found),
+        send_datagrams=packets.extend,
+        serve=page.serve,
+    )
     with fakes.client(parts) as client:
         Routes(fakes.store, "copy").create(fakes.segment("b"))
         client.dual_producer("orders", "copy", DualPolicy.SHADOW)
@@ -293,7 +301,7 @@ def test_the_page_shows_producers_and_pathways(
     assert sum(sums.edge_s.count for bucket in sent for sums in bucket.edges.values()) == 3
     assert all(len(packet) <= 1_400 for packet in packets)
     lines = b"\n".join(packets).splitlines()
-    assert b"kafkakit.producer.records:3|g|#service:shop,stream:orders,producer:2,lane:live" in lines
+    assert b"kafkakit.producer.records:3|g|#service:shop,env:test,stream:orders,producer:2,lane:live" in lines
 
 
 def test_an_agent_that_is_away_holds_nothing_up_and_is_counted(
@@ -302,12 +310,15 @@ def test_an_agent_that_is_away_holds_nothing_up_and_is_counted(
     monkeypatch.setattr(watch, "PERIOD_S", 0.02)
     tried: list[int] = []
 
-    def refuse(buckets: Sequence[Bucket]) -> None:
+    def refuse(sender: PayloadSender, buckets: Sequence[Bucket]) -> None:
+        assert sender.node == SHOP
         tried.append(len(buckets))
         raise TryLaterError("the agent gives no answer")
 
     clock = SystemClock()
-    seen = Watch(WatchParts(node=SHOP, send_buckets=refuse), clock, lambda: (), lambda: consumers(partition(1, 1)))
+    seen = Watch(
+        WatchParts(options=SHOP_OPTIONS, send_buckets=refuse), clock, lambda: (), lambda: consumers(partition(1, 1))
+    )
     hooks = seen.record_hooks("orders", RecordHooks())
     assert hooks.pathway is not None
     for _ in range(2):
@@ -321,8 +332,8 @@ def test_an_agent_that_is_away_holds_nothing_up_and_is_counted(
 
 
 def test_consumers_are_on_the_page() -> None:
-    figures = consumers(partition(40, 10), replace(partition(5, None), partition=TopicPartition("orders.live.1", 4)))
-    found = samples(Watch(WatchParts(), SystemClock(), lambda: (), lambda: figures).exposition())
+    told = consumers(partition(40, 10), replace(partition(5, None), partition=TopicPartition("orders.live.1", 4)))
+    found = samples(Watch(WatchParts(), SystemClock(), lambda: (), lambda: told).exposition())
     whole = (("consumer", "0"), ("group", "billing"), ("stream", "orders"))
     lane = tuple(sorted((*whole, ("lane", "live"))))
     one = tuple(sorted((*lane, ("cluster_id", "c1"), ("partition", "3"), ("topic", "orders.live.1"))))
@@ -350,7 +361,7 @@ def test_nothing_is_added_where_nothing_is_configured(fakes: FakeClusters) -> No
 
 
 def test_hooks_of_the_application_come_first() -> None:
-    seen = Watch(WatchParts(node=SHOP), SystemClock(), lambda: (), lambda: ())
+    seen = Watch(WatchParts(options=SHOP_OPTIONS), SystemClock(), lambda: (), lambda: ())
     own, theirs = RecordHooks(pathway=lambda record, lane: ()), ConsumerHooks(checkpoint=print)
     assert seen.record_hooks("orders", own) is own
     assert seen.consumer_hooks("orders", "billing", theirs) is theirs
@@ -360,7 +371,7 @@ def test_hooks_of_the_application_come_first() -> None:
 def test_a_record_that_waits_for_space_is_one_checkpoint(fakes: FakeClusters) -> None:
     sent: list[Bucket] = []
     cluster = fakes.clusters["a"]
-    with fakes.client(WatchParts(node=SHOP, send_buckets=sent.extend)) as client:
+    with fakes.client(WatchParts(options=SHOP_OPTIONS, send_buckets=lambda _, found: sent.extend(found))) as client:
         producer = client.producer("orders", limits=ProducerLimits(lane_records=1))
         cluster.is_away = True
         first = producer.send(b"x")
@@ -379,3 +390,21 @@ def test_a_record_that_waits_for_space_is_one_checkpoint(fakes: FakeClusters) ->
 def test_options_that_make_no_sense(given: dict[str, str], text: str) -> None:
     with pytest.raises(UsageError, match=text):
         WatchOptions(**given)
+
+
+def test_the_documentation_names_every_metric() -> None:
+    text = (ROOT / "docs" / "streams-client.md").read_text(encoding="utf-8")
+    tables = re.split(r"^\| `kafkakit_(\w+)_…`", text, flags=re.MULTILINE)[1:]
+    named = {
+        f"kafkakit_{kind}_{name}"
+        for kind, table in zip(tables[::2], tables[1::2], strict=True)
+        for row in table.partition("\n\n")[0].splitlines()[2:]
+        for name in re.findall(r"`(\w+)`", row.split("|")[1])
+        if not row.startswith("| *")
+    }
+    made = [
+        (figures.PREFIX, figures.producer_families(())),
+        (consumer_figures.PREFIX, consumer_figures.consumer_families(())),
+        (pathway_figures.PREFIX, PathwayTotals().families()),
+    ]
+    assert named == {prefix + family.name for prefix, families in made for family in families}
