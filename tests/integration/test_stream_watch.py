@@ -33,6 +33,7 @@ from tests.rigs.metrics_http import Reply, Server, serving
 pytestmark = pytest.mark.kafka
 LIMIT_S = 120.0
 RECORDS = 40
+ORDERS, INVOICES = "watched-orders", "watched-invoices"  # other files on this home have other streams
 SERVICES = ("shop", "billing", "mail")
 
 
@@ -107,12 +108,12 @@ def test_a_record_is_seen_on_all_of_its_way(
     cluster: SandboxCluster, traces: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watch, "PERIOD_S", 0.3)
-    ship = pathway_hash(node_hash("shop", "test", produce_tags("orders")), 0)
-    read = pathway_hash(node_hash("billing", "test", consume_tags("orders", "billing")), ship)
-    bill_ = pathway_hash(node_hash("billing", "test", produce_tags("invoices")), read)
-    end = pathway_hash(node_hash("mail", "test", consume_tags("invoices", "mail")), bill_)
+    ship = pathway_hash(node_hash("shop", "test", produce_tags(ORDERS)), 0)
+    read = pathway_hash(node_hash("billing", "test", consume_tags(ORDERS, "billing")), ship)
+    bill_ = pathway_hash(node_hash("billing", "test", produce_tags(INVOICES)), read)
+    end = pathway_hash(node_hash("mail", "test", consume_tags(INVOICES, "mail")), bill_)
     topics: dict[str, int] = {}
-    for stream in ("orders", "invoices"):
+    for stream in (ORDERS, INVOICES):
         command(cluster, "create", stream, "--partitions", "1", "--yes")
     with serving(Reply(b"{}")) as agent, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as dogstatsd:
         dogstatsd.bind(("127.0.0.1", 0))
@@ -130,7 +131,7 @@ def test_a_record_is_seen_on_all_of_its_way(
             connect(cluster.name, watch=options["mail"]) as mail,
         ):
             lock, mailed, dead = threading.Lock(), Counter[bytes](), list[StreamRecord]()
-            orders, invoices = shop.producer("orders"), billing.producer("invoices")
+            orders, invoices = shop.producer(ORDERS), billing.producer(INVOICES)
 
             def bill(record: StreamRecord) -> None:
                 if record.value == b"bad":
@@ -143,9 +144,9 @@ def test_a_record_is_seen_on_all_of_its_way(
                     mailed[record.value or b""] += 1
                     topics[record.origin.partition.topic] = bill_
 
-            bills = billing.consumer("orders", "billing", handler=bill)
-            writes = mail.consumer("invoices", "mail", async_handler=write)
-            buries = mail.consumer("orders", "undertaker", handler=dead.append, options=ConsumerOptions(lanes=["dlq"]))
+            bills = billing.consumer(ORDERS, "billing", handler=bill)
+            writes = mail.consumer(INVOICES, "mail", async_handler=write)
+            buries = mail.consumer(ORDERS, "undertaker", handler=dead.append, options=ConsumerOptions(lanes=["dlq"]))
             writing = threading.Thread(target=lambda: asyncio.run(writes.run_async()))
             writing.start()
             bills.start()
@@ -166,21 +167,21 @@ def test_a_record_is_seen_on_all_of_its_way(
     assert set(mailed.values()) == {1}
 
     edges = sent_edges(agent)
-    assert set(edges["shop"]) == {(produce_tags("orders"), ship, 0)}
+    assert set(edges["shop"]) == {(produce_tags(ORDERS), ship, 0)}
     assert set(edges["billing"]) == {
-        (consume_tags("orders", "billing"), read, ship), (produce_tags("invoices"), bill_, read),
+        (consume_tags(ORDERS, "billing"), read, ship), (produce_tags(INVOICES), bill_, read),
     }  # fmt: skip
-    assert (consume_tags("invoices", "mail"), end, bill_) in edges["mail"]
+    assert (consume_tags(INVOICES, "mail"), end, bill_) in edges["mail"]
     assert backlogs(agent, "billing") == {"type:kafka_commit": RECORDS + 1, "type:kafka_produce": RECORDS}
 
     def counted(name: str, **labels: str) -> float:
         return sum(value for own, value in found.get(name, ()) if labels.items() <= own.items())
 
-    assert counted("kafkakit_consumer_lag_records", stream="orders", group="billing", lane="live") == 0
-    assert counted("kafkakit_consumer_handled_records", stream="orders", lane="live") == RECORDS
-    assert counted("kafkakit_consumer_rejected_records", stream="orders", lane="live") == 1
-    assert counted("kafkakit_consumer_dead_letters", stream="orders") == 1
-    assert counted("kafkakit_producer_acknowledged_records", stream="invoices") == RECORDS
+    assert counted("kafkakit_consumer_lag_records", stream=ORDERS, group="billing", lane="live") == 0
+    assert counted("kafkakit_consumer_handled_records", stream=ORDERS, lane="live") == RECORDS
+    assert counted("kafkakit_consumer_rejected_records", stream=ORDERS, lane="live") == 1
+    assert counted("kafkakit_consumer_dead_letters", stream=ORDERS) == 1
+    assert counted("kafkakit_producer_acknowledged_records", stream=INVOICES) == RECORDS
     assert 1 <= counted("kafkakit_pathway_latency_seconds_count", direction="in", pathway=str(read)) <= RECORDS + 1
     assert b"service:billing,env:test,version:7" in packet
 
@@ -203,8 +204,8 @@ def test_a_record_is_seen_on_all_of_its_way(
         spans.setdefault(span.context.trace_id, []).append(span)
     ways = Counter(tuple(span.name for span in each) for each in spans.values())
     assert ways == {
-        ("create orders", "process orders", "create invoices", "process invoices"): RECORDS,
-        ("create orders", "process orders", "process orders"): 1,
+        tuple(f"{what} {stream}" for stream in (ORDERS, INVOICES) for what in ("create", "process")): RECORDS,
+        (f"create {ORDERS}", f"process {ORDERS}", f"process {ORDERS}"): 1,
     }
     for way in spans.values():
         if len(way) == 4:
