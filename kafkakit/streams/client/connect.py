@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from kafkakit import __version__
-from kafkakit.adapters.http_server import HttpServer
+from kafkakit.adapters.http_server import HttpServer, parse_listen
 from kafkakit.adapters.metrics.datadog_agent import DatadogAgent
 from kafkakit.adapters.metrics.dogstatsd import DogStatsd
 from kafkakit.config.read.environment import read_environment
@@ -108,6 +108,8 @@ def _watch_parts(options: WatchOptions) -> WatchParts:
     def serve(answer: Answer) -> str:
         server = HttpServer(options.listen, answer)
         closing.callback(server.close)
+        if parse_listen(options.listen)[0] not in ("127.0.0.1", "::1", "localhost"):
+            _LOG.warning("%s can be reached from other machines, without authentication or encryption", server.address)
         return server.address
 
     datagrams = closing.enter_context(contextlib.closing(DogStatsd(options.dogstatsd))) if options.dogstatsd else None

@@ -331,6 +331,47 @@ def test_an_agent_that_is_away_holds_nothing_up_and_is_counted(
     ]
 
 
+def test_an_agent_that_hangs_holds_up_neither_records_nor_close(
+    fakes: FakeClusters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "PERIOD_S", 0.01)
+    monkeypatch.setattr(watch, "CLOSE_S", 0.05)
+    hangs, may_go = threading.Event(), threading.Event()
+
+    def hang(packets: Sequence[bytes]) -> None:
+        hangs.set()
+        may_go.wait(LIMIT_S)
+
+    client = fakes.client(WatchParts(options=SHOP_OPTIONS, send_datagrams=hang))
+    assert hangs.wait(LIMIT_S)
+    assert client.producer("orders").send(b"x").result(LIMIT_S).attempts == 1
+    assert "kafkakit_producer_records" in client.exposition()
+    client.close()
+    (thread,) = (thread for thread in threading.enumerate() if thread.name == "kafkakit-watch")
+    assert not may_go.is_set()
+    may_go.set()
+    thread.join(LIMIT_S)
+    assert not thread.is_alive()
+
+
+def test_a_fault_is_reported_and_the_next_look_sends(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(watch, "PERIOD_S", 0.01)
+    packets: list[bytes] = []
+    looks = iter([ZeroDivisionError("once")])
+
+    def figures_of() -> tuple[ConsumerFigures, ...]:
+        for error in looks:
+            raise error
+        return consumers(partition(1, 1))
+
+    seen = Watch(WatchParts(send_datagrams=packets.extend), SystemClock(), lambda: (), figures_of)
+    eventually(lambda: packets)
+    seen.close()
+    assert [line.message for line in caplog.records] == ["metrics and pathways are not sent"]
+
+
 def test_consumers_are_on_the_page() -> None:
     told = consumers(partition(40, 10), replace(partition(5, None), partition=TopicPartition("orders.live.1", 4)))
     found = samples(Watch(WatchParts(), SystemClock(), lambda: (), lambda: told).exposition())
