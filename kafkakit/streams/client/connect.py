@@ -10,6 +10,7 @@ with connect(profile="prod") as client:
 
 import logging
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from kafkakit.config.read.environment import read_environment
@@ -21,29 +22,32 @@ from kafkakit.wiring import open_control, open_group_member, open_log, open_stre
 _LOG = logging.getLogger("kafkakit.streams.client")
 
 
-def connect(profile: str | None = None, *, config: Path | None = None) -> StreamClient:
+def connect(
+    profile: str | None = None, *, config: Path | None = None, environment: Mapping[str, str] | None = None
+) -> StreamClient:
     """A client whose routes are in the control store of a profile, the current one unless named.
 
     A segment's cluster is reached by the profile that its route names, read from the same files. Secrets come from
-    files and the environment; nothing is prompted for. `UsageError` and `InputError` for configuration that is missing
-    or wrong.
+    files and the environment, the process's own unless given; nothing is prompted for. `UsageError` and `InputError`
+    for configuration that is missing or wrong.
     """
+    known = read_environment() if environment is None else environment
     given = Given(profile=profile, profile_origin="argument", config=config)
-    settings = _settings(given)
+    settings = _settings(given, known)
 
     def open_cluster(name: str) -> StreamCluster:
-        return open_stream_cluster(_settings(given.for_profile(name)))
+        return open_stream_cluster(_settings(given.for_profile(name), known))
 
     parts = ClientParts(
         store=open_control(settings),
         open_cluster=open_cluster,
-        open_member=lambda name, group: open_group_member(_settings(given.for_profile(name)), group),
-        open_log=lambda name: open_log(_settings(given.for_profile(name))),
+        open_member=lambda name, group: open_group_member(_settings(given.for_profile(name), known), group),
+        open_log=lambda name: open_log(_settings(given.for_profile(name), known)),
         clock=system_clock(),
         random_bytes=os.urandom,
     )
     return StreamClient(parts)
 
 
-def _settings(given: Given) -> Settings:
-    return load_settings(given, read_environment(), warn=_LOG.warning, input_allowed=False)
+def _settings(given: Given, environment: Mapping[str, str]) -> Settings:
+    return load_settings(given, environment, warn=_LOG.warning, input_allowed=False)
