@@ -38,7 +38,7 @@ class ReadRecord(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class ReadBatch:
-    """What a poll brought of one partition, in the order of the log; the read went on to `next_offset`.
+    """What a poll brought of one partition, in the order of the log, with offsets; the read went on to `next_offset`.
 
     Offsets between that have no record do not exist for this reader. `unreadable` is the client's reason where it
     cannot decode what stands at `next_offset`: it does not get past it.
@@ -46,6 +46,7 @@ class ReadBatch:
 
     partition: TopicPartition
     records: list[ReadRecord]
+    offsets: list[int]
     next_offset: int
     unreadable: str = ""
 
