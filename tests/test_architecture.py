@@ -252,6 +252,7 @@ def test_what_is_allowed_passes(tmp_path: Path) -> None:
         "streams/client/connect.py": "from kit.adapters.kafka.admin import x\ny = x\n",
         "streams/client/loop.py": "",
         "streams/demo/commands.py": "from kit.streams.client.connect import y\nz = y\n",
+        "streams/demo/decide.py": "",
         "streams/routes/act.py": "",
         "streams/routes/decide.py": "",
     }

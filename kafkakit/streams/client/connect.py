@@ -19,6 +19,7 @@ from kafkakit.config.read.environment import read_environment
 from kafkakit.config.read.settings import Given, Settings, load_settings
 from kafkakit.ports.stream_producer import StreamCluster
 from kafkakit.streams.client.client import ClientParts, StreamClient
+from kafkakit.streams.client.decide.failures import DependencyDownError, RejectError, RetryLaterError
 from kafkakit.streams.client.decide.figures import producer_datagrams, producer_exposition
 from kafkakit.streams.client.decide.outgoing import ProducerLimits
 from kafkakit.streams.client.decide.reconciliation import reconcile, seen_record
@@ -40,6 +41,7 @@ __all__ = [
     "BackPressureError",
     "ConsumerHooks",
     "ConsumerOptions",
+    "DependencyDownError",
     "DualPolicy",
     "DualWriteError",
     "LanePausedError",
@@ -49,6 +51,8 @@ __all__ = [
     "RecordHooks",
     "RecordRefusedError",
     "RecordTooLargeError",
+    "RejectError",
+    "RetryLaterError",
     "StreamClient",
     "connect",
     "producer_datagrams",
@@ -62,14 +66,15 @@ _LOG = logging.getLogger("kafkakit.streams.client")
 def connect(
     profile: str | None = None, *, config: Path | None = None, environment: Mapping[str, str] | None = None
 ) -> StreamClient:
-    """A client whose routes are in the control store of a profile, the current one unless named.
+    """A client whose routes are in the control store of a profile.
 
-    A segment's cluster is reached by the profile that its route names, read from the same files. Secrets come from
-    files and the environment, the process's own unless given; nothing is prompted for. `UsageError` and `InputError`
-    for configuration that is missing or wrong.
+    A profile that is not named is that of `KAFKAKIT_PROFILE`, else the current one; a config file that is not named is
+    that of `KAFKAKIT_CONFIG`, else those that the command line finds. A segment's cluster is reached by the profile
+    that its route names, read from the same files. Secrets come from files and the environment, the process's own
+    unless given; nothing is prompted for. `UsageError` and `InputError` for configuration that is missing or wrong.
     """
     known = read_environment() if environment is None else environment
-    given = Given(profile=profile, profile_origin="argument", config=config)
+    given = _given(profile, config, known)
     settings = _settings(given, known)
 
     def open_cluster(name: str) -> StreamCluster:
@@ -84,6 +89,15 @@ def connect(
         random_bytes=os.urandom,
     )
     return StreamClient(parts)
+
+
+def _given(profile: str | None, config: Path | None, environment: Mapping[str, str]) -> Given:
+    """What is named, as options of the command line: an argument is stronger than its variable, which may be empty."""
+    file = environment.get("KAFKAKIT_CONFIG")
+    config = Path(file) if config is None and file else config
+    if profile is None and (named := environment.get("KAFKAKIT_PROFILE")):
+        return Given(profile=named, profile_origin="env", config=config)
+    return Given(profile=profile, profile_origin="argument", config=config)
 
 
 def _settings(given: Given, environment: Mapping[str, str]) -> Settings:
