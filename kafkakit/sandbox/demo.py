@@ -25,6 +25,7 @@ from kafkakit.sandbox.folders import Store
 
 TOPIC = "demo-traffic"
 _VALUE_BYTES = 200
+_COMMAND_ENDS_S = 120.0
 _PAUSE_S = 0.025
 _PER_PAUSE = 5
 
@@ -118,7 +119,13 @@ class DemoTools:
         """Print a command and run it; raises `OperationFailedError` when it fails."""
         self.reporter.say(f"$ kafkakit {shlex.join(words)}")
         command = [sys.executable, "-m", "kafkakit", *words]
-        code = subprocess.run(command, check=False, stdout=sys.stderr, env=dict(self.environment)).returncode
+        process = subprocess.Popen(command, stdout=sys.stderr, env=dict(self.environment))
+        try:
+            code = process.wait()
+        except BaseException:
+            # Ctrl-C reaches the command as well. It is not killed: brokers of a killed `up` may be in no file yet.
+            process.wait(_COMMAND_ENDS_S)
+            raise
         if code:
             raise OperationFailedError(f"kafkakit {shlex.join(words[:4])} ... ended with exit code {code}")
 

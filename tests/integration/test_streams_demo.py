@@ -1,8 +1,11 @@
-"""The streams demo, once, with few records: everything goes wrong in turn, and every record has its end."""
+"""The streams demo with few records: everything goes wrong in turn, every record has its end, and nothing stays."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -10,12 +13,26 @@ import pytest
 from tests.integration.conftest import Home
 
 pytestmark = pytest.mark.kafka
+NAMES = ("shown-a", "shown-b")
+DEMO = [sys.executable, "-m", "kafkakit", "streams", "demo", "--name", "shown", "--rate", "100"]
+
+
+def assert_nothing_stays(home: Home) -> None:
+    assert not [name for name in NAMES if home.store(name).root.exists()]
+    marker = f"{home.state_dir}/sandbox/shown-".encode()
+    assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if marker in _read(path)]
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:  # it ended meanwhile
+        return b""
 
 
 def test_no_record_is_lost(home: Home) -> None:
-    words = ["streams", "demo", "--name", "shown", "--rate", "100", "--phase", "1s", "-o", "json"]
     ended = subprocess.run(
-        [sys.executable, "-m", "kafkakit", *words],
+        [*DEMO, "--phase", "1s", "-o", "json"],
         env=home.env,
         capture_output=True,
         text=True,
@@ -26,20 +43,42 @@ def test_no_record_is_lost(home: Home) -> None:
     counted = json.loads(ended.stdout)
     assert counted["lost"] == counted["lag"] == counted["unacknowledged"] == 0
     assert (counted["rejected"], counted["passed_batches"], counted["wrongly_rejected"]) == (1, 1, [])
-    assert counted["written"] == counted["handled"] + 2 > 700
-    assert counted["written_on_second_cluster"] > 10
+    # Seven phases of a second, of which one has a burst of five seconds' worth.
+    assert counted["written"] == counted["handled"] + 2 > 1_000
+    assert counted["written_on_second_cluster"] >= 50
     assert counted["deferred"] > 0
     assert counted["route_epoch"] == 6
     by_phase = {phase["phase"].partition(".")[0]: phase for phase in counted["phases"]}
-    assert by_phase["5"]["rejected"] == by_phase["5"]["lanes"]["live"]["handled"] == 0
+    assert [by_phase[number]["rejected"] for number in "23456"] == [0, 1, 1, 0, 0]
     assert by_phase["7"]["lanes"]["slow"]["written"] >= 500
-    assert not [name for name in ("shown-a", "shown-b") if home.store(name).root.exists()]
-    marker = f"{home.state_dir}/sandbox/shown-".encode()
-    assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if marker in _read(path)]
+    # The lane itself has both, each with its reason.
+    assert "1  max-tries" in ended.stderr
+    assert "1  batch too large" in ended.stderr
+    assert_nothing_stays(home)
 
 
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:  # it ended meanwhile
-        return b""
+@pytest.mark.parametrize("title", ["== 1.", "== 2."])
+def test_ctrl_c_removes_both_clusters(home: Home, title: str, tmp_path: Path) -> None:
+    said = tmp_path / "stderr"
+    with said.open("wb") as stream:
+        # A terminal sends Ctrl-C to the commands that the demo runs as well.
+        process = subprocess.Popen(
+            [*DEMO, "--phase", "60s"],
+            env=home.env,
+            stdout=subprocess.DEVNULL,
+            stderr=stream,
+            start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )
+        try:
+            deadline = time.monotonic() + 120
+            while title not in said.read_text() or not home.store(NAMES[0]).state_file.exists():
+                assert process.poll() is None, said.read_text()
+                assert time.monotonic() < deadline, said.read_text()
+                time.sleep(0.05)
+        finally:
+            os.killpg(process.pid, signal.SIGINT)
+            code = process.wait(180)
+    assert code == 130, said.read_text()
+    assert "Traceback" not in said.read_text()
+    assert_nothing_stays(home)

@@ -17,7 +17,7 @@ def demo(
         str, typer.Option("--name", metavar="NAME", help="The demo starts the sandboxes NAME-a and NAME-b.")
     ] = "streams-demo",
     rate: Annotated[int, typer.Option("--rate", metavar="N", help="Records that are written each second.")] = 400,
-    phase: Annotated[str, typer.Option("--phase", metavar="DURATION", help="How long a phase takes.")] = "4s",
+    phase: Annotated[str, typer.Option("--phase", metavar="DURATION", help="How long a phase takes, at least.")] = "3s",
 ) -> None:
     """Show a stream while things go wrong, and count that no record was lost. Takes about a minute.
 

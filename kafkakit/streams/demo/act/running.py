@@ -60,6 +60,7 @@ class _Phases:
     ) -> None:
         self._plan, self._tools, self._session, self._traffic, self._change = plan, tools, session, traffic, change
         self._done: list[PhaseFigures] = []
+        self._epoch, self._other_id = 0, ""
 
     def run(self, began_s: float) -> DemoSummary:
         traffic, run = self._traffic, self._tools.run
@@ -67,37 +68,44 @@ class _Phases:
         self._phase("3. A poison pill", traffic.send_poison, lambda: traffic.rejected >= 1)
         self._phase("4. A batch of 64 MiB in a few kB", self._bomb, lambda: traffic.rejected >= 2)
         run(self._plan.rejected())
-        self._phase("5. The database is down", traffic.database_up.clear)
+        self._phase("5. The database is down", traffic.database_up.clear, lambda: traffic.deferred > 0)
         waiting = traffic.open_numbers()
         self._phase("6. The database is back", traffic.database_up.set, lambda: not waiting & traffic.open_numbers())
         self._phase("7. A burst on the lane slow", lambda: traffic.send_burst(self._plan.burst))
         self._tools.title("8. Topics on the second cluster, which consumers read and producers do not write yet")
         for words in self._plan.opening():
             run(words)
-        route: list[Route] = []
-        self._phase("9. The route changes to them, under load", lambda: route.append(self._move()))
+        self._phase("9. The route changes to them, under load", self._move, self._is_moved)
         self._phase("10. No more writes: what was written is handled", traffic.end_writing, traffic.is_drained)
-        other = next(key for key, profile in route[0].clusters.items() if profile == self._plan.other)
-        return summary_of(traffic.events(other), self._done, self._tools.clock.monotonic() - began_s)
+        return summary_of(traffic.events(self._other_id), self._done, self._tools.clock.monotonic() - began_s)
 
     def _bomb(self) -> None:
         self._traffic.send_bomb(_LIMIT_S)
 
-    def _move(self) -> Route:
-        return self._change(lambda route: moved(route, self._plan.other), f"move to {self._plan.other}")
+    def _move(self) -> None:
+        what = f"move to {self._plan.other}"
+        route = self._change(lambda route: moved(route, self._plan.other), what)
+        self._epoch = route.epoch
+        self._other_id = next(key for key, profile in route.clusters.items() if profile == self._plan.other)
+
+    def _is_moved(self) -> bool:
+        """A phase's records are on the other cluster, and each consumer has the new route."""
+        wanted = self._plan.rate * self._plan.phase_s / 2
+        return self._traffic.written_on(self._other_id) >= wanted and self._traffic.epoch >= self._epoch
 
     def _phase(
-        self, title: str, begin: Callable[[], object] | None = None, until: Callable[[], bool] | None = None
+        self, title: str, begin: Callable[[], object] | None = None, until: Callable[[], bool] = lambda: True
     ) -> None:
-        """Do something, then look on for the time of a phase, or until the condition holds, within a limit."""
+        """Do something, then wait for the time of a phase and until the condition holds, within a limit."""
         clock, traffic = self._tools.clock, self._traffic
         self._tools.title(title)
         traffic.begin(title)
         with self._session.open_screen() as screen:
+            began_s = clock.monotonic()
             if begin is not None:
                 begin()
-            end_s = clock.monotonic() + (self._plan.phase_s if until is None else _LIMIT_S)
-            while clock.monotonic() < end_s and not (until is not None and until()):
+            end_s = began_s + self._plan.phase_s
+            while (now_s := clock.monotonic()) < end_s or (now_s < end_s + _LIMIT_S and not until()):
                 if self._session.in_place:
                     screen.show(phase_text(traffic.figures()), "")
                 clock.sleep(_LOOK_S)

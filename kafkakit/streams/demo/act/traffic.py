@@ -139,6 +139,22 @@ class Traffic:
         with self._lock:
             return self._letters
 
+    @property
+    def deferred(self) -> int:
+        """Tries that were put off because the database was down."""
+        with self._lock:
+            return self._deferred
+
+    @property
+    def epoch(self) -> int:
+        """The oldest route that a consumer has."""
+        return min(consumer.figures().epoch for consumer in self._consumers)
+
+    def written_on(self, cluster_id: str) -> int:
+        """Records that a cluster acknowledged."""
+        with self._lock:
+            return self._on_cluster.get(cluster_id, 0)
+
     def open_numbers(self) -> set[int]:
         """The records that were acknowledged and have no end yet."""
         with self._lock:
@@ -157,7 +173,7 @@ class Traffic:
 
     def events(self, other_cluster_id: str) -> DemoEvents:
         """All that was counted."""
-        lag, epoch = self._lag(), max(consumer.figures().epoch for consumer in self._consumers)
+        lag, epoch, on_other = self._lag(), self.epoch, self.written_on(other_cluster_id)
         with self._lock:
             return DemoEvents(
                 acknowledged=[number for numbers in self._written.values() for number in numbers],
@@ -168,7 +184,7 @@ class Traffic:
                 unacknowledged=self._unacknowledged,
                 deferred=self._deferred,
                 lag=lag,
-                on_other=self._on_cluster.get(other_cluster_id, 0),
+                on_other=on_other,
                 epoch=epoch,
             )
 
