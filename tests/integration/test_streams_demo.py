@@ -68,7 +68,6 @@ def test_ctrl_c_removes_both_clusters(home: Home, title: str, tmp_path: Path) ->
             stdout=subprocess.DEVNULL,
             stderr=stream,
             start_new_session=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
         try:
             deadline = time.monotonic() + 120

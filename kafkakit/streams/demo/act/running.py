@@ -76,7 +76,9 @@ class _Phases:
         for words in self._plan.opening():
             run(words)
         self._phase("9. The route changes to them, under load", self._move, self._is_moved)
-        self._phase("10. No more writes: what was written is handled", traffic.end_writing, traffic.is_drained)
+        self._phase(
+            "10. No more writes: what was written is handled", traffic.end_writing, traffic.is_drained, at_least_s=0
+        )
         return summary_of(traffic.events(self._other_id), self._done, self._tools.clock.monotonic() - began_s)
 
     def _bomb(self) -> None:
@@ -94,7 +96,12 @@ class _Phases:
         return self._traffic.written_on(self._other_id) >= wanted and self._traffic.epoch >= self._epoch
 
     def _phase(
-        self, title: str, begin: Callable[[], object] | None = None, until: Callable[[], bool] = lambda: True
+        self,
+        title: str,
+        begin: Callable[[], object] | None = None,
+        until: Callable[[], bool] = lambda: True,
+        *,
+        at_least_s: float | None = None,
     ) -> None:
         """Do something, then wait for the time of a phase and until the condition holds, within a limit."""
         clock, traffic = self._tools.clock, self._traffic
@@ -104,7 +111,7 @@ class _Phases:
             began_s = clock.monotonic()
             if begin is not None:
                 begin()
-            end_s = began_s + self._plan.phase_s
+            end_s = began_s + (self._plan.phase_s if at_least_s is None else at_least_s)
             while (now_s := clock.monotonic()) < end_s or (now_s < end_s + _LIMIT_S and not until()):
                 if self._session.in_place:
                     screen.show(phase_text(traffic.figures()), "")

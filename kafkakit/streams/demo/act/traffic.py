@@ -59,6 +59,7 @@ class Traffic:
         self._unacknowledged = self._deferred = 0
         self._begin: tuple[Mapping[str, tuple[int, int]], int, int] = ({}, 0, 0)
         self._title = ""
+        self._known_problems: set[str] = set()
         self._stop = threading.Event()
         self._stack = ExitStack()
         self._consumers: list[StreamConsumer] = []
@@ -88,6 +89,7 @@ class Traffic:
 
     def begin(self, title: str) -> None:
         """Count for a new phase from now on."""
+        self._known_problems = {problem for each in self._consumers for problem in each.figures().problems}
         with self._lock:
             counts = {lane: (len(self._written.get(lane, ())), len(self._handled[lane])) for lane in LANES}
             self._begin, self._title = (counts, self._letters, self._deferred), title
@@ -113,7 +115,7 @@ class Traffic:
                 deferred=self._deferred - deferred,
                 waiting=len(self._open()),
                 down=tuple(sorted({name for each in now for name in each.dependencies_down})),
-                problems=tuple(dict.fromkeys(problem for each in now for problem in each.problems)),
+                problems=tuple(sorted({problem for each in now for problem in each.problems} - self._known_problems)),
             )
 
     def send_poison(self) -> None:
