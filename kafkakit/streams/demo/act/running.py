@@ -64,11 +64,15 @@ class _Phases:
 
     def run(self, began_s: float) -> DemoSummary:
         traffic, run = self._traffic, self._tools.run
+
+        def is_rejected() -> bool:
+            return traffic.figures().rejected >= 1
+
         self._phase("2. Producers write, consumers handle")
-        self._phase("3. A poison pill", traffic.send_poison, lambda: traffic.rejected >= 1)
-        self._phase("4. A batch of 64 MiB in a few kB", self._bomb, lambda: traffic.rejected >= 2)
+        self._phase("3. A poison pill", traffic.send_poison, is_rejected)
+        self._phase("4. A batch of 64 MiB in a few kB", self._bomb, is_rejected)
         run(self._plan.rejected())
-        self._phase("5. The database is down", traffic.database_up.clear, lambda: traffic.deferred > 0)
+        self._phase("5. The database is down", traffic.database_up.clear, lambda: traffic.figures().deferred > 0)
         waiting = traffic.open_numbers()
         self._phase("6. The database is back", traffic.database_up.set, lambda: not waiting & traffic.open_numbers())
         self._phase("7. A burst on the lane slow", lambda: traffic.send_burst(self._plan.burst))
@@ -76,9 +80,7 @@ class _Phases:
         for words in self._plan.opening():
             run(words)
         self._phase("9. The route changes to them, under load", self._move, self._is_moved)
-        self._phase(
-            "10. No more writes: what was written is handled", traffic.end_writing, traffic.is_drained, at_least_s=0
-        )
+        self._phase("10. No more writes; the rest is handled", traffic.end_writing, traffic.is_drained, at_least_s=0)
         return summary_of(traffic.events(self._other_id), self._done, self._tools.clock.monotonic() - began_s)
 
     def _bomb(self) -> None:

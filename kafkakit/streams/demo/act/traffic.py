@@ -136,18 +136,6 @@ class Traffic:
             self._send(self._producer, None, is_bulk=True)
 
     @property
-    def rejected(self) -> int:
-        """Entries of the dead-letter lane that were read."""
-        with self._lock:
-            return self._letters
-
-    @property
-    def deferred(self) -> int:
-        """Tries that were put off because the database was down."""
-        with self._lock:
-            return self._deferred
-
-    @property
     def epoch(self) -> int:
         """The oldest route that a consumer has."""
         return min(consumer.figures().epoch for consumer in self._consumers)
