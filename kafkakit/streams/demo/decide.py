@@ -128,7 +128,7 @@ class DemoSummary:
     counted: Tally
     wrongly_rejected: tuple[int, ...]
     phases: tuple[PhaseFigures, ...]
-    seconds: float
+    seconds: float = 0.0
 
     @property
     def faults(self) -> tuple[str, ...]:
@@ -144,7 +144,7 @@ class DemoSummary:
         return tuple(found)
 
 
-def summary_of(events: DemoEvents, phases: Sequence[PhaseFigures], seconds: float) -> DemoSummary:
+def summary_of(events: DemoEvents, phases: Sequence[PhaseFigures]) -> DemoSummary:
     """Compare what went in with what became of it; a copy in the dead-letter lane counts once. O(records)."""
     rejected = {*events.rejected, *events.noted}
     return DemoSummary(
@@ -152,7 +152,6 @@ def summary_of(events: DemoEvents, phases: Sequence[PhaseFigures], seconds: floa
         counted=tally(events.acknowledged, [*events.handled, *sorted(rejected)]),
         wrongly_rejected=tuple(sorted(set(events.rejected) - set(events.poison))),
         phases=tuple(phases),
-        seconds=seconds,
     )
 
 

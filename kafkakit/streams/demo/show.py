@@ -59,7 +59,8 @@ def summary_report(summary: DemoSummary) -> Report:
             f"\nrecords written: {counted.acknowledged}, of these {events.on_other} on the second cluster\n"
             f"handled: {figures['handled']}, duplicates: {counted.repeated}, rejected: {rejected}, "
             f"batches passed over: {noted}, lost: {len(counted.lost)}, lag: {events.lag}\n"
-            f"while the database was down {events.deferred} tries were put off, and no record was rejected\n"
+            f"while the database was down {events.deferred} tries were put off, "
+            f"and {sum(phase.rejected for phase in summary.phases if phase.deferred)} records rejected\n"
             f"during the burst the 99th percentile was {p99[LIVE]} ms on live, {p99[SLOW]} ms on slow\n"
             f"the whole demo took {summary.seconds:.0f} s"
         ),

@@ -42,7 +42,8 @@ def run_streams_demo(plan: DemoPlan, tools: DemoTools, session: DemoSession) -> 
             change = _RouteChanges(RouteStore(store), tools)
             change(lambda route: replace(route, rules=(RULE,)), "a rule for the lane slow")
             with session.open_client() as client, Traffic(client, tools.clock, plan.rate) as traffic:
-                return _Phases(plan, tools, session, traffic, change).run(began_s)
+                summary = _Phases(plan, tools, session, traffic, change).run()
+    return replace(summary, seconds=tools.clock.monotonic() - began_s)
 
 
 class _RouteChanges:
@@ -62,7 +63,7 @@ class _Phases:
         self._done: list[PhaseFigures] = []
         self._epoch, self._other_id = 0, ""
 
-    def run(self, began_s: float) -> DemoSummary:
+    def run(self) -> DemoSummary:
         traffic, run = self._traffic, self._tools.run
 
         def is_rejected() -> bool:
@@ -81,7 +82,7 @@ class _Phases:
             run(words)
         self._phase("9. The route changes to them, under load", self._move, self._is_moved)
         self._phase("10. No more writes; the rest is handled", traffic.end_writing, traffic.is_drained, at_least_s=0)
-        return summary_of(traffic.events(self._other_id), self._done, self._tools.clock.monotonic() - began_s)
+        return summary_of(traffic.events(self._other_id), self._done)
 
     def _bomb(self) -> None:
         self._traffic.send_bomb(_LIMIT_S)

@@ -25,7 +25,7 @@ def events(
 
 
 def summed(found: DemoEvents) -> DemoSummary:
-    return summary_of(found, (), 1.0)
+    return summary_of(found, ())
 
 
 def test_every_record_has_an_end() -> None:
