@@ -76,7 +76,8 @@ def test_ctrl_c_removes_both_clusters(home: Home, title: str, tmp_path: Path) ->
                 assert time.monotonic() < deadline, said.read_text()
                 time.sleep(0.05)
         finally:
-            os.killpg(process.pid, signal.SIGINT)
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGINT)
             code = process.wait(180)
     assert code == 130, said.read_text()
     assert "Traceback" not in said.read_text()
