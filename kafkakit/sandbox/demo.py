@@ -9,7 +9,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 
 from kafkakit.core.errors import OperationFailedError, RefusedError
@@ -122,9 +122,12 @@ class DemoTools:
         process = subprocess.Popen(command, stdout=sys.stderr, env=dict(self.environment))
         try:
             code = process.wait()
-        except BaseException:
-            # Ctrl-C reaches the command as well. It is not killed: brokers of a killed `up` may be in no file yet.
-            process.wait(_COMMAND_ENDS_S)
+        except BaseException as stop:
+            # The command is not killed: brokers of a killed `up` may be in no file yet. Ctrl-C reaches it as well.
+            if not isinstance(stop, KeyboardInterrupt):
+                process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_COMMAND_ENDS_S)
             raise
         if code:
             raise OperationFailedError(f"kafkakit {shlex.join(words[:4])} ... ended with exit code {code}")

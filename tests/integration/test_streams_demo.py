@@ -57,8 +57,13 @@ def test_no_record_is_lost(home: Home) -> None:
     assert_nothing_stays(home)
 
 
-@pytest.mark.parametrize("title", ["== 1.", "== 2."])
-def test_ctrl_c_removes_both_clusters(home: Home, title: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "code", "title"),
+    [(signal.SIGINT, 130, "== 1."), (signal.SIGTERM, 143, "== 1."), (signal.SIGINT, 130, "== 2.")],
+)
+def test_a_stopped_demo_removes_both_clusters(
+    number: signal.Signals, code: int, title: str, home: Home, tmp_path: Path
+) -> None:
     said = tmp_path / "stderr"
     with said.open("wb") as stream:
         # A terminal sends Ctrl-C to the commands that the demo runs as well.
@@ -76,9 +81,11 @@ def test_ctrl_c_removes_both_clusters(home: Home, title: str, tmp_path: Path) ->
                 assert time.monotonic() < deadline, said.read_text()
                 time.sleep(0.05)
         finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGINT)
-            code = process.wait(180)
-    assert code == 130, said.read_text()
+            if process.poll() is None and number == signal.SIGINT:
+                os.killpg(process.pid, number)
+            elif process.poll() is None:
+                process.send_signal(number)
+            ended = process.wait(180)
+    assert ended == code, said.read_text()
     assert "Traceback" not in said.read_text()
     assert_nothing_stays(home)
