@@ -17,7 +17,7 @@ from kafkakit.core.deliveries import OutgoingRecord
 from kafkakit.core.errors import TryLaterError, UsageError
 from kafkakit.core.http_page import HttpPage, HttpRequest
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.client import watch
+from kafkakit.streams.client import pathways, watch
 from kafkakit.streams.client.decide import consumer_figures, figures, pathway_figures
 from kafkakit.streams.client.decide.consumer_figures import ConsumerFigures, PartitionFigures
 from kafkakit.streams.client.decide.outgoing import ProducerLimits
@@ -47,6 +47,13 @@ ORIGIN = RecordOrigin(
     source=Source(lane="live", segment=1, cluster_id="c1", topic="o", topic_id=bytes(16)),
     partition=TopicPartition("o", 0),
 )
+
+
+@pytest.fixture(autouse=True)
+def no_pathway() -> Iterator[None]:
+    """Checkpoints are set in the thread of all tests here, unlike those of a client."""
+    yield
+    pathways._CONTEXT.set(None)
 
 
 def record(
