@@ -11,6 +11,7 @@ from kafkakit.streams.client.decide.commits import CommitRule
 from kafkakit.streams.client.decide.rules import WorkRules
 from kafkakit.streams.client.records import RecordOrigin
 from kafkakit.streams.client.workers import Checkpoint
+from kafkakit.streams.formats.batch_verdicts import BatchVerdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +54,14 @@ class ConsumerHooks:
 
     `reject` writes rejected records (none: they stay references in commits, which base does not pass before
     `StreamConsumer.rejections_are_durable`). `guard` gets the origin and the offset of a batch that the client cannot
-    decode, and the route's epoch: it makes a note that lasts, or returns None to leave it. `filter` sees records before
+    decode, the route's epoch, and the verdict that kept the client from decoding it (None where it tried): it makes a
+    note that lasts, or returns None to leave the batch. `filter` sees records before
     they are handled, by their key and headers: those for which it is false are done at once (an error counts as true).
     `checkpoint` is called before each record is handled.
     """
 
     reject: RejectSink | None = None
-    guard: Callable[[RecordOrigin, int, int], LeftOut | None] | None = None
+    guard: Callable[[RecordOrigin, int, int, BatchVerdict | None], LeftOut | None] | None = None
     filter: Callable[[ReadRecord], bool] | None = None
     checkpoint: Checkpoint | None = None
 
