@@ -21,7 +21,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 
 import streams_consumer
 from machine import shape
@@ -122,7 +121,9 @@ def raw_reads(servers: str, topic: str) -> Iterator[tuple[TopicPartition, Guarde
 
 def headers(servers: str, topic: str, records: int) -> float:
     began = time.monotonic()
-    seen = sum(verdict.batch.count for _, read in raw_reads(servers, topic) for verdict in read.verdicts if verdict.batch)
+    seen = sum(
+        verdict.batch.count for _, read in raw_reads(servers, topic) for verdict in read.verdicts if verdict.batch
+    )
     assert seen == records
     return records / (time.monotonic() - began)
 
@@ -199,7 +200,9 @@ def measure(servers: str, records: int, rounds: int) -> dict[str, object]:
         medians = {name: round(statistics.median(values)) for name, values in found.items()}
         told[codec] = {
             "records_per_s": medians,
-            "to_plain": {name: round(value / medians["plain"], 2) for name, value in medians.items() if name != "plain"},
+            "to_plain": {
+                name: round(value / medians["plain"], 2) for name, value in medians.items() if name != "plain"
+            },
         }
     return told
 

@@ -14,8 +14,11 @@ from pathlib import Path
 
 from kafkakit.config.read.environment import read_environment
 from kafkakit.config.read.settings import Given, Settings, load_settings
+from kafkakit.ports.stream_consumer import GroupConsumer
 from kafkakit.ports.stream_producer import StreamCluster
 from kafkakit.streams.client.client import ClientParts, StreamClient
+from kafkakit.streams.client.dead_letter_lane import BATCH_LIMIT_BYTES
+from kafkakit.streams.client.guarded_member import GuardedMember
 from kafkakit.wiring import open_control, open_group_member, open_log, open_stream_cluster, system_clock
 
 _LOG = logging.getLogger("kafkakit.streams.client")
@@ -34,10 +37,16 @@ def connect(profile: str | None = None, *, config: Path | None = None) -> Stream
     def open_cluster(name: str) -> StreamCluster:
         return open_stream_cluster(_settings(given.for_profile(name)))
 
+    def open_guarded(name: str, group: str) -> GroupConsumer:
+        there = _settings(given.for_profile(name))
+        member, log = open_group_member(there, group, fetches=False), open_log(there, committed=True)
+        return GuardedMember(member, log, system_clock(), limit_bytes=BATCH_LIMIT_BYTES)
+
     parts = ClientParts(
         store=open_control(settings),
         open_cluster=open_cluster,
         open_member=lambda name, group: open_group_member(_settings(given.for_profile(name)), group),
+        open_guarded=open_guarded,
         open_log=lambda name: open_log(_settings(given.for_profile(name))),
         clock=system_clock(),
         random_bytes=os.urandom,

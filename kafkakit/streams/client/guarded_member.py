@@ -14,8 +14,8 @@ from kafkakit.ports.stream_consumer import AssignmentListener, GroupConsumer, Re
 from kafkakit.streams.formats.guarded_reads import GuardedPiece, GuardedRead
 from kafkakit.streams.formats.stored_records import StoredRecord
 
-FETCH_BYTES, PARTITION_BYTES = 2 << 20, 512 << 10
-"""Of an answer and of a partition in it. Larger ones are read at half the speed: their memory is not used again."""
+FETCH_BYTES, PARTITION_BYTES = 4 << 20, 1 << 20
+"""Of an answer and of a partition in it. Larger ones are read more slowly: their memory is not used again."""
 WAIT_MS = 100
 _MEMBER_S = 0.02
 _AGAIN_S = 0.5

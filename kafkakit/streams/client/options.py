@@ -19,7 +19,8 @@ class ConsumerOptions:
     """How a consumer reads and handles; the defaults suit handlers that wait for other services.
 
     `lanes` None are all but `dlq`; `strict_live` serves `live` before all others. `revoke_s` and `close_s` bound what
-    a partition that goes elsewhere, and a close, wait for handlers. `adopt_newer` commits over metadata of a newer
+    a partition that goes elsewhere, and a close, wait for handlers. `strict_guard` judges each batch before any decoder
+    gets it, as docs/bombs.md describes; it costs speed. `adopt_newer` commits over metadata of a newer
     version of this client, whose acknowledgements are then lost.
     """
 
@@ -33,6 +34,7 @@ class ConsumerOptions:
     revoke_s: float = 5.0
     close_s: float = 10.0
     adopt_newer: bool = False
+    strict_guard: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.concurrency <= 1_000 or self.poll_records < 1:

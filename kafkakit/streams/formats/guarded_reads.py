@@ -7,6 +7,7 @@ counts from the first offset that it names up to the marker that ends the transa
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 
 from kafkakit.core.log_reads import Fetched
 from kafkakit.streams.formats.batch_verdicts import BatchVerdict, VerdictKind, verdicts_of
@@ -17,6 +18,8 @@ from kafkakit.streams.formats.zstd_frames import DamagedError
 
 PIECE_BYTES = 1 << 20
 """So much is decoded at once, or one batch that is larger."""
+_Section = tuple[Batch, bytes | None]
+"""A batch, and what its records are uncompressed where they do not lie so in the answer."""
 _OLD_FORMATS = frozenset({"message format 0", "message format 1"})
 _INFLATE = {
     Codec.GZIP: inflate_gzip,
@@ -67,7 +70,7 @@ class GuardedRead:
         """What was read, up to and with the first batch that is not safe. Never raises for what the bytes hold."""
         aborted = sorted(self.fetched.aborted, key=lambda one: one[1], reverse=True)
         open_ids: set[int] = set()
-        decoded: list[tuple[Batch, bytes]] = []
+        decoded: list[_Section] = []
         size, position = 0, self.start
         for verdict in self.verdicts:
             batch = verdict.batch
@@ -80,13 +83,13 @@ class GuardedRead:
             if batch.is_control:
                 open_ids.discard(batch.producer_id)
             elif batch.count and not (batch.is_transactional and batch.producer_id in open_ids):
-                section = self._section(verdict, batch)
-                if isinstance(section, BatchVerdict):
+                plain = self._plain(verdict, batch)
+                if isinstance(plain, BatchVerdict):
                     yield from self._decoded(decoded, position)
-                    yield _stopped(section, max(self.start, verdict.start))
+                    yield _stopped(plain, max(self.start, verdict.start))
                     return
-                decoded.append((batch, section))
-                size += len(section)
+                decoded.append((batch, plain))
+                size += batch.size if plain is None else len(plain)
             position = verdict.end
             if size >= PIECE_BYTES:
                 pieces = list(self._decoded(decoded, position))
@@ -98,10 +101,11 @@ class GuardedRead:
         if self.ended is not None:
             yield GuardedPiece(next_offset=position, stopped=self.ended.reason)
 
-    def _section(self, verdict: BatchVerdict, batch: Batch) -> bytes | BatchVerdict:
-        data = self.fetched.records[batch.position + HEADER_BYTES : batch.end]
+    def _plain(self, verdict: BatchVerdict, batch: Batch) -> bytes | BatchVerdict | None:
+        """What a batch's records are uncompressed, None where they lie so in the answer; or why they cannot be."""
         if batch.codec is None or batch.codec is Codec.NONE:
-            return data
+            return None
+        data = self.fetched.records[batch.position + HEADER_BYTES : batch.end]
         try:
             return _INFLATE[batch.codec](data, self.limit_bytes)
         except BombError as error:
@@ -109,7 +113,7 @@ class GuardedRead:
         except DamagedError as error:
             return replace(verdict, kind=VerdictKind.CORRUPT, reason=str(error))
 
-    def _decoded(self, batches: Sequence[tuple[Batch, bytes]], position: int) -> Iterator[GuardedPiece]:
+    def _decoded(self, batches: Sequence[_Section], position: int) -> Iterator[GuardedPiece]:
         """The records of batches up to `position`; where one of them is corrupt, those before it and then it."""
         if not batches:
             if position > self.start or not self.verdicts:
@@ -121,8 +125,8 @@ class GuardedRead:
         except DamagedError as error:
             reason = str(error)
         if len(batches) > 1:
-            for batch, section in batches:
-                for piece in self._decoded([(batch, section)], batch.next_offset):
+            for batch, plain in batches:
+                for piece in self._decoded([(batch, plain)], batch.next_offset):
                     yield piece
                     if piece.stopped:
                         return
@@ -130,12 +134,24 @@ class GuardedRead:
         batch, _ = batches[0]
         verdict = BatchVerdict(
             kind=VerdictKind.CORRUPT, start=batch.base_offset, end=batch.next_offset, position=batch.position,
-            size=batch.size, at_most_bytes=len(batches[0][1]), reason=reason, batch=batch,
+            size=batch.size, at_most_bytes=batch.size, reason=reason, batch=batch,
         )  # fmt: skip
         yield _stopped(verdict, max(self.start, batch.base_offset))
 
-    def _wanted(self, batches: Sequence[tuple[Batch, bytes]]) -> list[StoredRecord]:
-        records = stored_records(batches)
+    def _wanted(self, batches: Sequence[_Section]) -> list[StoredRecord]:
+        answer = self.fetched.records
+        if all(plain is None for _, plain in batches):
+            records = stored_records(
+                answer, [(batch, batch.position + HEADER_BYTES, batch.end) for batch, _ in batches]
+            )
+        else:
+            parts = [
+                answer[batch.position + HEADER_BYTES : batch.end] if plain is None else plain
+                for batch, plain in batches
+            ]
+            ends = list(accumulate(map(len, parts)))
+            spans = [(batch, end - len(part), end) for (batch, _), part, end in zip(batches, parts, ends, strict=True)]
+            records = stored_records(b"".join(parts), spans)
         if records[0].at < self.start:  # a batch is sent whole
             records = [record for record in records if record.at >= self.start]
         return records
