@@ -39,7 +39,7 @@ class ReadRecord(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class ReadBatch:
-    """What a poll brought of one partition, in the order of the log; the read went on to `next_offset`.
+    """What a poll brought of one partition, in the order of the log, with offsets; the read went on to `next_offset`.
 
     Offsets between that have no record do not exist for this reader. `unreadable` is the client's reason where it
     cannot, or must not, decode what stands at `next_offset`: it does not get past it but by `seek`. `verdict` is what a
@@ -48,6 +48,7 @@ class ReadBatch:
 
     partition: TopicPartition
     records: list[ReadRecord]
+    offsets: list[int]
     next_offset: int
     unreadable: str = ""
     verdict: BatchVerdict | None = None

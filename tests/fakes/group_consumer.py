@@ -130,7 +130,13 @@ class FakeGroupConsumer:
             return None
         self.positions[partition] = self.told[partition] = next_offset
         unreadable = "_BAD_COMPRESSION" if stop is not None and next_offset == stop else ""
-        return ReadBatch(partition=partition, records=[*records], next_offset=next_offset, unreadable=unreadable)
+        return ReadBatch(
+            partition=partition,
+            records=[*records],
+            offsets=[record.at for record in records],
+            next_offset=next_offset,
+            unreadable=unreadable,
+        )
 
     def _rebalance(self) -> None:
         cluster, listener = self.cluster, self.listener

@@ -101,7 +101,6 @@ def test_a_member_that_joins_during_retries_repeats_nothing(broker: SandboxClust
             becomes("the second member gets nothing", lambda: second.figures().partitions)
             becomes("records are missing", lambda: len(seen.numbers) == 3_000)
             shares = [len(member.figures().partitions) for member in (first, second)]
-    print(first.figures(), second.figures(), [n for n, c in seen.numbers.items() if c > 1])
     assert sum(shares) == 4
     assert set(seen.numbers.values()) == {1}
     assert {n: s.base for n, s in rig.committed("joined", segment).items()} == rig.ends(segment)

@@ -4,6 +4,8 @@ import asyncio
 import itertools
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -37,6 +39,7 @@ from kafkakit.streams.formats.zstd_frames import zstd_size
 from kafkakit.streams.routes.api import Segment, SegmentState
 from tests.contracts.stream_producer import StreamProducerContract
 from tests.integration.conftest import SandboxCluster, StartCluster
+from tests.places import ROOT
 from tests.rigs.stream_routes import Routes
 
 pytestmark = pytest.mark.kafka
@@ -282,6 +285,43 @@ def failed_over(producer: Producer, load: Load, routes: Routes, segment: Segment
     eventually(lambda: len(load.deliveries) > before + 1_000)
     assert load.deliveries[before + 500].result(LIMIT_S).segment == segment.id
     eventually(lambda: producer.metrics().lanes[0].counters.sent_again > 0)
+
+
+APPLICATION = """
+import itertools, sys
+from kafkakit.streams.client.connect import connect
+
+def tell(number, place):
+    sys.stdout.write(f"{number}\\n")
+
+producer = connect(profile=sys.argv[1]).producer(sys.argv[2])
+for number in itertools.count():
+    producer.send(b"%d" % number).add_done_callback(lambda delivery, number=number: tell(number, delivery.result()))
+    if number % 100 == 0:
+        sys.stdout.flush()
+"""
+
+
+def test_what_a_killed_application_was_told_is_there(pair: Pair, routes: Routes) -> None:
+    """SIGKILL while it sends, before and after a change of the route."""
+    first, second = pair.segment("a", 1), pair.segment("b", 2)
+    routes.create(first)
+    for segment in (first, second):
+        if segment is second:
+            routes.move(second)
+        arguments = [sys.executable, "-c", APPLICATION, pair.clusters["a"].name, routes.stream]
+        with subprocess.Popen(arguments, stdout=subprocess.PIPE, cwd=ROOT) as process:
+            assert process.stdout is not None
+            lines = [process.stdout.readline() for _ in range(3_000)]
+            process.kill()
+            lines += process.stdout.read().splitlines(keepends=True)
+        told = {line.strip() for line in lines if line.endswith(b"\n")}
+        assert len(told) >= 3_000
+        name = "a" if segment is first else "b"
+        written = Counter(record.value for record in pair.read(name, segment.topic))
+        assert told <= set(written)
+        assert max(written.values()) == 1
+        print(f"told of {len(told)} records, {len(written)} are there")
 
 
 def test_a_hung_cluster_fails_records_by_our_own_time_limit(pair: Pair, client: StreamClient, routes: Routes) -> None:

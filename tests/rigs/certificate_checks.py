@@ -138,7 +138,7 @@ def priced_bound(
             total += cheapest_no_worse(scope[key], priced, new_copy, rules)
         else:
             least = cheapest_set(scope[key], len(new), priced, new_copy, rules, exempt=exempt)
-            total += max(least, beyond_shares(plan, scope[key], new) * new_copy) if forced else least
+            total += max(least, beyond_shares(plan, scope[key], rules.keepers, new) * new_copy) if forced else least
     total -= _worth(proof)
     return max(0, -(-total // price_unit))
 
@@ -153,16 +153,17 @@ def under_constraints(rules: Rules, plan: Mapping[str, Any], topic: str) -> Rule
     return replace(rules, receivers=able & set(rules.receivers), keepers=keepers)
 
 
-def beyond_shares(plan: Mapping[str, Any], old: Sequence[int], new: Sequence[int]) -> int:
+def beyond_shares(plan: Mapping[str, Any], old: Sequence[int], keepers: Collection[int], new: Sequence[int]) -> int:
     """How many replicas of a set placed anew must be new copies, since values hold more than their share."""
-    most = len(new)
+    able = [b for b in old if b in keepers]
+    most = min(len(new), len(able))
     for constraint in plan.get("constraints", []):
         values = {int(b): v for b, v in constraint.get("values", {}).items()}
         if values:
             wanted = int(plan["request"].get("replication", 0)) or len(old)
             share = -(-max(wanted, len(new)) // len(set(values.values())))
-            held = Counter(values[b] for b in old if b in values)
-            most = min(most, len(old) - sum(max(0, n - share) for n in held.values()))
+            held = Counter(values[b] for b in able if b in values)
+            most = min(most, len(able) - sum(max(0, n - share) for n in held.values()))
     return max(0, len(new) - most)
 
 

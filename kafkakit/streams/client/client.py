@@ -52,6 +52,7 @@ class StreamClient:
     def __init__(self, parts: ClientParts) -> None:
         self._parts = parts
         self._lock = threading.Lock()
+        self._followers_lock = threading.Lock()
         self._followers: dict[str, RouteFollower] = {}
         self._clusters: dict[str, StreamCluster] = {}
         self._producers: list[Producer | DualProducer] = []
@@ -129,7 +130,7 @@ class StreamClient:
 
     def follower(self, stream: str) -> RouteFollower:
         """The newest route of a stream; one follower for all who ask. Raises as `producer`."""
-        with self._lock:
+        with self._followers_lock:
             if stream not in self._followers:
                 follower = RouteFollower(self._parts.store, stream, self._parts.clock)
                 follower.start()

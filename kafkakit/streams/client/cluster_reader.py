@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from zlib import crc32
 
-from kafkakit.core.errors import KafkakitError, RefusedError, TryLaterError
+from kafkakit.core.errors import RefusedError, TryLaterError
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.clock import Clock
@@ -21,8 +21,8 @@ from kafkakit.streams.client.shared_work import OwnedPartition, SharedWork
 from kafkakit.streams.formats.commit import CommitState
 
 _POLL_S = 0.05
-_DRAIN_S = 0.02
-_FULL_ROUNDS = 10
+_DRAIN_S = 0.005
+_FULL_S, _ALL_FULL_S = 0.02, 0.2
 _ANSWER_S = 10.0
 _BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 TOO_LARGE = "OFFSET_METADATA_TOO_LARGE"
@@ -65,7 +65,7 @@ class ClusterReader:
         self._requests: deque[Callable[[GroupConsumer], object]] = deque()
         self._asked: dict[TopicPartition, NextCommit] = {}
         self._asked_s = 0.0
-        self._full_rounds = 0
+        self._full_s = 0.0
         self._stopping = threading.Event()
         self._client: GroupConsumer | None = None
         self._thread = threading.Thread(target=self._run, name=f"kafkakit-reader-{cluster_id}", daemon=True)
@@ -95,11 +95,6 @@ class ClusterReader:
     def is_alive(self) -> bool:
         """True until it stopped or failed for good; `error` is why."""
         return self._thread.is_alive()
-
-    def end_offset(self, owned: OwnedPartition) -> int | None:
-        """The log's end as the client knows it."""
-        client = self._client
-        return client.end_offset(owned.partition) if client is not None else None
 
     def _run(self) -> None:
         attempt = 0
@@ -158,19 +153,20 @@ class ClusterReader:
         owned = self.owned.get(batch.partition)
         if owned is None:
             return
-        records, wanted = batch.records, self._hooks.filter
+        records, offsets, wanted = batch.records, batch.offsets, self._hooks.filter
         if wanted is not None:
             records = [record for record in records if _is_wanted(record, wanted)]
+            offsets = [record.offset() for record in records]
             self.filtered += len(batch.records) - len(records)
         with self._shared.lock:
             if owned.work is None:
-                first = batch.records[0].offset() if batch.records else batch.next_offset
+                first = batch.offsets[0] if batch.offsets else batch.next_offset
                 if first < 0:
                     return
                 owned.work = self._work_from(CommitState(base=first))
                 owned.written = CommitState(base=first)
             if batch.next_offset >= 0:
-                owned.work.offer([record.offset() for record in records], records, batch.next_offset)
+                owned.work.offer(offsets, records, batch.next_offset)
                 self._shared.announce()
         if batch.unreadable:
             self._leave_out(client, owned, batch)
@@ -184,7 +180,7 @@ class ClusterReader:
         self.problem = f"{owned.partition} at {work.position}: {batch.unreadable}"
         try:
             left_out = guard(owned.origin, work.position, self._epoch, batch.verdict) if guard is not None else None
-        except KafkakitError as error:  # the note is not durable: it is tried again with the next poll
+        except Exception as error:  # the note is not durable: it is tried again with the next poll
             self.problem = f"{owned.partition} at {work.position}: {error}"
             return
         if left_out is None or left_out.next_offset <= work.position:
@@ -201,11 +197,13 @@ class ClusterReader:
             drained = [
                 owned for owned in self.owned.values() if owned.is_paused and owned.work and owned.work.is_drained
             ]
-        # A pause drops what the client read ahead. Where no other partition is to be read, waiting is cheaper.
-        if full and len(full) == len(reading) and not drained and self._full_rounds < _FULL_ROUNDS:
-            self._full_rounds += 1
+        # A pause drops what the client read ahead, to be fetched once more: fast handlers drain sooner than that, and
+        # where no other partition is to be read, waiting costs nothing.
+        now_s = self._clock.monotonic()
+        self._full_s = (self._full_s or now_s) if full else 0.0
+        if full and not drained and now_s - self._full_s < (_ALL_FULL_S if len(full) == len(reading) else _FULL_S):
             return False
-        self._full_rounds = 0
+        self._full_s = 0.0
         if full:
             client.pause([owned.partition for owned in full])
         if drained:
@@ -223,6 +221,8 @@ class ClusterReader:
 
     def _commit_later(self, client: GroupConsumer) -> None:
         self._asked_s = self._clock.monotonic()
+        for owned in self.owned.values():
+            owned.end = client.end_offset(owned.partition)
         for partition in self._asked:  # no answer came in time: it is unknown what was written
             self.owned[partition].committed_as = ()
         self._asked = self._commits(self.owned.values())

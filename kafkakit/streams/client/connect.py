@@ -6,6 +6,8 @@ with connect(profile="prod") as client:
     with client.producer("orders") as producer:
         producer.send(b"value", key=b"key").result(10)
     client.consumer("orders", "billing", handler=handle).run()
+
+What applications import is in `__all__`.
 """
 
 import logging
@@ -18,9 +20,44 @@ from kafkakit.ports.stream_consumer import GroupConsumer
 from kafkakit.ports.stream_producer import StreamCluster
 from kafkakit.streams.client.client import ClientParts, StreamClient
 from kafkakit.streams.client.dead_letter_lane import BATCH_LIMIT_BYTES
+from kafkakit.streams.client.decide.figures import producer_datagrams, producer_exposition
+from kafkakit.streams.client.decide.outgoing import ProducerLimits
+from kafkakit.streams.client.decide.reconciliation import reconcile, seen_record
+from kafkakit.streams.client.decide.send_errors import (
+    BackPressureError,
+    DualWriteError,
+    LanePausedError,
+    NotAcknowledgedError,
+    ProducerClosedError,
+    RecordRefusedError,
+    RecordTooLargeError,
+)
+from kafkakit.streams.client.dual import DualPolicy
 from kafkakit.streams.client.guarded_member import GuardedMember
+from kafkakit.streams.client.options import ConsumerHooks, ConsumerOptions
+from kafkakit.streams.client.producer import RecordHooks
 from kafkakit.wiring import open_control, open_group_member, open_log, open_stream_cluster, system_clock
 
+__all__ = [
+    "BackPressureError",
+    "ConsumerHooks",
+    "ConsumerOptions",
+    "DualPolicy",
+    "DualWriteError",
+    "LanePausedError",
+    "NotAcknowledgedError",
+    "ProducerClosedError",
+    "ProducerLimits",
+    "RecordHooks",
+    "RecordRefusedError",
+    "RecordTooLargeError",
+    "StreamClient",
+    "connect",
+    "producer_datagrams",
+    "producer_exposition",
+    "reconcile",
+    "seen_record",
+]
 _LOG = logging.getLogger("kafkakit.streams.client")
 
 

@@ -162,7 +162,7 @@ class StreamConsumer:
     def figures(self) -> ConsumerFigures:
         """What the consumer does now. Cost: the runs of done offsets of each partition."""
         with self._shared.lock:
-            partitions = tuple(_figures(reader, owned) for reader, owned in self._owned())
+            partitions = tuple(_figures(owned) for _, owned in self._owned())
         readers = [*self._readers.values(), *self._leaving]
         letters = self._dead_letters
         problems = [reader.problem for reader in readers if reader.problem]
@@ -259,9 +259,9 @@ class StreamConsumer:
             client.seek(owned.partition, owned.work.position)
 
 
-def _figures(reader: ClusterReader, owned: OwnedPartition) -> PartitionFigures:
+def _figures(owned: OwnedPartition) -> PartitionFigures:
     work, counts = owned.work, owned.work.counts if owned.work is not None else None
-    end = reader.end_offset(owned)
+    end = owned.end
     return PartitionFigures(
         cluster_id=owned.identity.cluster_id,
         partition=owned.partition,

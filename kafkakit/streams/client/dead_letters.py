@@ -97,7 +97,7 @@ class DeadLetters:
         try:
             self._sink(
                 RejectedRecord(
-                    record=StreamRecord(rejection.record, owned.origin, rejection.tries),
+                    record=StreamRecord((rejection.record, owned.origin, rejection.tries)),
                     reason=rejection.reason.value,
                     tries=rejection.tries,
                     error=rejection.error,

@@ -25,9 +25,8 @@ _OUT_OF_RANGE = "OffsetOutOfRangeError"
 
 @dataclass(slots=True)
 class _Reading:
-    """One partition: `position` is how far `poll` came, `next` the offset of the next request."""
+    """One partition: `next` is the offset of the next request, `told` how far `poll` came."""
 
-    position: int
     next: int
     pieces: Iterator[GuardedPiece] = field(default_factory=lambda: iter(()))
     records: Sequence[StoredRecord] = ()
@@ -45,7 +44,7 @@ class _Reading:
 
     def restart(self, offset: int) -> None:
         """Read from another offset on; `_UNKNOWN` is the start of the log."""
-        self.position = self.next = offset
+        self.next = offset
         self.pieces, self.records, self.taken, self.piece, self.told = iter(()), (), 0, None, None
 
     def take(self, key: TopicPartition, limit: int) -> ReadBatch | None:
@@ -65,19 +64,19 @@ class _Reading:
 
     def stop(self, key: TopicPartition) -> ReadBatch | None:
         """What stands before this partition."""
-        if self.piece is None:
+        piece = self.piece
+        if piece is None:
             return None
-        self.position = self.piece.next_offset
         return ReadBatch(
-            partition=key, records=[], next_offset=self.position,
-            unreadable=self.piece.stopped, verdict=self.piece.verdict,
+            partition=key, records=[], offsets=[], next_offset=piece.next_offset,
+            unreadable=piece.stopped, verdict=piece.verdict,
         )  # fmt: skip
 
     def _batch(self, key: TopicPartition, records: list[StoredRecord]) -> ReadBatch:
-        whole = self.piece is not None and self.taken == len(self.records)
-        self.position = self.piece.next_offset if whole and self.piece is not None else records[-1].at + 1
-        self.told = self.position
-        return ReadBatch(partition=key, records=[*records], next_offset=self.position)
+        is_whole = self.piece is not None and self.taken == len(self.records)
+        self.told = self.piece.next_offset if is_whole and self.piece is not None else records[-1].at + 1
+        offsets = [record.at for record in records]
+        return ReadBatch(partition=key, records=[*records], offsets=offsets, next_offset=self.told)
 
 
 class GuardedMember:
@@ -117,11 +116,13 @@ class GuardedMember:
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
         """See the port; what was read ahead is kept."""
-        self._pause(partitions, is_paused=True)
+        for partition in self._readings.keys() & set(partitions):
+            self._readings[partition].is_paused = True
 
     def resume(self, partitions: Collection[TopicPartition]) -> None:
         """See the port."""
-        self._pause(partitions, is_paused=False)
+        for partition in self._readings.keys() & set(partitions):
+            self._readings[partition].is_paused = False
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """See the port."""
@@ -155,8 +156,7 @@ class GuardedMember:
     def assigned(self, committed: Mapping[TopicPartition, CommittedOffset | None]) -> None:
         """See `AssignmentListener`."""
         for partition, commit in committed.items():
-            at = commit.offset if commit is not None else _UNKNOWN
-            self._readings[partition] = _Reading(at, at)
+            self._readings[partition] = _Reading(commit.offset if commit is not None else _UNKNOWN)
         if self._listener is not None:
             self._listener.assigned(committed)
 
@@ -180,11 +180,6 @@ class GuardedMember:
     def _forget(self, partitions: Collection[TopicPartition]) -> None:
         for partition in partitions:
             self._readings.pop(partition, None)
-
-    def _pause(self, partitions: Collection[TopicPartition], *, is_paused: bool) -> None:
-        for partition in partitions:
-            if partition in self._readings:
-                self._readings[partition].is_paused = is_paused
 
     def _take(self, limit: int) -> list[ReadBatch]:
         """What was fetched before, one batch a partition; partitions take turns."""
@@ -242,7 +237,7 @@ class GuardedMember:
             else:
                 _refuse(key, fetched.error)
             return False
-        reading.end = fetched.span.end
+        reading.end = fetched.span.stable
         if not fetched.records and reading.next < fetched.span.stable:  # the answer was full before its turn
             return True
         read = GuardedRead(fetched=fetched, start=reading.next, limit_bytes=self._limit_bytes)

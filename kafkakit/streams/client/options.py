@@ -30,7 +30,7 @@ class ConsumerOptions:
     lanes: Collection[str] | None = None
     strict_live: bool = False
     commit_every_s: float = 1.0
-    poll_records: int = 1_000
+    poll_records: int = 2_000
     revoke_s: float = 5.0
     close_s: float = 10.0
     adopt_newer: bool = False

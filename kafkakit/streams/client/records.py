@@ -1,7 +1,9 @@
 """A record as a handler gets it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import repeat
+from operator import methodcaller
 
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.stream_consumer import ReadRecord
@@ -18,51 +20,61 @@ class RecordOrigin:
     partition: TopicPartition
 
 
-class StreamRecord:
+class StreamRecord(tuple[ReadRecord, RecordOrigin, int]):
     """One record of a stream. Its parts are read from the client's memory when they are asked for.
 
-    `tries` is how often its handling failed before.
+    A tuple of the client's record, its origin and its tries, since there are a million of them in a second.
     """
 
-    __slots__ = ("_read", "origin", "tries")
+    __slots__ = ()
 
-    def __init__(self, read: ReadRecord, origin: RecordOrigin, tries: int = 0) -> None:
-        self._read = read
-        self.origin = origin
-        self.tries = tries
+    @property
+    def origin(self) -> RecordOrigin:
+        """Where it comes from."""
+        return self[1]
+
+    @property
+    def tries(self) -> int:
+        """How often its handling failed before."""
+        return self[2]
 
     @property
     def offset(self) -> int:
         """Its place in the partition."""
-        return self._read.offset()
+        return self[0].offset()
 
     @property
     def key(self) -> bytes | None:
         """Its key."""
-        return self._read.key()
+        return self[0].key()
 
     @property
     def value(self) -> bytes | None:
         """Its value; None for a tombstone."""
-        return self._read.value()
+        return self[0].value()
 
     @property
     def timestamp_ms(self) -> int | None:
         """Its time; None where it has none."""
-        kind, time_ms = self._read.timestamp()
+        kind, time_ms = self[0].timestamp()
         return time_ms if kind else None
 
     @property
     def headers(self) -> Sequence[tuple[str, bytes | None]]:
         """Its headers, in order; names may repeat."""
-        return self._read.headers() or ()
+        return self[0].headers() or ()
 
     @property
     def lane(self) -> str:
         """The lane that it came by."""
-        return self.origin.source.lane
+        return self[1].source.lane
 
 
 FIELDS: RecordFields[ReadRecord] = RecordFields(
-    time_ms=lambda record: max(0, record.timestamp()[1]), key=lambda record: record.key(), size=len
+    time_ms=lambda record: max(0, record.timestamp()[1]), key=methodcaller("key"), size=len
 )
+
+
+def stream_records(reads: Iterable[ReadRecord], origin: RecordOrigin, tries: int) -> "map[StreamRecord]":
+    """Records of one origin, one by one."""
+    return map(StreamRecord, zip(reads, repeat(origin), repeat(tries), strict=False))

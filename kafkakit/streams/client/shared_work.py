@@ -18,13 +18,16 @@ from kafkakit.streams.formats.identity import CommitIdentity
 
 SLICE_S = 0.02
 """How long a worker is to be busy with one chunk, by what earlier records of the lane took."""
-_MOST = 1_000
+_MOST = 2_000
 _GROWTH = 4
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class OwnedPartition:
-    """A partition of this member. `work` is None while nothing is known of where its log begins."""
+    """A partition of this member. `work` is None while nothing is known of where its log begins.
+
+    `written` is what the latest commit says, `end` the log's end at that time.
+    """
 
     origin: RecordOrigin
     identity: CommitIdentity
@@ -33,6 +36,7 @@ class OwnedPartition:
     written: CommitState | None
     is_paused: bool = False
     is_gone: bool = False
+    end: int | None = None
     committed_as: tuple[object, ...] = ()
 
     @property

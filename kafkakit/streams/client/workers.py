@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from kafkakit.ports.clock import Clock
 from kafkakit.streams.client.decide.failures import failure_of
-from kafkakit.streams.client.records import StreamRecord
+from kafkakit.streams.client.records import StreamRecord, stream_records
 from kafkakit.streams.client.shared_work import SLICE_S, SharedWork, Task
 
 Handler = Callable[[StreamRecord], object]
@@ -20,6 +20,7 @@ Checkpoint = Callable[[StreamRecord], object]
 """Called before each record is handled."""
 _WAIT_S = 0.5
 _LONGEST_S = 4 * SLICE_S
+_LONG = 200
 
 
 class ThreadWorkers:
@@ -65,23 +66,23 @@ class ThreadWorkers:
         chunk, origin, monotonic = task.chunk, task.owned.origin, self._clock.monotonic
         checkpoint, skipped = self._checkpoint, chunk.skipped
         deadline_s = task.began_s + _LONGEST_S
-        tries = chunk.tries
-        for index, read in enumerate(chunk.records):
-            if index not in skipped:
+        # A long chunk is one of a fast handler, whose time is not looked at after each record.
+        often = 0 if len(chunk.records) < _LONG else 15
+        for index, record in enumerate(stream_records(chunk.records, origin, chunk.tries)):
+            if not skipped or index not in skipped:
                 try:
-                    record = StreamRecord(read, origin, tries)
                     if checkpoint is not None:
                         checkpoint(record)
                     handler(record)
                 except BaseException as error:
                     chunk.failed(index, failure_of(error))
             chunk.handled = index + 1
-            if monotonic() > deadline_s:
+            if not index & often and monotonic() > deadline_s:
                 return
 
     def _handle_batch(self, task: Task, handler: BatchHandler) -> None:
         chunk, origin = task.chunk, task.owned.origin
-        records = [StreamRecord(read, origin, chunk.tries) for read in chunk.records]
+        records = list(stream_records(chunk.records, origin, chunk.tries))
         try:
             for record in records if self._checkpoint is not None else ():
                 self._checkpoint(record)  # type: ignore[misc]
@@ -137,10 +138,9 @@ class TaskWorkers:
     async def _handle(self, task: Task) -> None:
         chunk, origin = task.chunk, task.owned.origin
         deadline_s = task.began_s + _LONGEST_S
-        for index, read in enumerate(chunk.records):
+        for index, record in enumerate(stream_records(chunk.records, origin, chunk.tries)):
             if index not in chunk.skipped:
                 try:
-                    record = StreamRecord(read, origin, chunk.tries)
                     if self._checkpoint is not None:
                         self._checkpoint(record)
                     await self._handler(record)

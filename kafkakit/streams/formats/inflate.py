@@ -99,7 +99,7 @@ def inflate_gzip(data: bytes, limit: int) -> bytes:
 
 
 def inflate_lz4(data: bytes, limit: int) -> bytes:
-    """What an lz4 frame holds; raises as `inflate_zstd`, from the headers of its blocks and before any decompression."""
+    """What an lz4 frame holds; raises as `inflate_zstd`, from its blocks' headers and before any decompression."""
     most, declared = lz4_size(data)
     if max(most, declared or 0) > limit:
         raise BombError(limit)

@@ -147,7 +147,7 @@ def _walk(data: bytes, at: int, end: int, count: int, places: list[int]) -> None
 def _varints(
     buffer: NDArray[np.uint8], at: NDArray[np.int64], most: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Zigzag varints at these places, and where each ends; places may lie beyond the buffer, which the caller checks."""
+    """Zigzag varints at these places, and where each ends; places beyond the buffer are for the caller to find."""
     last = len(buffer) - 1
     byte = buffer[np.minimum(at, last)]
     at = at + 1

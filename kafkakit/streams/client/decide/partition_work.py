@@ -14,6 +14,7 @@ from kafkakit.streams.client.decide.held import HeldRecord, HeldRecords
 from kafkakit.streams.client.decide.marks import joined, ranges_of, unread_marks
 from kafkakit.streams.client.decide.moves import Dependencies, MoveBudget
 from kafkakit.streams.client.decide.ready import Chunk, ReadyQueue
+from kafkakit.streams.client.decide.rejections import Rejections
 from kafkakit.streams.client.decide.rules import WorkRules
 from kafkakit.streams.formats.commit import CommitState, Mark, MarkState, ReplayWindow
 from kafkakit.streams.formats.done_set import DoneSet
@@ -72,8 +73,7 @@ class PartitionWork(Generic[T]):
         self._ready: ReadyQueue[T] = ReadyQueue(rules.mode, fields.key)
         self._held: HeldRecords[T] = HeldRecords()
         self._out: list[Chunk[T]] = []
-        self._rejected: dict[int, Rejection[T]] = {}
-        self._unwritten: dict[int, Rejection[T]] = {}
+        self._rejected: Rejections[T] = Rejections()
         # What a restart must see again: marks whose records were not read yet.
         self._marks = state.marks
         undurable = OffsetRanges.of((m.start, m.end) for m in state.marks if m.state is MarkState.REJECTED)
@@ -265,20 +265,12 @@ class PartitionWork(Generic[T]):
 
     def unwritten_rejections(self) -> list[Rejection[T]]:
         """Rejected records that are to be written elsewhere; each is given out once."""
-        given = list(self._unwritten.values())
-        self._unwritten.clear()
-        return given
-
-    def write_again(self, offset: int) -> None:
-        """A rejected record could not be written: give it out again."""
-        if offset in self._rejected:
-            self._unwritten[offset] = self._rejected[offset]
+        return self._rejected.take_unwritten()
 
     def rejection_is_durable(self, offset: int) -> None:
         """A rejected record is durable elsewhere, so its offset is done."""
-        rejection = self._rejected.pop(offset, None)
+        rejection = self._rejected.durable(offset)
         if rejection is not None:
-            self._unwritten.pop(offset, None)
             self._done.mark(offset)
             self._let_go([rejection.record])
 
@@ -323,8 +315,8 @@ class PartitionWork(Generic[T]):
         base = self._done.base
         held = self._held.get(base)
         record: T | None = held.record if held is not None else self._ready.find(base)
-        if record is None and base in self._rejected:
-            record = self._rejected[base].record
+        if record is None:
+            record = self._rejected.record_at(base)
         for chunk in self._out if record is None else ():
             at = bisect_left(chunk.offsets, base)
             if at < len(chunk.offsets) and chunk.offsets[at] == base:
@@ -351,8 +343,8 @@ class PartitionWork(Generic[T]):
             if mark is not None and mark.state is MarkState.REJECTED:
                 self._add(record)
                 self._wanted = self._wanted.minus(OffsetRanges(((offset, offset + 1),)))
-                self._rejected[offset] = self._unwritten[offset] = Rejection(
-                    offset=offset, record=record, reason=RejectReason.RESTORED, tries=mark.count
+                self._rejected.add(
+                    Rejection(offset=offset, record=record, reason=RejectReason.RESTORED, tries=mark.count)
                 )
                 continue
             kept.append(offset)
@@ -437,8 +429,8 @@ class PartitionWork(Generic[T]):
     def _reject(self, offset: int, record: T, reason: RejectReason, tries: int, failure: Failure) -> None:
         self._held.drop(offset)
         self.counts.rejected += 1
-        self._rejected[offset] = self._unwritten[offset] = Rejection(
-            offset=offset, record=record, reason=reason, tries=tries, error=failure.error, text=failure.text
+        self._rejected.add(
+            Rejection(offset=offset, record=record, reason=reason, tries=tries, error=failure.error, text=failure.text)
         )
 
     def _add(self, record: T) -> None:
@@ -459,11 +451,6 @@ class PartitionWork(Generic[T]):
             )
             for held in self._held
         ]
-        single += [
-            Mark(start=offset, end=offset + 1, state=MarkState.REJECTED, count=rejection.tries)
-            for offset, rejection in self._rejected.items()
-            # The record at base cannot be in a done set, so a restart handles it again.
-            if offset != base
-        ]
+        single += self._rejected.marks(base)
         single += unread_marks(self._marks, self._wanted, self.position, base)
         return list(joined(sorted(single, key=lambda mark: mark.start)))

@@ -4,6 +4,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Generic, TypeVar
 
 from kafkakit.streams.client.decide.failures import Failure
@@ -57,14 +58,16 @@ class ReadyQueue(Generic[T]):
     Cost: a slice for a chunk of records without order, a look-up a record else.
     """
 
-    __slots__ = ("_busy", "_freed", "_key_of", "_runs")
+    __slots__ = ("_busy", "_freed", "_key_of", "_runs", "_waiting")
 
     def __init__(self, mode: Mode, key_of: Callable[[T], Key]) -> None:
         self._key_of: Callable[[T], Key] | None = None
         if mode is not Mode.UNORDERED:
             self._key_of = key_of if mode is Mode.KEY else lambda record: _WHOLE_PARTITION
         self._runs: deque[_Run[T]] = deque()
-        self._busy: dict[Key, deque[tuple[int, T]]] = {}
+        # Records that wait for their key; None for none, which nearly all keys have.
+        self._busy: dict[Key, deque[tuple[int, T]] | None] = {}
+        self._waiting = 0
         self._freed: deque[Key] = deque()
 
     @property
@@ -83,8 +86,9 @@ class ReadyQueue(Generic[T]):
             return self._slice(limit)
         while self._freed:
             key = self._freed.popleft()
-            waiting = self._busy[key]
+            waiting = self._busy[key] or deque()
             some = [waiting.popleft() for _ in range(min(limit, len(waiting)))]
+            self._waiting -= len(some)
             if some:
                 return Chunk(offsets=[o for o, _ in some], records=[r for _, r in some], keys=[key] * len(some))
             del self._busy[key]
@@ -109,22 +113,27 @@ class ReadyQueue(Generic[T]):
         busy = self._busy
         while self._runs and len(offsets) < limit:
             run = self._runs[0]
-            at = run.at
-            for at in range(run.at, len(run.offsets)):
-                record = run.records[at]
-                key = key_of(record)
-                if key in mine or key not in busy:
-                    if key not in mine:
-                        busy[key] = deque()
-                        mine.add(key)
-                    offsets.append(run.offsets[at])
-                    records.append(record)
-                    keys.append(key)
-                    if len(offsets) == limit:
-                        break
-                else:
-                    busy[key].append((run.offsets[at], record))
-            run.at = at + 1
+            end = run.at + limit - len(offsets)
+            some, places = run.records[run.at : end], run.offsets[run.at : end]
+            found = list(map(key_of, some))
+            new = set(found) - mine
+            blocked = new & busy.keys() if busy else ()
+            if blocked:
+                for key, record, offset in zip(found, some, places, strict=True):
+                    if key in blocked:
+                        self._wait(key).append((offset, record))
+                    else:
+                        offsets.append(offset)
+                        records.append(record)
+                        keys.append(key)
+                new.difference_update(blocked)
+            else:
+                offsets += places
+                records += some
+                keys += found
+            busy.update(dict.fromkeys(new))
+            mine |= new
+            run.at += len(some)
             if run.at >= len(run.offsets):
                 self._runs.popleft()
         return Chunk(offsets=offsets, records=records, keys=keys) if offsets else None
@@ -132,15 +141,21 @@ class ReadyQueue(Generic[T]):
     def give_back(self, chunk: Chunk[T], held: Iterable[int]) -> None:
         """A worker is through with a chunk: what it did not come to waits again; the keys of the records at the
         positions `held` stay busy, the others are free."""
-        left = [i for i in range(len(chunk.offsets)) if i >= chunk.handled or i in chunk.skipped]
+        left: list[int] = []
+        if chunk.skipped or chunk.handled < len(chunk.offsets):
+            left = [i for i in range(len(chunk.offsets)) if i >= chunk.handled or i in chunk.skipped]
         if chunk.keys is None:
             self._put_first([(chunk.offsets[i], chunk.records[i]) for i in left])
             return
         self._put_first([(chunk.offsets[i], chunk.records[i]) for i in left if chunk.keys[i] is None])
         for i in reversed(left):
             if chunk.keys[i] is not None:
-                self._busy[chunk.keys[i]].appendleft((chunk.offsets[i], chunk.records[i]))
+                self._wait(chunk.keys[i]).appendleft((chunk.offsets[i], chunk.records[i]))
         kept = {chunk.keys[i] for i in held}
+        busy = self._busy
+        if not kept and not self._waiting:
+            deque(map(busy.pop, chunk.keys, repeat(None)), maxlen=0)
+            return
         for key in dict.fromkeys(chunk.keys):
             if key is not None and key not in kept:
                 self._free(key)
@@ -161,13 +176,21 @@ class ReadyQueue(Generic[T]):
             if at < len(run.offsets) and run.offsets[at] == offset:
                 return run.records[at]
         for waiting in self._busy.values():
-            if waiting and waiting[0][0] == offset:
+            if waiting is not None and waiting and waiting[0][0] == offset:
                 return waiting[0][1]
         return None
 
     def _put_first(self, entries: list[tuple[int, T]]) -> None:
         if entries:
             self._runs.appendleft(_Run([o for o, _ in entries], [r for _, r in entries]))
+
+    def _wait(self, key: Key) -> deque[tuple[int, T]]:
+        """The queue of a busy key, for one more record."""
+        self._waiting += 1
+        waiting = self._busy[key]
+        if waiting is None:
+            waiting = self._busy[key] = deque()
+        return waiting
 
     def _free(self, key: Key) -> None:
         if self._busy[key]:

@@ -72,7 +72,7 @@ class WorkLimits:
     the newest one: at most so many are read again after a restart.
     """
 
-    records: int = 2_000
+    records: int = 5_000
     size_bytes: int = 16 << 20
     span: int = 500_000
 
