@@ -1,14 +1,14 @@
 """Records a second of the ways to keep batches that are too large from a decoder, beside plain confluent-kafka.
 
 Run: python bench/streams_guard.py [--records N] [--rounds N] [--codecs NAME ...] [--servers HOST:PORT]. Without
-`--servers` it starts a sandbox of one broker. Topics of 4 partitions hold records of 1 KB, half of them random, for each compression. `plain`
-is a loop of `consume(1000)` that reads each value and commits every second, before and after each of the others.
-`reactive` is the stream consumer whose batches librdkafka decodes, `strict` the one that judges and decodes them
-here; both handle batches of records, one worker. `headers` fetches raw and judges each batch, `decoded` also decodes
-and reads each value, without a group. `hybrid` judges a raw read, and lets librdkafka read the same offsets, from
-where the raw read is further ahead than librdkafka may hold: it fetches everything twice, and beyond that point
-nothing at all. Each figure is the median of the rounds: records a second of the clock, and the CPU time of this
-process (all threads; the broker's is not in it), which other work on the machine changes less.
+`--servers` it starts a sandbox of one broker. Topics of 4 partitions hold records of 1 KB, half of them random, for
+each compression. `plain` is a loop of `consume(1000)` that reads each value and commits every second, before each of
+the others. `reactive` is the stream consumer whose batches librdkafka decodes, `strict` the one that judges and
+decodes them here; both handle batches of records, one worker. `headers` fetches raw and judges each batch, `decoded`
+also decodes and reads each value, without a group. `hybrid` judges a raw read, and lets librdkafka read the same
+offsets, from where the raw read is further ahead than librdkafka may hold: it fetches everything twice, and beyond
+that point nothing at all. Each figure is the median of the rounds: records a second of the clock, and the CPU time of
+this process (all threads; the broker's is not in it), which other work on the machine changes less.
 Prints one JSON object.
 """
 

@@ -31,6 +31,8 @@ class Rig(Protocol):
 
     groups: GroupAdmin
     log: LogReader
+    committed_log: LogReader
+    """Of committed data."""
     protocols: tuple[str, ...]
     """Of `classic`, `consumer` and `share`, what groups can speak here."""
 
@@ -110,6 +112,15 @@ def fetched(rig: Rig, offsets: Mapping[TopicPartition, int], **limits: int) -> M
         found |= {key: answer for key, answer in answers.items() if answer.answered}
     assert set(found) == set(offsets)
     return found
+
+
+def committed(rig: Rig, key: TopicPartition, offset: int) -> tuple[int, int]:
+    """The last offset that a reader of committed data gets, and how many aborted transactions it is told of."""
+    for _ in range(100):
+        found = rig.committed_log.fetch({key: offset}, max_bytes=1 << 20, wait_ms=200)[key]
+        if found.answered:
+            return max((last for _, last, _ in headers(found.records)), default=-1), len(found.aborted)
+    raise AssertionError("no answer")
 
 
 def headers(records: bytes) -> list[tuple[int, int, int]]:
@@ -323,6 +334,21 @@ class LogContract:
         assert headers(answer.records)[-1][1] == 2
         end(False)
         eventually(rig, lambda: span(rig, key) == LogSpan(start=0, stable=4, end=4))
+
+    def test_a_reader_of_committed_data_stops_at_the_stable_offset_and_is_told_what_was_aborted(self, rig: Rig) -> None:
+        key = TP(rig.new_topic(), 0)
+        rig.append(key, [b"x"])
+        end = rig.records_transaction(key, [b"y", b"z"])
+        rig.append(key, [b"w"])
+        assert committed(rig, key, 0) == (0, 0)
+        end(False)
+        eventually(rig, lambda: committed(rig, key, 0) == (4, 1))
+        rig.records_transaction(key, [b"u"])(True)
+        eventually(rig, lambda: committed(rig, key, 0) == (6, 1))
+        (aborted,) = rig.committed_log.fetch({key: 2}, max_bytes=1 << 20, wait_ms=200)[key].aborted
+        assert aborted[1] == 1
+        assert committed(rig, key, 5) == (6, 0)
+        assert rig.log.fetch({key: 0}, max_bytes=1 << 20, wait_ms=200)[key].aborted == ()
 
     def test_offsets_are_found_by_time(self, rig: Rig) -> None:
         topic = rig.new_topic(2)
