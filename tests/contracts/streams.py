@@ -114,12 +114,19 @@ def fetched(rig: Rig, offsets: Mapping[TopicPartition, int], **limits: int) -> M
     return found
 
 
-def committed(rig: Rig, key: TopicPartition, offset: int) -> tuple[int, int]:
-    """The last offset that a reader of committed data gets, and how many aborted transactions it is told of."""
+def committed(rig: Rig, key: TopicPartition, offset: int) -> tuple[int, set[int]]:
+    """The last offset that a reader of committed data gets, and the first ones of the aborted transactions it is told.
+
+    A broker answers with what lies in one segment.
+    """
+    last, aborted = -1, set[int]()
     for _ in range(100):
         found = rig.committed_log.fetch({key: offset}, max_bytes=1 << 20, wait_ms=200)[key]
-        if found.answered:
-            return max((last for _, last, _ in headers(found.records)), default=-1), len(found.aborted)
+        aborted |= {first for _, first in found.aborted}
+        last = max((last, *(last for _, last, _ in headers(found.records))))
+        offset = max(offset, last + 1)
+        if found.answered and offset >= found.span.stable:
+            return last, aborted
     raise AssertionError("no answer")
 
 
@@ -340,15 +347,14 @@ class LogContract:
         rig.append(key, [b"x"])
         end = rig.records_transaction(key, [b"y", b"z"])
         rig.append(key, [b"w"])
-        assert committed(rig, key, 0) == (0, 0)
+        assert committed(rig, key, 0) == (0, set())
         end(False)
-        eventually(rig, lambda: committed(rig, key, 0) == (4, 1))
+        eventually(rig, lambda: committed(rig, key, 0) == (4, {1}))
         rig.records_transaction(key, [b"u"])(True)
-        eventually(rig, lambda: committed(rig, key, 0) == (6, 1))
-        (aborted,) = rig.committed_log.fetch({key: 2}, max_bytes=1 << 20, wait_ms=200)[key].aborted
-        assert aborted[1] == 1
-        assert committed(rig, key, 5) == (6, 0)
-        assert rig.log.fetch({key: 0}, max_bytes=1 << 20, wait_ms=200)[key].aborted == ()
+        eventually(rig, lambda: committed(rig, key, 0) == (6, {1}))
+        assert committed(rig, key, 2) == (6, {1}), "told to one who begins in its middle too"
+        assert committed(rig, key, 5) == (6, set())
+        assert rig.log.fetch({key: 2}, max_bytes=1 << 20, wait_ms=200)[key].aborted == ()
 
     def test_offsets_are_found_by_time(self, rig: Rig) -> None:
         topic = rig.new_topic(2)
