@@ -12,7 +12,6 @@ from kafkakit.ports.clock import Clock
 from kafkakit.ports.log import LogReader
 from kafkakit.ports.stream_consumer import AssignmentListener, GroupConsumer, ReadBatch
 from kafkakit.streams.formats.guarded_reads import GuardedPiece, GuardedRead
-from kafkakit.streams.formats.stored_records import StoredRecord
 
 FETCH_BYTES, PARTITION_BYTES = 4 << 20, 1 << 20
 """Of an answer and of a partition in it. Larger ones are read more slowly: their memory is not used again."""
@@ -23,60 +22,51 @@ _UNKNOWN = -1
 _OUT_OF_RANGE = "OffsetOutOfRangeError"
 
 
+_NOTHING = GuardedPiece(next_offset=_UNKNOWN)
+
+
 @dataclass(slots=True)
 class _Reading:
     """One partition: `next` is the offset of the next request, `told` how far `poll` came."""
 
     next: int
     pieces: Iterator[GuardedPiece] = field(default_factory=lambda: iter(()))
-    records: Sequence[StoredRecord] = ()
+    piece: GuardedPiece = _NOTHING
     taken: int = 0
-    piece: GuardedPiece | None = None
-    told: int | None = None
+    told: int = _UNKNOWN
     end: int | None = None
     is_paused: bool = False
     again_s: float = 0.0
 
     @property
     def is_stopped(self) -> bool:
-        """Whether a batch stands at `position` that must not be decoded."""
-        return self.piece is not None and bool(self.piece.stopped)
+        """Whether a batch stands here that must not be decoded."""
+        return bool(self.piece.stopped)
 
     def restart(self, offset: int) -> None:
         """Read from another offset on; `_UNKNOWN` is the start of the log."""
-        self.next = offset
-        self.pieces, self.records, self.taken, self.piece, self.told = iter(()), (), 0, None, None
+        self.next, self.pieces, self.piece, self.taken, self.told = offset, iter(()), _NOTHING, 0, _UNKNOWN
 
     def take(self, key: TopicPartition, limit: int) -> ReadBatch | None:
         """Up to so many records, or that the read came further without one; None where there is neither."""
-        while self.taken == len(self.records) and not self.is_stopped:
-            piece = next(self.pieces, None)
+        while self.taken == len(self.piece.records):
+            piece = None if self.is_stopped else next(self.pieces, None)
             if piece is None:
                 return None
-            self.piece, self.records, self.taken = piece, piece.records, 0
+            self.piece, self.taken = piece, 0
             if not piece.records and self.told != piece.next_offset:
-                return self._batch(key, [])
-        if self.piece is None or (self.is_stopped and self.taken == len(self.records)):
-            return None
-        records = list(self.records[self.taken : self.taken + limit])
+                break
+        records = self.piece.records[self.taken : self.taken + limit]
         self.taken += len(records)
-        return self._batch(key, records)
-
-    def stop(self, key: TopicPartition) -> ReadBatch | None:
-        """What stands before this partition."""
-        piece = self.piece
-        if piece is None:
-            return None
-        return ReadBatch(
-            partition=key, records=[], offsets=[], next_offset=piece.next_offset,
-            unreadable=piece.stopped, verdict=piece.verdict,
-        )  # fmt: skip
-
-    def _batch(self, key: TopicPartition, records: list[StoredRecord]) -> ReadBatch:
-        is_whole = self.piece is not None and self.taken == len(self.records)
-        self.told = self.piece.next_offset if is_whole and self.piece is not None else records[-1].at + 1
+        is_whole = self.taken == len(self.piece.records)
+        self.told = self.piece.next_offset if is_whole else records[-1].at + 1
         offsets = [record.at for record in records]
         return ReadBatch(partition=key, records=[*records], offsets=offsets, next_offset=self.told)
+
+    def stop(self, key: TopicPartition) -> ReadBatch:
+        """What stands before this partition."""
+        at, reason, verdict = self.piece.next_offset, self.piece.stopped, self.piece.verdict
+        return ReadBatch(partition=key, records=[], offsets=[], next_offset=at, unreadable=reason, verdict=verdict)
 
 
 class GuardedMember:
