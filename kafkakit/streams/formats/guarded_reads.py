@@ -18,6 +18,8 @@ from kafkakit.streams.formats.zstd_frames import DamagedError
 
 PIECE_BYTES = 1 << 20
 """So much is decoded at once, or one batch that is larger."""
+RECORD_BYTES = 32
+"""A batch may have one record for so many bytes of the limit: decoded, the smallest one takes some 300 bytes."""
 _Section = tuple[Batch, bytes | None]
 """A batch, and what its records are uncompressed where they do not lie so in the answer."""
 _OLD_FORMATS = frozenset({"message format 0", "message format 1"})
@@ -103,6 +105,8 @@ class GuardedRead:
 
     def _plain(self, verdict: BatchVerdict, batch: Batch) -> bytes | BatchVerdict | None:
         """What a batch's records are uncompressed, None where they lie so in the answer; or why they cannot be."""
+        if batch.count > self.limit_bytes // RECORD_BYTES:
+            return replace(verdict, kind=VerdictKind.BOMB, reason=f"it has {batch.count} records")
         if batch.codec is None or batch.codec is Codec.NONE:
             return None
         data = self.fetched.records[batch.position + HEADER_BYTES : batch.end]

@@ -16,8 +16,6 @@ from kafkakit.streams.formats.zstd_frames import DamagedError
 
 CREATE_TIME, APPEND_TIME = 1, 2
 _VARINT, _VARLONG = 5, 10
-_LEAST = 6
-"""Fields after a record's length: attributes, time, offset, key, value and headers take a byte each, or more."""
 _NO_HEADERS = b"\0"
 
 
@@ -83,8 +81,6 @@ def stored_records(data: bytes, spans: Sequence[tuple[Batch, int, int]]) -> list
 
     buffer = np.frombuffer(data, np.uint8)
     sizes, starts = _varints(buffer, np.array(places, np.int64), _VARINT)
-    if (sizes < _LEAST).any():
-        raise DamagedError("a record has an impossible length")
     ends = starts + sizes
     delta_ms, place = _varints(buffer, starts + 1, _VARLONG)
     delta, place = _varints(buffer, place, _VARINT)
@@ -121,7 +117,7 @@ def stored_records(data: bytes, spans: Sequence[tuple[Batch, int, int]]) -> list
 
 
 def _walk(data: bytes, at: int, end: int, count: int, places: list[int]) -> None:
-    """Append where each of so many records begins; the last one ends at `end`. Lengths are checked by the caller."""
+    """Append where each of so many records begins; the last one ends at `end`. The caller checks what they hold."""
     append = places.append
     try:
         for _ in range(count):

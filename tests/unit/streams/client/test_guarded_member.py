@@ -230,9 +230,18 @@ def test_partitions_take_turns(rig: Rig) -> None:
     with rig.joined() as member:
         member.until(lambda: len(member.owned) == 2)
         got: list[TopicPartition] = []
-        while len(got) < 10:
+        while len(got) < 6:
             got += [one.partition for one in member.client.poll(20, 0.0) if one.records]
     assert abs(got.count(PLACE) - got.count(OTHER)) <= 1
+
+
+def test_how_far_it_came_is_told_once(rig: Rig) -> None:
+    rig.write(PLACE, [b"a"])
+    with rig.joined() as member:
+        member.until(lambda: (member.next.get(PLACE), member.next.get(OTHER)) == (1, 0))
+        assert [one for _ in range(20) for one in member.client.poll(100, 0.0)] == []
+        rig.log.append(PLACE, marker(0, (7, 0), commits=True))
+        member.until(lambda: member.next[PLACE] == 2)
 
 
 def test_a_damaged_batch_is_reported_after_the_records_before_it(rig: Rig) -> None:

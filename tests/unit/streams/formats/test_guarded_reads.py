@@ -6,7 +6,7 @@ import pytest
 
 from kafkakit.core.log_reads import Fetched, LogSpan
 from kafkakit.streams.formats.batch_verdicts import VerdictKind
-from kafkakit.streams.formats.guarded_reads import PIECE_BYTES, GuardedPiece, GuardedRead
+from kafkakit.streams.formats.guarded_reads import PIECE_BYTES, RECORD_BYTES, GuardedPiece, GuardedRead
 from kafkakit.streams.formats.log_batches import Codec
 from tests.clusters.streams_batches import Rec, batch, marker, varint
 from tests.rigs.bombs import CODECS, batch_of, gzip_zeros, packed, zeros_batch, zstd_zeros
@@ -66,7 +66,7 @@ def test_records_of_aborted_transactions_do_not_count() -> None:
             batch(2, recs(b"b1"), producer=B, transactional=True),  # committed at 4
             batch(3, recs(b"a2"), producer=A, transactional=True),
             marker(4, B, commits=True),
-            batch(5, recs(b"same producer, no transaction"), producer=B),
+            batch(5, recs(b"same producer, no transaction"), producer=A),
             marker(6, A, commits=False),
             batch(7, recs(b"a3"), producer=A, transactional=True),  # committed at 8
             marker(8, A, commits=True),
@@ -203,6 +203,27 @@ def test_much_is_decoded_a_piece_at_a_time() -> None:
 def test_a_batch_that_says_it_has_more_records_than_bytes_costs_nothing() -> None:
     data = batch(0, [Rec(None, b"a")], count=(1 << 31) - 1, last_offset_delta=(1 << 31) - 2)
     (piece,) = pieces(data)
+    assert piece.stopped == "bomb: it has 2147483647 records"
+    most = LIMIT // RECORD_BYTES
+    (piece,) = pieces(batch(0, [Rec(None, b"a")], count=most))
     assert piece.stopped == "corrupt: a record runs over its batch"
     short = batch_of(varint(3) * 5, Codec.NONE, count=5)
     assert pieces(short)[0].stopped.startswith("corrupt: ")
+
+
+def test_very_many_tiny_records_are_a_bomb_too() -> None:
+    most = LIMIT // RECORD_BYTES
+    data = batch(0, [Rec(None, None)] * (most + 1), codec="zstd")
+    assert len(data) < 80_000, "it is no bomb by its bytes"
+    (piece,) = pieces(data)
+    assert piece.stopped == f"bomb: it has {most + 1} records"
+    (piece,) = pieces(batch(0, [Rec(None, None)] * most, codec="zstd"))
+    assert len(piece.records) == most
+
+
+def test_nothing_comes_after_a_damaged_batch() -> None:
+    large = bytearray(batch(1, [Rec(b"k", bytes(PIECE_BYTES))]))
+    large[61 + 6] ^= 0x40  # its record's offset, after a length of four bytes
+    found = pieces(batch(0, recs(b"a")) + bytes(large) + batch(2, recs(b"b")))
+    assert offsets(found) == [0]
+    assert [bool(piece.stopped) for piece in found] == [False, True]

@@ -50,11 +50,15 @@ def test_names_that_are_no_text_are_replaced() -> None:
 def test_lengths_of_more_bytes_than_they_need_are_read() -> None:
     """Redundant varints are unusual, and clients accept them."""
     fields = b"\0" + b"\x80\0" + b"\x80\x80\0" + varint(-1) + b"\x82\x80\x80\0" + b"v" + b"\0"
-    size = len(fields)
-    body = uvarint(2 * size | 1 << 14 | 1 << 21)[:2] + b"\x80\0"
-    body = bytes((2 * size & 0x7F | 0x80, 0x80, 0x80, 0)) + fields
+    body = bytes((2 * len(fields) | 0x80, 0x80, 0x80, 0)) + fields
     (one,) = decode(batch_of(body, 0))  # type: ignore[arg-type]
     assert (one.key(), one.value(), one.headers()) == (None, b"v", None)
+
+
+def test_lengths_that_lead_back_are_not_followed() -> None:
+    body = uvarint(5 | 1 << 20)[:3] + bytes(20)
+    with pytest.raises(DamagedError, match="impossible length"):
+        decode(batch_of(body, 0, count=1_000))  # type: ignore[arg-type]
 
 
 def record(*fields: bytes, size: int | None = None) -> bytes:
