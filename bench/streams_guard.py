@@ -45,6 +45,7 @@ from kafkakit.streams.client.options import ConsumerOptions
 from kafkakit.streams.formats.guarded_reads import GuardedRead
 
 CODECS = ("none", "zstd", "lz4", "snappy", "gzip")
+HYBRID_S = 20.0
 HELD_BYTES = 64 << 20
 """What librdkafka may hold unread of a partition by default (queued.max.messages.kbytes), and so read ahead."""
 
@@ -153,7 +154,7 @@ def hybrid(servers: str, topic: str, group: str, records: int) -> float:
     client.pause(list(places.values()))
     began, seen, safe, walks = time.monotonic(), 0, dict.fromkeys(places, 0), raw_reads(servers, topic)
     read, is_open, walking = dict.fromkeys(places, 0), set[int](), True
-    while seen < records:
+    while seen < records and time.monotonic() - began < HYBRID_S:
         for _ in range(PARTITIONS):
             step = next(walks, None)
             walking = step is not None
@@ -173,7 +174,7 @@ def hybrid(servers: str, topic: str, group: str, records: int) -> float:
                 read[message.partition()] += SIZE
                 seen += 1
     client.close()
-    return records / (time.monotonic() - began)
+    return seen / (time.monotonic() - began)
 
 
 def run(ways: Mapping[str, Callable[[str], float]], rounds: int) -> dict[str, object]:
