@@ -20,7 +20,7 @@ class ConsumerOptions:
 
     `lanes` None are all but `dlq`; `strict_live` serves `live` before all others. `revoke_s` and `close_s` bound what
     a partition that goes elsewhere, and a close, wait for handlers. `strict_guard` judges each batch before any decoder
-    gets it, as docs/bombs.md describes; it costs speed. `adopt_newer` commits over metadata of a newer
+    gets it, as docs/bombs.md describes, for about twice the CPU time. `adopt_newer` commits over metadata of a newer
     version of this client, whose acknowledgements are then lost.
     """
 
@@ -57,9 +57,9 @@ class ConsumerHooks:
     `reject` writes rejected records (none: they stay references in commits, which base does not pass before
     `StreamConsumer.rejections_are_durable`). `guard` gets the origin and the offset of a batch that the client cannot
     decode, the route's epoch, and the verdict that kept the client from decoding it (None where it tried): it makes a
-    note that lasts, or returns None to leave the batch. `filter` sees records before
-    they are handled, by their key and headers: those for which it is false are done at once (an error counts as true).
-    `checkpoint` is called before each record is handled.
+    note that lasts, or returns None to leave the batch. `filter` sees records before they are handled, by their key
+    and headers: those for which it is false are done at once (an error counts as true). `checkpoint` is called before
+    each record is handled.
     """
 
     reject: RejectSink | None = None
