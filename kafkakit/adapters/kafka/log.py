@@ -122,6 +122,9 @@ class KafkaLog:
         self, offsets: Mapping[TopicPartition, int], max_bytes: int, wait_ms: int, partition_bytes: int | None
     ) -> dict[TopicPartition, Fetched]:
         """Send what is not under way yet; returns the partitions that cannot be requested, with the reason."""
+        left = [key for key, fetch in self._fetches.items() if key not in offsets and fetch.pending.age_s >= KEPT_S]
+        for key in left:  # its reader has lost the partition, or has no memory for more
+            del self._fetches[key]
         missing = [key for key, offset in offsets.items() if not self._is_under_way(key, offset)]
         refused: dict[TopicPartition, Fetched] = {}
         wanted: dict[int, list[TopicPartition]] = {}
