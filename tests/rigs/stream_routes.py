@@ -111,6 +111,7 @@ class FakeClusters:
             store=self.store,
             open_cluster=open_cluster,
             open_member=no_reader,
+            open_guarded=no_reader,
             open_log=no_reader,
             clock=SystemClock(),
             random_bytes=lambda n: bytes(range(n)),
