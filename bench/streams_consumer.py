@@ -11,15 +11,14 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from machine import shape
+from sandboxes import one_broker
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -32,7 +31,6 @@ from kafkakit.streams.client.options import ConsumerOptions
 from kafkakit.streams.client.records import StreamRecord
 from kafkakit.streams.routes.api import Lane, Route, Segment, SegmentState
 
-ROOT = Path(__file__).parent.parent
 TOPIC, PARTITIONS, SIZE = f"orders.live.{os.getpid()}", 4, 1_000
 ASKED = 0.6
 LIMIT_S = 300.0
@@ -168,21 +166,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--servers", default="")
     given = parser.parse_args()
-    told = {"machine": shape(), "records": given.records, "record_bytes": SIZE}
-    if given.servers:
-        print(json.dumps(told | measure(given.servers, given.records, given.rounds), indent=2))
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        env = os.environ | {"XDG_STATE_HOME": folder, "XDG_CONFIG_HOME": folder, "PYTHONPATH": str(ROOT)}
-        kit = [sys.executable, "-m", "kafkakit"]
-        up = subprocess.run(
-            [*kit, "sandbox", "up", "--brokers", "1", "-o", "json"], env=env, check=True, capture_output=True, text=True
-        )
-        try:
-            servers = json.loads(up.stdout)["bootstrap_servers"]
-            print(json.dumps(told | measure(servers, given.records, given.rounds), indent=2))
-        finally:
-            subprocess.run([*kit, "sandbox", "down"], env=env, check=True, capture_output=True)
+    with one_broker(given.servers) as servers:
+        told = {"machine": shape(), "records": given.records, "record_bytes": SIZE}
+        print(json.dumps(told | measure(servers, given.records, given.rounds), indent=2))
 
 
 if __name__ == "__main__":

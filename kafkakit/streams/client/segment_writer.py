@@ -44,6 +44,10 @@ class WriterEvents(Protocol):
         """True where no record waits for an answer of this writer."""
         ...
 
+    def answered(self, writer: "SegmentWriter") -> None:
+        """There may be answers to be taken from its producer."""
+        ...
+
     def ended(self, writer: "SegmentWriter") -> None:
         """No answer of this writer is waited for any longer."""
         ...
@@ -55,8 +59,10 @@ class SegmentWriter:
     def __init__(self, segment: Segment, open_segment: OpenSegment, events: WriterEvents, clock: Clock) -> None:
         self.segment = segment
         self.producer: StreamProducer | None = None
-        self.unanswered = 0
-        self.sent = 0
+        self.is_retired = False
+        """True once it takes no more records."""
+        self.place = segment.id, segment.cluster_id, segment.topic
+        self.sent = self.answered = 0
         self.guests = 0
         """Senders that are in `poll` now; the producer is closed after them."""
         self._open, self._events, self._clock = open_segment, events, clock
@@ -70,14 +76,10 @@ class SegmentWriter:
 
     def retire(self, drain_s: float) -> None:
         """Take no more records; those on their way have `drain_s` to be acknowledged. The first call decides."""
-        if not self._retired.is_set():
+        if not self.is_retired:
             self._drain_until_s = self._clock.monotonic() + drain_s
+            self.is_retired = True
             self._retired.set()
-
-    @property
-    def is_retired(self) -> bool:
-        """True once it takes no more records."""
-        return self._retired.is_set()
 
     def _run(self) -> None:
         producer = self._connected()
@@ -90,6 +92,7 @@ class SegmentWriter:
             time.sleep(BUSY_S)
         if producer is not None:
             producer.close()
+            self._events.answered(self)
 
     def _serve(self, producer: StreamProducer) -> None:
         served = 0
@@ -103,6 +106,7 @@ class SegmentWriter:
                 else:
                     producer.poll(POLL_S)
                 served = self.sent
+                self._events.answered(self)
             except Exception as error:  # a fault of the library or of ours; a new producer goes on
                 _LOG.exception("segment %d on %s", self.segment.id, self.segment.cluster)
                 self._events.broken(self, f"{type(error).__name__}: {error}")
