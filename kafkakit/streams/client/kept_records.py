@@ -11,6 +11,7 @@ from kafkakit.streams.client.decide.send_errors import BackPressureError, Produc
 from kafkakit.streams.client.delivery import Delivery, Result
 
 _WAIT_S = 1.0
+_FREE_AGAIN = 7 / 8
 
 
 class Entry(Delivery):
@@ -91,8 +92,9 @@ class KeptRecords:
         return entry, result
 
     def wake(self) -> None:
-        """Let those that wait look again, after records were settled."""
-        if self._sleepers:
+        """Let those that wait look again, after records were settled: not for the space of some records, as a change
+        of threads takes longer than a hundred of them; they look once a second by themselves."""
+        if self._sleepers and self.bytes <= self._limits.lane_bytes * _FREE_AGAIN:
             self._changed.notify_all()
 
     def expired(self) -> list[Entry]:

@@ -71,6 +71,7 @@ class LaneWriter:
                 writer = None
             else:
                 writer.guests += 1
+                writer.guest_polls += 1
         if settled:
             settle(settled)
         if writer is not None:

@@ -15,9 +15,10 @@ from kafkakit.streams.client.decide.outgoing import (
     INGESTED_HEADER,
     ProducerLimits,
     check_record,
-    check_size,
     checked_headers,
     complete,
+    record_bytes,
+    too_large,
 )
 from kafkakit.streams.client.decide.send_errors import ProducerClosedError, RecordRefusedError
 from kafkakit.streams.client.delivery import Delivery
@@ -155,7 +156,9 @@ class Producer:
         writer = self._used.get(lane) or self._lane(lane)
         if self._hooks.pathway is not None:
             record = self._with_pathway(record, lane, self._hooks.pathway)
-        size = check_size(record, self._limits.batch_bytes)
+        size = record_bytes(record)
+        if size > self._limits.batch_bytes:
+            raise too_large(size, self._limits.batch_bytes)
         return writer.send(record, size, wait_s)
 
     def flush(self, timeout_s: float) -> Unacknowledged:

@@ -16,7 +16,6 @@ from kafkakit.ports.stream_producer import StreamProducer
 from kafkakit.streams.routes.api import Segment
 
 POLL_S = 0.05
-BUSY_SENDS = 32
 BUSY_S = 0.005
 CONNECT_AGAIN_S = 0.2
 RECHECK_S = 5.0
@@ -65,6 +64,7 @@ class SegmentWriter:
         self.sent = self.answered = 0
         self.guests = 0
         """Senders that are in `poll` now; the producer is closed after them."""
+        self.guest_polls = 0
         self._open, self._events, self._clock = open_segment, events, clock
         self._drain_until_s: float | None = None
         self._retired = threading.Event()
@@ -95,17 +95,16 @@ class SegmentWriter:
             self._events.answered(self)
 
     def _serve(self, producer: StreamProducer) -> None:
-        served = 0
+        seen = 0
         while not self._is_over():
             try:
-                # librdkafka's binding takes the interpreter's lock for each answer, so two busy threads hinder each
-                # other: under load the senders poll, and this thread does what they leave.
-                if self.sent - served >= BUSY_SENDS:
+                # librdkafka's binding lets go of the interpreter's lock after each answer, and a busy sender keeps it
+                # for 5 ms each time: while senders poll, this thread does not.
+                if self.guest_polls != seen:
+                    seen = self.guest_polls
                     time.sleep(BUSY_S)
-                    producer.poll(0)
-                else:
-                    producer.poll(POLL_S)
-                served = self.sent
+                    continue
+                producer.poll(POLL_S)
                 self._events.answered(self)
             except Exception as error:  # a fault of the library or of ours; a new producer goes on
                 _LOG.exception("segment %d on %s", self.segment.id, self.segment.cluster)

@@ -104,19 +104,16 @@ def record_bytes(record: OutgoingRecord) -> int:
     """The most bytes that a record takes in a batch before compression."""
     size = _RECORD_FIELDS_BYTES + len(record.value or b"") + len(record.key or b"")
     for name, value in record.headers:
-        size += _HEADER_FIELDS_BYTES + (len(name) if name.isascii() else len(name.encode())) + len(value or b"")
+        size += _HEADER_FIELDS_BYTES + len(name if name.isascii() else name.encode()) + (len(value) if value else 0)
     return size
 
 
-def check_size(record: OutgoingRecord, limit_bytes: int) -> int:
-    """The record's bytes; `RecordTooLargeError` above the limit."""
-    size = record_bytes(record)
-    if size > limit_bytes:
-        raise RecordTooLargeError(
-            f"a record has {size:,} bytes, and batches of the stream at most {limit_bytes:,} before compression",
-            hint="keep large values elsewhere and write a reference, or raise batch_bytes for all its clients",
-        )
-    return size
+def too_large(size: int, limit_bytes: int) -> RecordTooLargeError:
+    """The error for a record whose bytes are above the limit."""
+    return RecordTooLargeError(
+        f"a record has {size:,} bytes, and batches of the stream at most {limit_bytes:,} before compression",
+        hint="keep large values elsewhere and write a reference, or raise batch_bytes for all its clients",
+    )
 
 
 def _check_header(name: object, value: object) -> None:
