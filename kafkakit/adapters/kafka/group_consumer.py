@@ -224,13 +224,12 @@ def _batches(messages: list[Any]) -> list[ReadBatch]:
         messages = [message for message in messages if message.error() is None]
     else:
         events = []
-    places = list(zip(map(Message.topic, messages), map(Message.partition, messages), strict=True))
+    topics, partitions = list(map(Message.topic, messages)), list(map(Message.partition, messages))
     offsets = list(map(Message.offset, messages))
     at = 0
     while at < len(messages):
-        place = places[at]
-        end = _end_of_run(places, at)
-        batch = _batch(found, *place)
+        end = min(_end_of_run(partitions, at), _end_of_run(topics, at))
+        batch = _batch(found, topics[at], partitions[at])
         batch.records += messages[at:end]
         batch.offsets += offsets[at:end]
         batch.next_offset = offsets[end - 1] + 1
@@ -240,14 +239,14 @@ def _batches(messages: list[Any]) -> list[ReadBatch]:
     return list(found.values())
 
 
-def _end_of_run(places: list[tuple[str, int]], at: int) -> int:
-    """Where another partition's messages begin; they come in runs of what one fetch brought."""
-    place, step, end = places[at], 256, at + 1
-    while end < len(places):
-        stop = min(end + step, len(places))
-        same = places[end:stop].count(place)
+def _end_of_run(values: Sequence[object], at: int) -> int:
+    """Where another value begins; messages of a partition come in runs of what one fetch brought."""
+    value, step, end = values[at], 256, at + 1
+    while end < len(values):
+        stop = min(end + step, len(values))
+        same = values[end:stop].count(value)
         if same < stop - end:
-            while places[end] == place:
+            while values[end] == value:
                 end += 1
             return end
         end = stop

@@ -70,7 +70,7 @@ class PartitionWork(Generic[T]):
         self._fields = fields
         self._dependencies = dependencies
         self._budget = budget
-        self._ready: ReadyQueue[T] = ReadyQueue(rules.mode, fields.key)
+        self._ready: ReadyQueue[T] = ReadyQueue(rules.mode, fields.key, fields.size)
         self._held: HeldRecords[T] = HeldRecords()
         self._out: list[Chunk[T]] = []
         self._rejected: Rejections[T] = Rejections()
@@ -166,9 +166,10 @@ class PartitionWork(Generic[T]):
         if start < self._fresh and self._wanted:
             self._wanted = self._wanted.minus(OffsetRanges.of([(start, next_offset)]))
         self._fresh = max(self._fresh, next_offset)
+        size = sum(map(self._fields.size, records))
         self.buffered_records += len(offsets)
-        self.buffered_bytes += sum(map(self._fields.size, records))
-        self._ready.add(offsets, records)
+        self.buffered_bytes += size
+        self._ready.add(offsets, records, size)
 
     def reread(self, offset: int) -> None:
         """The next read begins here: below `position` for a replay, above it where a batch is left out."""
@@ -189,15 +190,7 @@ class PartitionWork(Generic[T]):
         held = self._held.take(now_ms, self._dependencies)
         if held is not None:
             self.counts.retries += 1
-            keys = None if self._rules.mode == "unordered" else [self._ready.key_of(held.record)]
-            chunk = Chunk(
-                offsets=[held.offset],
-                records=[held.record],
-                keys=keys,
-                tries=held.tries,
-                is_again=True,
-                dependency=held.dependency,
-            )
+            chunk = self._ready.again(held)
         else:
             fresh = self._ready.take(limit)
             if fresh is None:
@@ -211,7 +204,7 @@ class PartitionWork(Generic[T]):
 
         Where records have an order, a failure waits for the chunk's end: what was skipped must come back with it.
         """
-        self._settle(chunk, chunk.handled if chunk.keys is None else min((chunk.handled, *chunk.failures)), now_ms)
+        self._settle(chunk, chunk.handled if chunk.key_of is None else min((chunk.handled, *chunk.failures)), now_ms)
 
     def _settle(self, chunk: Chunk[T], end: int, now_ms: int) -> None:
         start = chunk.settled
@@ -368,7 +361,11 @@ class PartitionWork(Generic[T]):
             return
         for low, high in ranges_of(chunk.offsets[start:end]):
             self._done.mark_range(low, high)
-        self._let_go(chunk.records[start:end])
+        if end - start == len(chunk.records):
+            self.buffered_records -= end
+            self.buffered_bytes -= chunk.size
+        else:
+            self._let_go(chunk.records[start:end])
         self._budget.succeeded(end - start)
         self.counts.handled += end - start
         self.newest_done_ms = max(self.newest_done_ms, self._fields.time_ms(chunk.records[end - 1]))
