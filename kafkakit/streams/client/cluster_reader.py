@@ -134,6 +134,7 @@ class ClusterReader:
         while self._requests:
             self._requests.popleft()(client)
         if self._may_poll(client):
+            self._shared.wait_for_demand(_DRAIN_S)
             batches = client.poll(self._options.poll_records, _POLL_S)
             for batch in batches:
                 self._offer(client, batch)

@@ -138,6 +138,15 @@ class SharedWork:
                 self.announce()
             return task
 
+    def wait_for_demand(self, wait_s: float) -> None:
+        """Wait, at most so long, while all workers are busy and more work is there than they have.
+
+        Records that are read long before they are handled have left the processor's caches, and Python's collector
+        looks at each of them some times.
+        """
+        with self.lock:
+            self.lock.wait_for(lambda: not (self._shares.are_all_busy and self._ready(self.now_ms())), wait_s)
+
     def hand_in(self, task: Task) -> None:
         """Hand a task in without taking another."""
         with self.lock:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from kafkakit.ports.clock import Clock
 from kafkakit.streams.client.decide.failures import failure_of
-from kafkakit.streams.client.records import StreamRecord, stream_records
+from kafkakit.streams.client.records import StreamRecord, StreamRecords
 from kafkakit.streams.client.shared_work import SLICE_S, SharedWork, Task
 
 Handler = Callable[[StreamRecord], object]
@@ -68,7 +68,7 @@ class ThreadWorkers:
         deadline_s = task.began_s + _LONGEST_S
         # A long chunk is one of a fast handler: its time is looked at, and its records count, 16 at a time.
         often = 0 if len(chunk.records) < _LONG else 15
-        for index, record in enumerate(stream_records(chunk.records, origin, chunk.tries)):
+        for index, record in enumerate(StreamRecords(chunk.records, origin, chunk.tries)):
             if not skipped or index not in skipped:
                 try:
                     if checkpoint is not None:
@@ -85,7 +85,7 @@ class ThreadWorkers:
 
     def _handle_batch(self, task: Task, handler: BatchHandler) -> None:
         chunk, origin = task.chunk, task.owned.origin
-        records = list(stream_records(chunk.records, origin, chunk.tries))
+        records = StreamRecords(chunk.records, origin, chunk.tries)
         try:
             for record in records if self._checkpoint is not None else ():
                 self._checkpoint(record)  # type: ignore[misc]
@@ -141,7 +141,7 @@ class TaskWorkers:
     async def _handle(self, task: Task) -> None:
         chunk, origin = task.chunk, task.owned.origin
         deadline_s = task.began_s + _LONGEST_S
-        for index, record in enumerate(stream_records(chunk.records, origin, chunk.tries)):
+        for index, record in enumerate(StreamRecords(chunk.records, origin, chunk.tries)):
             if index not in chunk.skipped:
                 try:
                     if self._checkpoint is not None:
