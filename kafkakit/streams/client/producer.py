@@ -1,6 +1,5 @@
 """Records into a stream by its name: the route says which topic of which cluster takes them."""
 
-import itertools
 import logging
 import threading
 from collections.abc import Callable, Iterable
@@ -8,11 +7,9 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypedDict, Unpack
 
 from kafkakit.core.deliveries import Headers, OutgoingRecord
-from kafkakit.core.durations import epoch_ms
 from kafkakit.ports.clock import Clock
 from kafkakit.streams.client.decide.figures import ProducerMetrics
 from kafkakit.streams.client.decide.outgoing import (
-    INGESTED_HEADER,
     ProducerLimits,
     check_record,
     checked_headers,
@@ -23,15 +20,13 @@ from kafkakit.streams.client.decide.outgoing import (
 from kafkakit.streams.client.decide.send_errors import ProducerClosedError, RecordRefusedError
 from kafkakit.streams.client.delivery import Delivery
 from kafkakit.streams.client.lane_writer import LaneWriter
+from kafkakit.streams.client.record_stamps import RecordStamps
 from kafkakit.streams.client.route_follower import RouteFollower
 from kafkakit.streams.client.segment_writer import OpenSegment
-from kafkakit.streams.formats.record_identity import HEADER, SEQUENCE_BITS, encode_parts, session_of
 from kafkakit.streams.routes.api import LIVE, Route
 
 TICK_S = 0.05
 SEND_WAIT_S = 60.0
-STAMP_S = 0.001
-"""For how long records get the same time of ingestion, whose making takes a microsecond."""
 _LOG = logging.getLogger("kafkakit.streams.client")
 
 LaneChoice = Callable[[OutgoingRecord, int], str]
@@ -54,12 +49,6 @@ class RecordParts(TypedDict, total=False):
     headers: Iterable[tuple[str, bytes | None]]
     at_ms: int | None
     partition: int | None
-
-
-class _Stamp(NamedTuple):
-    until_s: float
-    at_ms: int
-    header: tuple[str, bytes]
 
 
 class Unacknowledged(NamedTuple):
@@ -94,13 +83,10 @@ class Producer:
         hooks: RecordHooks,
     ) -> None:
         self._follower, self._open, self._clock, self._limits = follower, open_segment, clock, limits
-        self._hooks, self._random = hooks, random_bytes
+        self._hooks, self._stamps = hooks, RecordStamps(clock, random_bytes)
         self._lock = threading.Lock()
         self._lanes: dict[str, LaneWriter] = {}
         self._used: dict[str, LaneWriter] = {}  # those that the route has
-        self._monotonic = clock.monotonic
-        self._stamp = _Stamp(-1.0, 0, (INGESTED_HEADER, b""))
-        self._session = session_of(random_bytes(6)), itertools.count()
         self._header_errors = 0
         self._stop = threading.Event()
         self._route = follower.current()
@@ -140,8 +126,7 @@ class Producer:
         partition: int | None = None,
     ) -> OutgoingRecord:
         """A checked record with its id and time of ingestion, not sent yet."""
-        stamp = self._now()
-        own: Headers = ((HEADER, self._identity(stamp.at_ms)), stamp.header)
+        own = self._stamps.headers()
         if headers:
             own = complete(checked_headers(headers), own)
         record = OutgoingRecord(value, key, own, at_ms, partition)
@@ -152,7 +137,7 @@ class Producer:
         """Send what `prepared` made; raises as `send`."""
         if lane is None:
             choose = self._hooks.choose_lane
-            lane = LIVE if choose is None else choose(record, self._now().at_ms)
+            lane = LIVE if choose is None else choose(record, self._stamps.now_ms())
         writer = self._used.get(lane) or self._lane(lane)
         if self._hooks.pathway is not None:
             record = self._with_pathway(record, lane, self._hooks.pathway)
@@ -228,24 +213,6 @@ class Producer:
         while not self._stop.wait(TICK_S):
             for lane in self._writers():
                 lane.tick()
-
-    def _now(self) -> _Stamp:
-        stamp, now_s = self._stamp, self._monotonic()
-        if now_s >= stamp.until_s:
-            at_ms = epoch_ms(self._clock.now())
-            stamp = self._stamp = _Stamp(now_s + STAMP_S, at_ms, (INGESTED_HEADER, b"%d" % at_ms))
-        return stamp
-
-    def _identity(self, now_ms: int) -> bytes:
-        session, numbers = self._session
-        number = next(numbers)  # atomic
-        while number >> SEQUENCE_BITS:
-            with self._lock:
-                if self._session[1] is numbers:
-                    self._session = session_of(self._random(6)), itertools.count()
-            session, numbers = self._session
-            number = next(numbers)
-        return encode_parts(now_ms, session, number)
 
     def _with_pathway(self, record: OutgoingRecord, lane: str, pathway: PathwayHeaders) -> OutgoingRecord:
         try:
