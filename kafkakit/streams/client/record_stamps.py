@@ -2,14 +2,14 @@
 
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from kafkakit.core.deliveries import Headers
 from kafkakit.core.durations import epoch_ms
 from kafkakit.ports.clock import Clock
 from kafkakit.streams.client.decide.outgoing import INGESTED_HEADER
-from kafkakit.streams.formats.record_identity import HEADER, SEQUENCE_BITS, encode_parts, session_of
+from kafkakit.streams.formats.record_identity import HEADER, identity_prefix, session_of
 
 STAMP_S = 0.001
 """For how long records get the same time, whose making takes a microsecond."""
@@ -19,6 +19,8 @@ class _Moment(NamedTuple):
     until_s: float
     at_ms: int
     header: tuple[str, bytes]
+    prefix: bytes
+    numbers: Iterator[int]
 
 
 class RecordStamps:
@@ -28,7 +30,7 @@ class RecordStamps:
         self._clock, self._random, self._monotonic = clock, random_bytes, clock.monotonic
         self._lock = threading.Lock()
         self._session = session_of(random_bytes(6)), itertools.count()
-        self._moment = _Moment(-1.0, 0, (INGESTED_HEADER, b""))
+        self._moment = self._made(self._monotonic())
 
     def now_ms(self) -> int:
         """The time in ms of UTC, a millisecond old at most."""
@@ -37,19 +39,27 @@ class RecordStamps:
     def headers(self) -> Headers:
         """Those of the next record."""
         moment = self._now()
-        session, numbers = self._session
-        number = next(numbers)  # atomic
-        while number >> SEQUENCE_BITS:
-            with self._lock:
-                if self._session[1] is numbers:
-                    self._session = session_of(self._random(6)), itertools.count()
-            session, numbers = self._session
-            number = next(numbers)
-        return (HEADER, encode_parts(moment.at_ms, session, number)), moment.header
+        while True:
+            try:  # counting is atomic
+                return (HEADER, moment.prefix + next(moment.numbers).to_bytes(4, "big")), moment.header
+            except OverflowError:
+                moment = self._next_session(moment)
+
+    def _next_session(self, moment: _Moment) -> _Moment:
+        with self._lock:
+            if self._session[1] is moment.numbers:
+                self._session = session_of(self._random(6)), itertools.count()
+            self._moment = self._made(self._monotonic())
+            return self._moment
 
     def _now(self) -> _Moment:
         moment, now_s = self._moment, self._monotonic()
         if now_s >= moment.until_s:
-            at_ms = epoch_ms(self._clock.now())
-            moment = self._moment = _Moment(now_s + STAMP_S, at_ms, (INGESTED_HEADER, b"%d" % at_ms))
+            moment = self._moment = self._made(now_s)
         return moment
+
+    def _made(self, now_s: float) -> _Moment:
+        at_ms = epoch_ms(self._clock.now())
+        session, numbers = self._session
+        header = INGESTED_HEADER, b"%d" % at_ms
+        return _Moment(now_s + STAMP_S, at_ms, header, identity_prefix(at_ms, session), numbers)

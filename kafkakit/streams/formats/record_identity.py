@@ -12,7 +12,6 @@ again keeps its id. Readers leave other versions and lengths alone.
 """
 
 import re
-import struct
 from dataclasses import dataclass
 
 HEADER = "kafkakit-id"
@@ -22,7 +21,6 @@ TIME_BITS, SESSION_BITS, SEQUENCE_BITS = 48, 42, 32
 _LOW_BITS = 30
 _LOW = (1 << _LOW_BITS) - 1
 _SEQUENCE = (1 << SEQUENCE_BITS) - 1
-_LAYOUT = struct.Struct(">BQQ")
 _TEXT = re.compile("-".join(f"[0-9a-f]{{{n}}}" for n in (8, 4, 4, 4, 12)))
 
 
@@ -53,13 +51,13 @@ def session_of(random: bytes) -> int:
 
 def encode_record_id(identity: RecordId) -> bytes:
     """The header's value."""
-    return encode_parts(identity.at_ms, identity.session, identity.sequence)
+    return identity_prefix(identity.at_ms, identity.session) + identity.sequence.to_bytes(4, "big")
 
 
-def encode_parts(at_ms: int, session: int, sequence: int) -> bytes:
-    """The header's value for parts that are known to be those of an identity; a third of a microsecond."""
-    high = at_ms << 16 | 7 << 12 | session >> _LOW_BITS
-    return _LAYOUT.pack(VERSION, high, 2 << 62 | (session & _LOW) << SEQUENCE_BITS | sequence)
+def identity_prefix(at_ms: int, session: int) -> bytes:
+    """All of the header's value but the sequence, its last four bytes."""
+    number = at_ms << 48 | 7 << 44 | session >> _LOW_BITS << 32 | 2 << _LOW_BITS | session & _LOW
+    return bytes((VERSION,)) + number.to_bytes(12, "big")
 
 
 def decode_record_id(value: bytes) -> RecordId | None:

@@ -477,6 +477,7 @@ def test_a_callback_of_a_route_change_may_send_flush_and_read_metrics(
 def test_the_numbers_of_a_session_end_and_another_begins(producer: Producer) -> None:
     stamps = producer._stamps
     stamps._session = stamps._session[0], itertools.count((1 << 32) - 1)
+    stamps._moment = stamps._made(0.0)
     last, following = producer.prepared(b"x"), producer.prepared(b"y")
     found = [decode_record_id(dict(record.headers)[HEADER] or b"") for record in (last, following)]
     assert [each.sequence for each in found if each] == [(1 << 32) - 1, 0]
