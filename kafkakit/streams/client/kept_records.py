@@ -41,7 +41,7 @@ class KeptRecords:
         self.bytes = 0
         self.is_closed = False
         self._changed = threading.Condition(self.lock)
-        self._limits, self._clock = limits, clock
+        self._limits, self._clock, self._monotonic = limits, clock, clock.monotonic
         self._entries: dict[int, Entry] = {}
         self._sleepers = 0
 
@@ -60,8 +60,8 @@ class KeptRecords:
     def take(self, record: OutgoingRecord, size: int, wait_s: float, lane: str, reason: Callable[[], str]) -> Entry:
         """Keep a record; waits while there is no space for it. `BackPressureError` when `wait_s` ended,
         `ProducerClosedError` after `close`."""
-        now_s = self._clock.monotonic()
-        if self._is_full(size):
+        now_s, limits = self._monotonic(), self._limits
+        if len(self._entries) >= limits.lane_records or self.bytes + size > limits.lane_bytes:
             if not self._sleep_while(lambda: self._is_full(size), now_s + wait_s):
                 why = reason()
                 raise BackPressureError(

@@ -209,7 +209,8 @@ class LaneWriter:
         self._backlog.extendleft(reversed(due))
 
     def _write_backlog(self) -> list[Outcome]:
-        writer, backlog, settled = self._segments.current, self._backlog, list[Outcome]()
+        writer, backlog = self._segments.current, self._backlog
+        settled: list[Outcome] = []
         if writer is None:
             return settled
         producer, segment = writer.producer, writer.segment
