@@ -52,7 +52,7 @@ class StreamProducerContract:
 
     @pytest.fixture
     def producer(self, rig: Rig, topic: str) -> Iterator[StreamProducer]:
-        made = rig.cluster.producer(topic, LIMITS)
+        made = rig.cluster.producer(topic, LIMITS, "contract")
         yield made
         made.close()
 
@@ -99,7 +99,7 @@ class StreamProducerContract:
         assert all(len(found) == 1 for found in places.values())
 
     def test_a_full_queue_takes_no_record(self, rig: Rig) -> None:
-        producer = rig.away().producer("anything", LIMITS)
+        producer = rig.away().producer("anything", LIMITS, "contract")
         answers: list[Delivered | NotDelivered] = []
         taken = [producer.send(OutgoingRecord(value=b"x"), answers.append) for _ in range(LIMITS.queue_records + 5)]
         assert taken == [True] * LIMITS.queue_records + [False] * 5

@@ -24,7 +24,7 @@ from kafkakit.streams.client.producer import Producer, RecordHooks
 from kafkakit.streams.client.route_follower import RouteFollower
 from kafkakit.streams.client.route_rules import RouteRules
 from kafkakit.streams.client.workers import AsyncHandler, BatchHandler, Handler
-from kafkakit.streams.routes.api import DLQ, Segment
+from kafkakit.streams.routes.api import DLQ, Segment, lane_client_id
 
 IDENTIFY_S = 5.0
 
@@ -172,7 +172,7 @@ class StreamClient:
             hooks = replace(hooks, choose_lane=RouteRules(follower))
         return Producer(
             follower,
-            lambda segment: self._opened(segment, limits),
+            lambda lane, segment: self._opened(segment, limits, lane_client_id(stream, lane)),
             self._parts.clock,
             self._parts.random_bytes,
             limits,
@@ -192,10 +192,10 @@ class StreamClient:
                 self._logs[cluster_id] = self._parts.open_log(follower.current().clusters[cluster_id])
             return self._logs[cluster_id]
 
-    def _opened(self, segment: Segment, limits: ProducerLimits) -> StreamProducer:
+    def _opened(self, segment: Segment, limits: ProducerLimits, client_id: str) -> StreamProducer:
         """A producer for a segment whose cluster and topic were checked; it connects while they are."""
         cluster = self._cluster(segment.cluster)
-        producer = cluster.producer(segment.topic, limits.of_connection)
+        producer = cluster.producer(segment.topic, limits.of_connection, client_id)
         try:
             check_place(segment, cluster.identify(segment.topic, IDENTIFY_S))
         except TryLaterError:

@@ -5,20 +5,21 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from kafkakit.core.deliveries import Headers, OutgoingRecord
 from kafkakit.core.durations import epoch_ms
 from kafkakit.ports.clock import Clock
+from kafkakit.ports.stream_producer import StreamProducer
 from kafkakit.streams.client.decide.figures import ProducerMetrics
 from kafkakit.streams.client.decide.outgoing import ProducerLimits, check_record, check_size, complete
 from kafkakit.streams.client.decide.send_errors import ProducerClosedError, RecordRefusedError
 from kafkakit.streams.client.delivery import Delivery
 from kafkakit.streams.client.lane_writer import LaneWriter
 from kafkakit.streams.client.route_follower import RouteFollower
-from kafkakit.streams.client.segment_writer import OpenSegment
 from kafkakit.streams.formats.record_identity import SEQUENCE_BITS, RecordId, session_of
-from kafkakit.streams.routes.api import LIVE, Route
+from kafkakit.streams.routes.api import LIVE, Route, Segment
 
 TICK_S = 0.05
 SEND_WAIT_S = 60.0
@@ -63,7 +64,7 @@ class Producer:
     def __init__(
         self,
         follower: RouteFollower,
-        open_segment: OpenSegment,
+        open_segment: Callable[[str, Segment], StreamProducer],
         clock: Clock,
         random_bytes: Callable[[int], bytes],
         limits: ProducerLimits,
@@ -182,7 +183,7 @@ class Producer:
                 raise ProducerClosedError("the producer is closed")
             route = self._route
             if name not in self._lanes:
-                writer = LaneWriter(name, self._open, self._limits, self._clock)
+                writer = LaneWriter(name, partial(self._open, name), self._limits, self._clock)
                 writer.follow(route)
                 self._lanes[name] = writer
             return self._lanes[name]
