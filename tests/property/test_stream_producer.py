@@ -13,10 +13,10 @@ from kafkakit.core.deliveries import OutgoingRecord
 from kafkakit.core.errors import KafkakitError
 from kafkakit.streams.client import route_follower
 from kafkakit.streams.client.decide.outgoing import ProducerLimits, check_record, complete, record_bytes
-from kafkakit.streams.client.decide.reconciliation import SeenRecord, reconcile
 from kafkakit.streams.client.decide.send_errors import NotAcknowledgedError, RecordRefusedError
 from kafkakit.streams.client.delivery import Delivery
 from kafkakit.streams.formats.record_identity import HEADER, RecordId, encode_record_id
+from kafkakit.streams.lanes.decide.reconciliation import SeenRecord, reconcile
 from kafkakit.streams.routes.api import SegmentState
 from tests.rigs.stream_routes import FakeClusters
 

@@ -20,7 +20,6 @@ from kafkakit.ports.stream_producer import StreamCluster
 from kafkakit.streams.client.client import ClientParts, StreamClient
 from kafkakit.streams.client.decide.figures import producer_datagrams, producer_exposition
 from kafkakit.streams.client.decide.outgoing import ProducerLimits
-from kafkakit.streams.client.decide.reconciliation import reconcile, seen_record
 from kafkakit.streams.client.decide.send_errors import (
     BackPressureError,
     DualWriteError,
@@ -33,6 +32,7 @@ from kafkakit.streams.client.decide.send_errors import (
 from kafkakit.streams.client.dual import DualPolicy
 from kafkakit.streams.client.options import ConsumerHooks, ConsumerOptions
 from kafkakit.streams.client.producer import RecordHooks
+from kafkakit.streams.lanes.api import reconcile, seen_record
 from kafkakit.wiring import open_control, open_group_member, open_log, open_stream_cluster, system_clock
 
 __all__ = [

@@ -38,11 +38,11 @@ class LetterReader:
         states = ReplayStates(self._clusters, route.stream)
         reader = LaneReader(self._clusters, self._clock, wait_s=self._wait_s)
 
-        def first(segment: Segment, spans: Mapping[TopicPartition, range]) -> dict[TopicPartition, int]:
+        def window(segment: Segment, spans: Mapping[TopicPartition, range]) -> Mapping[TopicPartition, range]:
             states.of(segment, spans)
-            return {key: span.start for key, span in spans.items()}
+            return spans
 
-        for segment, record in reader.records(lane_of(route, DLQ), first):
+        for segment, record in reader.records(lane_of(route, DLQ), window):
             state = states.known(segment)[record.partition]
             yield letter_of(record, segment, is_replayed=state.was_done(record.offset))
 
