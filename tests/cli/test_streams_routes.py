@@ -2,20 +2,26 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
+from kafkakit import wiring
 from kafkakit.cli.context import CliContext
 from kafkakit.core.client_quotas import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, QuotaEntity
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.group_facts import GroupType, ShareOffset
 from kafkakit.core.model import TopicPartition
+from kafkakit.streams.formats.pathways.checkpoints import PathwayNode, checkpoint_in, checkpoint_out
+from kafkakit.streams.formats.pathways.context import HEADER, encode_header
+from kafkakit.streams.formats.pathways.hashes import consume_tags, produce_tags
 from kafkakit.streams.routes.api_act import RouteStore
 from kafkakit.streams.routes.decide.document import encode_route, route_path
 from kafkakit.streams.routes.decide.route import SegmentState
+from tests.clusters.streams_batches import Rec, batch
 from tests.fakes.admin import FakeCluster
+from tests.fakes.data import FakeData
 from tests.rigs.stream_desk import StreamDesk
 
 
@@ -624,6 +630,61 @@ def test_the_graph_is_a_table_or_a_mermaid_chart(desk: StreamDesk) -> None:
         '  g1[/"a #34;b#34;"/]',
         "  t1s1 --> g1",
     ]
+
+
+def pathway(desk: StreamDesk, topic: str, *hops: tuple[str, str, str]) -> None:
+    """Write a record that passed these services, each out of a stream by a group and into another stream."""
+    context = None
+    for number, (source, service, target) in enumerate(hops):
+        node = PathwayNode(service)
+        if number and context is not None:
+            headers = ((HEADER, encode_header(context)),)
+            context, _ = checkpoint_in(node, headers, consume_tags(source, "billing"), desk.now_ms)
+        _, context, _ = checkpoint_out(node, context, produce_tags(target), desk.now_ms)
+    assert context is not None
+    desk.logs["fake:1"].follow()
+    record = Rec(b"k", b"v", headers=((HEADER.encode(), encode_header(context)),))
+    desk.logs["fake:1"].append(TopicPartition(topic, 0), batch(0, [record], base_ms=desk.now_ms))
+
+
+def test_edges_that_records_prove_are_in_the_graph(desk: StreamDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wiring, "open_data", lambda settings: FakeData(desk.logs[settings.bootstrap_servers]))
+    create(desk)
+    desk.done("create", "invoices", "--lanes", "live", "--partitions", "1", "--yes")
+    first, second = ("", "shop", "orders"), ("orders", "billing", "invoices")
+    for _ in range(3):
+        pathway(desk, "orders.live.1", first)
+    pathway(desk, "orders.dlq.1", first)
+    pathway(desk, "invoices.live.1", first, second)
+    pathway(desk, "invoices.live.1", first, ("orders", "unnamed", "invoices"))
+    desk.commit("billing", "orders.live.1", 0, 3)
+    assert desk.done("topology", "-o", "json").json["pathways"] is None
+    assert desk.run("topology", "--service", "shop").code == 2
+    command = ("topology", "orders", "invoices", "--pathways", "--service", "shop")
+    ran = desk.done(*command, "-o", "json")
+    assert [tuple(edge.values()) for edge in ran.json["pathways"]] == [
+        ("", "", "shop", "orders", 4), ("orders", "billing", "billing", "invoices", 1),
+    ]  # fmt: skip
+    assert ran.json["unexplained_records"] == {"orders": 0, "invoices": 1}
+    text = desk.done(*command).stdout
+    assert "invoices: 1 record with a pathway of services that are not named" in text
+    chart = desk.done(*command, "--mermaid").stdout.splitlines()
+    assert chart[-2:] == ['  w1(("shop")) ==>|"shop"| r1', '  g1 ==>|"billing"| r2']
+    alone = desk.done("topology", "invoices", "--pathways", "-o", "json")
+    assert (alone.json["pathways"], alone.json["unexplained_records"]) == ([], {"invoices": 2})
+    assert "no edge is proved" in desk.done("topology", "invoices", "--pathways").stdout
+
+
+def test_topics_whose_records_cannot_be_read_are_named(desk: StreamDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    create(desk)
+    problem = "no way to records"
+
+    def away(settings: Any) -> NoReturn:
+        raise TryLaterError(problem)
+
+    monkeypatch.setattr(wiring, "open_data", away)
+    ran = desk.done("topology", "--pathways")
+    assert [f"warning: topic orders.{lane}.1: {problem}" in ran.stderr for lane in ("live", "dlq")] == [True, True]
 
 
 def test_plain_clients_get_addresses_and_are_told_what_they_lose(desk: StreamDesk) -> None:
