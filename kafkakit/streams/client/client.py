@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from kafkakit.core.errors import TryLaterError, UsageError
+from kafkakit.core.errors import RefusedError, TryLaterError, UsageError
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.control import ControlStore
 from kafkakit.ports.log import LogReader
@@ -21,19 +21,23 @@ from kafkakit.streams.client.decide.targets import check_place
 from kafkakit.streams.client.dual import DualPolicy, DualProducer
 from kafkakit.streams.client.options import ConsumerHooks, ConsumerOptions
 from kafkakit.streams.client.producer import Producer, RecordHooks
+from kafkakit.streams.client.reject_references import LedgerPorts, RejectReferences, with_references
 from kafkakit.streams.client.route_follower import RouteFollower
 from kafkakit.streams.client.route_rules import RouteRules
 from kafkakit.streams.client.workers import AsyncHandler, BatchHandler, Handler
+from kafkakit.streams.lanes.api_act import RejectLedger
 from kafkakit.streams.routes.api import DLQ, Segment, lane_client_id
 
 IDENTIFY_S = 5.0
+LEDGER_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientParts:
     """What the client is made of; the functions reach the cluster of a profile, `UsageError` for one that is not there.
 
-    `open_member` makes a member of the group that it gets as second argument.
+    `open_member` makes a member of the group that it gets as second argument; without `open_ledger` no reference to
+    a rejected record is written.
     """
 
     store: ControlStore
@@ -42,6 +46,7 @@ class ClientParts:
     open_log: Callable[[str], LogReader]
     clock: Clock
     random_bytes: Callable[[int], bytes]
+    open_ledger: Callable[[str], LedgerPorts] | None = None
 
 
 class StreamClient:
@@ -56,6 +61,7 @@ class StreamClient:
         self._producers: list[Producer | DualProducer] = []
         self._consumers: list[StreamConsumer] = []
         self._logs: dict[str, LogReader] = {}
+        self._ledgers: list[LedgerPorts] = []
 
     def producer(
         self, stream: str, *, limits: ProducerLimits | None = None, hooks: RecordHooks | None = None
@@ -104,13 +110,17 @@ class StreamClient:
         """A consumer, to be started; raises as `producer`.
 
         Unless hooks say otherwise, rejected records go to the lane `dlq` where the stream has one, and so does a note
-        of each batch that is too large to be decoded.
+        of each batch that is too large to be decoded. Without the lane, and where it cannot be written while a
+        partition is nearly full, a reference to the record goes to the reject ledger of its cluster.
         """
         follower, hooks = self.follower(stream), hooks or ConsumerHooks()
+        has_sink = hooks.reject is not None
         if follower.current().lane(DLQ) is not None and (hooks.reject is None or hooks.guard is None):
             lane = DeadLetterLane(self.producer(stream))
             guard = BatchGuard(lambda cluster: self._log(follower, cluster), lane, group, self._parts.clock)
             hooks = replace(hooks, reject=hooks.reject or lane, guard=hooks.guard or guard)
+        if self._parts.open_ledger is not None and not has_sink:
+            hooks = with_references(hooks, RejectReferences(lambda cluster_id: self._ledger(follower, cluster_id)))
         found = StreamConsumer(
             group=group,
             route=follower.current,
@@ -165,6 +175,8 @@ class StreamClient:
         self._parts.store.close()
         for log in self._logs.values():
             log.close()
+        for ports in self._ledgers:
+            ports.admin.close()
 
     def _made(self, stream: str, limits: ProducerLimits | None, hooks: RecordHooks | None) -> Producer:
         limits, follower, hooks = limits or ProducerLimits(), self.follower(stream), hooks or RecordHooks()
@@ -191,6 +203,20 @@ class StreamClient:
             if cluster_id not in self._logs:
                 self._logs[cluster_id] = self._parts.open_log(follower.current().clusters[cluster_id])
             return self._logs[cluster_id]
+
+    def _ledger(self, follower: RouteFollower, cluster_id: str) -> RejectLedger:
+        if self._parts.open_ledger is None:
+            raise UsageError("this client has no reject ledger")
+        ports = self._parts.open_ledger(follower.current().clusters[cluster_id])
+        try:
+            found = ports.admin.cluster().cluster_id
+            if found != cluster_id:
+                raise RefusedError(f"records of cluster {cluster_id} cannot be noted on cluster {found}")
+        except BaseException:
+            ports.admin.close()
+            raise
+        self._ledgers.append(ports)
+        return RejectLedger(ports, self._parts.clock, wait_s=LEDGER_S)
 
     def _opened(self, segment: Segment, limits: ProducerLimits, client_id: str) -> StreamProducer:
         """A producer for a segment whose cluster and topic were checked; it connects while they are."""

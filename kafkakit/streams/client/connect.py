@@ -32,8 +32,17 @@ from kafkakit.streams.client.decide.send_errors import (
 from kafkakit.streams.client.dual import DualPolicy
 from kafkakit.streams.client.options import ConsumerHooks, ConsumerOptions
 from kafkakit.streams.client.producer import RecordHooks
+from kafkakit.streams.client.reject_references import LedgerPorts
 from kafkakit.streams.lanes.api import reconcile, seen_record
-from kafkakit.wiring import open_control, open_group_member, open_log, open_stream_cluster, system_clock
+from kafkakit.wiring import (
+    open_admin,
+    open_control,
+    open_data,
+    open_group_member,
+    open_log,
+    open_stream_cluster,
+    system_clock,
+)
 
 __all__ = [
     "BackPressureError",
@@ -71,6 +80,10 @@ def connect(profile: str | None = None, *, config: Path | None = None) -> Stream
     def open_cluster(name: str) -> StreamCluster:
         return open_stream_cluster(_settings(given.for_profile(name)))
 
+    def open_ledger(name: str) -> LedgerPorts:
+        there = _settings(given.for_profile(name))
+        return LedgerPorts(admin=open_admin(there), data=open_data(there))
+
     parts = ClientParts(
         store=open_control(settings),
         open_cluster=open_cluster,
@@ -78,6 +91,7 @@ def connect(profile: str | None = None, *, config: Path | None = None) -> Stream
         open_log=lambda name: open_log(_settings(given.for_profile(name))),
         clock=system_clock(),
         random_bytes=os.urandom,
+        open_ledger=open_ledger,
     )
     return StreamClient(parts)
 

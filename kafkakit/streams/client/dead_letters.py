@@ -35,16 +35,23 @@ RejectSink = Callable[[RejectedRecord], object]
 class DeadLetters:
     """One thread that writes rejected records in order, and repeats what fails until it succeeds or is taken away.
 
-    A record may be written twice: after an error that came too late, and after a crash before the next commit.
+    While `sink` fails, records of a partition that is nearly full go to `spare`, if there is one. A record may be
+    written twice: after an error that came too late, and after a crash before the next commit.
     """
 
     def __init__(
-        self, sink: RejectSink, shared: SharedWork, clock: Clock, group: str, epoch: Callable[[], int]
+        self,
+        sink: RejectSink,
+        shared: SharedWork,
+        clock: Clock,
+        group: str,
+        epoch: Callable[[], int],
+        spare: RejectSink | None = None,
     ) -> None:
         self.failures = 0
         self.written = 0
         self.last_error: str | None = None
-        self._sink = sink
+        self._sink, self._spare = sink, spare
         self._shared = shared
         self._clock = clock
         self._group = group
@@ -94,26 +101,33 @@ class DeadLetters:
                 self._changed.notify_all()
 
     def _write(self, owned: OwnedPartition, rejection: Rejection[ReadRecord]) -> bool:
+        rejected = RejectedRecord(
+            record=StreamRecord((rejection.record, owned.origin, rejection.tries)),
+            reason=rejection.reason.value,
+            tries=rejection.tries,
+            error=rejection.error,
+            text=rejection.text,
+            group=self._group,
+            epoch=self._epoch(),
+            at_ms=int(self._clock.now().timestamp() * 1000),
+        )
+        if not self._written(self._sink, rejected):
+            with self._shared.lock:
+                must_go = owned.work is not None and owned.work.is_nearly_full
+            if self._spare is None or not must_go or not self._written(self._spare, rejected):
+                return False
+        with self._shared.lock:
+            if owned.work is not None:
+                owned.work.rejection_is_durable(rejection.offset)
+            self._shared.lock.notify_all()
+        return True
+
+    def _written(self, sink: RejectSink, rejected: RejectedRecord) -> bool:
         try:
-            self._sink(
-                RejectedRecord(
-                    record=StreamRecord((rejection.record, owned.origin, rejection.tries)),
-                    reason=rejection.reason.value,
-                    tries=rejection.tries,
-                    error=rejection.error,
-                    text=rejection.text,
-                    group=self._group,
-                    epoch=self._epoch(),
-                    at_ms=int(self._clock.now().timestamp() * 1000),
-                )
-            )
+            sink(rejected)
         except Exception as error:
             self.failures += 1
             self.last_error = f"{type(error).__name__}: {error}"
             return False
         self.written += 1
-        with self._shared.lock:
-            if owned.work is not None:
-                owned.work.rejection_is_durable(rejection.offset)
-            self._shared.lock.notify_all()
         return True
