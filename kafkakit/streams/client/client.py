@@ -111,7 +111,7 @@ class StreamClient:
 
         Unless hooks say otherwise, rejected records go to the lane `dlq` where the stream has one, and so does a note
         of each batch that is too large to be decoded. Without the lane, and where it cannot be written while a
-        partition is nearly full, a reference to the record goes to the reject ledger of its cluster.
+        partition is full, a reference to the record goes to the reject ledger of its cluster.
         """
         follower, hooks = self.follower(stream), hooks or ConsumerHooks()
         has_sink = hooks.reject is not None

@@ -12,6 +12,8 @@ from kafkakit.streams.client.records import StreamRecord
 from kafkakit.streams.client.shared_work import OwnedPartition, SharedWork
 
 _FIRST_S, _MOST_S = 0.1, 5.0
+_SINK_AGAIN_S = 30.0
+"""How long a spare takes what a sink could not: each try of the sink may wait as long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +37,8 @@ RejectSink = Callable[[RejectedRecord], object]
 class DeadLetters:
     """One thread that writes rejected records in order, and repeats what fails until it succeeds or is taken away.
 
-    While `sink` fails, records of a partition that is nearly full go to `spare`, if there is one. A record may be
-    written twice: after an error that came too late, and after a crash before the next commit.
+    While `sink` fails, records of a partition that is full, and so not fetched, go to `spare`, if there is one. A
+    record may be written twice: after an error that came too late, and after a crash before the next commit.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class DeadLetters:
         self.written = 0
         self.last_error: str | None = None
         self._sink, self._spare = sink, spare
+        self._sink_from_s = 0.0
         self._shared = shared
         self._clock = clock
         self._group = group
@@ -111,11 +114,14 @@ class DeadLetters:
             epoch=self._epoch(),
             at_ms=int(self._clock.now().timestamp() * 1000),
         )
-        if not self._written(self._sink, rejected):
-            with self._shared.lock:
-                must_go = owned.work is not None and owned.work.is_nearly_full
-            if self._spare is None or not must_go or not self._written(self._spare, rejected):
-                return False
+        spare = self._spare if owned.is_paused else None
+        if spare is None or self._clock.monotonic() >= self._sink_from_s:
+            is_written = self._written(self._sink, rejected)
+            self._sink_from_s = 0.0 if is_written else self._clock.monotonic() + _SINK_AGAIN_S
+        else:
+            is_written = False
+        if not is_written and (spare is None or not self._written(spare, rejected)):
+            return False
         with self._shared.lock:
             if owned.work is not None:
                 owned.work.rejection_is_durable(rejection.offset)

@@ -52,8 +52,8 @@ class ConsumerHooks:
     """What a consumer calls.
 
     `reject` writes rejected records (none: they stay references in commits, which base does not pass before
-    `StreamConsumer.rejections_are_durable`); `spare` writes those that `reject` could not, once their partition is
-    nearly full of what waits. `guard` gets the origin and the offset of a batch that the client cannot
+    `StreamConsumer.rejections_are_durable`); `spare` writes those that `reject` could not while their partition is
+    full of what waits. `guard` gets the origin and the offset of a batch that the client cannot
     decode, and the route's epoch: it makes a note that lasts, or returns None to leave it. `filter` sees records before
     they are handled, by their key and headers: those for which it is false are done at once (an error counts as true).
     `checkpoint` is called before each record is handled.

@@ -128,11 +128,6 @@ class PartitionWork(Generic[T]):
         )
 
     @property
-    def is_nearly_full(self) -> bool:
-        """True when what holds the partition up must go: near a limit, or its metadata leave no space for more."""
-        return self.must_pause or self.fullness >= self._rules.moves.nearly_full
-
-    @property
     def wants_records(self) -> bool:
         """False while the partition should not be fetched. What is read again adds nothing to the commit."""
         limits = self._rules.limits

@@ -8,7 +8,7 @@ from kafkakit.ports.clock import Clock
 from kafkakit.streams.lanes.act.lane_reading import LaneReader
 from kafkakit.streams.lanes.act.reject_ledger import RejectLedger
 from kafkakit.streams.lanes.act.replay_states import ReplayStates
-from kafkakit.streams.lanes.act.stream_clusters import ClusterPorts, StreamClusters, lane_of
+from kafkakit.streams.lanes.act.stream_clusters import ClusterPorts, StreamClusters
 from kafkakit.streams.lanes.decide.dead_letters import DeadLetter, letter_of, letter_of_entry, letter_of_reject
 from kafkakit.streams.records.api import Found
 from kafkakit.streams.records.api_act import RecordReader
@@ -34,7 +34,7 @@ class LetterReader:
                     yield letter_of_reject(entry)
 
     def copies(self, route: Route) -> Iterator[DeadLetter]:
-        """The records of the DLQ lane. Cost: reading it."""
+        """The records of the DLQ lane, if there is one. Cost: reading it."""
         states = ReplayStates(self._clusters, route.stream)
         reader = LaneReader(self._clusters, self._clock, wait_s=self._wait_s)
 
@@ -42,7 +42,8 @@ class LetterReader:
             states.of(segment, spans)
             return spans
 
-        for segment, record in reader.records(lane_of(route, DLQ), window):
+        lane = route.lane(DLQ)
+        for segment, record in reader.records(lane, window) if lane is not None else ():
             state = states.known(segment)[record.partition]
             yield letter_of(record, segment, is_replayed=state.was_done(record.offset))
 
@@ -56,7 +57,8 @@ class LetterReader:
 
         Raises `OperationFailedError` where the topic of a reference is gone, or another one now.
         """
-        for segment in lane_of(route, DLQ).segments:
+        lane = route.lane(DLQ)
+        for segment in lane.segments if lane is not None else ():
             if segment.topic == key.topic:
                 found = self._read(self._clusters.of_segment(segment), key, offset)
                 span = {key: range(found.span.start, found.span.end)}

@@ -288,8 +288,9 @@ def test_what_cannot_be_written_goes_to_the_ledger_once_it_fills_its_partition(c
         until(lambda: running.figures().total("undurable") == 20 and running.figures().dead_letters_failed > 1)
         assert (spare, running.figures().partitions[0].base) == ([], 0)
         cluster.write(PLACE, values(20, 200))
-        until(lambda: len(spare) > 150)
+        until(lambda: running.figures().total("rejected") == 200 and not running.figures().partitions[0].is_paused)
         assert running.figures().total("undurable") > 0
+        assert len(spare) > 150
         is_away.clear()
         until(lambda: committed(cluster).offset == 200)
     passed = [rejected.record.offset for rejected in (*spare, *letters)]
