@@ -18,8 +18,11 @@ from kafkakit.config.read.environment import read_environment
 from kafkakit.config.read.settings import Given, Settings, load_settings
 from kafkakit.ports.stream_producer import StreamCluster
 from kafkakit.streams.client.client import ClientParts, StreamClient
+from kafkakit.streams.client.decide.commits import CommitRule
+from kafkakit.streams.client.decide.failures import DependencyDownError, RejectError, RetryLaterError
 from kafkakit.streams.client.decide.figures import producer_datagrams, producer_exposition
 from kafkakit.streams.client.decide.outgoing import ProducerLimits
+from kafkakit.streams.client.decide.rules import Mode, MoveRule, RetryRule, WorkLimits, WorkRules
 from kafkakit.streams.client.decide.send_errors import (
     BackPressureError,
     DualWriteError,
@@ -46,18 +49,27 @@ from kafkakit.wiring import (
 
 __all__ = [
     "BackPressureError",
+    "CommitRule",
     "ConsumerHooks",
     "ConsumerOptions",
+    "DependencyDownError",
     "DualPolicy",
     "DualWriteError",
     "LanePausedError",
+    "Mode",
+    "MoveRule",
     "NotAcknowledgedError",
     "ProducerClosedError",
     "ProducerLimits",
     "RecordHooks",
     "RecordRefusedError",
     "RecordTooLargeError",
+    "RejectError",
+    "RetryLaterError",
+    "RetryRule",
     "StreamClient",
+    "WorkLimits",
+    "WorkRules",
     "connect",
     "producer_datagrams",
     "producer_exposition",
