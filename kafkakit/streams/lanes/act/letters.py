@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterator, Mapping
 from kafkakit.core.errors import OperationFailedError, UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.clock import Clock
+from kafkakit.ports.cluster_clients import ClusterClients
 from kafkakit.streams.lanes.act.lane_reading import LaneReader
 from kafkakit.streams.lanes.act.reject_ledger import RejectLedger
 from kafkakit.streams.lanes.act.replay_states import ReplayStates
-from kafkakit.streams.lanes.act.stream_clusters import ClusterPorts, StreamClusters
+from kafkakit.streams.lanes.act.stream_clusters import StreamClusters
 from kafkakit.streams.lanes.decide.dead_letters import DeadLetter, letter_of, letter_of_entry, letter_of_reject
 from kafkakit.streams.records.api import Found
 from kafkakit.streams.records.api_act import RecordReader
@@ -79,5 +80,5 @@ class LetterReader:
             hint=f"kafkakit streams dlq list {route.stream} shows what was",
         )
 
-    def _read(self, ports: ClusterPorts, key: TopicPartition, offset: int) -> Found:
+    def _read(self, ports: ClusterClients, key: TopicPartition, offset: int) -> Found:
         return RecordReader(ports.log, ports.data, self._clock, wait_s=self._wait_s).read(key, offset, 1)

@@ -1,44 +1,23 @@
 """What records of streams say of the services that they passed."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
-from typing import Protocol
+from collections.abc import Collection, Sequence
 
 from kafkakit.core.errors import KafkakitError
 from kafkakit.ports.clock import Clock
-from kafkakit.ports.data import DataPlane
-from kafkakit.ports.log import LogReader
 from kafkakit.streams.pathways.api import SampleRequest, SeenEdges, SeenStream, seen_edges
 from kafkakit.streams.pathways.api_act import read_pathways
 from kafkakit.streams.records.api_act import RecordReader
+from kafkakit.streams.routes.act.clusters import OpenCluster
 from kafkakit.streams.routes.decide.observed import RouteFacts
 from kafkakit.streams.routes.decide.route import Route
-
-
-class ReadCluster(Protocol):
-    """The clients of a cluster that reading records takes."""
-
-    @property
-    def log(self) -> LogReader:
-        """Its logs."""
-        ...
-
-    @property
-    def data(self) -> DataPlane:
-        """Its records."""
-        ...
-
-    @property
-    def clock(self) -> Clock:
-        """Times."""
-        ...
 
 
 class PathwayObserver:
     """Reads the newest records of streams' topics; `problems` are the topics that could not be read, and why."""
 
-    def __init__(self, open_cluster: Callable[[str], ReadCluster], *, records: int, wait_s: float) -> None:
-        self._open, self._records, self._wait_s = open_cluster, records, wait_s
+    def __init__(self, open_cluster: OpenCluster, clock: Clock, *, records: int, wait_s: float) -> None:
+        self._open, self._clock, self._records, self._wait_s = open_cluster, clock, records, wait_s
         self.problems: list[str] = []
 
     def look(self, observed: Sequence[tuple[Route, RouteFacts]], services: Collection[str], env: str) -> SeenEdges:
@@ -59,8 +38,8 @@ class PathwayObserver:
         request = SampleRequest(topics=(topic,), records=self._records)
         try:
             cluster = self._open(profile)
-            reader = RecordReader(cluster.log, cluster.data, cluster.clock, wait_s=self._wait_s)
-            sample = read_pathways(cluster.log, reader, cluster.clock, request)
+            reader = RecordReader(cluster.log, cluster.data, self._clock, wait_s=self._wait_s)
+            sample = read_pathways(cluster.log, reader, self._clock, request)
         except KafkakitError as error:
             self.problems.append(f"topic {topic}: {error.message}")
             return {}

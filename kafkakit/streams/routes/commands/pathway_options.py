@@ -41,6 +41,9 @@ class PathwayOptions:
                 raise UsageError("--service is for --pathways")
             return None, ()
         observer = PathwayObserver(
-            streams.cluster, records=self.records, wait_s=streams.home.settings.request_timeout_s
+            streams.cluster,
+            streams.home.clock,
+            records=self.records,
+            wait_s=streams.home.settings.request_timeout_s,
         )
         return observer.look(observed, tuple(dict.fromkeys(self.service or ())), self.env), observer.problems
