@@ -167,7 +167,7 @@ def test_tag_topics_and_brokers_and_plan_by_tags(five_brokers: SandboxCluster, t
     assert "\n1001\n1002\n1003\n" in out  # where the topic was moved
     assert "-disk:nvme" in out
     assert "orders-hot" in out.partition("ACTION")[2]
-    assert "copied the tags of 4 objects; 0 were there already; both hold the same" in out
+    assert "copied the tags of 4 objects; 0 were there already; copied the history of 4; both hold the same" in out
     assert [line.split()[0] for line in out.splitlines()[-3:]] == ["1001", "1002", "1003"]
     undone = run_blocks([steps[0], *blocks("registry.md", undo=True)], tmp_path, env)
     assert undone.returncode == 0, undone.stdout + undone.stderr

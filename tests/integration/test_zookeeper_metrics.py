@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
 
 from kafkakit.adapters.kafka.data import KafkaData
 from kafkakit.adapters.zookeeper.znodes import MOST_WRITTEN, ZooKeeperMetrics
@@ -299,6 +300,19 @@ def test_values_go_to_a_compacted_topic_and_come_back(keeper: SandboxCluster, tm
     assert values["age_s"] < 300
 
 
+def wait_for_controller(rig: ZooKeeperRig, broker: int) -> None:
+    """A dead controller's place is free when its session has expired, 18 s after its last word."""
+    until = time.monotonic() + 60
+    while True:
+        try:
+            if json.loads(rig.client.get("/controller")[0])["brokerid"] == broker:
+                return
+        except NoNodeError:
+            pass
+        assert time.monotonic() < until, "no other broker became controller"
+        time.sleep(0.2)
+
+
 def test_a_dead_broker_is_named_and_what_is_stored_stays(
     keeper: SandboxCluster, rig: ZooKeeperRig, tmp_path: Path
 ) -> None:
@@ -308,6 +322,7 @@ def test_a_dead_broker_is_named_and_what_is_stored_stays(
     first, second = keeper.broker_ids
     keeper.kill(second)
     try:
+        wait_for_controller(rig, first)
         ran = fetched(keeper, rig, tmp_path, "-X", "request_timeout=5s")
         assert ran.returncode == 1, ran.stderr
         assert f"broker {second} gave no answer" in ran.stderr or f"of brokers {second}" in ran.stderr, ran.stderr

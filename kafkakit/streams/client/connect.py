@@ -12,6 +12,7 @@ What applications import is in `__all__`.
 
 import logging
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from kafkakit.config.read.environment import read_environment
@@ -79,28 +80,32 @@ __all__ = [
 _LOG = logging.getLogger("kafkakit.streams.client")
 
 
-def connect(profile: str | None = None, *, config: Path | None = None) -> StreamClient:
-    """A client whose routes are in the control store of a profile, the current one unless named.
+def connect(
+    profile: str | None = None, *, config: Path | None = None, environment: Mapping[str, str] | None = None
+) -> StreamClient:
+    """A client whose routes are in the control store of a profile.
 
-    A segment's cluster is reached by the profile that its route names, read from the same files. Secrets come from
-    files and the environment; nothing is prompted for. `UsageError` and `InputError` for configuration that is missing
-    or wrong.
+    A profile that is not named is that of `KAFKAKIT_PROFILE`, else the current one; a config file that is not named is
+    that of `KAFKAKIT_CONFIG`, else those that the command line finds. A segment's cluster is reached by the profile
+    that its route names, read from the same files. Secrets come from files and the environment, the process's own
+    unless given; nothing is prompted for. `UsageError` and `InputError` for configuration that is missing or wrong.
     """
-    given = Given(profile=profile, profile_origin="argument", config=config)
-    settings = _settings(given)
+    known = read_environment() if environment is None else environment
+    given = _given(profile, config, known)
+    settings = _settings(given, known)
 
     def open_cluster(name: str) -> StreamCluster:
-        return open_stream_cluster(_settings(given.for_profile(name)))
+        return open_stream_cluster(_settings(given.for_profile(name), known))
 
     def open_ledger(name: str) -> LedgerPorts:
-        there = _settings(given.for_profile(name))
+        there = _settings(given.for_profile(name), known)
         return LedgerPorts(admin=open_admin(there), data=open_data(there))
 
     parts = ClientParts(
         store=open_control(settings),
         open_cluster=open_cluster,
-        open_member=lambda name, group: open_group_member(_settings(given.for_profile(name)), group),
-        open_log=lambda name: open_log(_settings(given.for_profile(name))),
+        open_member=lambda name, group: open_group_member(_settings(given.for_profile(name), known), group),
+        open_log=lambda name: open_log(_settings(given.for_profile(name), known)),
         clock=system_clock(),
         random_bytes=os.urandom,
         open_ledger=open_ledger,
@@ -108,5 +113,14 @@ def connect(profile: str | None = None, *, config: Path | None = None) -> Stream
     return StreamClient(parts)
 
 
-def _settings(given: Given) -> Settings:
-    return load_settings(given, read_environment(), warn=_LOG.warning, input_allowed=False)
+def _given(profile: str | None, config: Path | None, environment: Mapping[str, str]) -> Given:
+    """What is named, as options of the command line: an argument is stronger than its variable, which may be empty."""
+    file = environment.get("KAFKAKIT_CONFIG")
+    config = Path(file) if config is None and file else config
+    if profile is None and (named := environment.get("KAFKAKIT_PROFILE")):
+        return Given(profile=named, profile_origin="env", config=config)
+    return Given(profile=profile, profile_origin="argument", config=config)
+
+
+def _settings(given: Given, environment: Mapping[str, str]) -> Settings:
+    return load_settings(given, environment, warn=_LOG.warning, input_allowed=False)
