@@ -31,6 +31,7 @@ class ReadOnlyAdmin(AdminReads):
     create_topic = _refused("create topics")
     delete_topic = _refused("delete topics")
     delete_records = _refused("delete records")
+    alter_client_quotas = _refused("change client quotas")
     unregister_broker = _refused("unregister brokers")
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from datetime import datetime
 
+from kafkakit.core.client_quotas import Quotas
 from kafkakit.core.cluster_facts import BrokerLogDirs, ClusterInfo, LayeredValue, PartitionState, ResourceKind
 from kafkakit.core.model import ClusterSnapshot, Reassignment, TopicPartition
 from kafkakit.ports.admin import ClusterAdmin
@@ -53,6 +54,10 @@ class AdminReads:
     ) -> Mapping[int, Mapping[str, LayeredValue]]:
         """See `ports.ClusterAdmin`."""
         return self._inner.broker_configs(brokers, defaults=defaults)
+
+    def describe_client_quotas(self) -> Quotas:
+        """See `ports.ClusterAdmin`."""
+        return self._inner.describe_client_quotas()
 
     def quorum_voters(self) -> frozenset[int] | None:
         """See `ports.ClusterAdmin`."""

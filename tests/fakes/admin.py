@@ -9,6 +9,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
+from kafkakit.core.client_quotas import (
+    CONSUMER_BYTE_RATE,
+    PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
+    QuotaChanges,
+    QuotaEntity,
+    Quotas,
+)
 from kafkakit.core.cluster_facts import (
     BrokerLogDirs,
     ClusterInfo,
@@ -143,6 +151,7 @@ class FakeCluster:
         self.topic_rights: dict[str, frozenset[str] | None] = {}
         self.logs: FakeLogReader | None = None
         """The logs that `delete_records` trims; without them every partition is empty."""
+        self.quotas: dict[QuotaEntity, dict[str, float]] = {}
         self._topics_made = 0
         for broker, rack in racks.items():
             self.add_broker(broker, rack)
@@ -400,6 +409,16 @@ class FakeCluster:
 
         return self._mutate("delete_topic", name, effect)
 
+    def describe_client_quotas(self) -> Quotas:
+        self._read("describe_client_quotas")
+        return {entity: dict(values) for entity, values in self.quotas.items()}
+
+    def alter_client_quotas(self, changes: QuotaChanges) -> Mapping[QuotaEntity, ItemResult]:
+        def effect() -> dict[QuotaEntity, ItemResult]:
+            return {e: self._injected("alter_client_quotas", e) or self._set_quota(e, v) for e, v in changes.items()}
+
+        return self._mutate("alter_client_quotas", dict(changes), effect)
+
     def delete_records(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemResult]:
         return self._mutate("delete_records", dict(offsets), lambda: {k: self._trim(k, o) for k, o in offsets.items()})
 
@@ -539,6 +558,18 @@ class FakeCluster:
             return ItemError(name="OffsetOutOfRangeError")
         if self.logs:
             self.logs.trim(key, max(offset, self.logs.log(key).start))
+        return None
+
+    def _set_quota(self, entity: QuotaEntity, values: Mapping[str, float | None]) -> ItemResult:
+        for key, value in values.items():
+            is_rate = key in (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE)
+            if not is_rate and key != REQUEST_PERCENTAGE:
+                return ItemError(name="InvalidRequestError", message=f"Invalid configuration key {key}")
+            if is_rate and value is not None and value != int(value):
+                return ItemError(name="InvalidRequestError", message=f"{key} cannot be represented as a Long.")
+        kept = {k: v for k, v in {**self.quotas.pop(entity, {}), **values}.items() if v is not None}
+        if kept:
+            self.quotas[entity] = kept
         return None
 
     def _start_move(self, key: TopicPartition, target: list[int]) -> None:

@@ -39,14 +39,7 @@ class DeadLetterLane:
         """Write a record and wait until all in-sync replicas have it."""
         record = rejected.record
         here = place_of(record.origin, record.offset, rejected.epoch, record.timestamp_ms)
-        failure = RecordFailure(
-            group=rejected.group,
-            reason=rejected.reason,
-            at_ms=rejected.at_ms,
-            tries=rejected.tries,
-            error_class=rejected.error,
-            error_text=rejected.text,
-        )
+        failure = failure_in(rejected)
         headers = provenance_headers(record.headers, here, failure)
         try:
             self.write(record.value, record.key, headers)
@@ -120,4 +113,16 @@ def place_of(origin: RecordOrigin, offset: int, epoch: int, at_ms: int | None) -
         partition=origin.partition.partition,
         offset=offset,
         at_ms=at_ms,
+    )
+
+
+def failure_in(rejected: RejectedRecord) -> RecordFailure:
+    """Why a record was rejected, as its provenance tells it."""
+    return RecordFailure(
+        group=rejected.group,
+        reason=rejected.reason,
+        at_ms=rejected.at_ms,
+        tries=rejected.tries,
+        error_class=rejected.error,
+        error_text=rejected.text,
     )

@@ -6,6 +6,7 @@ from kafkakit.streams.routes.decide.document import (
     decode_route,
     encode_route,
     history_path,
+    lane_client_id,
     route_path,
     topic_name,
 )
@@ -43,6 +44,7 @@ __all__ = [
     "decode_route",
     "encode_route",
     "history_path",
+    "lane_client_id",
     "route_path",
     "topic_name",
 ]

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from kafkakit.adapters.read_only import ReadOnlyAdmin
+from kafkakit.core.client_quotas import QuotaEntity
 from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.errors import RefusedError
 from kafkakit.core.model import TopicPartition
@@ -22,6 +23,7 @@ READS: dict[str, Callable[[ClusterAdmin], object]] = {
     "dynamic_configs": lambda a: a.dynamic_configs(ResourceKind.TOPIC, ["t"]),
     "broker_configs": lambda a: a.broker_configs([1, 2]),
     "topic_operations": lambda a: a.topic_operations(["t"]),
+    "describe_client_quotas": lambda a: a.describe_client_quotas(),
     "quorum_voters": lambda a: a.quorum_voters(),
     "broker_settings": lambda a: a.broker_settings([1], ["replica.fetch.backoff.ms"]),
 }
@@ -34,6 +36,7 @@ WRITES: dict[str, Callable[[ClusterAdmin], object]] = {
     "create_topic": lambda a: a.create_topic("u", {0: (1,)}, {}),
     "delete_records": lambda a: a.delete_records({TopicPartition("t", 0): 1}),
     "delete_topic": lambda a: a.delete_topic("t"),
+    "alter_client_quotas": lambda a: a.alter_client_quotas({QuotaEntity(user="a"): {"request_percentage": 1.0}}),
     "unregister_broker": lambda a: a.unregister_broker(2),
 }
 

@@ -4,6 +4,7 @@ import re
 
 from kafkakit.core.documents import decode_document, encode_document
 from kafkakit.core.errors import InputError, UsageError
+from kafkakit.core.quantities import MAX_RATE
 from kafkakit.streams.routes.decide.route import Route, SegmentState
 
 ROUTE_KIND = "stream-route"
@@ -53,6 +54,11 @@ def topic_name(stream: str, lane: str, epoch: int) -> str:
     return f"{stream}.{lane}.{epoch}"
 
 
+def lane_client_id(stream: str, lane: str) -> str:
+    """The client id of the lane's producers, which its quota is set on."""
+    return f"kafkakit.{stream}.{lane}"
+
+
 def encode_route(route: Route) -> bytes:
     """The document; raises `UsageError` for a route that is not valid."""
     problem = problem_of(route)
@@ -93,6 +99,8 @@ def problem_of(route: Route) -> str | None:
             return f"lane {lane.name} has {active} active segments: it needs one, or must be paused"
         if not 1 <= lane.weight <= 1000:
             return f"lane {lane.name} has the weight {lane.weight}: 1 to 1000"
+        if lane.quota_bytes_per_s is not None and not 1 <= lane.quota_bytes_per_s <= MAX_RATE:
+            return f"lane {lane.name} has the quota {lane.quota_bytes_per_s} bytes/s: 1 to {MAX_RATE}"
     if len(route.rules) > MAX_RULES or any(rule.lane not in names for rule in route.rules):
         return f"a route has at most {MAX_RULES} rules, each for a lane of its own"
     return None
