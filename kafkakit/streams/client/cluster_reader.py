@@ -8,6 +8,7 @@ from zlib import crc32
 from kafkakit.core.errors import RefusedError, TryLaterError
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.records import headers_of
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.stream_consumer import GroupConsumer, ReadBatch, ReadRecord
 from kafkakit.streams.client.dead_letters import DeadLetters
@@ -327,6 +328,7 @@ class ClusterReader:
 
 def _is_wanted(record: ReadRecord, wanted: Callable[[ReadRecord], bool]) -> bool:
     try:
+        headers_of(record)  # after this, the filter's own call is safe
         return wanted(record)
     except Exception:  # the handler has retries and a dead-letter lane for what it cannot read, a filter has not
         return True
