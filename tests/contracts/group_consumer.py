@@ -142,6 +142,29 @@ class GroupConsumerContract:
         member.until(lambda: member.answers)
         assert member.answers == [{place: ""}]
 
+    def test_only_the_latest_commit_is_answered(
+        self, rig: Rig, place: TopicPartition, join: Callable[..., Member]
+    ) -> None:
+        rig.write(place, [b"a", b"b"])
+        member = join()
+        member.until(lambda: place in member.owned)
+        member.client.commit_later({place: CommittedOffset(offset=1, metadata="first")})
+        assert member.client.commit({place: CommittedOffset(offset=1, metadata="waited for")}, 30) == {place: ""}
+        member.client.commit_later({place: CommittedOffset(offset=2, metadata="x" * 5_000)})
+        member.until(lambda: member.answers)
+        assert member.answers == [{place: "OFFSET_METADATA_TOO_LARGE"}]
+
+    def test_a_member_that_is_dropped_tells_nothing_more(
+        self, rig: Rig, place: TopicPartition, join: Callable[..., Member]
+    ) -> None:
+        rig.write(place, [b"a"])
+        member = join()
+        member.until(lambda: place in member.owned)
+        member.client.close(0)
+        after = join()
+        after.until(lambda: place in after.owned)
+        assert not member.gone
+
     def test_pause_resume_and_seek(self, rig: Rig, place: TopicPartition, join: Callable[..., Member]) -> None:
         rig.write(place, [b"a", b"b"])
         member = join()

@@ -196,7 +196,7 @@ class FakeGroupConsumer:
         return ""
 
     def commit_later(self, commits: Mapping[TopicPartition, CommittedOffset]) -> None:
-        self.answers.append(dict(self.commit(commits, 0)))
+        self.answers = [dict(self.commit(commits, 0))]
 
     def end_offset(self, partition: TopicPartition) -> int | None:
         return self.cluster.ends.get(partition)
@@ -205,11 +205,10 @@ class FakeGroupConsumer:
         return f"member-{id(self)}"
 
     def close(self, timeout_s: float) -> None:
-        del timeout_s
         if self.is_closed:
             return
         self.is_closed = True
-        if self.listener is not None and self.positions and not self.cluster.is_away:
+        if timeout_s and self.listener is not None and self.positions and not self.cluster.is_away:
             self.listener.revoked(tuple(self.positions))
         self.crash()
 
