@@ -1,0 +1,266 @@
+"""A stream on two sandbox clusters of one broker each, its producers and consumers as processes, and their faults."""
+
+import itertools
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from kafkakit.adapters.control.file import FileControl
+from kafkakit.core.model import TopicPartition
+from kafkakit.sandbox import lifecycle
+from kafkakit.streams.routes.api import DLQ, LIVE, Lane, Route, Segment, SegmentState
+from kafkakit.wiring import write_file
+from tests.integration.conftest import SandboxCluster
+from tests.places import ROOT
+from tests.rigs import stream_checker
+from tests.rigs.stream_checker import Verdict
+from tests.rigs.stream_process import is_rejected
+from tests.rigs.stream_routes import Routes
+
+GROUP = "billing"
+WAIT_S = 90.0
+_numbers = itertools.count(1)
+
+
+def becomes(what: str, check: Callable[[], object], wait_s: float = WAIT_S) -> None:
+    """Wait until `check` holds."""
+    deadline = time.monotonic() + wait_s
+    while not check():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+@dataclass(kw_only=True)
+class Worker:
+    """A producer or consumer that is started, killed and started again, each life with a trace of its own."""
+
+    world: "World"
+    name: str
+    given: Mapping[str, object]
+    process: subprocess.Popen[bytes] | None = None
+    lives: int = 0
+
+    def start(self) -> None:
+        """Begin another life."""
+        self.lives += 1
+        number = next(_numbers)
+        given = {
+            **self.given,
+            "trace": str(self.world.folder / f"{self.name}-{self.lives}.trace"),
+            "first": number * 1_000_000,
+            "seed": number,
+        }
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.rigs.stream_process", json.dumps(given)],
+            env=self.world.env, cwd=ROOT, stdout=self.world.output, stderr=self.world.output,
+        )  # fmt: skip
+
+    @property
+    def is_alive(self) -> bool:
+        """False before it started and after it ended or was killed."""
+        return self.process is not None and self.process.poll() is None
+
+    def kill(self) -> None:
+        """SIGKILL it."""
+        if self.process is not None:
+            self.process.send_signal(signal.SIGKILL)
+            self.process.wait()
+
+    def end(self, wait_s: float = WAIT_S) -> None:
+        """SIGTERM it, and wait until it has closed."""
+        assert self.process is not None
+        self.process.terminate()
+        assert self.process.wait(wait_s) == 0, self.world.printed()
+
+    def lines(self, word: str) -> int:
+        """How many lines of a kind its present life has."""
+        path = self.world.folder / f"{self.name}-{self.lives}.trace"
+        return sum(line.startswith(word + " ") for line in path.read_text().splitlines()) if path.exists() else 0
+
+
+@dataclass(kw_only=True)
+class World:
+    """`live` begins on the first cluster and `dlq` is on `dlq_on`; traces are in `folder`."""
+
+    clusters: Mapping[str, SandboxCluster]
+    folder: Path
+    dlq_on: str = "b"
+    partitions: int = 3
+    workers: list[Worker] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.first = self.clusters["a"]
+        self.env = {**self.first.env, "PYTHONPATH": os.pathsep.join(sys.path)}
+        self.control = self.first.home.state_dir / "control"
+        self.outage = self.folder / "outage"
+        self.output = (self.folder / "output").open("ab")
+        self.routes = Routes(FileControl(self.control, write_file), f"faults-{next(_numbers)}")
+        self.topics: dict[str, str] = {}
+        live, dead = self.segment("a", LIVE, 1), self.segment(self.dlq_on, DLQ, 2)
+        lanes = (Lane(name=LIVE, segments=(live,)), Lane(name=DLQ, segments=(dead,)))
+        self.routes.write(Route(stream=self.routes.stream, epoch=1, next_segment=3, lanes=lanes))
+
+    @property
+    def servers(self) -> dict[str, str]:
+        """The clusters' addresses."""
+        return {name: cluster.bootstrap_servers for name, cluster in self.clusters.items()}
+
+    def segment(self, name: str, lane: str, number: int) -> Segment:
+        """A new topic on a cluster."""
+        cluster, topic = self.clusters[name], f"{self.routes.stream}.{lane}.{number}"
+        admin = cluster.open_admin()
+        assert admin.create_topic(topic, dict.fromkeys(range(self.partitions), cluster.broker_ids[:1]), {}) is None
+        topic_id = admin.partition_states([topic])[TopicPartition(topic, 0)].topic_id or ""
+        admin.close()
+        if lane != DLQ:
+            self.topics[topic] = name
+        return Segment(
+            id=number, cluster=cluster.name, cluster_id=cluster.cluster_id, topic=topic, topic_id=topic_id,
+            partitions=self.partitions, state=SegmentState.ACTIVE,
+        )  # fmt: skip
+
+    def move(self, name: str) -> None:
+        """Writes go to a new segment on a cluster from now on."""
+        self.routes.move(self.segment(name, LIVE, self.routes.read().next_segment))
+
+    def add(self, role: str, count: int = 1, **more: object) -> list[Worker]:
+        """Workers, started; `more` are their options."""
+        names = [f"{role}-{len(self.workers) + n}" for n in range(count)]
+        given = {
+            "role": role, "profile": self.first.name, "stream": self.routes.stream, "group": GROUP,
+            "outage": str(self.outage), "mode": "key", "handle_s": 0.001, "per_s": 400, "limit_chars": 4095,
+            "limits": {}, "jumps": False, **more,
+        }  # fmt: skip
+        added = [Worker(world=self, name=name, given=given) for name in names]
+        for worker in added:
+            worker.start()
+        self.workers += added
+        return added
+
+    def kill_some(self, chosen: random.Random) -> list[Worker]:
+        """SIGKILL one worker or more together, at once; returns them."""
+        alive = [worker for worker in self.workers if worker.is_alive]
+        victims = chosen.sample(alive, chosen.randint(1, max(1, len(alive) - 1)))
+        for worker in victims:
+            assert worker.process is not None
+            worker.process.send_signal(signal.SIGKILL)
+        for worker in victims:
+            worker.kill()
+        return victims
+
+    @contextmanager
+    def hung(self, *names: str) -> Iterator[None]:
+        """SIGSTOP every broker of the clusters: connections stay up, and nothing answers."""
+        pids = [self._pid(name) for name in names]
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
+
+    @contextmanager
+    def gone(self, name: str) -> Iterator[None]:
+        """SIGKILL every broker of a cluster, and start them again at the end."""
+        cluster = self.clusters[name]
+        for broker in cluster.broker_ids:
+            cluster.kill(broker)
+        try:
+            yield
+        finally:
+            cluster.revive()
+
+    @contextmanager
+    def store_away(self) -> Iterator[None]:
+        """No file of the control store can be read meanwhile."""
+        aside = self.control.with_name("control-aside")
+        self.control.rename(aside)
+        self.control.touch()
+        try:
+            yield
+        finally:
+            self.control.unlink()
+            aside.rename(self.control)
+
+    def _pid(self, name: str) -> int:
+        cluster = self.clusters[name]
+        found = lifecycle.loaded(cluster.store).broker(cluster.broker_ids[0])
+        assert found is not None
+        assert found.process is not None
+        return found.process.pid
+
+    def handled(self) -> int:
+        """How many records were handled so far, in all lives."""
+        paths = self.folder.glob("consumer-*.trace")
+        return sum(path.read_bytes().count(b"\ndone ") for path in paths)
+
+    def problems(self, word: str) -> bool:
+        """Whether any process told of a problem with this word."""
+        return any(word in p for life in stream_checker.lives(self.folder) for p in life.problems)
+
+    def revive(self) -> None:
+        """Start every worker that is not alive."""
+        for worker in self.workers:
+            if not worker.is_alive:
+                worker.start()
+
+    def drained(self) -> bool:
+        """Whether every partition is committed to its end."""
+        return all(
+            {n: stream_checker.committed(self.servers[name], GROUP, topic).get(n, 0) for n in end} == end
+            for topic, name in self.topics.items()
+            for end in [stream_checker.ends(self.servers[name], topic)]
+        )
+
+    def finish(self, wait_s: float = WAIT_S) -> Verdict:
+        """End producers, wait until all is handled and committed, end consumers, and count."""
+        self.revive()
+        for worker in self.workers:
+            if worker.name.startswith("producer"):
+                worker.end(wait_s)
+        becomes(f"not all is committed: {self.printed()}", self.drained, wait_s)
+        for worker in self.workers:
+            if worker.is_alive:
+                worker.end(wait_s)
+        return self.verdict()
+
+    def verdict(self) -> Verdict:
+        """Count what was done so far."""
+        dlq = [segment.topic for lane, segment in self.routes.read().segments() if lane.name == DLQ]
+        return stream_checker.check(
+            self.folder, self.servers, topics=self.topics, dlq=dlq, group=GROUP, is_rejected=is_rejected
+        )
+
+    def printed(self) -> str:
+        """The end of what the processes printed."""
+        return (self.folder / "output").read_text(errors="replace")[-2_000:]
+
+    def stop(self) -> None:
+        """Leave no process behind."""
+        for worker in self.workers:
+            worker.kill()
+        self.output.close()
+
+    def __enter__(self) -> "World":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def drained_route(route: Route) -> Route:
+    """The route without segments that take no writes."""
+    lanes = tuple(
+        replace(lane, segments=tuple(s for s in lane.segments if s.state is SegmentState.ACTIVE)) for lane in route.lanes
+    )
+    return replace(route, epoch=route.epoch + 1, lanes=lanes)
