@@ -1,13 +1,13 @@
 """What producers and consumers of a stream did, counted from their traces and from the brokers.
 
-It shares no code with the client: records are read with confluent-kafka, commits as raw records of `__consumer_offsets`,
-and the route's epoch is taken out of commit metadata by the few lines here.
+It shares no code with the client: records are read with confluent-kafka, commits as raw records of
+`__consumer_offsets`, and the route's epoch is taken out of commit metadata by the few lines here.
 """
 
 import base64
 import struct
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +39,7 @@ class Verdict:
     handled_again_budget: int = 0
     rejected_twice: int = 0
     commits: int = 0
+    longest_chars: int = 0
     lives: int = 0
     problems: list[str] = field(default_factory=list)
 
@@ -76,14 +77,24 @@ def read_log(servers: str, topics: Collection[str]) -> Iterator[Any]:
         consumer.close()
 
 
+def letters(servers: str, topics: Collection[str], log: Mapping[Spot, int] | None = None) -> Iterator[tuple[Spot, int]]:
+    """Where each dead letter comes from, and its time in ms; `ValueError` where `log` has another value there."""
+    for message in read_log(servers, topics):
+        facts = dict(message.headers() or ())
+        spot = Spot(facts["kafkakit-topic"].decode(), int(facts["kafkakit-partition"]), int(facts["kafkakit-offset"]))
+        if log is not None and log.get(spot) != int(message.value()):
+            raise ValueError(f"a dead letter of {spot} is {message.value()!r}")
+        yield spot, message.timestamp()[1]
+
+
 class Commit(NamedTuple):
-    """One commit in the order of the log; `epoch` is None where its metadata have none."""
+    """One commit in the order of the log."""
 
     group: str
     topic: str
     partition: int
     offset: int
-    epoch: int | None
+    text: str
 
 
 def commits(servers: str) -> Iterator[Commit]:
@@ -106,11 +117,11 @@ def commits(servers: str) -> Iterator[Commit]:
             start = 16 if version == 3 else 12
             (length,) = struct.unpack_from(">h", value, start - 2)
         text = value[start : start + length].decode().rstrip(NUL)
-        yield Commit(parts[0], parts[1], partition, offset, epoch_of(text))
+        yield Commit(parts[0], parts[1], partition, offset, text)
 
 
 def epoch_of(text: str) -> int | None:
-    """The route's epoch in KKM1 metadata: section 4 of the body; None in other alphabets, and where it is compressed."""
+    """The route's epoch in KKM1 metadata: section 4 of the body; None in other alphabets."""
     if not text.startswith("~b"):
         return None
     data = base64.urlsafe_b64decode(text[2:] + "=" * (-len(text[2:]) % 4))
@@ -165,11 +176,7 @@ def lives(folder: Path) -> list[Life]:
 
 
 def _life(path: Path) -> Life:
-    life = Life(name=path.stem)
-    open_now: Counter[tuple[str, int]] = Counter()  # what each owned partition may cost from here on
-    since: Counter[tuple[str, int]] = Counter()  # what was handled while the figures were taken
-    shown: dict[tuple[str, int], int] = {}
-    handled: dict[tuple[str, int], int] = {}
+    life, budget = Life(name=path.stem), _Budget()
     for line in path.read_text().splitlines(keepends=True):
         word, *rest = line.split()
         if not line.endswith("\n"):
@@ -181,30 +188,48 @@ def _life(path: Path) -> Life:
         elif word == "again":
             life.sent_again = int(rest[0])
         elif word == "done":
-            spot = Spot(rest[0], int(rest[1]), int(rest[2]))
-            life.done.append((spot, int(rest[3])))
-            open_now[spot.topic, spot.partition] += 1
-            since[spot.topic, spot.partition] += 1
-        elif word == "look":
-            since.clear()
-        elif word == "figure":
-            place = rest[0], int(rest[1])
-            shown[place] = int(rest[2])
-            if int(rest[3]) < handled.get(place, 0):  # it was taken away, and came back
-                life.allowed[place] += open_now[place]
-            handled[place] = int(rest[3])
+            life.done.append((Spot(rest[0], int(rest[1]), int(rest[2])), int(rest[3])))
         elif word == "figures":
-            # A partition that is gone from the figures went with what the figures before said, and what came after.
-            for place in open_now.keys() - shown.keys():
-                life.allowed[place] += open_now[place]
-            open_now, shown = Counter(shown) + since, {}
             life.epochs.append(int(rest[0]))
         elif word == "problem":
             life.problems.add(" ".join(rest))
-        elif word == "end":
-            life.is_ended = True
-    life.allowed += open_now
+        life.is_ended |= word == "end"
+        budget.read(word, rest)
+    life.allowed = budget.allowed + budget.now
     return life
+
+
+@dataclass(slots=True)
+class _Budget:
+    """What a consumer may cause to be handled again: `now` for the partitions that it has, `allowed` for the others.
+
+    `since` is what was handled while figures were taken: they may have it, or not.
+    """
+
+    allowed: Counter[tuple[str, int]] = field(default_factory=Counter)
+    now: Counter[tuple[str, int]] = field(default_factory=Counter)
+    since: Counter[tuple[str, int]] = field(default_factory=Counter)
+    shown: Counter[tuple[str, int]] = field(default_factory=Counter)
+    handled: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    def read(self, word: str, rest: list[str]) -> None:
+        if word == "done":
+            self.now[rest[0], int(rest[1])] += 1
+            self.since[rest[0], int(rest[1])] += 1
+        elif word == "look":
+            self.since.clear()
+        elif word == "figure":
+            place = rest[0], int(rest[1])
+            self.shown[place] = int(rest[2])
+            if int(rest[3]) < self.handled.get(place, 0):  # it was taken away, and came back
+                self.allowed[place] += self.now[place]
+            self.handled[place] = int(rest[3])
+        elif word == "figures":
+            # A partition that is gone went with what the figures before said, and what came after them.
+            for place in self.now.keys() - self.shown.keys():
+                self.allowed[place] += self.now[place]
+            self.now = self.shown + self.since
+            self.shown = Counter()
 
 
 def check(
@@ -219,19 +244,14 @@ def check(
     found, told = Verdict(), lives(folder)
     found.lives = len(told)
     log: dict[Spot, int] = {}
-    letters: Counter[Spot] = Counter()
+    dead: Counter[Spot] = Counter()
     for servers in clusters.values():
         for message in read_log(servers, topics):
             log[Spot(message.topic(), message.partition(), message.offset())] = int(message.value())
-        for message in read_log(servers, dlq):
-            facts = dict(message.headers() or ())
-            spot = Spot(
-                facts["kafkakit-topic"].decode(), int(facts["kafkakit-partition"]), int(facts["kafkakit-offset"])
-            )
-            letters[spot] += 1
-            found.require(log.get(spot) == int(message.value()), f"a dead letter of {spot} has another value")
+    for servers in clusters.values():
+        dead += Counter(spot for spot, _ in letters(servers, dlq, log))
     _check_producers(found, told, log)
-    _check_consumers(found, told, {s: n for s, n in log.items() if s.topic not in unread}, letters, is_rejected)
+    _check_consumers(found, told, {s: n for s, n in log.items() if s.topic not in unread}, dead, is_rejected)
     _check_commits(found, clusters, group)
     for life in told:
         found.require(life.epochs == sorted(life.epochs), f"{life.name}: its epochs went down: {life.epochs}")
@@ -285,10 +305,11 @@ def _check_commits(found: Verdict, clusters: Mapping[str, str], group: str) -> N
             if commit.group != group:
                 continue
             found.commits += 1
+            found.longest_chars = max(found.longest_chars, len(commit.text))
             before = newest.get((commit.topic, commit.partition))
             if before is not None:
                 found.require(commit.offset >= before.offset, f"{name}: a commit went back: {before}, {commit}")
-                older, newer = before.epoch, commit.epoch
+                older, newer = epoch_of(before.text), epoch_of(commit.text)
                 found.require(
                     older is None or newer is None or newer >= older, f"{name}: an epoch went down: {before}, {commit}"
                 )

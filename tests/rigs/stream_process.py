@@ -12,28 +12,29 @@ import sys
 import threading
 import time
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from kafkakit.adapters.clock import SystemClock
 from kafkakit.adapters.kafka.group_consumer import KafkaGroupConsumer
 from kafkakit.config.read.environment import read_environment
 from kafkakit.config.read.settings import Given, Settings, load_settings
 from kafkakit.ports.clock import Clock
-from kafkakit.streams.client import route_follower
+from kafkakit.streams.client import dead_letter_lane, route_follower
 from kafkakit.streams.client.client import ClientParts, StreamClient
 from kafkakit.streams.client.decide.commits import CommitRule
 from kafkakit.streams.client.decide.failures import DependencyDownError, RejectError
 from kafkakit.streams.client.decide.outgoing import ProducerLimits
 from kafkakit.streams.client.decide.rules import Mode, MoveRule, RetryRule, WorkLimits, WorkRules
-from kafkakit.streams.client.delivery import Delivery
 from kafkakit.streams.client.options import ConsumerOptions
 from kafkakit.streams.client.records import StreamRecord
 from kafkakit.wiring import open_control, open_log, open_stream_cluster
 
 LOOK_S = 0.1
 SESSION_MS = 6_000
-POISON, REJECTED, FLAKY, OUTAGE = 97, 89, 13, 3
+POISON, REJECTED, FLAKY = 97, 89, 13
 
 
 def is_rejected(number: int) -> bool:
@@ -64,7 +65,7 @@ class Trace:
 
 def open_client(given: dict[str, Any]) -> StreamClient:
     """As `connect`, with sessions as short as brokers allow, and a clock that may jump."""
-    route_follower.WAIT_S = 0.5
+    route_follower.WAIT_S, dead_letter_lane.WRITE_S = 0.5, 3.0
     clock: Clock = JumpingClock(given["seed"]) if given["jumps"] else SystemClock()
     base = Given(profile=given["profile"], profile_origin="argument")
 
@@ -73,9 +74,7 @@ def open_client(given: dict[str, Any]) -> StreamClient:
 
     def open_member(name: str, group: str) -> KafkaGroupConsumer:
         found = settings(name)
-        return KafkaGroupConsumer(
-            found.bootstrap_servers or "", found.security, group, session_timeout_ms=SESSION_MS
-        )
+        return KafkaGroupConsumer(found.bootstrap_servers or "", found.security, group, session_timeout_ms=SESSION_MS)
 
     parts = ClientParts(
         store=open_control(settings(given["profile"])),
@@ -92,7 +91,7 @@ def produce(client: StreamClient, given: dict[str, Any], trace: Trace, ended: th
     """Numbered records until it is told to end; a record's number is in its value, and is used once."""
     producer = client.producer(given["stream"], limits=ProducerLimits(delivery_s=120, lane_records=20_000))
 
-    def note(delivery: Delivery, number: int) -> None:
+    def note(number: int, delivery: Any) -> None:
         if delivery.exception() is None:
             place = delivery.result()
             trace("acked", number, place.topic, place.partition, place.offset)
@@ -112,7 +111,7 @@ def produce(client: StreamClient, given: dict[str, Any], trace: Trace, ended: th
             break
         trace("sent", number)
         delivery = producer.send(b"%d" % number, b"%d" % (number % 50))
-        delivery.add_done_callback(lambda found, number=number: note(found, number))
+        delivery.add_done_callback(partial(note, number))
         if number % 10 == 0:
             time.sleep(10 / given["per_s"])
     left = producer.flush(120)
@@ -130,7 +129,9 @@ def consume(client: StreamClient, given: dict[str, Any], trace: Trace, ended: th
 
     def handle(record: StreamRecord) -> None:
         number = int(record.value or b"-1")
-        if number % OUTAGE == 0 and outage.exists():
+        if given["reads_headers"]:
+            dict(record.headers)
+        if crc32(record.value or b"") & 1 and outage.exists():  # half of them, in no pattern that is short to tell
             raise DependencyDownError("database")
         if number % POISON == 0:
             raise ValueError("poison")

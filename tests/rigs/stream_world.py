@@ -5,27 +5,29 @@ import json
 import os
 import random
 import signal
+import struct
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from kafkakit.adapters.control.file import FileControl
 from kafkakit.core.model import TopicPartition
 from kafkakit.sandbox import lifecycle
 from kafkakit.streams.routes.api import DLQ, LIVE, Lane, Route, Segment, SegmentState
 from kafkakit.wiring import write_file
+from tests.clusters.streams_batches import Rec, batch
 from tests.integration.conftest import SandboxCluster
 from tests.places import ROOT
 from tests.rigs import stream_checker
-from tests.rigs.stream_checker import Verdict
+from tests.rigs.stream_checker import Spot, Verdict
 from tests.rigs.stream_process import is_rejected
 from tests.rigs.stream_routes import Routes
 
-GROUP = "billing"
 WAIT_S = 90.0
 _numbers = itertools.count(1)
 
@@ -110,6 +112,11 @@ class World:
         self.routes.write(Route(stream=self.routes.stream, epoch=1, next_segment=3, lanes=lanes))
 
     @property
+    def group(self) -> str:
+        """The group of the consumers."""
+        return self.routes.stream
+
+    @property
     def servers(self) -> dict[str, str]:
         """The clusters' addresses."""
         return {name: cluster.bootstrap_servers for name, cluster in self.clusters.items()}
@@ -136,9 +143,9 @@ class World:
         """Workers, started; `more` are their options."""
         names = [f"{role}-{len(self.workers) + n}" for n in range(count)]
         given = {
-            "role": role, "profile": self.first.name, "stream": self.routes.stream, "group": GROUP,
+            "role": role, "profile": self.first.name, "stream": self.routes.stream, "group": self.group,
             "outage": str(self.outage), "mode": "key", "handle_s": 0.001, "per_s": 400, "limit_chars": 4095,
-            "limits": {}, "jumps": False, **more,
+            "limits": {}, "jumps": False, "reads_headers": False, **more,
         }  # fmt: skip
         added = [Worker(world=self, name=name, given=given) for name in names]
         for worker in added:
@@ -192,6 +199,56 @@ class World:
             self.control.unlink()
             aside.rename(self.control)
 
+    @contextmanager
+    def damaged(self, topic: str, partition: int) -> Iterator[int]:
+        """Another byte in the compressed records of a partition's second batch; its first offset."""
+        folder = self.clusters[self.topics[topic]].store.root
+        (path,) = folder.glob(f"broker-*/data-*/{topic}-{partition}/*.log")
+        data = path.read_bytes()
+        at = 12 + struct.unpack_from(">i", data, 8)[0]
+        place = at + 61 + 10
+        _write(path, place, bytes([data[place] ^ 0x5A]))
+        try:
+            yield int(struct.unpack_from(">q", data, at)[0])
+        finally:
+            _write(path, place, data[place : place + 1])
+
+    def append(self, topic: str, record: Rec) -> None:
+        """Write a batch of one record as it is, whatever its headers are."""
+        from kafka.protocol.producer.produce import ProduceRequest
+        from kafka.record.util import calc_crc32c
+
+        data = bytearray(batch(0, [record], base_ms=int(time.time() * 1000)))
+        struct.pack_into(">I", data, 17, calc_crc32c(memoryview(data)[21:]))
+        cluster, kind = self.clusters[self.topics[topic]], ProduceRequest.TopicProduceData
+        part = kind.PartitionProduceData(index=0, records=bytes(data))
+        request = ProduceRequest(
+            transactional_id=None, acks=-1, timeout_ms=60_000, topic_data=[kind(name=topic, partition_data=[part])],
+            max_version=11,
+        )  # fmt: skip
+        admin = cluster.open_admin()
+        answers: Any = admin._session.request_brokers({cluster.broker_ids[0]: request})  # type: ignore[attr-defined]
+        admin.close()
+        (place,) = answers[cluster.broker_ids[0]].responses[0].partition_responses
+        assert place.error_code == 0, place
+
+    def committed_chars(self) -> int:
+        """The longest metadata of a commit so far."""
+        return max((len(c.text) for c in stream_checker.commits(self.servers["a"]) if c.group == self.group), default=0)
+
+    def at_end(self, topic: str, ends: Mapping[int, int], *, but: int) -> bool:
+        """Whether all partitions but one are committed to these ends."""
+        found = stream_checker.committed(self.servers[self.topics[topic]], self.group, topic)
+        return all(found.get(number, 0) == end for number, end in ends.items() if number != but)
+
+    def letters(self) -> Iterator[tuple[Spot, int]]:
+        """The place of each rejected record, by its dead letter's provenance, and the dead letter's time in ms."""
+        return stream_checker.letters(self.servers[self.dlq_on], self.dlq())
+
+    def dlq(self) -> list[str]:
+        """The topics of the dead letters."""
+        return [segment.topic for lane, segment in self.routes.read().segments() if lane.name == DLQ]
+
     def _pid(self, name: str) -> int:
         cluster = self.clusters[name]
         found = lifecycle.loaded(cluster.store).broker(cluster.broker_ids[0])
@@ -209,15 +266,15 @@ class World:
         return any(word in p for life in stream_checker.lives(self.folder) for p in life.problems)
 
     def revive(self) -> None:
-        """Start every worker that is not alive."""
+        """Start every worker that was killed."""
         for worker in self.workers:
-            if not worker.is_alive:
+            if worker.process is not None and worker.process.poll():
                 worker.start()
 
     def drained(self) -> bool:
         """Whether every partition is committed to its end."""
         return all(
-            {n: stream_checker.committed(self.servers[name], GROUP, topic).get(n, 0) for n in end} == end
+            {n: stream_checker.committed(self.servers[name], self.group, topic).get(n, 0) for n in end} == end
             for topic, name in self.topics.items()
             for end in [stream_checker.ends(self.servers[name], topic)]
         )
@@ -226,7 +283,7 @@ class World:
         """End producers, wait until all is handled and committed, end consumers, and count."""
         self.revive()
         for worker in self.workers:
-            if worker.name.startswith("producer"):
+            if worker.name.startswith("producer") and worker.is_alive:
                 worker.end(wait_s)
         becomes(f"not all is committed: {self.printed()}", self.drained, wait_s)
         for worker in self.workers:
@@ -236,9 +293,8 @@ class World:
 
     def verdict(self) -> Verdict:
         """Count what was done so far."""
-        dlq = [segment.topic for lane, segment in self.routes.read().segments() if lane.name == DLQ]
         return stream_checker.check(
-            self.folder, self.servers, topics=self.topics, dlq=dlq, group=GROUP, is_rejected=is_rejected
+            self.folder, self.servers, topics=self.topics, dlq=self.dlq(), group=self.group, is_rejected=is_rejected
         )
 
     def printed(self) -> str:
@@ -258,9 +314,7 @@ class World:
         self.stop()
 
 
-def drained_route(route: Route) -> Route:
-    """The route without segments that take no writes."""
-    lanes = tuple(
-        replace(lane, segments=tuple(s for s in lane.segments if s.state is SegmentState.ACTIVE)) for lane in route.lanes
-    )
-    return replace(route, epoch=route.epoch + 1, lanes=lanes)
+def _write(path: Path, place: int, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(place)
+        file.write(data)
