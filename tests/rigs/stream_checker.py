@@ -25,7 +25,7 @@ class Spot(NamedTuple):
     offset: int
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, slots=True)
 class Verdict:
     """The counts of a run; `problems` is empty where every promise was kept."""
 

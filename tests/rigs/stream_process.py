@@ -131,7 +131,9 @@ def consume(client: StreamClient, given: dict[str, Any], trace: Trace, ended: th
         number = int(record.value or b"-1")
         if given["reads_headers"]:
             dict(record.headers)
-        if sha256(record.value or b"").digest()[0] & 1 and outage.exists():  # half of them, in no pattern that is short to tell
+        if (
+            sha256(record.value or b"").digest()[0] & 1 and outage.exists()
+        ):  # half of them, in no pattern that is short to tell
             raise DependencyDownError("database")
         if number % POISON == 0:
             raise ValueError("poison")

@@ -77,8 +77,9 @@ class Worker:
             self.process.wait()
 
     def end(self, wait_s: float = WAIT_S) -> None:
-        """SIGTERM it, and wait until it has closed."""
+        """SIGTERM it once it works, and wait until it has closed."""
         assert self.process is not None
+        becomes("a process does not begin", lambda: self.lines("figures") or not self.is_alive, wait_s)
         self.process.terminate()
         assert self.process.wait(wait_s) == 0, self.world.printed()
 
