@@ -13,6 +13,7 @@ import argparse
 import json
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -92,6 +93,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
     chosen, until_s = random.Random(asked.seed), time.monotonic() + 60 * asked.minutes
     folder = Path(tempfile.mkdtemp(prefix="streams-campaign-"))
     home = Home(folder=folder, cache=Path.home() / ".cache" / "kafkakit")

@@ -165,6 +165,19 @@ class GroupConsumerContract:
         after.until(lambda: place in after.owned)
         assert not member.gone
 
+    def test_a_log_that_ends_before_the_commit_is_read_from_its_start(
+        self, rig: Rig, place: TopicPartition, join: Callable[..., Member]
+    ) -> None:
+        rig.write(place, [b"a", b"b"])
+        member = join()
+        member.until(lambda: place in member.owned)
+        assert member.client.commit({place: CommittedOffset(offset=50, metadata="")}, 30) == {place: ""}
+        member.client.close(30)
+        after = join()
+        after.until(lambda: len(after.values.get(place, ())) == 2)
+        assert after.values[place] == [b"a", b"b"]
+        assert after.client.end_offset(place) == 2
+
     def test_pause_resume_and_seek(self, rig: Rig, place: TopicPartition, join: Callable[..., Member]) -> None:
         rig.write(place, [b"a", b"b"])
         member = join()
