@@ -3,6 +3,7 @@
 import gc
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import methodcaller
 from typing import Any
 
 from kafkakit.core.model import TopicPartition
@@ -27,6 +28,8 @@ class Record:
 
 UNREADABLE_HEADER = "kafkakit-unreadable-header"
 """In place of a header's name that is not UTF-8."""
+_headers = methodcaller("headers")
+"""The interpreter's own fast calls do not look whether a method that returns has set an error; this one does."""
 
 
 def headers_of(message: Any) -> Sequence[tuple[str, bytes | None]]:
@@ -36,8 +39,8 @@ def headers_of(message: Any) -> Sequence[tuple[str, bytes | None]]:
     names: whatever reads such a pair later ends the process. Its parts are taken out without being read as pairs.
     """
     try:
-        return message.headers() or ()
+        return _headers(message) or ()
     except SystemError:
-        pairs = [gc.get_referents(pair)[::-1] for pair in gc.get_referents(message.headers())[::-1]]
+        pairs = [gc.get_referents(pair)[::-1] for pair in gc.get_referents(_headers(message))[::-1]]
         message.set_headers([tuple(pair) if len(pair) == 2 else (UNREADABLE_HEADER, *pair) for pair in pairs])
-        return message.headers() or ()
+        return _headers(message) or ()

@@ -201,14 +201,14 @@ class World:
             aside.rename(self.control)
 
     @contextmanager
-    def damaged(self, topic: str, partition: int) -> Iterator[int]:
-        """Another byte in the compressed records of a partition's second batch; its first offset."""
+    def damaged(self, topic: str, partition: int, place: int, mask: int) -> Iterator[int]:
+        """Other bits in a byte of a partition's second batch; its first offset."""
         folder = self.clusters[self.topics[topic]].store.root
         (path,) = folder.glob(f"broker-*/data-*/{topic}-{partition}/*.log")
         data = path.read_bytes()
         at = 12 + struct.unpack_from(">i", data, 8)[0]
-        place = at + 61 + 10
-        _write(path, place, bytes([data[place] ^ 0x5A]))
+        place += at
+        _write(path, place, bytes([data[place] ^ mask]))
         try:
             yield int(struct.unpack_from(">q", data, at)[0])
         finally:
@@ -237,10 +237,10 @@ class World:
         """The longest metadata of a commit so far."""
         return max((len(c.text) for c in stream_checker.commits(self.servers["a"]) if c.group == self.group), default=0)
 
-    def at_end(self, topic: str, ends: Mapping[int, int], *, but: int) -> bool:
-        """Whether all partitions but one are committed to these ends."""
+    def at_end(self, topic: str, ends: Mapping[int, int]) -> bool:
+        """Whether partitions are committed to these ends."""
         found = stream_checker.committed(self.servers[self.topics[topic]], self.group, topic)
-        return all(found.get(number, 0) == end for number, end in ends.items() if number != but)
+        return all(found.get(number, 0) == end for number, end in ends.items())
 
     def letters(self) -> Iterator[tuple[Spot, int]]:
         """The place of each rejected record, by its dead letter's provenance, and the dead letter's time in ms."""
@@ -275,9 +275,7 @@ class World:
     def drained(self) -> bool:
         """Whether every partition is committed to its end."""
         return all(
-            {n: stream_checker.committed(self.servers[name], self.group, topic).get(n, 0) for n in end} == end
-            for topic, name in self.topics.items()
-            for end in [stream_checker.ends(self.servers[name], topic)]
+            self.at_end(topic, stream_checker.ends(self.servers[name], topic)) for topic, name in self.topics.items()
         )
 
     def finish(self, wait_s: float = WAIT_S) -> Verdict:
