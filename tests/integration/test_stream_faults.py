@@ -17,8 +17,8 @@ from tests.rigs.stream_world import World, becomes
 
 pytestmark = pytest.mark.kafka
 Clusters = dict[str, SandboxCluster]
-CODEC_AT, RECORDS_AT = 22, 61
-"""Where a batch of format 2 has its codec and its records."""
+RECORDS_AT = 61
+"""Where the records of a batch of format 2 begin."""
 
 
 @pytest.fixture(scope="module")
@@ -130,25 +130,22 @@ def fill_metadata(world: World) -> None:
     assert verdict.longest_chars > 3_000
 
 
-def test_batches_that_are_damaged_on_disk_hold_up_their_partitions_alone(world: World) -> None:
-    """It is told, nothing is passed over, and reading goes on once the disk has the batches again.
+def test_a_batch_that_is_damaged_on_disk_holds_up_its_partition_alone(world: World) -> None:
+    """It is told, nothing is passed over, and reading goes on once the disk has the batch again.
 
-    librdkafka reports the damage of compressed records, and none where the codec is damaged.
+    Damage that still decodes is not told: librdkafka (2.16) with `check.crcs` reads the rest of an answer wrong, other
+    partitions' records too, so that it is off.
     """
     (producer,) = world.add("producer")
     becomes("too little is written", lambda: producer.lines("acked") > 500)
     producer.end()
     (topic,) = world.topics
-    with world.damaged(topic, 1, RECORDS_AT + 10, 0x5A) as first, world.damaged(topic, 2, CODEC_AT, 0x04) as second:
+    with world.damaged(topic, 1, RECORDS_AT + 10, 0x5A) as first:
         world.add("consumer", 2)
-        for partition in (1, 2):
-            told = f"{topic}-{partition} at "
-            becomes(f"the damage of {partition} is not told", lambda told=told: world.problems(told))  # type: ignore[misc]
+        becomes("the damage is not told", lambda: world.problems(f"{topic}-1 at "))
         ends = stream_checker.ends(world.servers["a"], topic)
-        bases = stream_checker.committed(world.servers["a"], world.group, topic)
-        becomes("the other partition is not read", lambda: world.at_end(topic, {0: ends[0]}))
-        assert bases.get(1, 0) <= first
-        assert bases.get(2, 0) <= second
+        becomes("the other partitions are not read", lambda: world.at_end(topic, {n: ends[n] for n in (0, 2)}))
+        assert stream_checker.committed(world.servers["a"], world.group, topic).get(1, 0) <= first
     kept(world.finish())
 
 
