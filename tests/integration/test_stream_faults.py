@@ -52,6 +52,7 @@ def test_producers_and_consumers_killed_together_while_the_route_moves(world: Wo
     for turn in range(3):
         before = world.handled()
         becomes("nothing is handled", lambda before=before: world.handled() > before + 300)  # type: ignore[misc]
+        time.sleep(chosen.uniform(0.5, 1.5))  # commits were made, and none is the latest
         world.kill_some(chosen)
         world.move("ba"[turn % 2])
         world.revive()
