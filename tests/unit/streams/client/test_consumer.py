@@ -14,6 +14,7 @@ from kafkakit.adapters.clock import SystemClock
 from kafkakit.core.errors import RefusedError, TryLaterError, UsageError
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
+from kafkakit.streams.client import cluster_reader
 from kafkakit.streams.client.consumer import StreamConsumer
 from kafkakit.streams.client.dead_letters import RejectedRecord
 from kafkakit.streams.client.decide.commits import restore_commit
@@ -174,6 +175,33 @@ def test_a_batch_that_cannot_be_decoded_is_left_out_when_the_guard_says_so(clust
         assert running.figures().unreadable == len(asked) == 3
     assert set(asked) == {(PLACE, 5)}
     assert seen.values == Counter([*values(0, 5), *values(9, 20)])
+
+
+def test_a_log_that_was_cut_is_read_again(cluster: FakeGroups) -> None:
+    """A broker that lost its disk begins anew: offsets below the commit come once more, with other records."""
+    cluster.write(PLACE, values(0, 30))
+    cluster.commits["billing", PLACE] = CommittedOffset(offset=1_000, metadata="")
+    seen = Seen()
+    with consumer(cluster, handler=seen) as running:
+        until(lambda: committed(cluster).offset == 30)
+        cluster.write(PLACE, values(30, 60))
+        until(lambda: committed(cluster).offset == 60)
+        assert "the log was cut" in running.figures().problems[0]
+    assert seen.values == Counter(values(0, 60))
+
+
+def test_reading_that_stands_still_is_told(cluster: FakeGroups, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients do not report every batch that they cannot decode."""
+    monkeypatch.setattr(cluster_reader, "STILL_S", 0.1)
+    cluster.write(PLACE, values(0, 20))
+    with consumer(cluster, handler=Seen()) as running:
+        until(lambda: ("billing", PLACE) in cluster.commits and committed(cluster).offset == 20)
+        time.sleep(0.3)
+        assert not running.figures().problems
+        cluster.ends[PLACE] += 5
+        cluster.is_silent = True
+        until(lambda: running.figures().problems)
+        assert f"{PLACE} at 20: nothing was read for" in running.figures().problems[0]
 
 
 def test_a_cluster_that_goes_away_is_joined_again(cluster: FakeGroups) -> None:
