@@ -116,6 +116,7 @@ def client_of(servers: str, folder: Path) -> StreamClient:
         store=store,
         open_cluster=lambda name: cluster,
         open_member=no_member,
+        open_guarded=no_member,
         open_log=lambda name: no_member(name, ""),  # type: ignore[arg-type, return-value]
         clock=SystemClock(),
         random_bytes=os.urandom,
