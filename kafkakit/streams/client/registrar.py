@@ -70,7 +70,7 @@ class ClientRegistrar:
         self._thread: threading.Thread | None = None
 
     def add(self, client: RegisteredClient) -> None:
-        """Register a client: returns once that is written and the route was read after it, or after 1 s.
+        """Register a client: returns once that is written and the route was read after it, after 1 s at most.
 
         A process that changes the route first and reads the registrations then either finds this one, or the client
         sees the change before its first record.
@@ -99,36 +99,36 @@ class ClientRegistrar:
 
     def _run(self) -> None:
         until_s: float | None = None
-        while until_s is None or (self._is_written and self._clock.monotonic() < until_s):
+        while until_s is None or (self._is_written and not self._problem and self._clock.monotonic() < until_s):
             if until_s is None and self._stop.is_set():
                 until_s = self._clock.monotonic() + ANNOUNCE_S
+            with self._lock:
+                waiting, self._waiting = self._waiting, []
             try:
-                self._look()
-                self._problem = ""
+                self._look(is_new=bool(waiting))
             except Exception as error:  # whatever a store's client raises must not end the thread
                 self._due_s = self._clock.monotonic() + ANNOUNCE_S
                 if not self._problem:
                     _LOG.warning("stream %s: the registration of this process is not renewed: %s", self._stream, error)
                 self._problem = str(error) or type(error).__name__
+            for announced in waiting:
+                announced.set()
             self._wake.wait(LOOK_S)
             self._wake.clear()
 
-    def _look(self) -> None:
+    def _look(self, *, is_new: bool) -> None:
         with self._lock:
-            waiting, self._waiting = self._waiting, []
-            known = [(client, client.registration()) for client in self._clients]
-        entries = merged(entry for _, entry in known if entry is not None)
+            clients = tuple(self._clients)
+        entries = merged(entry for client in clients if (entry := client.registration()) is not None)
         now_s = self._clock.monotonic()
         is_due = now_s >= self._due_s
-        if entries and (is_due or waiting or (entries != self._written and not self._problem)):
+        if entries and (is_due or is_new or (entries != self._written and not self._problem)):
             self._write(entries)
             self._due_s = now_s + BEAT_S
         elif not entries and self._is_written and (is_due or not self._problem):
             self._remove()
-        if waiting:
+        if is_new:
             self._refresh()
-        for announced in waiting:
-            announced.set()
         if now_s - self._looked_s >= FORGET_S:
             self._looked_s = now_s
             self._forget()
@@ -144,13 +144,13 @@ class ClientRegistrar:
             found = self._store.get(self._path)
             self._version = None if found is None else found.version
             self._version = self._store.cas(self._path, encode_client(document), self._version)
-        self._written = entries
+        self._written, self._problem = entries, ""
 
     def _remove(self) -> None:
         found = self._store.get(self._path)
         if found is not None:
             self._store.delete(self._path, found.version)
-        self._version, self._is_written, self._written = None, False, ()
+        self._version, self._is_written, self._written, self._problem = None, False, (), ""
 
     def _forget(self) -> None:
         folder = clients_folder(self._stream)
