@@ -26,6 +26,8 @@ from tests.rigs.stream_routes import HOLDER, FakeClusters
 
 LIMIT_S = 30.0
 PATIENT = ProducerLimits(delivery_s=LIMIT_S, drain_s=LIMIT_S)
+ME, OTHER, DEAD = "0e" * 8, "0a" * 8, "0d" * 8
+PATH = "streams/orders/clients/0001"
 ONE = ClientEntry(kind=ClientKind.PRODUCER, epoch=3, delivery_timeout_ms=1_000)
 
 
@@ -49,13 +51,15 @@ class Client:
 class Desk:
     """A registrar over a store in memory, and how often the route was read again, with what was registered then."""
 
-    def __init__(self, name: str = "me") -> None:
+    def __init__(self) -> None:
         self.store, self.clock = FakeControlStore(), FakeClock()
         self.seen: list[int] = []
-        self.registrar = self.new(name)
+        self.registrar = self.new(ME, b"\0\1")
 
-    def new(self, name: str) -> ClientRegistrar:
-        return ClientRegistrar(self.store, "orders", name, HOLDER, self.clock, self.refresh)
+    def new(self, name: str, *places: bytes) -> ClientRegistrar:
+        """The random bytes are those of its id, then of the names that it takes for its document."""
+        found = iter([bytes.fromhex(name), *places])
+        return ClientRegistrar(self.store, "orders", HOLDER, self.clock, lambda _: next(found), self.refresh)
 
     def refresh(self) -> None:
         self.seen.append(len(self.clients()))
@@ -77,7 +81,7 @@ def test_a_client_is_registered_and_the_route_is_read_after_it_before_it_may_beg
     desk.registrar.add(Client())
     (found,) = desk.clients()
     assert (found.kind, found.group, found.epoch, found.delivery_timeout_ms) == (ClientKind.PRODUCER, "", 3, 1_000)
-    assert (found.id, found.beat, found.holder) == ("me producer", 1, HOLDER)
+    assert (found.id, found.beat, found.holder) == (f"{ME} producer", 1, HOLDER)
     assert desk.seen == [1]
     assert read_clients(desk.store, "other") == ()
 
@@ -100,10 +104,10 @@ def test_one_document_holds_all_clients_of_a_process_and_goes_with_the_last(desk
     for client in clients:
         desk.registrar.add(client)
     assert [(c.id, c.epoch, c.delivery_timeout_ms) for c in desk.clients()] == [
-        ("me consumer billing", 7, 0),
-        ("me producer", 2, 9_000),
+        (f"{ME} consumer billing", 7, 0),
+        (f"{ME} producer", 2, 9_000),
     ]
-    assert desk.store.children("streams/orders/clients") == ("me",)
+    assert desk.store.children("streams/orders/clients") == ("0001",)
     for client in clients:
         client.entry = None
     eventually(lambda: desk.clients() == ())
@@ -177,27 +181,40 @@ def test_a_first_write_whose_answer_was_lost_is_removed_too(desk: Desk) -> None:
 
 def test_a_document_that_another_process_removed_is_written_again(desk: Desk) -> None:
     desk.registrar.add(Client())
-    found = desk.store.get("streams/orders/clients/me")
+    found = desk.store.get(PATH)
     assert found is not None
-    desk.store.delete("streams/orders/clients/me", found.version)
+    desk.store.delete(PATH, found.version)
     desk.clock.advance(BEAT_S)
     eventually(desk.clients)
 
 
+def test_a_name_that_another_process_has_is_left_to_it(desk: Desk) -> None:
+    other = desk.new(OTHER, b"\0\1", b"\0\1", b"\0\2")
+    desk.registrar.add(Client())
+    client = Client()
+    other.add(client)
+    desk.clock.advance(BEAT_S)
+    eventually(lambda: {c.id for c in desk.clients()} == {f"{OTHER} producer", f"{ME} producer"})
+    client.entry = None
+    other.close()
+    assert [c.id for c in desk.clients()] == [f"{ME} producer"]
+    assert desk.store.children("streams/orders/clients") == ("0001",)
+
+
 def test_what_other_processes_left_behind_is_forgotten_and_who_beats_is_not(desk: Desk) -> None:
-    other = desk.new("lives")
+    other = desk.new(OTHER, b"\0\2")
     desk.registrar.add(Client())
     other.add(Client())
-    lives = desk.store.get("streams/orders/clients/lives")
+    lives = desk.store.get("streams/orders/clients/0002")
     assert lives is not None
-    desk.store.cas("streams/orders/clients/dead", lives.value.replace(b'"id":"lives"', b'"id":"dead"'), None)
+    desk.store.cas("streams/orders/clients/0003", lives.value.replace(OTHER.encode(), DEAD.encode()), None)
     beats = {c.id: c.beat for c in desk.clients()}
     desk.clock.advance(FORGET_S)
-    eventually(lambda: all(c.beat > beats[c.id] for c in desk.clients() if "dead" not in c.id))
+    eventually(lambda: all(c.beat > beats[c.id] for c in desk.clients() if DEAD not in c.id))
     time.sleep(3 * registrar.LOOK_S)  # both have looked around once, and one look alone tells nothing
-    assert {c.id for c in desk.clients()} == {"dead producer", "lives producer", "me producer"}
+    assert {c.id for c in desk.clients()} == {f"{DEAD} producer", f"{OTHER} producer", f"{ME} producer"}
     desk.clock.advance(FORGET_S)
-    eventually(lambda: {c.id for c in desk.clients()} == {"lives producer", "me producer"})
+    eventually(lambda: {c.id for c in desk.clients()} == {f"{OTHER} producer", f"{ME} producer"})
     desk.clock.advance(10)
     other.close()
 
