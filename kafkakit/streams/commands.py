@@ -3,6 +3,7 @@
 from kafkakit.cli.command_classes import CliCommand, new_group
 from kafkakit.streams.bombs.commands.app import app as bombs
 from kafkakit.streams.commits.commands.app import app as commits
+from kafkakit.streams.demo.commands import demo
 from kafkakit.streams.lag.commands.app import app as lag
 from kafkakit.streams.lanes.commands.app import dlq
 from kafkakit.streams.lanes.commands.route import route
@@ -31,3 +32,4 @@ app.add_typer(dlq, name="dlq")
 app.add_typer(lag, name="lag")
 app.add_typer(records, name="records")
 app.command("pathway", cls=CliCommand, short_help="Show pathway latencies out of the headers of records.")(pathway)
+app.command("demo", cls=CliCommand, short_help="Show a stream while things go wrong, on two clusters.")(demo)
