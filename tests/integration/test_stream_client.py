@@ -116,20 +116,23 @@ def test_rules_choose_lanes_and_rejected_records_keep_their_provenance(
     assert found["error_text"] == "not an order"
 
 
+@pytest.mark.parametrize("strict", [False, True])
 def test_a_batch_that_is_too_large_is_noted_and_the_records_after_it_are_handled(
-    cluster: SandboxCluster, client: StreamClient
+    cluster: SandboxCluster, client: StreamClient, *, strict: bool
 ) -> None:
-    make(cluster, "bombed")
-    segment = client.follower("bombed").current().lanes[0].segments[0]
+    stream = f"bombed-{strict}".lower()
+    make(cluster, stream)
+    segment = client.follower(stream).current().lanes[0].segments[0]
     values = [b"before", *[bytes(MIB)] * 64, b"after"]
     seen = Seen()
-    with client.consumer("bombed", "billing", handler=seen, options=ConsumerOptions(concurrency=2)) as consumer:
+    options = ConsumerOptions(concurrency=2, strict_guard=strict)
+    with client.consumer(stream, "billing", handler=seen, options=options) as consumer:
         for batch in (values[:1], values[1:-1], values[-1:]):
             produce(cluster, segment.topic, batch)
         until(lambda: len(seen.records) == 2 and has_committed(consumer))
         assert consumer.figures().unreadable >= 1
     assert seen.records == Counter([("live", b"before"), ("live", b"after")])
-    (letter,) = command(cluster, "dlq", "list", "bombed")["records"]
+    (letter,) = command(cluster, "dlq", "list", stream)["records"]
     found = letter["provenance"]
     assert (found["reason"], found["offset"], found["lane"]) == (BOMB_REASON, 1, "live")
 

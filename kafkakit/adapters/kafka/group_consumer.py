@@ -20,6 +20,7 @@ class KafkaGroupConsumer:
 
     `receive_limit_bytes` bounds an answer and what a batch may become: librdkafka gives a batch up that takes more
     than about a third of it, and the member reports it as unreadable. `read_ahead_kb` bounds what is held unread.
+    Without `fetches` it is a member that reads nothing: librdkafka is given no partitions, and so sends no fetch.
     """
 
     def __init__(
@@ -32,12 +33,14 @@ class KafkaGroupConsumer:
         receive_limit_bytes: int = 64 << 20,
         read_ahead_kb: int = 32 * 1024,
         session_timeout_ms: int = 45_000,
+        fetches: bool = True,
     ) -> None:
         from confluent_kafka import Consumer, KafkaException
 
         self._listener: AssignmentListener | None = None
         self._broken: str | None = None
         self._is_revoking = False
+        self._fetches = fetches
         logger = logging.Logger("kafkakit.librdkafka")  # not from the tree of loggers: nothing comes to stderr
         logger.addHandler(logging.NullHandler())
         settings: dict[str, Any] = {
@@ -188,7 +191,7 @@ class KafkaGroupConsumer:
                 CommittedOffset(offset=place.offset, metadata=place.metadata or "") if is_there else None
             )
             place.offset = place.offset if is_there else OFFSET_BEGINNING
-        client.incremental_assign(found)
+        client.incremental_assign(found if self._fetches else [])
         if self._listener is not None:
             self._listener.assigned(committed)
 
@@ -199,12 +202,12 @@ class KafkaGroupConsumer:
                 self._listener.revoked(_keys(places))
         finally:
             self._is_revoking = False
-        client.incremental_unassign(places)
+        client.incremental_unassign(places if self._fetches else [])
 
     def _on_lost(self, client: Any, places: list[Any]) -> None:
         if self._listener is not None:
             self._listener.lost(_keys(places))
-        client.incremental_unassign(places)
+        client.incremental_unassign(places if self._fetches else [])
 
     def _on_commit(self, error: Any, places: list[Any]) -> None:
         if self._listener is not None:

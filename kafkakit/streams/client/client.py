@@ -38,13 +38,14 @@ IDENTIFY_S = 5.0
 class ClientParts:
     """What the client is made of; the functions reach the cluster of a profile, `UsageError` for one that is not there.
 
-    `open_member` makes a member of the group that it gets as second argument. `holder` is this process, as it registers
-    itself.
+    `open_member` makes a member of the group that it gets as second argument, `open_guarded` one that judges batches
+    before it decodes them. `holder` is this process, as it registers itself.
     """
 
     store: ControlStore
     open_cluster: Callable[[str], StreamCluster]
     open_member: OpenMember
+    open_guarded: OpenMember
     open_log: Callable[[str], LogReader]
     clock: Clock
     random_bytes: Callable[[int], bytes]
@@ -116,7 +117,8 @@ class StreamClient:
         Unless hooks say otherwise, rejected records go to the lane `dlq` where the stream has one, and so does a note
         of each batch that is too large to be decoded.
         """
-        follower, hooks = self.follower(stream), hooks or ConsumerHooks()
+        follower, hooks, options = self.follower(stream), hooks or ConsumerHooks(), options or ConsumerOptions()
+        open_member = self._parts.open_guarded if options.strict_guard else self._parts.open_member
         if follower.current().lane(DLQ) is not None and (hooks.reject is None or hooks.guard is None):
             letters = self._made(stream, None, None, is_watched=False)  # a rejected record keeps its headers
             self._producers.append(letters)
@@ -131,7 +133,7 @@ class StreamClient:
         found = StreamConsumer(
             group=group,
             route=follower.current,
-            open_member=lambda profile, name: self._member(follower, profile, name),
+            open_member=lambda profile, name: self._member(follower, profile, name, open_member),
             clock=self._parts.clock,
             handler=handler,
             batch_handler=batch_handler,
@@ -226,12 +228,12 @@ class StreamClient:
         self._registrars[stream].add(found)
         return found
 
-    def _member(self, follower: RouteFollower, profile: str, group: str) -> GroupConsumer:
+    def _member(self, follower: RouteFollower, profile: str, group: str, open_member: OpenMember) -> GroupConsumer:
         """A member on a cluster that was checked: an address alone does not tell which cluster answers."""
         segments = (segment for _, segment in follower.current().segments() if segment.cluster == profile)
         for segment in islice(segments, 1):
             check_place(segment, self._cluster(profile).identify(segment.topic, IDENTIFY_S))
-        return self._parts.open_member(profile, group)
+        return open_member(profile, group)
 
     def _log(self, follower: RouteFollower, cluster_id: str) -> LogReader:
         with self._lock:

@@ -181,25 +181,25 @@ class ClusterReader:
                 owned.work.offer(offsets, records, batch.next_offset)
                 self._shared.announce()
         if batch.unreadable:
-            self._leave_out(client, owned, batch.unreadable)
+            self._leave_out(client, owned, batch)
 
-    def _leave_out(self, client: GroupConsumer, owned: OwnedPartition, reason: str) -> None:
-        """A batch that the client cannot decode: it would stand before it for ever."""
+    def _leave_out(self, client: GroupConsumer, owned: OwnedPartition, batch: ReadBatch) -> None:
+        """A batch that the client cannot, or must not, decode: it would stand before it for ever."""
         self.unreadable += 1
         work, guard = owned.work, self._hooks.guard
         if work is None:
             return
-        self.problem = f"{owned.partition} at {work.position}: {reason}"
+        self.problem = f"{owned.partition} at {work.position}: {batch.unreadable}"
         try:
-            verdict = guard(owned.origin, work.position, self._epoch) if guard is not None else None
+            left_out = guard(owned.origin, work.position, self._epoch, batch.verdict) if guard is not None else None
         except Exception as error:  # the note is not durable: it is tried again with the next poll
             self.problem = f"{owned.partition} at {work.position}: {error}"
             return
-        if verdict is None or verdict.next_offset <= work.position:
+        if left_out is None or left_out.next_offset <= work.position:
             return
         with self._shared.lock:
-            work.offer([], [], verdict.next_offset)
-        client.seek(owned.partition, verdict.next_offset)
+            work.offer([], [], left_out.next_offset)
+        client.seek(owned.partition, left_out.next_offset)
 
     def _may_poll(self, client: GroupConsumer) -> bool:
         """Pause what is full and resume what has drained; False where only waiting makes sense."""

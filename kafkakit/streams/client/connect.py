@@ -24,8 +24,10 @@ from kafkakit.adapters.metrics.datadog_agent import DatadogAgent
 from kafkakit.adapters.metrics.dogstatsd import DogStatsd
 from kafkakit.config.read.environment import read_environment
 from kafkakit.config.read.settings import Given, Settings, load_settings
+from kafkakit.ports.stream_consumer import GroupConsumer
 from kafkakit.ports.stream_producer import StreamCluster
 from kafkakit.streams.client.client import ClientParts, StreamClient
+from kafkakit.streams.client.dead_letter_lane import BATCH_LIMIT_BYTES
 from kafkakit.streams.client.decide.failures import DependencyDownError, RejectError, RetryLaterError
 from kafkakit.streams.client.decide.outgoing import ProducerLimits
 from kafkakit.streams.client.decide.reconciliation import reconcile, seen_record
@@ -39,6 +41,7 @@ from kafkakit.streams.client.decide.send_errors import (
     RecordTooLargeError,
 )
 from kafkakit.streams.client.dual import DualPolicy
+from kafkakit.streams.client.guarded_member import GuardedMember
 from kafkakit.streams.client.options import ConsumerHooks, ConsumerOptions
 from kafkakit.streams.client.producer import RecordHooks
 from kafkakit.streams.client.watch import Answer, WatchOptions, WatchParts
@@ -99,10 +102,16 @@ def connect(
     def open_cluster(name: str) -> StreamCluster:
         return open_stream_cluster(_settings(given.for_profile(name), known))
 
+    def open_guarded(name: str, group: str) -> GroupConsumer:
+        there = _settings(given.for_profile(name), known)
+        member, log = open_group_member(there, group, fetches=False), open_log(there, committed=True)
+        return GuardedMember(member, log, system_clock(), limit_bytes=BATCH_LIMIT_BYTES)
+
     parts = ClientParts(
         store=open_control(settings),
         open_cluster=open_cluster,
         open_member=lambda name, group: open_group_member(_settings(given.for_profile(name), known), group),
+        open_guarded=open_guarded,
         open_log=lambda name: open_log(_settings(given.for_profile(name), known)),
         clock=system_clock(),
         random_bytes=os.urandom,

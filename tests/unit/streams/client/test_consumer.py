@@ -22,6 +22,7 @@ from kafkakit.streams.client.decide.reading import reading_plan
 from kafkakit.streams.client.decide.rules import Mode, RetryRule, WorkLimits, WorkRules
 from kafkakit.streams.client.options import ConsumerHooks, ConsumerOptions, LeftOut
 from kafkakit.streams.client.records import RecordOrigin, StreamRecord
+from kafkakit.streams.formats.batch_verdicts import BatchVerdict
 from kafkakit.streams.formats.commit import CommitState
 from kafkakit.streams.formats.identity import CommitIdentity
 from kafkakit.streams.formats.kkm1.encode import encode_commit
@@ -157,7 +158,8 @@ def test_a_batch_that_cannot_be_decoded_is_left_out_when_the_guard_says_so(clust
     cluster.unreadable = {(PLACE, offset) for offset in range(5, 9)}
     seen, asked = Seen(), list[tuple[TopicPartition, int]]()
 
-    def guard(origin: RecordOrigin, offset: int, epoch: int) -> LeftOut | None:
+    def guard(origin: RecordOrigin, offset: int, epoch: int, verdict: BatchVerdict | None) -> LeftOut | None:
+        assert verdict is None, "a member that judges nothing"
         asked.append((origin.partition, offset))
         assert epoch > 0
         if len(asked) == 1:
