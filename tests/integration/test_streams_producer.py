@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ from kafkakit.adapters.control.kafka import KafkaControl
 from kafkakit.adapters.kafka.data import KafkaData
 from kafkakit.adapters.kafka.log import KafkaLog
 from kafkakit.adapters.kafka.stream_producer import KafkaStreamCluster
-from kafkakit.core.errors import RefusedError
+from kafkakit.core.errors import RefusedError, TryLaterError
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record
@@ -86,10 +86,16 @@ class Pair:
         """Everything in a topic."""
         data = self.data(name)
         keys = [TopicPartition(topic, number) for number in range(3)]
-        ends = data.offsets(keys, LIMIT_S)
+        ends: Mapping[TopicPartition, range] = {}
+        deadline = time.monotonic() + LIMIT_S
+        while not ends:
+            try:
+                ends = data.offsets(keys, LIMIT_S)
+            except TryLaterError:  # a broker that was killed and revived leads nothing at first
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
         consumer = data.consumer([key for key in keys if key in ends])
         found: list[Record] = []
-        deadline = time.monotonic() + LIMIT_S
         while len(consumer.ended()) < len(ends):
             assert time.monotonic() < deadline
             found += consumer.poll(0.05, 5_000)

@@ -5,8 +5,9 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from kafkakit.adapters.kafka.read_batches import read_batches
 from kafkakit.config.security import Security, to_confluent
-from kafkakit.core.errors import OperationFailedError, TryLaterError, UsageError
+from kafkakit.core.errors import TryLaterError, UsageError
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.stream_consumer import AssignmentListener, ReadBatch
@@ -97,7 +98,7 @@ class KafkaGroupConsumer:
             raise TryLaterError(f"cannot read as a member of the group: {_reason(error)}") from None
         if self._broken is not None:
             raise TryLaterError(self._broken)
-        return _batches(messages)
+        return read_batches(messages)
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
         """See the port."""
@@ -212,72 +213,6 @@ class KafkaGroupConsumer:
     def _on_commit(self, error: Any, places: list[Any]) -> None:
         if self._listener is not None:
             self._listener.committed(_results(error, places))
-
-
-def _batches(messages: list[Any]) -> list[ReadBatch]:
-    """Messages by partition; the end of a partition tells how far the read went.
-
-    A consumer handles a record in about a microsecond, so what is done for each of them is done by `map`.
-    """
-    from confluent_kafka import Message
-
-    found: dict[tuple[str, int], ReadBatch] = {}
-    if any(map(Message.error, messages)):
-        events = [message for message in messages if message.error() is not None]
-        messages = [message for message in messages if message.error() is None]
-    else:
-        events = []
-    places = list(zip(map(Message.topic, messages), map(Message.partition, messages), strict=True))
-    offsets = list(map(Message.offset, messages))
-    at = 0
-    while at < len(messages):
-        place = places[at]
-        end = _end_of_run(places, at)
-        batch = _batch(found, *place)
-        batch.records += messages[at:end]
-        batch.offsets += offsets[at:end]
-        batch.next_offset = offsets[end - 1] + 1
-        at = end
-    for event in events:
-        _note_event(found, event)
-    return list(found.values())
-
-
-def _end_of_run(places: list[tuple[str, int]], at: int) -> int:
-    """Where another partition's messages begin; they come in runs of what one fetch brought."""
-    place, step, end = places[at], 256, at + 1
-    while end < len(places):
-        stop = min(end + step, len(places))
-        same = places[end:stop].count(place)
-        if same < stop - end:
-            while places[end] == place:
-                end += 1
-            return end
-        end = stop
-    return end
-
-
-def _note_event(found: dict[tuple[str, int], ReadBatch], event: Any) -> None:
-    from confluent_kafka import KafkaError
-
-    error = event.error()
-    if error.code() == KafkaError._PARTITION_EOF:
-        batch = _batch(found, event.topic(), event.partition())
-        batch.next_offset = max(batch.next_offset, event.offset())
-    elif error.code() in (KafkaError._BAD_COMPRESSION, KafkaError._BAD_MSG, KafkaError.MSG_SIZE_TOO_LARGE):
-        _batch(found, event.topic(), event.partition()).unreadable = error.name()
-    elif error.fatal():
-        raise TryLaterError(f"cannot read as a member of the group: {error.str()}")
-    elif error.code() in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED):
-        raise OperationFailedError(f"cannot read {event.topic() or 'as a member of the group'}: {error.str()}")
-
-
-def _batch(found: dict[tuple[str, int], ReadBatch], topic: str, partition: int) -> ReadBatch:
-    batch = found.get((topic, partition))
-    if batch is None:
-        batch = ReadBatch(partition=TopicPartition(topic, partition), records=[], offsets=[], next_offset=-1)
-        found[topic, partition] = batch
-    return batch
 
 
 def _answers(

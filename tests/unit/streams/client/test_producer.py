@@ -474,14 +474,10 @@ def test_a_callback_of_a_route_change_may_send_flush_and_read_metrics(
     assert found[0].result(LIMIT_S).cluster_id == "cluster-b"
 
 
-def test_a_delivery_cannot_be_cancelled(fakes: FakeClusters, producer: Producer) -> None:
-    delivery = producer.send(b"x")
-    assert not delivery.cancel()
-    delivery.result(LIMIT_S)
-
-
 def test_the_numbers_of_a_session_end_and_another_begins(producer: Producer) -> None:
-    producer._session = producer._session[0], itertools.count((1 << 32) - 1)
+    stamps = producer._stamps
+    stamps._session = stamps._session[0], itertools.count((1 << 32) - 1)
+    stamps._moment = stamps._made(0.0)
     last, following = producer.prepared(b"x"), producer.prepared(b"y")
     found = [decode_record_id(dict(record.headers)[HEADER] or b"") for record in (last, following)]
     assert [each.sequence for each in found if each] == [(1 << 32) - 1, 0]
