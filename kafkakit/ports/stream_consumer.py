@@ -110,7 +110,7 @@ class GroupConsumer(Protocol):
         ...
 
     def commit_later(self, commits: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Commit without waiting; the answer comes to the listener in a later `poll`."""
+        """Commit without waiting; the answer comes to the listener in a later `poll`, unless it is not the latest."""
         ...
 
     def end_offset(self, partition: TopicPartition) -> int | None:
@@ -122,5 +122,8 @@ class GroupConsumer(Protocol):
         ...
 
     def close(self, timeout_s: float) -> None:
-        """Leave the group and let go of connections; what takes longer than `timeout_s` goes on in the background."""
+        """Leave the group and let go of connections; what takes longer than `timeout_s` goes on in the background.
+
+        With 0 the listener is told nothing more: another member may use it already.
+        """
         ...

@@ -62,6 +62,6 @@ class StreamCluster(Protocol):
         """
         ...
 
-    def producer(self, topic: str, limits: BatchLimits) -> StreamProducer:
-        """A new producer; it starts to connect and does not wait for it."""
+    def producer(self, topic: str, limits: BatchLimits, client_id: str) -> StreamProducer:
+        """A new producer, which brokers see under this client id; it starts to connect and does not wait for it."""
         ...

@@ -51,7 +51,7 @@ class StreamProducerContract:
 
     @pytest.fixture
     def producer(self, rig: Rig, topic: str) -> Iterator[StreamProducer]:
-        made = rig.cluster.producer(topic, LIMITS)
+        made = rig.cluster.producer(topic, LIMITS, "contract")
         yield made
         made.close()
 
@@ -98,7 +98,7 @@ class StreamProducerContract:
         assert all(len(found) == 1 for found in places.values())
 
     def test_a_full_queue_takes_no_record(self, rig: Rig) -> None:
-        producer = rig.away().producer("anything", LIMITS)
+        producer = rig.away().producer("anything", LIMITS, "contract")
         answers = producer.answers
         taken = [producer.send(OutgoingRecord(value=b"x"), n) for n in range(LIMITS.queue_records + 5)]
         assert taken == [True] * LIMITS.queue_records + [False] * 5

@@ -57,15 +57,15 @@ class FakeStreamCluster:
             return TopicIdentity(cluster_id=self.cluster_id, topic_id="", partitions=0)
         return TopicIdentity(cluster_id=self.cluster_id, topic_id=found.topic_id, partitions=found.partitions)
 
-    def producer(self, topic: str, limits: BatchLimits) -> "FakeStreamProducer":
-        made = FakeStreamProducer(self, topic, limits)
+    def producer(self, topic: str, limits: BatchLimits, client_id: str) -> "FakeStreamProducer":
+        made = FakeStreamProducer(self, topic, limits, client_id)
         self.producers.append(made)
         return made
 
 
 class FakeStreamProducer:
-    def __init__(self, cluster: FakeStreamCluster, topic: str, limits: BatchLimits) -> None:
-        self._cluster, self._topic, self._limits = cluster, topic, limits
+    def __init__(self, cluster: FakeStreamCluster, topic: str, limits: BatchLimits, client_id: str) -> None:
+        self._cluster, self._topic, self._limits, self.client_id = cluster, topic, limits, client_id
         self.answers: deque[Answer] = deque()
         self._waiting: list[tuple[OutgoingRecord, object]] = []
         self._lost: list[tuple[OutgoingRecord, object]] = []

@@ -30,16 +30,17 @@ from kafkakit.streams.client import route_follower
 from kafkakit.streams.client.client import StreamClient
 from kafkakit.streams.client.connect import connect
 from kafkakit.streams.client.decide.outgoing import ProducerLimits
-from kafkakit.streams.client.decide.reconciliation import reconcile, seen_record
 from kafkakit.streams.client.decide.send_errors import NotAcknowledgedError
 from kafkakit.streams.client.delivery import Delivery
 from kafkakit.streams.client.dual import DualPolicy
 from kafkakit.streams.client.producer import Producer
 from kafkakit.streams.formats.zstd_frames import zstd_size
+from kafkakit.streams.lanes.decide.reconciliation import reconcile, seen_record
 from kafkakit.streams.routes.api import Segment, SegmentState
 from tests.contracts.stream_producer import StreamProducerContract
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.places import ROOT
+from tests.rigs.command_line import Home
 from tests.rigs.stream_routes import Routes
 
 pytestmark = pytest.mark.kafka
@@ -448,8 +449,15 @@ def test_both_sides_of_a_dual_write_agree_after_a_failure(pair: Pair, client: St
         for name, topic in (("a", here.topic), ("b", there.topic))
     ]
     found = reconcile(sides[0], sides[1], 0, 1 << 47)
-    print(found)
     assert (found.is_equal, found.primary.identities, found.primary.duplicates) == (True, 600, 0)
+    cluster = pair.clusters["a"]
+    home = Home(cluster.home.folder)
+    words = ("--profile", cluster.name, "streams", "reconcile", routes.stream, copies.stream, "--until", "-1ms")
+    ran = home.run(*words, "-o", "json")
+    assert (ran.code, ran.json["both"], ran.json["is_equal"]) == (0, 600, True), ran.stderr
+    producer.primary.send(b"on one side alone").result(LIMIT_S)
+    ran = home.run(*words, "-o", "json")
+    assert (ran.code, ran.json["both"], ran.json["only_in_primary"]) == (1, 600, 1), ran.stderr
     producer.close()
 
 

@@ -20,10 +20,10 @@ from kafkakit.streams.client.decide.outgoing import (
     complete,
     record_bytes,
 )
-from kafkakit.streams.client.decide.reconciliation import SeenRecord, reconcile
 from kafkakit.streams.client.decide.send_errors import NotAcknowledgedError, RecordRefusedError
 from kafkakit.streams.client.delivery import Delivery
 from kafkakit.streams.formats.record_identity import HEADER, RecordId, encode_record_id
+from kafkakit.streams.lanes.decide.reconciliation import SeenRecord, reconcile
 from kafkakit.streams.routes.api import SegmentState
 from tests.rigs.stream_routes import FakeClusters
 

@@ -40,6 +40,7 @@ class KafkaGroupConsumer:
 
         self._listener: AssignmentListener | None = None
         self._broken: str | None = None
+        self._asked: Mapping[TopicPartition, CommittedOffset] = {}
         self._is_revoking = False
         self._fetches = fetches
         logger = logging.Logger("kafkakit.librdkafka")  # not from the tree of loggers: nothing comes to stderr
@@ -145,6 +146,7 @@ class KafkaGroupConsumer:
         """See the port."""
         from confluent_kafka import KafkaException
 
+        self._asked = commits
         try:
             self._client.commit(offsets=_commits(commits), asynchronous=True)
         except KafkaException as error:
@@ -168,6 +170,8 @@ class KafkaGroupConsumer:
 
     def close(self, timeout_s: float) -> None:
         """See the port: a close takes 29 s and more on a cluster that is gone."""
+        if not timeout_s:
+            self._listener = None
         _bounded(self._client.close, timeout_s)
 
     def _on_assign(self, client: Any, places: list[Any]) -> None:
@@ -211,7 +215,10 @@ class KafkaGroupConsumer:
         client.incremental_unassign(places if self._fetches else [])
 
     def _on_commit(self, error: Any, places: list[Any]) -> None:
-        if self._listener is not None:
+        # librdkafka tells of each commit, those that were waited for too.
+        told = {(place.topic, place.partition): (place.offset, place.metadata or "") for place in places}
+        asked = {tuple(key): (commit.offset, commit.metadata) for key, commit in self._asked.items()}
+        if self._listener is not None and told == asked:
             self._listener.committed(_results(error, places))
 
 

@@ -57,7 +57,12 @@ def _note_event(found: dict[tuple[str, int], ReadBatch], event: Any) -> None:
     if error.code() == KafkaError._PARTITION_EOF:
         batch = _batch(found, event.topic(), event.partition())
         batch.next_offset = max(batch.next_offset, event.offset())
-    elif error.code() in (KafkaError._BAD_COMPRESSION, KafkaError._BAD_MSG, KafkaError.MSG_SIZE_TOO_LARGE):
+    elif error.code() in (
+        KafkaError._BAD_COMPRESSION,
+        KafkaError._BAD_MSG,
+        KafkaError._NOT_IMPLEMENTED,  # a damaged header names a format that is none
+        KafkaError.MSG_SIZE_TOO_LARGE,
+    ):
         _batch(found, event.topic(), event.partition()).unreadable = error.name()
     elif error.fatal():
         raise TryLaterError(f"cannot read as a member of the group: {error.str()}")

@@ -58,9 +58,9 @@ class KafkaStreamCluster:
             raise TryLaterError(f"cannot reach the cluster: {reason(error) or 'no answer in time'}") from None
         return TopicIdentity(cluster_id=cluster_id, topic_id=str(found.topic_id), partitions=len(found.partitions))
 
-    def producer(self, topic: str, limits: BatchLimits) -> "KafkaStreamProducer":
+    def producer(self, topic: str, limits: BatchLimits, client_id: str) -> "KafkaStreamProducer":
         """One client, with a thread for each broker that it speaks to."""
-        return KafkaStreamProducer(self._settings, topic, limits)
+        return KafkaStreamProducer({**self._settings, "client.id": client_id}, topic, limits)
 
 
 class KafkaStreamProducer:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from kafkakit.core.errors import TryLaterError, UsageError
+from kafkakit.core.errors import RefusedError, TryLaterError, UsageError
 from kafkakit.core.lease import Holder
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.control import ControlStore
@@ -24,14 +24,17 @@ from kafkakit.streams.client.dual import DualPolicy, DualProducer
 from kafkakit.streams.client.options import ConsumerHooks, ConsumerOptions
 from kafkakit.streams.client.producer import Producer, RecordHooks
 from kafkakit.streams.client.registrar import ClientRegistrar
+from kafkakit.streams.client.reject_references import LedgerPorts, RejectReferences, with_references
 from kafkakit.streams.client.route_follower import RouteFollower
 from kafkakit.streams.client.route_rules import RouteRules
 from kafkakit.streams.client.traced_handlers import TracedHandlers
 from kafkakit.streams.client.watch import Watch, WatchParts
 from kafkakit.streams.client.workers import AsyncHandler, BatchHandler, Handler
-from kafkakit.streams.routes.api import DLQ, Segment
+from kafkakit.streams.lanes.api_act import RejectLedger
+from kafkakit.streams.routes.api import DLQ, Segment, lane_client_id
 
 IDENTIFY_S = 5.0
+LEDGER_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +42,8 @@ class ClientParts:
     """What the client is made of; the functions reach the cluster of a profile, `UsageError` for one that is not there.
 
     `open_member` makes a member of the group that it gets as second argument, `open_guarded` one that judges batches
-    before it decodes them. `holder` is this process, as it registers itself.
+    before it decodes them. Without `open_ledger` no reference to a rejected record is written. `holder` is this
+    process, as it registers itself.
     """
 
     store: ControlStore
@@ -51,6 +55,7 @@ class ClientParts:
     random_bytes: Callable[[int], bytes]
     holder: Holder
     watch: WatchParts = field(default_factory=WatchParts)
+    open_ledger: Callable[[str], LedgerPorts] | None = None
 
 
 class StreamClient:
@@ -67,6 +72,7 @@ class StreamClient:
         self._consumers: list[StreamConsumer] = []
         self._logs: dict[str, LogReader] = {}
         self._watch = Watch(parts.watch, parts.clock, self.metrics, self.figures)
+        self._ledgers: list[LedgerPorts] = []
 
     def producer(
         self, stream: str, *, limits: ProducerLimits | None = None, hooks: RecordHooks | None = None
@@ -115,16 +121,20 @@ class StreamClient:
         """A consumer, to be started; raises as `producer`.
 
         Unless hooks say otherwise, rejected records go to the lane `dlq` where the stream has one, and so does a note
-        of each batch that is too large to be decoded.
+        of each batch that is too large to be decoded. Without the lane, and where it cannot be written while a
+        partition is full, a reference to the record goes to the reject ledger of its cluster.
         """
         follower, hooks, options = self.follower(stream), hooks or ConsumerHooks(), options or ConsumerOptions()
         open_member = self._parts.open_guarded if options.strict_guard else self._parts.open_member
+        has_sink = hooks.reject is not None
         if follower.current().lane(DLQ) is not None and (hooks.reject is None or hooks.guard is None):
             letters = self._made(stream, None, None, is_watched=False)  # a rejected record keeps its headers
             self._producers.append(letters)
             lane = DeadLetterLane(letters)
             guard = BatchGuard(lambda cluster: self._log(follower, cluster), lane, group, self._parts.clock)
             hooks = replace(hooks, reject=hooks.reject or lane, guard=hooks.guard or guard)
+        if self._parts.open_ledger is not None and not has_sink:
+            hooks = with_references(hooks, RejectReferences(lambda cluster_id: self._ledger(follower, cluster_id)))
         hooks, spans = self._watch.consumer_hooks(stream, group, hooks), self._watch.open_spans()
         if spans is not None:
             traced = TracedHandlers(spans, group)
@@ -208,6 +218,8 @@ class StreamClient:
         self._parts.store.close()
         for log in self._logs.values():
             log.close()
+        for ports in self._ledgers:
+            ports.admin.close()
 
     def _made(
         self, stream: str, limits: ProducerLimits | None, hooks: RecordHooks | None, *, is_watched: bool = True
@@ -219,7 +231,7 @@ class StreamClient:
             hooks = self._watch.record_hooks(stream, hooks)
         found = Producer(
             follower,
-            lambda segment: self._opened(segment, limits),
+            lambda lane, segment: self._opened(segment, limits, lane_client_id(stream, lane)),
             self._parts.clock,
             self._parts.random_bytes,
             limits,
@@ -241,10 +253,24 @@ class StreamClient:
                 self._logs[cluster_id] = self._parts.open_log(follower.current().clusters[cluster_id])
             return self._logs[cluster_id]
 
-    def _opened(self, segment: Segment, limits: ProducerLimits) -> StreamProducer:
+    def _ledger(self, follower: RouteFollower, cluster_id: str) -> RejectLedger:
+        if self._parts.open_ledger is None:
+            raise UsageError("this client has no reject ledger")
+        ports = self._parts.open_ledger(follower.current().clusters[cluster_id])
+        try:
+            found = ports.admin.cluster().cluster_id
+            if found != cluster_id:
+                raise RefusedError(f"records of cluster {cluster_id} cannot be noted on cluster {found}")
+        except BaseException:
+            ports.admin.close()
+            raise
+        self._ledgers.append(ports)
+        return RejectLedger(ports, self._parts.clock, wait_s=LEDGER_S)
+
+    def _opened(self, segment: Segment, limits: ProducerLimits, client_id: str) -> StreamProducer:
         """A producer for a segment whose cluster and topic were checked; it connects while they are."""
         cluster = self._cluster(segment.cluster)
-        producer = cluster.producer(segment.topic, limits.of_connection)
+        producer = cluster.producer(segment.topic, limits.of_connection, client_id)
         try:
             check_place(segment, cluster.identify(segment.topic, IDENTIFY_S))
         except TryLaterError:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from kafkakit.core.errors import RefusedError, TryLaterError
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.records import headers_of
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.stream_consumer import GroupConsumer, ReadBatch, ReadRecord
 from kafkakit.streams.client.dead_letters import DeadLetters
@@ -25,6 +26,7 @@ _DRAIN_S = 0.005
 _FULL_S, _ALL_FULL_S = 0.02, 0.2
 _ANSWER_S = 10.0
 _NO_SHARE_S = 5.0  # longer than brokers wait for more members of a new group, 3 s by default
+STILL_S = 10.0
 _BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 
 
@@ -155,6 +157,8 @@ class ClusterReader:
         if waited_s >= self._options.commit_every_s and (not self.commits.is_asked or waited_s > _ANSWER_S):
             self._asked_s = self._clock.monotonic()
             self.commits.ask(client)
+            for owned in self.owned.values():
+                self._note_standstill(owned)
 
     def _note_epoch(self, client: GroupConsumer, epoch: int) -> None:
         """Acknowledge an epoch once the member has a share of every topic, or has been given none for a while."""
@@ -178,11 +182,27 @@ class ClusterReader:
                     return
                 owned.work = self._work_from(CommitState(base=first))
                 owned.written = CommitState(base=first)
+            elif batch.offsets and batch.offsets[0] < owned.work.position:
+                self._begin_again(client, owned, owned.work, batch.offsets[0])
             if batch.next_offset >= 0:
                 owned.work.offer(offsets, records, batch.next_offset)
                 self._shared.announce()
         if batch.unreadable:
             self._leave_out(client, owned, batch)
+
+    def _begin_again(
+        self, client: GroupConsumer, owned: OwnedPartition, work: PartitionWork[ReadRecord], first: int
+    ) -> None:
+        """The client went back: the log ends before what was committed, and new records come at lower offsets."""
+        end = client.end_offset(owned.partition)
+        if end is None or end >= work.position:
+            return
+        lost = f"{owned.partition} ends at {end}, before {work.position}: the log was cut, and is read again"
+        if work.buffered_records:
+            raise TryLaterError(lost)  # with a new member, no worker has records of before
+        self.problem = lost
+        owned.work = self._work_from(CommitState(base=first))
+        owned.written = CommitState(base=first)
 
     def _leave_out(self, client: GroupConsumer, owned: OwnedPartition, batch: ReadBatch) -> None:
         """A batch that the client cannot, or must not, decode: it would stand before it for ever."""
@@ -224,6 +244,17 @@ class ClusterReader:
         for owned in (*full, *drained):
             owned.is_paused = owned in full
         return True
+
+    def _note_standstill(self, owned: OwnedPartition) -> None:
+        """Clients do not report all that they cannot decode, and a cluster that hangs reports nothing."""
+        work, at, now_s = owned.work, None, self._clock.monotonic()
+        if work is not None and owned.end is not None and not owned.is_paused and not work.buffered_records:
+            at = work.position if work.position < owned.end else None
+        if at != owned.still_at:
+            owned.still_at, owned.still_s = at, now_s
+        elif at is not None and now_s - owned.still_s >= STILL_S:
+            for_s = now_s - owned.still_s
+            self.problem = f"{owned.partition} at {at}: nothing was read for {for_s:.0f} s, the log ends at {owned.end}"
 
     def committed(self, results: Mapping[TopicPartition, str]) -> None:
         """See the port."""
@@ -299,6 +330,7 @@ class ClusterReader:
 
 def _is_wanted(record: ReadRecord, wanted: Callable[[ReadRecord], bool]) -> bool:
     try:
+        headers_of(record)  # after this, the filter's own call is safe
         return wanted(record)
     except Exception:  # the handler has retries and a dead-letter lane for what it cannot read, a filter has not
         return True

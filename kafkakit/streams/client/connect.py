@@ -28,9 +28,10 @@ from kafkakit.ports.stream_consumer import GroupConsumer
 from kafkakit.ports.stream_producer import StreamCluster
 from kafkakit.streams.client.client import ClientParts, StreamClient
 from kafkakit.streams.client.dead_letter_lane import BATCH_LIMIT_BYTES
+from kafkakit.streams.client.decide.commits import CommitRule
 from kafkakit.streams.client.decide.failures import DependencyDownError, RejectError, RetryLaterError
 from kafkakit.streams.client.decide.outgoing import ProducerLimits
-from kafkakit.streams.client.decide.reconciliation import reconcile, seen_record
+from kafkakit.streams.client.decide.rules import Mode, MoveRule, RetryRule, WorkLimits, WorkRules
 from kafkakit.streams.client.decide.send_errors import (
     BackPressureError,
     DualWriteError,
@@ -44,9 +45,13 @@ from kafkakit.streams.client.dual import DualPolicy
 from kafkakit.streams.client.guarded_member import GuardedMember
 from kafkakit.streams.client.options import ConsumerHooks, ConsumerOptions
 from kafkakit.streams.client.producer import RecordHooks
+from kafkakit.streams.client.reject_references import LedgerPorts
 from kafkakit.streams.client.watch import Answer, WatchOptions, WatchParts
+from kafkakit.streams.lanes.api import reconcile, seen_record
 from kafkakit.wiring import (
+    open_admin,
     open_control,
+    open_data,
     open_group_member,
     open_log,
     open_spans,
@@ -57,12 +62,15 @@ from kafkakit.wiring import (
 
 __all__ = [
     "BackPressureError",
+    "CommitRule",
     "ConsumerHooks",
     "ConsumerOptions",
     "DependencyDownError",
     "DualPolicy",
     "DualWriteError",
     "LanePausedError",
+    "Mode",
+    "MoveRule",
     "NotAcknowledgedError",
     "ProducerClosedError",
     "ProducerLimits",
@@ -71,8 +79,11 @@ __all__ = [
     "RecordTooLargeError",
     "RejectError",
     "RetryLaterError",
+    "RetryRule",
     "StreamClient",
     "WatchOptions",
+    "WorkLimits",
+    "WorkRules",
     "connect",
     "reconcile",
     "seen_record",
@@ -107,6 +118,10 @@ def connect(
         member, log = open_group_member(there, group, fetches=False), open_log(there, committed=True)
         return GuardedMember(member, log, system_clock(), limit_bytes=BATCH_LIMIT_BYTES)
 
+    def open_ledger(name: str) -> LedgerPorts:
+        there = _settings(given.for_profile(name), known)
+        return LedgerPorts(admin=open_admin(there), data=open_data(there))
+
     parts = ClientParts(
         store=open_control(settings),
         open_cluster=open_cluster,
@@ -116,6 +131,7 @@ def connect(
         clock=system_clock(),
         random_bytes=os.urandom,
         holder=this_process("streams client"),
+        open_ledger=open_ledger,
         watch=_watch_parts(watch or WatchOptions()),
     )
     try:

@@ -62,7 +62,9 @@ class StreamConsumer:
         self._shared = SharedWork(shares, clock)
         self._dead_letters: DeadLetters | None = None
         if hooks.reject is not None:
-            self._dead_letters = DeadLetters(hooks.reject, self._shared, clock, group, lambda: self._plan.epoch)
+            self._dead_letters = DeadLetters(
+                hooks.reject, self._shared, clock, group, lambda: self._plan.epoch, hooks.spare
+            )
         self._threads: ThreadWorkers | None = None
         self._tasks: TaskWorkers | None = None
         count = options.concurrency

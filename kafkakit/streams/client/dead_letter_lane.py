@@ -7,7 +7,7 @@ from kafkakit.core.deliveries import Headers
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.log import LogReader
 from kafkakit.streams.client.dead_letters import RejectedRecord
-from kafkakit.streams.client.decide.send_errors import NotAcknowledgedError, RecordTooLargeError
+from kafkakit.streams.client.decide.send_errors import NotAcknowledgedError, RecordRefusedError, RecordTooLargeError
 from kafkakit.streams.client.options import LeftOut
 from kafkakit.streams.client.producer import Producer
 from kafkakit.streams.client.records import RecordOrigin
@@ -19,6 +19,7 @@ from kafkakit.streams.routes.api import DLQ
 
 WRITE_S = 30.0
 LEFT_OUT_HEADER = "kafkakit-left-out-bytes"
+LEFT_OUT_HEADERS_HEADER = "kafkakit-left-out-headers"
 BOMB_REASON, CORRUPT_REASON = "batch too large", "batch corrupt"
 BATCH_LIMIT_BYTES = 16 << 20
 """What a batch may become: members of groups decode more than this, and producers write no more by default."""
@@ -28,8 +29,8 @@ _FETCH_BYTES, _FETCH_MS = 1 << 20, 1_000
 class DeadLetterLane:
     """A `RejectSink`: each record goes to the lane with the headers it had and those of its provenance.
 
-    A value that does not fit with these headers is left out: its bytes are counted in a header, and it stays where the
-    provenance says it is.
+    A value that does not fit with these headers is left out, and so are headers that no producer of streams writes: a
+    header counts the bytes, or the headers, and they stay where the provenance says they are.
     """
 
     def __init__(self, producer: Producer) -> None:
@@ -39,23 +40,22 @@ class DeadLetterLane:
         """Write a record and wait until all in-sync replicas have it."""
         record = rejected.record
         here = place_of(record.origin, record.offset, rejected.epoch, record.timestamp_ms)
-        failure = RecordFailure(
-            group=rejected.group,
-            reason=rejected.reason,
-            at_ms=rejected.at_ms,
-            tries=rejected.tries,
-            error_class=rejected.error,
-            error_text=rejected.text,
-        )
+        failure = failure_in(rejected)
         headers = provenance_headers(record.headers, here, failure)
+        own = provenance_headers((), here, failure)
         try:
-            self.write(record.value, record.key, headers)
+            try:
+                self.write(record.value, record.key, headers)
+            except RecordTooLargeError:
+                raise
+            except RecordRefusedError:  # another client wrote headers that this one does not
+                left_out = (LEFT_OUT_HEADERS_HEADER, b"%d" % len(record.headers))
+                self.write(record.value, record.key, (*own, left_out))
         except (RecordTooLargeError, NotAcknowledgedError) as error:
             if isinstance(error, NotAcknowledgedError) and "MSG_SIZE_TOO_LARGE" not in str(error):
                 raise
-            left_out = len(record.value or b"") + len(record.key or b"")
-            own = provenance_headers((), here, failure)
-            self.write(None, None, (*own, (LEFT_OUT_HEADER, b"%d" % left_out)))
+            left_out = (LEFT_OUT_HEADER, b"%d" % (len(record.value or b"") + len(record.key or b"")))
+            self.write(None, None, (*own, left_out))
 
     def write(self, value: bytes | None, key: bytes | None, headers: Headers) -> None:
         """Write a record to the lane; raises what `Delivery.result` raises."""
@@ -120,4 +120,16 @@ def place_of(origin: RecordOrigin, offset: int, epoch: int, at_ms: int | None) -
         partition=origin.partition.partition,
         offset=offset,
         at_ms=at_ms,
+    )
+
+
+def failure_in(rejected: RejectedRecord) -> RecordFailure:
+    """Why a record was rejected, as its provenance tells it."""
+    return RecordFailure(
+        group=rejected.group,
+        reason=rejected.reason,
+        at_ms=rejected.at_ms,
+        tries=rejected.tries,
+        error_class=rejected.error,
+        error_text=rejected.text,
     )

@@ -54,14 +54,15 @@ class ConsumerHooks:
     """What a consumer calls.
 
     `reject` writes rejected records (none: they stay references in commits, which base does not pass before
-    `StreamConsumer.rejections_are_durable`). `guard` gets the origin and the offset of a batch that the client cannot
-    decode, the route's epoch, and the verdict that kept the client from decoding it (None where it tried): it makes a
-    note that lasts, or returns None to leave the batch. `filter` sees records before they are handled, by their key
-    and headers: those for which it is false are done at once (an error counts as true). `checkpoint` is called before
-    each record is handled.
+    `StreamConsumer.rejections_are_durable`); `spare` writes those that `reject` could not while their partition is
+    full of what waits. `guard` gets the origin and the offset of a batch that the client cannot decode, the route's
+    epoch, and the verdict that kept the client from decoding it (None where it tried): it makes a note that lasts, or
+    returns None to leave the batch. `filter` sees records before they are handled, by their key and headers: those for
+    which it is false are done at once (an error counts as true). `checkpoint` is called before each record is handled.
     """
 
     reject: RejectSink | None = None
+    spare: RejectSink | None = None
     guard: Callable[[RecordOrigin, int, int, BatchVerdict | None], LeftOut | None] | None = None
     filter: Callable[[ReadRecord], bool] | None = None
     checkpoint: Checkpoint | None = None

@@ -4,10 +4,12 @@ import logging
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, TypedDict, Unpack
 
 from kafkakit.core.deliveries import Headers, OutgoingRecord
 from kafkakit.ports.clock import Clock
+from kafkakit.ports.stream_producer import StreamProducer
 from kafkakit.streams.client.decide.figures import ProducerMetrics
 from kafkakit.streams.client.decide.outgoing import (
     ProducerLimits,
@@ -23,8 +25,7 @@ from kafkakit.streams.client.delivery import Delivery
 from kafkakit.streams.client.lane_writer import LaneWriter
 from kafkakit.streams.client.record_stamps import RecordStamps
 from kafkakit.streams.client.route_follower import RouteFollower
-from kafkakit.streams.client.segment_writer import OpenSegment
-from kafkakit.streams.routes.api import LIVE, Route
+from kafkakit.streams.routes.api import LIVE, Route, Segment
 
 TICK_S = 0.05
 _new = tuple.__new__  # a third of the time that a named tuple takes
@@ -78,7 +79,7 @@ class Producer:
     def __init__(
         self,
         follower: RouteFollower,
-        open_segment: OpenSegment,
+        open_segment: Callable[[str, Segment], StreamProducer],
         clock: Clock,
         random_bytes: Callable[[int], bytes],
         limits: ProducerLimits,
@@ -201,7 +202,7 @@ class Producer:
                 raise ProducerClosedError("the producer is closed")
             route = self._route
             if name not in self._lanes:
-                writer = LaneWriter(name, self._open, self._limits, self._clock)
+                writer = LaneWriter(name, partial(self._open, name), self._limits, self._clock)
                 writer.follow(route)
                 self._lanes[name] = writer
             self._used = self._lanes_of(route)

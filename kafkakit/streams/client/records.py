@@ -7,6 +7,7 @@ from operator import methodcaller
 from typing import overload
 
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.records import headers_of
 from kafkakit.ports.stream_consumer import ReadRecord
 from kafkakit.streams.client.decide.partition_work import RecordFields
 from kafkakit.streams.client.decide.reading import Source
@@ -63,7 +64,7 @@ class StreamRecord(tuple[ReadRecord, RecordOrigin, int]):
     @property
     def headers(self) -> Sequence[tuple[str, bytes | None]]:
         """Its headers, in order; names may repeat."""
-        return self[0].headers() or ()
+        return headers_of(self[0])
 
     @property
     def lane(self) -> str:

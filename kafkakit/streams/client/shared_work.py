@@ -26,7 +26,8 @@ _GROWTH = 4
 class OwnedPartition:
     """A partition of this member. `work` is None while nothing is known of where its log begins.
 
-    `written` is what the latest commit says, `end` the log's end at that time.
+    `written` is what the latest commit says, `end` the log's end at that time. `still_at` is where reading stands still
+    before that end, since `still_s` of the monotonic clock.
     """
 
     origin: RecordOrigin
@@ -37,6 +38,8 @@ class OwnedPartition:
     is_paused: bool = False
     is_gone: bool = False
     end: int | None = None
+    still_at: int | None = None
+    still_s: float = 0.0
     committed_as: tuple[object, ...] = ()
 
     @property

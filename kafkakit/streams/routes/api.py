@@ -6,6 +6,7 @@ from kafkakit.streams.routes.decide.document import (
     decode_route,
     encode_route,
     history_path,
+    lane_client_id,
     route_path,
     topic_name,
 )
@@ -63,6 +64,7 @@ __all__ = [
     "encode_route",
     "ended",
     "history_path",
+    "lane_client_id",
     "opened",
     "refuse_open_operation",
     "retired",

@@ -77,6 +77,14 @@ def log(fakes: FakeClusters) -> list[OutgoingRecord]:
     return [r for cluster in fakes.clusters.values() for topic in cluster.topics.values() for _, r in topic.log]
 
 
+def test_brokers_see_each_lane_under_a_client_id_of_its_own(fakes: FakeClusters, producer: Producer) -> None:
+    fakes.routes.change("slow", segments=(fakes.segment("a"),), paused=False)
+    producer.send(b"1").result(LIMIT_S)
+    producer.send(b"2", lane="slow").result(LIMIT_S)
+    ids = {made.client_id for made in fakes.clusters["a"].producers}
+    assert ids == {"kafkakit.orders.live", "kafkakit.orders.slow"}
+
+
 def test_a_record_is_written_with_its_id_and_time(fakes: FakeClusters, first: Segment, producer: Producer) -> None:
     written = [producer.send(b"%d" % n, b"key", headers=[("own", None)]).result(LIMIT_S) for n in range(3)]
     assert [(w.segment, w.cluster_id, w.topic, w.attempts) for w in written] == [(1, "cluster-a", first.topic, 1)] * 3
