@@ -30,7 +30,7 @@ from kafkakit.streams.client.decide.outgoing import ProducerLimits
 from kafkakit.streams.client.decide.rules import Mode, MoveRule, RetryRule, WorkLimits, WorkRules
 from kafkakit.streams.client.options import ConsumerOptions
 from kafkakit.streams.client.records import StreamRecord
-from kafkakit.wiring import open_control, open_log, open_stream_cluster
+from kafkakit.wiring import open_control, open_log, open_stream_cluster, this_process
 
 LOOK_S = 0.1
 SESSION_MS = 6_000
@@ -84,6 +84,7 @@ def open_client(given: dict[str, Any]) -> StreamClient:
         open_log=lambda name: open_log(settings(name)),
         clock=clock,
         random_bytes=os.urandom,
+        holder=this_process("streams client"),
     )
     return StreamClient(parts)
 

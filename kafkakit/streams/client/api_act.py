@@ -1,4 +1,4 @@
-"""What other tools use of the client: what applications use, but `connect`, which composes it."""
+"""What other tools use of the client: what applications use, but `connect`, which composes it, and registrations."""
 
 from kafkakit.streams.client.client import StreamClient
 from kafkakit.streams.client.consumer import StreamConsumer
@@ -10,6 +10,7 @@ from kafkakit.streams.client.delivery import Delivery
 from kafkakit.streams.client.options import ConsumerOptions
 from kafkakit.streams.client.producer import Producer
 from kafkakit.streams.client.records import StreamRecord
+from kafkakit.streams.client.registrar import read_clients
 
 __all__ = [
     "BOMB_REASON",
@@ -23,4 +24,5 @@ __all__ = [
     "StreamConsumer",
     "StreamRecord",
     "WorkRules",
+    "read_clients",
 ]

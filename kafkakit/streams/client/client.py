@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from kafkakit.core.errors import RefusedError, TryLaterError, UsageError
+from kafkakit.core.lease import Holder
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.control import ControlStore
 from kafkakit.ports.log import LogReader
@@ -22,6 +23,7 @@ from kafkakit.streams.client.decide.targets import check_place
 from kafkakit.streams.client.dual import DualPolicy, DualProducer
 from kafkakit.streams.client.options import ConsumerHooks, ConsumerOptions
 from kafkakit.streams.client.producer import Producer, RecordHooks
+from kafkakit.streams.client.registrar import ClientRegistrar
 from kafkakit.streams.client.reject_references import LedgerPorts, RejectReferences, with_references
 from kafkakit.streams.client.route_follower import RouteFollower
 from kafkakit.streams.client.route_rules import RouteRules
@@ -40,7 +42,8 @@ class ClientParts:
     """What the client is made of; the functions reach the cluster of a profile, `UsageError` for one that is not there.
 
     `open_member` makes a member of the group that it gets as second argument, `open_guarded` one that judges batches
-    before it decodes them. Without `open_ledger` no reference to a rejected record is written.
+    before it decodes them. Without `open_ledger` no reference to a rejected record is written. `holder` is this
+    process, as it registers itself.
     """
 
     store: ControlStore
@@ -50,6 +53,7 @@ class ClientParts:
     open_log: Callable[[str], LogReader]
     clock: Clock
     random_bytes: Callable[[int], bytes]
+    holder: Holder
     watch: WatchParts = field(default_factory=WatchParts)
     open_ledger: Callable[[str], LedgerPorts] | None = None
 
@@ -62,6 +66,7 @@ class StreamClient:
         self._lock = threading.Lock()
         self._followers_lock = threading.Lock()
         self._followers: dict[str, RouteFollower] = {}
+        self._registrars: dict[str, ClientRegistrar] = {}
         self._clusters: dict[str, StreamCluster] = {}
         self._producers: list[Producer | DualProducer] = []
         self._consumers: list[StreamConsumer] = []
@@ -147,14 +152,19 @@ class StreamClient:
             hooks=hooks,
         )
         self._consumers.append(found)
+        self._registrars[stream].add(found)
         return found
 
     def follower(self, stream: str) -> RouteFollower:
         """The newest route of a stream; one follower for all who ask. Raises as `producer`."""
+        parts = self._parts
         with self._followers_lock:
             if stream not in self._followers:
-                follower = RouteFollower(self._parts.store, stream, self._parts.clock)
+                follower = RouteFollower(parts.store, stream, parts.clock)
                 follower.start()
+                self._registrars[stream] = ClientRegistrar(
+                    parts.store, stream, parts.holder, parts.clock, parts.random_bytes, follower.refresh
+                )
                 self._followers[stream] = follower
             return self._followers[stream]
 
@@ -187,6 +197,8 @@ class StreamClient:
         until_s = self._parts.clock.monotonic() + timeout_s
         for producer in self._producers:
             producer.close(max(0.0, until_s - self._parts.clock.monotonic()))
+        for registrar in self._registrars.values():
+            registrar.close()
         for follower in self._followers.values():
             follower.stop()
         self._watch.close()
@@ -199,6 +211,8 @@ class StreamClient:
         self.close()
 
     def _let_go(self) -> None:
+        for registrar in self._registrars.values():
+            registrar.join()
         for follower in self._followers.values():
             follower.join()
         self._parts.store.close()
@@ -215,7 +229,7 @@ class StreamClient:
             hooks = replace(hooks, choose_lane=RouteRules(follower))
         if is_watched:
             hooks = self._watch.record_hooks(stream, hooks)
-        return Producer(
+        found = Producer(
             follower,
             lambda lane, segment: self._opened(segment, limits, lane_client_id(stream, lane)),
             self._parts.clock,
@@ -223,6 +237,8 @@ class StreamClient:
             limits,
             hooks,
         )
+        self._registrars[stream].add(found)
+        return found
 
     def _member(self, follower: RouteFollower, profile: str, group: str, open_member: OpenMember) -> GroupConsumer:
         """A member on a cluster that was checked: an address alone does not tell which cluster answers."""

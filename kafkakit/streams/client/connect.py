@@ -57,6 +57,7 @@ from kafkakit.wiring import (
     open_spans,
     open_stream_cluster,
     system_clock,
+    this_process,
 )
 
 __all__ = [
@@ -129,6 +130,7 @@ def connect(
         open_log=lambda name: open_log(_settings(given.for_profile(name), known)),
         clock=system_clock(),
         random_bytes=os.urandom,
+        holder=this_process("streams client"),
         open_ledger=open_ledger,
         watch=_watch_parts(watch or WatchOptions()),
     )

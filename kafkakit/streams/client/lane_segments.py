@@ -22,6 +22,7 @@ class LaneSegments:
         self._retiring: list[SegmentWriter] = []
         self._reopen_s = 0.0
         self._last_segment = 0
+        self._settled_epoch = 0
 
     @property
     def is_paused(self) -> bool:
@@ -30,6 +31,7 @@ class LaneSegments:
 
     def follow(self, target: LaneTarget) -> None:
         """Take up a newer route; `aim` acts on it."""
+        self.settled_epoch()
         self.target, self.trouble, self._reopen_s = target, None, 0.0
 
     def aim(self) -> bool:
@@ -61,13 +63,22 @@ class LaneSegments:
             self._retire(writer, 0)
             self.current, self._reopen_s = None, self._clock.monotonic() + AGAIN_S
 
-    def ended(self, writer: SegmentWriter) -> None:
-        """A writer that was retired has ended."""
-        if writer in self._retiring:
-            self._retiring.remove(writer)
+    def settled_epoch(self) -> int:
+        """The newest epoch that was moved to: no writer of a segment which it does not write can write any more."""
+        target = self.target
+        active = None if target is None or target.segment is None else target.segment.id
+        if target is not None and all(each.is_gone or each.segment.id == active for each in self._retiring):
+            self._settled_epoch = target.epoch
+        return self._settled_epoch
+
+    @property
+    def are_gone(self) -> bool:
+        """True where no writer that was retired can write any more."""
+        return all(each.is_gone for each in self._retiring)
 
     def close(self) -> None:
         """Drop every connection, in its own thread."""
+        self.settled_epoch()
         for writer in (*([self.current] if self.current else ()), *self._standby.values(), *self._retiring):
             self._retire(writer, 0)
         self.current = self.target = None
@@ -91,5 +102,5 @@ class LaneSegments:
 
     def _retire(self, writer: SegmentWriter, drain_s: float) -> None:
         if not writer.is_retired:
-            self._retiring.append(writer)
+            self._retiring = [*(each for each in self._retiring if not each.is_gone), writer]
         writer.retire(drain_s)

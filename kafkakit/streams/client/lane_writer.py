@@ -109,6 +109,17 @@ class LaneWriter:
         settle(settled)
         return len(settled)
 
+    def settled_epoch(self) -> int:
+        """The newest epoch that the lane has moved to: nothing of it can be written to a segment of one before."""
+        with self._lock:
+            return self._segments.settled_epoch()
+
+    @property
+    def is_gone(self) -> bool:
+        """True once it is closed and nothing of it can be written any more."""
+        with self._lock:
+            return self._kept.is_closed and self._segments.are_gone
+
     def figures(self) -> LaneFigures:
         """The lane now."""
         with self._lock:
@@ -184,7 +195,6 @@ class LaneWriter:
             for entry in taken:
                 entry.writer, entry.may_be_written = None, True
             self._backlog.extendleft(reversed(taken))
-            self._segments.ended(writer)
             settled = self._write_backlog()
         settle(settled)
 

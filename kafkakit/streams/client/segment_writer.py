@@ -64,6 +64,8 @@ class SegmentWriter:
         self.sent = self.answered = 0
         self.guests = 0
         """Senders that are in `poll` now; the producer is closed after them."""
+        self.is_gone = False
+        """True once nothing that was sent through it can be written any more, as far as this process can tell."""
         self.guest_polls = 0
         self._open, self._events, self._clock = open_segment, events, clock
         self._drain_until_s: float | None = None
@@ -93,6 +95,7 @@ class SegmentWriter:
         if producer is not None:
             producer.close()
             self._events.answered(self)
+        self.is_gone = True
 
     def _serve(self, producer: StreamProducer) -> None:
         seen = 0

@@ -1,4 +1,4 @@
-"""The client of dry runs hands on reads and refuses every write."""
+"""The client of dry runs hands on reads and refuses every write; that of runs makes none without its lease."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -6,10 +6,12 @@ from datetime import UTC, datetime
 import pytest
 
 from kafkakit.adapters.read_only import ReadOnlyAdmin
+from kafkakit.core.acls import AclResourceKind
 from kafkakit.core.client_quotas import QuotaEntity
 from kafkakit.core.cluster_facts import ResourceKind
-from kafkakit.core.errors import RefusedError
+from kafkakit.core.errors import LeaseLostError, RefusedError
 from kafkakit.core.model import TopicPartition
+from kafkakit.execution.act.lease_guard import GuardedAdmin
 from kafkakit.ports.admin import ClusterAdmin
 from tests.fakes.admin import FakeCluster
 
@@ -25,6 +27,9 @@ READS: dict[str, Callable[[ClusterAdmin], object]] = {
     "topic_operations": lambda a: a.topic_operations(["t"]),
     "describe_client_quotas": lambda a: a.describe_client_quotas(),
     "quorum_voters": lambda a: a.quorum_voters(),
+    "describe_acls": lambda a: a.describe_acls(AclResourceKind.TOPIC, "t"),
+    "describe_producers": lambda a: a.describe_producers([TopicPartition("t", 0)]),
+    "list_transactions": lambda a: a.list_transactions(),
     "broker_settings": lambda a: a.broker_settings([1], ["replica.fetch.backoff.ms"]),
 }
 WRITES: dict[str, Callable[[ClusterAdmin], object]] = {
@@ -36,8 +41,11 @@ WRITES: dict[str, Callable[[ClusterAdmin], object]] = {
     "create_topic": lambda a: a.create_topic("u", {0: (1,)}, {}),
     "delete_records": lambda a: a.delete_records({TopicPartition("t", 0): 1}),
     "delete_topic": lambda a: a.delete_topic("t"),
+    "delete_topic_by_id": lambda a: a.delete_topic_by_id("topic-id-000001"),
+    "create_acls": lambda a: a.create_acls([]),
+    "delete_acls": lambda a: a.delete_acls([]),
     "alter_client_quotas": lambda a: a.alter_client_quotas({QuotaEntity(user="a"): {"request_percentage": 1.0}}),
-    "unregister_broker": lambda a: a.unregister_broker(2),
+    "unregister_broker": lambda a: a.unregister_broker(3),
 }
 
 
@@ -63,6 +71,19 @@ def test_writes_are_refused_and_do_nothing(cluster: FakeCluster, call: str) -> N
     with pytest.raises(RefusedError, match="read-only"):
         WRITES[call](ReadOnlyAdmin(cluster))
     assert cluster.calls == []
+
+
+@pytest.mark.parametrize("call", WRITES)
+def test_writes_without_the_lease_do_nothing(cluster: FakeCluster, call: str) -> None:
+    def lost() -> None:
+        raise LeaseLostError("the lease is lost")
+
+    with pytest.raises(LeaseLostError):
+        WRITES[call](GuardedAdmin(cluster, lost))
+    assert cluster.calls == []
+    held: list[str] = []
+    WRITES[call](GuardedAdmin(cluster, lambda: held.append(call)))
+    assert (held, [name for name, _ in cluster.calls]) == ([call], [call])
 
 
 def test_closing_closes_the_inner_client(cluster: FakeCluster) -> None:

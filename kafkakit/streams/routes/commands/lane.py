@@ -63,7 +63,7 @@ def add(
     kafkakit --profile prod streams lane add orders backfill --quota 5MB/s
     """
     from kafkakit.streams.routes.decide.document import check_lane
-    from kafkakit.streams.routes.decide.edits import refuse_known_lane, with_lane, with_quotas
+    from kafkakit.streams.routes.decide.edits import refuse_known_lane, refuse_open_operation, with_lane, with_quotas
     from kafkakit.streams.routes.decide.new_topics import quotas_of
 
     cli, profile = cli_context(ctx), where.profile(cli_context(ctx))
@@ -71,7 +71,9 @@ def add(
     rates = quotas_of(shape.shapes((lane,)))
     consent.require_possible(cli)
     with open_streams(cli, read_only=consent.dry_run) as streams:
-        refuse_known_lane(streams.existing(stream), lane)
+        before = streams.existing(stream)
+        refuse_open_operation(before)
+        refuse_known_lane(before, lane)
         return create_lanes(
             ctx,
             "streams lane add",

@@ -37,7 +37,7 @@ def quota(
 
     from kafkakit.core.quantities import format_rate, parse_rate
     from kafkakit.streams.routes.act.quotas import limit_lane
-    from kafkakit.streams.routes.decide.edits import existing_lane, with_quotas
+    from kafkakit.streams.routes.decide.edits import existing_lane, refuse_open_operation, with_quotas
     from kafkakit.streams.routes.show.routes import changed_report
 
     cli, route, value = cli_context(ctx), None, None if rate == "none" else parse_rate(rate)
@@ -45,6 +45,7 @@ def quota(
     consent.require_possible(cli)
     with open_streams(cli, read_only=consent.dry_run) as streams:
         before = streams.existing(stream)
+        refuse_open_operation(before)
         found = existing_lane(before, lane)
         if not consent.dry_run and consent.confirm(cli, f"Give lane {lane} of stream {stream} {words}?"):
             limit_lane(partial(streams.claim, command="streams lane quota"), stream, found, value)
