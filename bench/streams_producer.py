@@ -35,6 +35,7 @@ from kafkakit.streams.client.client import ClientParts, StreamClient
 from kafkakit.streams.client.decide.outgoing import ProducerLimits
 from kafkakit.streams.client.producer import Producer
 from kafkakit.streams.routes.api import Lane, Route, Segment, SegmentState, encode_route, route_path
+from kafkakit.wiring import this_process
 
 TOPIC, PARTITIONS, SIZE, KEYS = f"orders.live.{os.getpid()}", 4, 1_000, 5_000
 ASKED = 0.5
@@ -120,6 +121,7 @@ def client_of(servers: str, folder: Path) -> StreamClient:
         open_log=lambda name: no_member(name, ""),  # type: ignore[arg-type, return-value]
         clock=SystemClock(),
         random_bytes=os.urandom,
+        holder=this_process("streams bench"),
     )
     return StreamClient(parts)
 
