@@ -30,6 +30,9 @@ class ReadOnlyAdmin(AdminReads):
     move_log_dirs = _refused("move replicas between log dirs")
     create_topic = _refused("create topics")
     delete_topic = _refused("delete topics")
+    delete_topic_by_id = _refused("delete topics")
+    create_acls = _refused("create ACLs")
+    delete_acls = _refused("delete ACLs")
     delete_records = _refused("delete records")
     unregister_broker = _refused("unregister brokers")
 

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
+from kafkakit.core.acls import AclBinding, AclResourceKind
 from kafkakit.core.cluster_facts import (
     BrokerLogDirs,
     ClusterInfo,
@@ -14,6 +15,7 @@ from kafkakit.core.cluster_facts import (
     ResourceKind,
 )
 from kafkakit.core.model import ClusterSnapshot, Reassignment, TopicPartition, TopicPartitionReplica
+from kafkakit.core.transactions import OpenTransaction, ProducerState
 
 
 class ClusterAdmin(Protocol):
@@ -101,6 +103,39 @@ class ClusterAdmin(Protocol):
 
     def delete_topic(self, name: str) -> ItemError | None:
         """Delete a topic."""
+        ...
+
+    def delete_topic_by_id(self, topic_id: str) -> ItemError | None:
+        """Delete the topic of this id, whatever its name; one that is not there counts as done (None)."""
+        ...
+
+    def describe_acls(self, kind: AclResourceKind, name: str) -> tuple[AclBinding, ...] | None:
+        """Read every binding that concerns a resource, sorted: by its name, by a prefix and by `*`.
+
+        None where the cluster has no authorizer.
+        """
+        ...
+
+    def create_acls(self, bindings: Collection[AclBinding]) -> Mapping[AclBinding, ItemError | None]:
+        """Add exactly these bindings; one that is there counts as done (None). Brokers act on it a moment later."""
+        ...
+
+    def delete_acls(self, bindings: Collection[AclBinding]) -> Mapping[AclBinding, ItemError | None]:
+        """Delete exactly these bindings and no other; one that is not there counts as done (None)."""
+        ...
+
+    def describe_producers(
+        self, partitions: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, tuple[ProducerState, ...] | ItemError]:
+        """Read from the leaders which producers wrote to each partition, by producer id."""
+        ...
+
+    def list_transactions(self) -> tuple[OpenTransaction, ...]:
+        """Read every transaction that is not complete, by transactional id; two requests to each live broker.
+
+        Those that the caller may not describe are left out by Kafka. Raises `TryLaterError` unless every live broker
+        answers, because a transaction is known to its coordinator alone.
+        """
         ...
 
     def delete_records(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemError | None]:

@@ -3,8 +3,17 @@
 from collections.abc import Collection, Mapping
 from datetime import datetime
 
-from kafkakit.core.cluster_facts import BrokerLogDirs, ClusterInfo, LayeredValue, PartitionState, ResourceKind
+from kafkakit.core.acls import AclBinding, AclResourceKind
+from kafkakit.core.cluster_facts import (
+    BrokerLogDirs,
+    ClusterInfo,
+    ItemError,
+    LayeredValue,
+    PartitionState,
+    ResourceKind,
+)
 from kafkakit.core.model import ClusterSnapshot, Reassignment, TopicPartition
+from kafkakit.core.transactions import OpenTransaction, ProducerState
 from kafkakit.ports.admin import ClusterAdmin
 
 
@@ -53,6 +62,20 @@ class AdminReads:
     ) -> Mapping[int, Mapping[str, LayeredValue]]:
         """See `ports.ClusterAdmin`."""
         return self._inner.broker_configs(brokers, defaults=defaults)
+
+    def describe_acls(self, kind: AclResourceKind, name: str) -> tuple[AclBinding, ...] | None:
+        """See `ports.ClusterAdmin`."""
+        return self._inner.describe_acls(kind, name)
+
+    def describe_producers(
+        self, partitions: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, tuple[ProducerState, ...] | ItemError]:
+        """See `ports.ClusterAdmin`."""
+        return self._inner.describe_producers(partitions)
+
+    def list_transactions(self) -> tuple[OpenTransaction, ...]:
+        """See `ports.ClusterAdmin`."""
+        return self._inner.list_transactions()
 
     def quorum_voters(self) -> frozenset[int] | None:
         """See `ports.ClusterAdmin`."""

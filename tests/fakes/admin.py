@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
+from kafkakit.core.acls import AclBinding, AclPattern, AclResourceKind
 from kafkakit.core.cluster_facts import (
     BrokerLogDirs,
     ClusterInfo,
@@ -34,6 +35,7 @@ from kafkakit.core.model import (
     TopicPartitionReplica,
 )
 from kafkakit.core.storage_reading import FreeStorage, PartitionSizes, StorageReading
+from kafkakit.core.transactions import OpenTransaction, ProducerState
 from tests.fakes.log_reader import FakeLogReader
 from tests.fakes.state import (
     FOLLOWER_LIST,
@@ -55,6 +57,7 @@ DEFAULT_SETTINGS = {
     "replica.fetch.backoff.ms": "1000",
     "replication.quota.window.num": "11",
 }
+NO_AUTHORIZER = ItemError(name="SecurityDisabledError")
 ItemResult = ItemError | None
 R = TypeVar("R")
 
@@ -143,6 +146,10 @@ class FakeCluster:
         self.topic_rights: dict[str, frozenset[str] | None] = {}
         self.logs: FakeLogReader | None = None
         """The logs that `delete_records` trims; without them every partition is empty."""
+        self.acls: set[AclBinding] | None = None
+        """None: there is no authorizer."""
+        self.producers: dict[TopicPartition, tuple[ProducerState, ...]] = {}
+        self.transactions: list[OpenTransaction] = []
         self._topics_made = 0
         for broker, rack in racks.items():
             self.add_broker(broker, rack)
@@ -400,6 +407,38 @@ class FakeCluster:
 
         return self._mutate("delete_topic", name, effect)
 
+    def delete_topic_by_id(self, topic_id: str) -> ItemResult:
+        def effect() -> ItemResult:
+            for name in [name for name, topic in self.topics.items() if topic.topic_id == topic_id]:
+                del self.topics[name]
+            return self._injected("delete_topic_by_id", topic_id)
+
+        return self._mutate("delete_topic_by_id", topic_id, effect)
+
+    def describe_acls(self, kind: AclResourceKind, name: str) -> tuple[AclBinding, ...] | None:
+        self._read("describe_acls")
+        if self.acls is None:
+            return None
+        same_kind = [each for each in self.acls if each.kind is kind]
+        return tuple(sorted(each for each in same_kind if _concerns(each, name)))
+
+    def create_acls(self, bindings: Collection[AclBinding]) -> Mapping[AclBinding, ItemResult]:
+        return self._mutate("create_acls", tuple(bindings), lambda: {each: self._add_acl(each) for each in bindings})
+
+    def delete_acls(self, bindings: Collection[AclBinding]) -> Mapping[AclBinding, ItemResult]:
+        return self._mutate("delete_acls", tuple(bindings), lambda: {each: self._drop_acl(each) for each in bindings})
+
+    def describe_producers(
+        self, partitions: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, tuple[ProducerState, ...] | ItemError]:
+        self._read("describe_producers")
+        unknown = ItemError(name="UnknownTopicOrPartitionError", retriable=True)
+        return {key: self.producers.get(key, ()) if self._find(key) else unknown for key in partitions}
+
+    def list_transactions(self) -> tuple[OpenTransaction, ...]:
+        self._read("list_transactions")
+        return tuple(sorted(self.transactions, key=lambda each: each.transactional_id))
+
     def delete_records(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemResult]:
         return self._mutate("delete_records", dict(offsets), lambda: {k: self._trim(k, o) for k, o in offsets.items()})
 
@@ -531,6 +570,22 @@ class FakeCluster:
         if not self._valid_list(target):
             return ItemError(name="InvalidReplicationAssignmentError")
         return None
+
+    def _add_acl(self, binding: AclBinding) -> ItemResult:
+        if self.acls is None:
+            return NO_AUTHORIZER
+        error = self._injected("create_acls", binding)
+        if error is None:
+            self.acls.add(binding)
+        return error
+
+    def _drop_acl(self, binding: AclBinding) -> ItemResult:
+        if self.acls is None:
+            return NO_AUTHORIZER
+        error = self._injected("delete_acls", binding)
+        if error is None:
+            self.acls.discard(binding)
+        return error
 
     def _trim(self, key: TopicPartition, offset: int) -> ItemResult:
         if self._find(key) is None:
@@ -665,3 +720,9 @@ def _config_problem(change: ConfigChange, value: str) -> str | None:
     if change.key in RATE_KEYS and not value.isdigit():
         return f"{value!r} is not a rate"
     return None
+
+
+def _concerns(binding: AclBinding, name: str) -> bool:
+    if binding.pattern is AclPattern.PREFIXED:
+        return name.startswith(binding.name)
+    return binding.name in (name, "*")

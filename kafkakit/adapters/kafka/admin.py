@@ -6,14 +6,17 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
+from kafkakit.adapters.kafka import admin_acls as acls
 from kafkakit.adapters.kafka import admin_configs as resource_configs
 from kafkakit.adapters.kafka import admin_read as read
+from kafkakit.adapters.kafka import admin_transactions as transactions
 from kafkakit.adapters.kafka import admin_write as write
 from kafkakit.adapters.kafka.admin_records import deletion_requests, deletion_results
 from kafkakit.adapters.kafka.admin_snapshot import assemble
-from kafkakit.adapters.kafka.errors import UNKNOWN_TOPIC, error_from, error_of
+from kafkakit.adapters.kafka.errors import UNKNOWN_TOPIC, UNKNOWN_TOPIC_ID, error_from, error_of
 from kafkakit.adapters.kafka.session import KafkaSession
 from kafkakit.config.security import Security
+from kafkakit.core.acls import AclBinding, AclResourceKind
 from kafkakit.core.cluster_facts import (
     BrokerLogDirs,
     ClusterInfo,
@@ -25,6 +28,7 @@ from kafkakit.core.cluster_facts import (
 )
 from kafkakit.core.errors import OperationFailedError, TooOldError
 from kafkakit.core.model import ClusterSnapshot, Reassignment, TopicPartition, TopicPartitionReplica
+from kafkakit.core.transactions import OpenTransaction, ProducerState
 
 NAMES_PER_REQUEST = 500
 CREATION_WAIT_S = 10.0
@@ -198,6 +202,50 @@ class KafkaAdmin:
         response = self._session.request("delete topic", request, errors=_response_codes, repeat=False)
         answer = response.responses[0]
         return error_of(answer.error_code, getattr(answer, "error_message", None))
+
+    def delete_topic_by_id(self, topic_id: str) -> ItemResult:
+        """See `ports.ClusterAdmin`; metadata may show the topic for a moment more. Kafka 2.8 and later."""
+        request = write.delete_by_id_request(topic_id, self._timeout_ms)
+        answer = self._session.request("delete topic", request, errors=_response_codes).responses[0]
+        return None if answer.error_code == UNKNOWN_TOPIC_ID else error_of(answer.error_code, answer.error_message)
+
+    def describe_acls(self, kind: AclResourceKind, name: str) -> tuple[AclBinding, ...] | None:
+        """See `ports.ClusterAdmin`. A write may show up late: poll."""
+        return acls.acls_of(self._session.request("describe ACLs", acls.acls_request(kind, name)))
+
+    def create_acls(self, bindings: Collection[AclBinding]) -> Mapping[AclBinding, ItemResult]:
+        """See `ports.ClusterAdmin`; one request, which is repeated where no answer came."""
+        if not bindings:
+            return {}
+        response = self._session.request("create ACLs", acls.creation_request(bindings))
+        return acls.acl_results(response.results, bindings)
+
+    def delete_acls(self, bindings: Collection[AclBinding]) -> Mapping[AclBinding, ItemResult]:
+        """See `ports.ClusterAdmin`; one request, which is repeated where no answer came."""
+        if not bindings:
+            return {}
+        response = self._session.request("delete ACLs", acls.removal_request(bindings))
+        return acls.acl_results(response.filter_results, bindings)
+
+    def describe_producers(
+        self, partitions: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, tuple[ProducerState, ...] | ItemError]:
+        """See `ports.ClusterAdmin`; side by side, after one request for the leaders."""
+        leaders = {key: state.leader for key, state in self.partition_states({key.topic for key in partitions}).items()}
+        requests = transactions.producers_requests(partitions, leaders)
+        answers = self._session.request_brokers(requests) if requests else {}
+        return transactions.producers_of(partitions, leaders, answers)
+
+    def list_transactions(self) -> tuple[OpenTransaction, ...]:
+        """See `ports.ClusterAdmin`; brokers side by side. Kafka 3.0 and later."""
+        brokers = [broker.id for broker in self.cluster().brokers if broker.is_alive]
+        listed = self._session.request_brokers(dict.fromkeys(brokers, transactions.listing_request()))
+        found: list[OpenTransaction] = []
+        for broker, answer in listed.items():
+            for request in transactions.description_requests(broker, answer):
+                described = self._session.request_brokers({broker: request})
+                found += transactions.transactions_of(broker, described[broker])
+        return tuple(sorted(found, key=lambda each: each.transactional_id))
 
     def delete_records(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemResult]:
         """See `ports.ClusterAdmin`; side by side, after one request for the leaders."""

@@ -1,12 +1,13 @@
 """Requests that change a cluster, built from kafkakit's values, and their answers, one per item."""
 
+import uuid
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from kafkakit.adapters.kafka.errors import error_of
 from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ItemError, ResourceKind
-from kafkakit.core.errors import OperationFailedError
+from kafkakit.core.errors import OperationFailedError, UsageError
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
 
 MAX_CONFIG_BYTES = 32_767
@@ -188,6 +189,19 @@ def delete_request(name: str, timeout_ms: int) -> Any:
     from kafka.protocol.admin import DeleteTopicsRequest as Request
 
     return Request(topics=[Request.DeleteTopicState(name=name)], timeout_ms=timeout_ms)
+
+
+def delete_by_id_request(topic_id: str, timeout_ms: int) -> Any:
+    """DeleteTopics of the topic of an id; `UsageError` for text that is none."""
+    from kafka.protocol.admin import DeleteTopicsRequest as Request
+
+    try:
+        found = uuid.UUID(topic_id)
+    except ValueError:
+        raise UsageError(f"{topic_id[:80]!r} is not a topic's id") from None
+    return Request(
+        topics=[Request.DeleteTopicState(name=None, topic_id=found)], timeout_ms=timeout_ms, min_version=6
+    )
 
 
 def quorum_request() -> Any:

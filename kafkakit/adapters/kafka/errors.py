@@ -7,6 +7,7 @@ UNKNOWN_TOPIC = 3
 INVALID_TOPIC = 17
 TOPIC_DENIED = 29
 CLUSTER_DENIED = 31
+UNKNOWN_TOPIC_ID = 100
 
 
 def error_of(code: int, text: str | None = None) -> ItemError | None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
+from kafkakit.core.acls import AclBinding
 from kafkakit.core.cluster_facts import ConfigChange, ItemError
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
 from kafkakit.ports.admin import ClusterAdmin
@@ -101,6 +102,21 @@ class GuardedAdmin(AdminReads):
         """See `ports.ClusterAdmin`; guarded."""
         self._guard()
         return self._inner.delete_topic(name)
+
+    def delete_topic_by_id(self, topic_id: str) -> ItemError | None:
+        """See `ports.ClusterAdmin`; guarded."""
+        self._guard()
+        return self._inner.delete_topic_by_id(topic_id)
+
+    def create_acls(self, bindings: Collection[AclBinding]) -> Mapping[AclBinding, ItemError | None]:
+        """See `ports.ClusterAdmin`; guarded."""
+        self._guard()
+        return self._inner.create_acls(bindings)
+
+    def delete_acls(self, bindings: Collection[AclBinding]) -> Mapping[AclBinding, ItemError | None]:
+        """See `ports.ClusterAdmin`; guarded."""
+        self._guard()
+        return self._inner.delete_acls(bindings)
 
     def delete_records(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemError | None]:
         """See `ports.ClusterAdmin`; guarded."""

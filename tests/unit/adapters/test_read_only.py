@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from kafkakit.adapters.read_only import ReadOnlyAdmin
+from kafkakit.core.acls import AclResourceKind
 from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.errors import RefusedError
 from kafkakit.core.model import TopicPartition
@@ -23,6 +24,9 @@ READS: dict[str, Callable[[ClusterAdmin], object]] = {
     "broker_configs": lambda a: a.broker_configs([1, 2]),
     "topic_operations": lambda a: a.topic_operations(["t"]),
     "quorum_voters": lambda a: a.quorum_voters(),
+    "describe_acls": lambda a: a.describe_acls(AclResourceKind.TOPIC, "t"),
+    "describe_producers": lambda a: a.describe_producers([TopicPartition("t", 0)]),
+    "list_transactions": lambda a: a.list_transactions(),
     "broker_settings": lambda a: a.broker_settings([1], ["replica.fetch.backoff.ms"]),
 }
 WRITES: dict[str, Callable[[ClusterAdmin], object]] = {
@@ -34,6 +38,9 @@ WRITES: dict[str, Callable[[ClusterAdmin], object]] = {
     "create_topic": lambda a: a.create_topic("u", {0: (1,)}, {}),
     "delete_records": lambda a: a.delete_records({TopicPartition("t", 0): 1}),
     "delete_topic": lambda a: a.delete_topic("t"),
+    "delete_topic_by_id": lambda a: a.delete_topic_by_id("topic-id-000001"),
+    "create_acls": lambda a: a.create_acls([]),
+    "delete_acls": lambda a: a.delete_acls([]),
     "unregister_broker": lambda a: a.unregister_broker(2),
 }
 
