@@ -134,7 +134,9 @@ def _of_segment(
         if behind:
             yield Missing(item=Item.BEHIND, segment=segment.id, group=name, text=behind)
     rejects = evidence.rejects.get(segment.id)
-    if rejects:
+    if rejects is None:
+        yield Missing(item=Item.UNKNOWN, segment=segment.id, text=f"{segment.topic}: rejected records are not known")
+    elif rejects:
         text = f"{segment.topic}: {counted(rejects, 'rejected record')} lie there alone; kafkakit streams dlq copy"
         yield Missing(item=Item.REJECTS, segment=segment.id, text=text, records=rejects)
 

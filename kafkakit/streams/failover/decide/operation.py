@@ -75,6 +75,7 @@ class FailoverRequest:
     quiet_s: float | None = None
     accept_loss: int = 0
     max_duplicates: int | None = None
+    replication: int | None = None
     allow_compacted: bool = False
     allow_transactions: bool = False
 
@@ -120,6 +121,11 @@ class Operation:
     def stream(self) -> str:
         """The stream's name."""
         return self.request.stream
+
+    @property
+    def topic_epoch(self) -> int:
+        """The epoch in the names of the new topics."""
+        return self.from_epoch + 1
 
     @property
     def sources(self) -> frozenset[int]:
