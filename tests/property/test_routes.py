@@ -6,11 +6,22 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkakit.core.errors import ConflictError, InputError, TryLaterError, UsageError
+from kafkakit.core.errors import ConflictError, InputError, RefusedError, TryLaterError, UsageError
 from kafkakit.streams.routes.api_act import RouteStore
 from kafkakit.streams.routes.decide.document import decode_route, encode_route, problem_of
 from kafkakit.streams.routes.decide.edits import new_route, paused, with_topic, without_lane
-from kafkakit.streams.routes.decide.route import LIVE, Route
+from kafkakit.streams.routes.decide.operation_edits import (
+    begun,
+    ended,
+    opened,
+    retired,
+    routed,
+    sealed,
+    stranded,
+    unopened,
+    unsealed,
+)
+from kafkakit.streams.routes.decide.route import LIVE, PartitionSeal, Route, RouteOperation, SegmentState
 from tests.rigs.routes import CutStore, Killed, route, segment
 
 WRITERS = ("a", "b", "c")
@@ -125,6 +136,57 @@ def test_every_edit_leaves_a_valid_route_that_keeps_what_it_does_not_name(edits:
         assert fresh.isdisjoint(used)
         used |= fresh
         assert [each for each in found.lanes if each.name != lane] == [e for e in before.lanes if e.name != lane]
+
+
+MOVES = st.tuples(
+    st.sampled_from(("open", "open", "route", "route", "back", "strand", "seal", "unseal", "retire", "end")),
+    st.sampled_from(("live", "bulk")),
+)
+
+
+@given(st.lists(MOVES, max_size=40))
+def test_whatever_operations_do_each_lane_has_one_active_segment_and_nothing_unsealed_leaves(
+    moves: list[tuple[str, str]],
+) -> None:
+    found = route("orders", "live", "bulk")
+    for number, (verb, name) in enumerate(moves):
+        before, target = found, {name: segment(0, topic=f"t-{number}", cluster="c2")}
+        lane = found.lane(name)
+        assert lane is not None
+        try:
+            found = begun(found, RouteOperation(id=f"f-{number}", kind="move", step="planned"))
+        except RefusedError:
+            assert before.operation is not None
+        left = [each for each in lane.segments if each.state not in (SegmentState.OPENED, SegmentState.ACTIVE)]
+        ids = [each.id for each in left]
+        try:
+            match verb:
+                case "open":
+                    found = opened(found, target)
+                case "route":
+                    found = routed(found, (name,))
+                case "back":
+                    found = unopened(found, {name: lane.segments[-1]})
+                case "strand":
+                    found = stranded(found, ids)
+                case "seal":
+                    seals = {each.id: (PartitionSeal(0, number, 0, 0), PartitionSeal(1, 9, 9, 9)) for each in left}
+                    found = sealed(found, seals, at_ms=1 + number)
+                case "unseal":
+                    found = unsealed(found, ids)
+                case "retire":
+                    found = retired(found, ids)
+                case _:
+                    found = ended(found, found.operation.id if found.operation else "none")
+        except RefusedError:
+            assert verb not in ("open", "end")
+        assert problem_of(found) is None
+        assert decode_route(encode_route(found), "r") == found
+        for old, new in zip(before.lanes, found.lanes, strict=True):
+            assert new.active is not None
+            gone = {each.id: each for each in old.segments if each.id not in {s.id for s in new.segments}}
+            assert all(each.seal or (verb == "back" and each.state is SegmentState.OPENED) for each in gone.values())
+            assert new == old or new.name == name
 
 
 @given(st.binary(max_size=300) | st.text(max_size=200).map(lambda text: encode_route(route()) + text.encode()))

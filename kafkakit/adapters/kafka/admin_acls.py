@@ -21,6 +21,7 @@ KIND_CODE = {
 }
 PATTERN_CODE = {AclPattern.LITERAL: 3, AclPattern.PREFIXED: 4}
 PERMISSION_CODE = {AclPermission.DENY: 2, AclPermission.ALLOW: 3}
+# Kafka's codes of operations are in the order of the enumeration, after 1, which means any in filters.
 OPERATION_CODE = {operation: code for code, operation in enumerate(AclOperation, 1)} | {AclOperation.UNKNOWN: 0}
 _KINDS = {code: kind for kind, code in KIND_CODE.items()}
 _PATTERNS = {code: pattern for pattern, code in PATTERN_CODE.items()}
@@ -110,9 +111,8 @@ def removal_request(bindings: Collection[AclBinding]) -> Any:
 def acl_results(results: Collection[Any], bindings: Collection[AclBinding]) -> dict[AclBinding, ItemError | None]:
     """Per binding; answers come in the order requested. A binding that was not there counts as deleted."""
     errors = [_error(result) for result in results]
-    return dict(zip(bindings, errors, strict=True)) if len(errors) == len(bindings) else dict.fromkeys(
-        bindings, UNANSWERED
-    )  # fmt: skip
+    errors += [UNANSWERED] * (len(bindings) - len(errors))
+    return dict(zip(bindings, errors, strict=True))
 
 
 def _error(result: Any) -> ItemError | None:

@@ -199,9 +199,7 @@ def delete_by_id_request(topic_id: str, timeout_ms: int) -> Any:
         found = uuid.UUID(topic_id)
     except ValueError:
         raise UsageError(f"{topic_id[:80]!r} is not a topic's id") from None
-    return Request(
-        topics=[Request.DeleteTopicState(name=None, topic_id=found)], timeout_ms=timeout_ms, min_version=6
-    )
+    return Request(topics=[Request.DeleteTopicState(name=None, topic_id=found)], timeout_ms=timeout_ms, min_version=6)
 
 
 def quorum_request() -> Any:

@@ -6,6 +6,7 @@ from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ItemError, Resou
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.admin import ClusterAdmin
 from tests.contracts.admin import AdminContract, DeadBrokerContract
+from tests.contracts.admin_security import NoAuthorizerContract, SecurityContract
 from tests.fakes.admin import FakeClock, FakeCluster
 
 
@@ -46,6 +47,18 @@ class TestFakeCluster(AdminContract):
 
 class TestFakeDeadBroker(DeadBrokerContract):
     pass
+
+
+class TestFakeNoAuthorizer(NoAuthorizerContract):
+    pass
+
+
+class TestFakeAuthorizer(SecurityContract):
+    @pytest.fixture
+    def rig(self) -> FakeRig:
+        rig = FakeRig()
+        rig.cluster.acls = set()
+        return rig
 
 
 KEY = TopicPartition("t", 0)

@@ -14,6 +14,7 @@ from kafkakit.streams.routes.decide.document import (
     is_stream_name,
     route_path,
 )
+from kafkakit.streams.routes.decide.edits import refuse_open_operation
 from kafkakit.streams.routes.decide.history import (
     BY_LIMIT,
     WHAT_LIMIT,
@@ -125,7 +126,11 @@ class RouteStore:
         return self._write(stream, made)
 
     def delete(self, stream: str, expected: Route, *, by: str, what: str, at_ms: int) -> None:
-        """Remove the route, if it is still the `expected` one; the history stays, and epochs go on from there."""
+        """Remove the route, if it is still the `expected` one; the history stays, and epochs go on from there.
+
+        Raises `RefusedError` while an operation is open.
+        """
+        refuse_open_operation(expected)
 
         def made(found: VersionedRoute | None) -> RouteChange:
             before = _required(found, stream).route

@@ -57,14 +57,16 @@ def add(
     kafkakit --profile prod streams lane add orders bulk --partitions 24 --retention 2d --weight 1 --yes
     """
     from kafkakit.streams.routes.decide.document import check_lane
-    from kafkakit.streams.routes.decide.edits import refuse_known_lane, with_lane
+    from kafkakit.streams.routes.decide.edits import refuse_known_lane, refuse_open_operation, with_lane
 
     cli, profile = cli_context(ctx), where.profile(cli_context(ctx))
     check_lane(lane)
     shape.shapes((lane,))
     consent.require_possible(cli)
     with open_streams(cli, read_only=consent.dry_run) as streams:
-        refuse_known_lane(streams.existing(stream), lane)
+        before = streams.existing(stream)
+        refuse_open_operation(before)
+        refuse_known_lane(before, lane)
         return create_lanes(
             ctx,
             "streams lane add",

@@ -127,12 +127,14 @@ def delete(
     kafkakit --profile prod streams delete orders --topics --dry-run
     """
     from kafkakit.streams.routes.act.deletion import delete_topics, kept_topics, refuse_read
+    from kafkakit.streams.routes.decide.edits import refuse_open_operation
     from kafkakit.streams.routes.show.topics import deleted_report
 
     cli = cli_context(ctx)
     consent.require_possible(cli)
     with open_streams(cli, read_only=consent.dry_run or not topics) as streams:
         route = streams.existing(stream)
+        refuse_open_operation(route)
         results = kept_topics(route, "to be deleted" if topics else "stays")
         if topics and not force:
             refuse_read(route, streams.observer)

@@ -4,13 +4,14 @@ import re
 
 from kafkakit.core.documents import decode_document, encode_document
 from kafkakit.core.errors import InputError, UsageError
-from kafkakit.streams.routes.decide.route import Route, SegmentState
+from kafkakit.streams.routes.decide.route import Route, Segment, SegmentState
 
 ROUTE_KIND = "stream-route"
 # 4 KiB less than a control store takes: an entry of the history holds the route and more.
 ROUTE_LIMIT_BYTES = 60 * 1024
 MAX_LANES, MAX_SEGMENTS, MAX_RULES = 32, 64, 100
 _NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,200}")
+_OPERATION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LANE = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
 
 
@@ -93,6 +94,24 @@ def problem_of(route: Route) -> str | None:
             return f"lane {lane.name} has {active} active segments: it needs one, or must be paused"
         if not 1 <= lane.weight <= 1000:
             return f"lane {lane.name} has the weight {lane.weight}: 1 to 1000"
+    for segment in segments:
+        if not _is_sealed_soundly(segment):
+            return f"the seal of segment {segment.id} has not one end for each of its partitions, or it is written"
+    found = route.operation
+    if found is not None and not all(_OPERATION.fullmatch(word) for word in (found.id, found.kind, found.step)):
+        return "the id, the kind or the step of its operation has other characters than they may have"
     if len(route.rules) > MAX_RULES or any(rule.lane not in names for rule in route.rules):
         return f"a route has at most {MAX_RULES} rules, each for a lane of its own"
     return None
+
+
+def _is_sealed_soundly(segment: Segment) -> bool:
+    """Whether there is no seal, or one of a segment that is not written, in order of partitions and offsets."""
+    if not segment.seal:
+        return segment.sealed_at_ms == 0
+    is_in_order = all(
+        each.partition == number and 0 <= each.effective_end <= each.stable_end <= each.end
+        for number, each in enumerate(segment.seal)
+    )
+    is_left = segment.state in (SegmentState.DRAINING, SegmentState.STRANDED)
+    return is_left and is_in_order and len(segment.seal) == segment.partitions and segment.sealed_at_ms > 0

@@ -1,4 +1,7 @@
-"""Changes of a route as pure functions; each raises `UsageError` for what the route does not allow."""
+"""Changes of a route as pure functions; each raises `UsageError` for what the route does not allow.
+
+All raise `RefusedError` while an operation is open.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,6 +20,7 @@ def new_route(stream: str, segments: Sequence[tuple[str, Segment]]) -> Route:
 
 def with_lane(route: Route, name: str, segment: Segment, weight: int = 1) -> Route:
     """The route with one lane more."""
+    refuse_open_operation(route)
     refuse_known_lane(route, name)
     lane = Lane(name=name, segments=(replace(segment, id=route.next_segment),), weight=weight)
     return replace(route, lanes=(*route.lanes, lane), next_segment=route.next_segment + 1)
@@ -38,17 +42,19 @@ def with_topic(stream: str, route: Route | None, name: str, segment: Segment) ->
         if name != LIVE:
             raise UsageError(f"stream {stream} does not exist, and its first lane must be {LIVE}")
         return new_route(stream, [(name, segment)])
+    refuse_open_operation(route)
     lane = route.lane(name)
     if lane is None:
         return with_lane(route, name, segment)
     state = SegmentState.ACTIVE if lane.active is None else SegmentState.OPENED
     added = replace(segment, id=route.next_segment, state=state)
     changed = replace(route, next_segment=route.next_segment + 1)
-    return _with(changed, replace(lane, segments=(*lane.segments, added)))
+    return with_changed(changed, replace(lane, segments=(*lane.segments, added)))
 
 
 def without_lane(route: Route, name: str) -> Route:
     """The route without a lane; rules must not name it, and records without a rule need the lane `live`."""
+    refuse_open_operation(route)
     lane = existing_lane(route, name)
     if any(rule.lane == name for rule in route.rules):
         raise RefusedError(f"a rule of stream {route.stream} sends records to lane {name}")
@@ -59,10 +65,11 @@ def without_lane(route: Route, name: str) -> Route:
 
 def paused(route: Route, name: str, *, is_paused: bool) -> Route:
     """The route with a lane paused or resumed; the same where it is so already."""
+    refuse_open_operation(route)
     lane = existing_lane(route, name)
     if not is_paused and lane.active is None:
         raise RefusedError(f"lane {name} has no active segment, so it cannot be resumed")
-    return _with(route, replace(lane, is_paused=is_paused))
+    return with_changed(route, replace(lane, is_paused=is_paused))
 
 
 def existing_lane(route: Route, name: str) -> Lane:
@@ -74,5 +81,16 @@ def existing_lane(route: Route, name: str) -> Lane:
     return lane
 
 
-def _with(route: Route, changed: Lane) -> Route:
+def refuse_open_operation(route: Route) -> None:
+    """Raise `RefusedError` while an operation is open, which names it."""
+    found = route.operation
+    if found is not None:
+        raise RefusedError(
+            f"stream {route.stream}: {found.kind} {found.id} is open (step {found.step}), and nothing else changes it",
+            hint=f"kafkakit streams failover status {route.stream} prints it; resume or abort it",
+        )
+
+
+def with_changed(route: Route, changed: Lane) -> Route:
+    """The route with another version of one lane."""
     return replace(route, lanes=tuple(changed if lane.name == changed.name else lane for lane in route.lanes))

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 LIVE, SLOW, RETRY, DLQ = "live", "slow", "retry", "dlq"
 DEFAULT_LANES = (LIVE, SLOW, RETRY, DLQ)
@@ -21,12 +22,23 @@ class SegmentState(StrEnum):
     STRANDED = "stranded"
 
 
+class PartitionSeal(NamedTuple):
+    """Where a partition ends that is written no more: its high watermark, its last stable offset, and the offset after
+    its last record of data. Four numbers in a document, as a route may seal hundreds of partitions."""
+
+    partition: int
+    end: int
+    stable_end: int
+    effective_end: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
     """One topic of a lane. `id` is unique in the stream and never used again.
 
     `cluster` is the profile that clients reach the cluster with; what identifies the topic is `cluster_id` and
-    `topic_id`, never an address or a name.
+    `topic_id`, never an address or a name. `seal` has an entry for each partition, in order, once it is certain that
+    the segment is written no more; the ends were read at `sealed_at_ms`.
     """
 
     id: int
@@ -36,6 +48,8 @@ class Segment:
     topic_id: str
     partitions: int
     state: SegmentState
+    seal: tuple[PartitionSeal, ...] = ()
+    sealed_at_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +88,20 @@ class GroupRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RouteOperation:
+    """What is under way with a stream: its id, its kind (`failover`, ...) and the step that it has reached."""
+
+    id: str
+    kind: str
+    step: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """The route document. `epoch` grows with every change; clients ignore a document with a lower one."""
+    """The route document. `epoch` grows with every change; clients ignore a document with a lower one.
+
+    While `operation` is there, that operation alone changes the route.
+    """
 
     stream: str
     epoch: int
@@ -83,6 +109,7 @@ class Route:
     lanes: tuple[Lane, ...]
     rules: tuple[LaneRule, ...] = ()
     groups: tuple[GroupRule, ...] = ()
+    operation: RouteOperation | None = None
 
     def lane(self, name: str) -> Lane | None:
         """The lane of this name."""

@@ -51,6 +51,8 @@ def show_report(route: Route, facts: RouteFacts) -> Report:
     topics = {segment.id: segment.topic for _, segment in route.segments()}
     readers = [(topics[r.segment], r.group, r.state, r.members, r.unread) for r in facts.readers]
     lines = [f"stream {route.stream}, epoch {route.epoch}", "", *text_table(SHOW_COLUMNS, rows).splitlines()]
+    if route.operation is not None:
+        lines.insert(1, f"{route.operation.kind} {route.operation.id} is open, step {route.operation.step}")
     lines += section("Lanes:", text_table(LANE_COLUMNS, map(_lane_row, route.lanes)).splitlines())
     if route.rules:
         lines += section("Rules:", (f"to {rule.lane}: where {rule.where}" for rule in route.rules))

@@ -11,19 +11,29 @@ from jsonschema import Draft202012Validator
 
 from kafkakit.streams.routes.decide.document import decode_route, encode_route
 from kafkakit.streams.routes.decide.history import RouteChange, decode_change, encode_change
-from kafkakit.streams.routes.decide.route import GroupRule, LaneRule, Route, SegmentState
+from kafkakit.streams.routes.decide.route import (
+    GroupRule,
+    LaneRule,
+    PartitionSeal,
+    Route,
+    RouteOperation,
+    SegmentState,
+)
 from tests.rigs.routes import route, segment
 
+SEAL = (PartitionSeal(0, 10, 9, 8), PartitionSeal(1, 0, 0, 0))
 FULL = replace(
     route("orders", "live", "dlq"),
     next_segment=9,
     rules=(LaneRule(lane="dlq", where="size > 1"),),
     groups=(GroupRule(name="g", ack_epoch=1),),
 )
+LEFT = replace(segment(7, state=SegmentState.STRANDED), seal=SEAL, sealed_at_ms=7)
 MIXED = replace(
     FULL,
+    operation=RouteOperation(id="f-1", kind="failover", step="sealed"),
     lanes=(
-        replace(FULL.lanes[0], segments=(segment(7, state=SegmentState.STRANDED), segment(8))),
+        replace(FULL.lanes[0], segments=(LEFT, segment(8))),
         replace(FULL.lanes[1], is_paused=True, segments=(segment(3, state=SegmentState.OPENED),)),
     ),
 )
@@ -71,6 +81,24 @@ def test_the_schema_refuses_what_is_refused() -> None:
     )
     for wrong in changes:
         assert not valid(document | wrong)
+
+
+def test_a_seal_takes_four_numbers_in_a_document_and_its_schema_refuses_three() -> None:
+    assert b'"seal":[[0,10,9,8],[1,0,0,0]],"sealed_at_ms":7' in encode_route(MIXED)
+    document = json.loads(encode_route(MIXED))
+    valid = Draft202012Validator(schema_of("stream-route")).is_valid
+    for wrong in ([0, 1, 1], [0, 1, 1, -1], {"partition": 0}):
+        document["lanes"][0]["segments"][0]["seal"] = [wrong]
+        assert not valid(document)
+
+
+def test_a_route_of_the_version_before_has_no_operation_and_no_seal() -> None:
+    document = json.loads(encode_route(FULL))
+    del document["operation"]
+    for lane in document["lanes"]:
+        for each in lane["segments"]:
+            del each["seal"], each["sealed_at_ms"]
+    assert decode_route(json.dumps(document).encode(), "r") == FULL
 
 
 def test_documents_are_read_as_they_were_written() -> None:
