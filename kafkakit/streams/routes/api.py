@@ -11,6 +11,8 @@ from kafkakit.streams.routes.decide.document import (
 )
 from kafkakit.streams.routes.decide.edits import refuse_open_operation
 from kafkakit.streams.routes.decide.history import KeptChange, RouteChange
+from kafkakit.streams.routes.decide.new_topics import LaneShape, PlacementScope
+from kafkakit.streams.routes.decide.observed import partitions_of, segment_problem
 from kafkakit.streams.routes.decide.operation_edits import (
     at_step,
     begun,
@@ -49,7 +51,9 @@ __all__ = [
     "KeptChange",
     "Lane",
     "LaneRule",
+    "LaneShape",
     "PartitionSeal",
+    "PlacementScope",
     "Route",
     "RouteChange",
     "RouteOperation",
@@ -64,11 +68,13 @@ __all__ = [
     "ended",
     "history_path",
     "opened",
+    "partitions_of",
     "refuse_open_operation",
     "retired",
     "route_path",
     "routed",
     "sealed",
+    "segment_problem",
     "stranded",
     "topic_name",
     "unopened",

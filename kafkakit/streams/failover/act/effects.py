@@ -3,7 +3,7 @@
 The caller has written the intent, and looks at the live state afterwards: an answer that was lost is no failure here.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from kafkakit.core.acls import AclBinding
 from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ItemError, ResourceKind
@@ -115,7 +115,7 @@ class Effects:
     def drop_bindings(self, segment: Segment, bindings: tuple[AclBinding, ...]) -> None:
         """Remove the ACLs of a fence once its topic is gone."""
         if bindings:
-            _raise_first(self._admin(segment.cluster).delete_acls(bindings), f"the ACLs of {segment.topic}")
+            _raise_first(self._admin(segment.cluster).delete_acls(bindings).values(), f"the ACLs of {segment.topic}")
 
     def _admin(self, profile: str) -> ClusterAdmin:
         return GuardedAdmin(self._open(profile).admin, self._guard)
@@ -134,7 +134,7 @@ class Effects:
         _raise_first(admin.alter_configs((change,)), f"{SIZE_KEY} of {segment.topic}")
 
 
-def _raise_first(answers: Mapping[object, ItemError | None], what: str) -> None:
-    error = next((each for each in answers.values() if each is not None), None)
+def _raise_first(answers: Iterable[ItemError | None], what: str) -> None:
+    error = next((each for each in answers if each is not None), None)
     if error is not None:
         raise (TryLaterError if error.retriable else OperationFailedError)(f"{what} is not changed: {error}")

@@ -86,6 +86,10 @@ class OperationObserver:
         kind = next((each.kind for each in record.fences if each.segment in fenced), FenceKind.NONE)
         return replace(evidence, quiet=quiet_of(self._quiet, kind))
 
+    def writers_of(self, segment: Segment) -> WriterFacts:
+        """Who wrote to a topic, read now."""
+        return read_writers(self._open(segment.cluster), segment)
+
     def forget_quiet(self) -> None:
         """Begin the window again, as after a late writer."""
         self._quiet = None

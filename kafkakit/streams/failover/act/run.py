@@ -19,7 +19,7 @@ from kafkakit.streams.failover.decide.certificate import make_certificate
 from kafkakit.streams.failover.decide.drained import losses
 from kafkakit.streams.failover.decide.evidence import Evidence
 from kafkakit.streams.failover.decide.journal import OperationRecord, Word, data_of, merged_losses
-from kafkakit.streams.failover.decide.operation import FenceKind, Operation, Step, standing
+from kafkakit.streams.failover.decide.operation import FailoverRequest, FenceWish, Step, standing
 from kafkakit.streams.failover.decide.route_edits import edited, routed_at
 from kafkakit.streams.failover.decide.steps import (
     Certify,
@@ -103,7 +103,7 @@ class OperationRun:
         while True:
             parts.require_held()
             route = parts.routes.existing(operation.stream).route
-            evidence = parts.observer.look(self.record, route, retiring=until.value == Step.RETIRED)
+            evidence = parts.observer.look(self.record, route, retiring=until is Step.RETIRED)
             self._remember(evidence)
             action = next_step(self.record, evidence, until)
             if isinstance(action, Wait):
@@ -128,6 +128,10 @@ class OperationRun:
                 conflicts += 1
                 if conflicts >= CONFLICTS:
                     raise
+
+    def amend(self, request: FailoverRequest) -> None:
+        """Take over other limits; the shape of the request is the operation's."""
+        self._journal.check(Word.AMEND, data_of(request))
 
     def _act(
         self, action: CreateTopics | SeedGroups | ChangeRoute | RaiseFence | LowerFence | Certify, evidence: Evidence
@@ -234,9 +238,7 @@ class OperationRun:
             self._parts.reporter.say(f"{step}: stream {record.operation.stream}, epoch {route.epoch}")
 
     def _amend_without_fence(self) -> None:
-        from kafkakit.streams.failover.decide.operation import FenceWish
-
-        self._journal.check(Word.AMEND, data_of(replace(self.record.request, fence=FenceWish.NONE)))
+        self.amend(replace(self.record.request, fence=FenceWish.NONE))
 
     def _finished(self, action: Finished) -> RunEnd:
         route = self._parts.routes.existing(self.record.operation.stream).route

@@ -14,7 +14,7 @@ from kafkakit.core.errors import InputError
 from kafkakit.streams.failover.decide.drained import AckKind, ack_of
 from kafkakit.streams.failover.decide.evidence import Evidence
 from kafkakit.streams.failover.decide.journal import LostRange, OperationRecord
-from kafkakit.streams.routes.api import PartitionSeal
+from kafkakit.streams.routes.api import PartitionSeal, Segment, SegmentState
 
 CERTIFICATE_KIND = "stream-drain-certificate"
 LIMIT_BYTES = 64 << 20
@@ -45,6 +45,20 @@ class SegmentEvidence:
     sealed_at_ms: int
     partitions: tuple[PartitionSeal, ...]
     groups: tuple[GroupEvidence, ...]
+
+    def as_segment(self) -> Segment:
+        """The segment as it was sealed."""
+        return Segment(
+            id=self.segment,
+            cluster=self.cluster,
+            cluster_id=self.cluster_id,
+            topic=self.topic,
+            topic_id=self.topic_id,
+            partitions=len(self.partitions),
+            state=SegmentState.DRAINING,
+            seal=self.partitions,
+            sealed_at_ms=self.sealed_at_ms,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

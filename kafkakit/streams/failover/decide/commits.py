@@ -98,7 +98,5 @@ def _reading(segment: Segment, group: str, partition: int, commit: CommittedOffs
     except UsageError:
         identity = None
     else:
-        identity = CommitIdentity(
-            cluster_id=segment.cluster_id, topic_id=topic_id, partition=partition, group=group
-        )
+        identity = CommitIdentity(cluster_id=segment.cluster_id, topic_id=topic_id, partition=partition, group=group)
     return read_metadata(commit.metadata, commit.offset, identity)

@@ -120,9 +120,7 @@ def waiting_producers(evidence: Evidence, epoch: int) -> tuple[str, ...]:
     return tuple(client.id for client in evidence.producers() if client.epoch < epoch)
 
 
-def _of_segment(
-    record: OperationRecord, evidence: Evidence, segment: Segment, facts: TopicFacts
-) -> Iterator[Missing]:
+def _of_segment(record: OperationRecord, evidence: Evidence, segment: Segment, facts: TopicFacts) -> Iterator[Missing]:
     unstable = [n for n, span in (facts.whole_spans or {}).items() if span.stable < span.end]
     if unstable:
         text = f"{segment.topic}: a transaction is open in partition {', '.join(map(str, sorted(unstable)[:5]))}"
@@ -172,4 +170,3 @@ def _commits_reach(facts: GroupFacts | None, epoch: int) -> bool:
     holding = [] if facts is None else [held for held in facts.held if held]
     epochs = {} if facts is None else facts.epochs
     return bool(holding) and all(max((epochs.get(n, 0) for n in held), default=0) >= epoch for held in holding)
-

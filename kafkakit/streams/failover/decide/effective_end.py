@@ -73,7 +73,7 @@ def _is_abort(buffer: bytes, batch: Batch) -> bool:
 
 
 def _last_record(buffer: bytes, batch: Batch) -> int | None:
-    """The offset of a batch's last record; its last offset where it is whole or cannot be read, None without records."""
+    """The offset of a batch's last record, its last offset where that cannot be read; None without records."""
     if batch.count == 0:
         return None
     if batch.count == batch.last_offset_delta + 1:

@@ -5,7 +5,7 @@ replaced, when a state was first seen, and which offsets a group can never read.
 topic is quiet, or that a fence is up, is proven again by each process.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -129,44 +129,56 @@ def data_of(value: object) -> dict[str, Any]:
 
 def fold(record: OperationRecord | None, line: Line) -> OperationRecord:
     """Take one more line into account."""
-    data = line.data
     if (record is None) != (line.what is Word.PLAN):
         raise ValueError("a journal begins with its plan, and has one")
     if record is None:
-        return OperationRecord(operation=_read(data, Operation), at=line.time)
-    at_ms = epoch_ms(line.time)
-    match line.what:
-        case Word.AMEND:
-            operation = replace(record.operation, request=_read(data, FailoverRequest))
-            return replace(record, operation=operation)
-        case Word.STEP:
-            step = Step(data["step"])
-            found = replace(record, reached_ms={step: at_ms, **record.reached_ms})
-            if step is Step.ROUTED and record.routed_epoch is None:
-                return replace(found, routed_epoch=int(data["epoch"]), unready=tuple(data.get("unready", ())))
-            return found
-        case Word.CREATE if "topic_ids" in data:
-            return replace(record, topic_ids={**record.topic_ids, **_read(data["topic_ids"], dict[str, str])})
-        case Word.FENCE:
-            fence = _read(data, FenceRecord)
-            # The first record has what stood before any fence; a later one would name our own fence.
-            known = any((each.segment, each.kind) == (fence.segment, fence.kind) for each in record.fences)
-            return record if known else replace(record, fences=(*record.fences, fence))
-        case Word.UNFENCE if line.kind is RecordKind.CHECK:
-            left = tuple(each for each in record.fences if each.segment != data["segment"])
-            return replace(record, fences=left)
-        case Word.QUIET:
-            return replace(record, basis=str(data["basis"]), window_s=float(data["window_s"]))
-        case Word.LATE:
-            return replace(record, late=record.late + 1, certificate="")
-        case Word.LOST:
-            return replace(record, lost=merged_losses(record.lost, _read(data["lost"], tuple[LostRange, ...])))
-        case Word.CERTIFIED:
-            return replace(record, certificate=str(data["sha256"]))
-        case Word.ABORT:
-            return replace(record, is_aborting=True)
-        case _:
-            return record
+        return OperationRecord(operation=_read(line.data, Operation), at=line.time)
+    read = _READERS.get((line.kind, line.what))
+    return record if read is None else read(record, line)
+
+
+def _amended(record: OperationRecord, line: Line) -> OperationRecord:
+    operation = replace(record.operation, request=_read(line.data, FailoverRequest))
+    return replace(record, operation=operation)
+
+
+def _reached(record: OperationRecord, line: Line) -> OperationRecord:
+    step = Step(line.data["step"])
+    found = replace(record, reached_ms={step: epoch_ms(line.time), **record.reached_ms})
+    if step is Step.ROUTED and record.routed_epoch is None:
+        unready = tuple(str(each) for each in line.data.get("unready", ()))
+        return replace(found, routed_epoch=int(line.data["epoch"]), unready=unready)
+    return found
+
+
+def _fenced(record: OperationRecord, line: Line) -> OperationRecord:
+    fence = _read(line.data, FenceRecord)
+    # The first record has what stood before any fence; a later one would name our own fence.
+    known = any((each.segment, each.kind) == (fence.segment, fence.kind) for each in record.fences)
+    return record if known else replace(record, fences=(*record.fences, fence))
+
+
+_READERS: Mapping[tuple[RecordKind, Word], Callable[[OperationRecord, Line], OperationRecord]] = {
+    (RecordKind.CHECK, Word.AMEND): _amended,
+    (RecordKind.CHECK, Word.STEP): _reached,
+    (RecordKind.INTENT, Word.FENCE): _fenced,
+    (RecordKind.CHECK, Word.CREATE): lambda record, line: replace(
+        record, topic_ids={**record.topic_ids, **_read(line.data["topic_ids"], dict[str, str])}
+    ),
+    (RecordKind.CHECK, Word.UNFENCE): lambda record, line: replace(
+        record, fences=tuple(each for each in record.fences if each.segment != line.data["segment"])
+    ),
+    (RecordKind.CHECK, Word.QUIET): lambda record, line: replace(
+        record, basis=str(line.data["basis"]), window_s=float(line.data["window_s"])
+    ),
+    (RecordKind.CHECK, Word.LATE): lambda record, _: replace(record, late=record.late + 1, certificate=""),
+    (RecordKind.CHECK, Word.LOST): lambda record, line: replace(
+        record, lost=merged_losses(record.lost, _read(line.data["lost"], tuple[LostRange, ...]))
+    ),
+    (RecordKind.CHECK, Word.CERTIFIED): lambda record, line: replace(record, certificate=str(line.data["sha256"])),
+    (RecordKind.INTENT, Word.ABORT): lambda record, _: replace(record, is_aborting=True),
+}
+"""What each line means; a line without an entry changes nothing."""
 
 
 def merged_losses(one: tuple[LostRange, ...], other: tuple[LostRange, ...]) -> tuple[LostRange, ...]:

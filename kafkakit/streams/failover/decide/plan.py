@@ -73,7 +73,7 @@ class FailoverPlan:
     backlog: tuple[BacklogRow, ...] = ()
     fences: Mapping[int, tuple[FenceVerdict, ...]] = field(default_factory=dict)
     windows_s: Mapping[Basis, float] = field(default_factory=dict)
-    budget: DuplicateBudget = DuplicateBudget()
+    budget: DuplicateBudget = field(default_factory=DuplicateBudget)
 
     @property
     def refused(self) -> tuple[Verdict, ...]:
@@ -185,7 +185,7 @@ def _of_source(operation: Operation, segment: Segment, facts: TopicFacts) -> Ite
         level = Level.WARNING if request.is_emergency and not facts.is_reachable else Level.REFUSED
         yield Verdict(check="source", level=level, where=segment.topic, text=facts.problem)
         return
-    if COMPACT in facts.configs.get("cleanup.policy", "") :
+    if COMPACT in facts.configs.get("cleanup.policy", ""):
         text = "it is compacted: that it was read does not mean that it may be deleted"
         level = Level.WARNING if request.allow_compacted else Level.REFUSED
         yield Verdict(check="compacted", level=level, where=segment.topic, text=text)
@@ -241,9 +241,7 @@ def _of_groups(operation: Operation, old: Iterable[tuple[Segment, TopicFacts]]) 
 def _of_disk(operation: Operation, place: TargetPlace, sizes: Mapping[int, int | None]) -> Iterator[Verdict]:
     known = [size for number, size in sizes.items() if number in operation.sources and size is not None]
     if place.free_bytes is None or not known:
-        yield Verdict(
-            check="disk", level=Level.WARNING, where=place.profile, text="free space or sizes are not known"
-        )
+        yield Verdict(check="disk", level=Level.WARNING, where=place.profile, text="free space or sizes are not known")
         return
     # The new topics grow to what the old ones hold before retention takes as much as comes in.
     needed = sum(known) * max(move.replication for move in operation.moves)
@@ -253,7 +251,7 @@ def _of_disk(operation: Operation, place: TargetPlace, sizes: Mapping[int, int |
 
 
 def _of_rights(operation: Operation, evidence: Evidence, place: TargetPlace) -> Iterator[Verdict]:
-    if place.rights is not None and not (_ON_TARGET <= place.rights or "all" in place.rights):
+    if place.rights is not None and not (place.rights >= _ON_TARGET or "all" in place.rights):
         missing = ", ".join(sorted(_ON_TARGET - place.rights)).upper()
         yield Verdict(check="rights", level=Level.REFUSED, where=place.profile, text=f"the operator lacks {missing}")
     for move in operation.moves:
@@ -270,7 +268,7 @@ def _of_rights(operation: Operation, evidence: Evidence, place: TargetPlace) -> 
 
 
 def lacking_bindings(old: Iterable[AclBinding], there: Iterable[AclBinding]) -> tuple[AclBinding, ...]:
-    """Bindings of an old topic's own name or prefix without a counterpart for the new name; `*` is the cluster's own."""
+    """Bindings of an old topic's name or prefix without a counterpart for the new one; those of `*` are the cluster's."""
     found = {(each.principal, each.host, each.operation, each.permission) for each in there}
     return tuple(
         each

@@ -29,7 +29,7 @@ from kafkakit.streams.failover.decide.quiet import Basis, window_s
 from kafkakit.streams.routes.api import Segment, SegmentState
 
 FENCE_AFTER_S = 5.0
-"""How long registered producers have to move before an automatic fence goes up: until then it would fail their sends."""
+"""How long registered producers have to move before an automatic fence goes up, which fails their sends."""
 
 
 class RouteEdit(StrEnum):
@@ -119,16 +119,7 @@ class Finished:
 
 
 Action: TypeAlias = (
-    CreateTopics
-    | SeedGroups
-    | ChangeRoute
-    | RaiseFence
-    | LowerFence
-    | ReportLate
-    | Certify
-    | Wait
-    | Refuse
-    | Finished
+    CreateTopics | SeedGroups | ChangeRoute | RaiseFence | LowerFence | ReportLate | Certify | Wait | Refuse | Finished
 )
 
 
@@ -219,7 +210,7 @@ def _switch(record: OperationRecord, evidence: Evidence) -> Action:
     unready = []
     for name in record.operation.groups:
         known = [facts.groups[name] for facts in evidence.old.values() if name in facts.groups]
-        for facts in known or [None]:
+        for facts in (*known, *(() if known else (None,))):
             kind, behind = ack_of(name, facts, evidence, evidence.route.epoch)
             # Commits of an old topic need not come before there is something to read: offsets in the target are enough.
             if behind and kind is AckKind.REGISTERED:
@@ -260,9 +251,9 @@ def _quiesce(record: OperationRecord, evidence: Evidence, step: Step) -> Action:
     wanted = window_s(record.request, Basis(quiet.basis), evidence)
     if quiet.seconds < wanted:
         behind = waiting_producers(evidence, record.routed_epoch or evidence.route.epoch)
-        lines = [f"the ends of old logs must stay the same for {wanted:g} s (basis: {quiet.basis})"]
-        lines += [f"producer {each} has not moved yet" for each in behind[:5]]
-        return Wait(reason="quiet", lines=tuple(lines), seconds=wanted - quiet.seconds)
+        words = f"the ends of old logs must stay the same for {wanted:g} s (basis: {quiet.basis})"
+        moving = tuple(f"producer {each} has not moved yet" for each in behind[:5])
+        return Wait(reason="quiet", lines=(words, *moving), seconds=wanted - quiet.seconds)
     if any(len(evidence.old[each.id].effective) < each.partitions for each in old):
         return Wait(reason="effective-ends", lines=("the last records of old logs could not be found yet",))
     return ChangeRoute(edit=RouteEdit.SEAL)
