@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kafkakit.config.listeners import Listener
     from kafkakit.config.read.settings import Settings
     from kafkakit.config.security import Secret, Security
+    from kafkakit.core.lease import Holder
     from kafkakit.core.metrics_znodes import Compression
     from kafkakit.core.versions import Versions
     from kafkakit.execution.act.leases import Lease
@@ -181,6 +182,13 @@ def open_lease(
         life_of=life_of,
         say=say,
     )
+
+
+def this_process(command: str) -> Holder:
+    """How this process names itself in a control store; `command` is without secrets."""
+    from kafkakit.adapters.own_process import this_holder
+
+    return this_holder(command)
 
 
 def open_run_store(location: str) -> RunStore:

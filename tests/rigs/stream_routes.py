@@ -7,6 +7,7 @@ from typing import NoReturn
 
 from kafkakit.adapters.clock import SystemClock
 from kafkakit.core.errors import UsageError
+from kafkakit.core.lease import Holder
 from kafkakit.ports.control import ControlStore
 from kafkakit.ports.stream_producer import StreamCluster
 from kafkakit.streams.client.client import ClientParts, StreamClient
@@ -22,6 +23,8 @@ from kafkakit.streams.routes.api import (
 )
 from tests.fakes.control import FakeControlStore
 from tests.fakes.stream_cluster import FakeStreamCluster
+
+HOLDER = Holder(host="here", user="me", command="tests", pid=1)
 
 
 class Routes:
@@ -82,6 +85,7 @@ class FakeClusters:
         self.store = FakeControlStore()
         self.routes = Routes(self.store)
         self._ids = itertools.count(1)
+        self._clients = itertools.count()
 
     def segment(self, cluster: str, partitions: int = 2, state: SegmentState = SegmentState.ACTIVE) -> Segment:
         """A new topic on a cluster, as a segment."""
@@ -106,13 +110,15 @@ class FakeClusters:
         def no_reader(*place: str) -> NoReturn:
             raise UsageError(f"nothing reads here: {place}")
 
+        first = next(self._clients)
         parts = ClientParts(
             store=self.store,
             open_cluster=open_cluster,
             open_member=no_reader,
             open_log=no_reader,
             clock=SystemClock(),
-            random_bytes=lambda n: bytes(range(n)),
+            random_bytes=lambda n: bytes((first + k) % 256 for k in range(n)),
+            holder=HOLDER,
         )
         return StreamClient(parts)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from kafkakit.core.errors import TryLaterError, UsageError
+from kafkakit.core.lease import Holder
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.control import ControlStore
 from kafkakit.ports.log import LogReader
@@ -21,6 +22,7 @@ from kafkakit.streams.client.decide.targets import check_place
 from kafkakit.streams.client.dual import DualPolicy, DualProducer
 from kafkakit.streams.client.options import ConsumerHooks, ConsumerOptions
 from kafkakit.streams.client.producer import Producer, RecordHooks
+from kafkakit.streams.client.registrar import ClientRegistrar
 from kafkakit.streams.client.route_follower import RouteFollower
 from kafkakit.streams.client.route_rules import RouteRules
 from kafkakit.streams.client.workers import AsyncHandler, BatchHandler, Handler
@@ -33,7 +35,8 @@ IDENTIFY_S = 5.0
 class ClientParts:
     """What the client is made of; the functions reach the cluster of a profile, `UsageError` for one that is not there.
 
-    `open_member` makes a member of the group that it gets as second argument.
+    `open_member` makes a member of the group that it gets as second argument. `holder` is this process, as it registers
+    itself.
     """
 
     store: ControlStore
@@ -42,6 +45,7 @@ class ClientParts:
     open_log: Callable[[str], LogReader]
     clock: Clock
     random_bytes: Callable[[int], bytes]
+    holder: Holder
 
 
 class StreamClient:
@@ -52,6 +56,7 @@ class StreamClient:
         self._lock = threading.Lock()
         self._followers_lock = threading.Lock()
         self._followers: dict[str, RouteFollower] = {}
+        self._registrars: dict[str, ClientRegistrar] = {}
         self._clusters: dict[str, StreamCluster] = {}
         self._producers: list[Producer | DualProducer] = []
         self._consumers: list[StreamConsumer] = []
@@ -123,14 +128,19 @@ class StreamClient:
             hooks=hooks,
         )
         self._consumers.append(found)
+        self._registrars[stream].add(found)
         return found
 
     def follower(self, stream: str) -> RouteFollower:
         """The newest route of a stream; one follower for all who ask. Raises as `producer`."""
+        parts = self._parts
         with self._followers_lock:
             if stream not in self._followers:
-                follower = RouteFollower(self._parts.store, stream, self._parts.clock)
+                follower = RouteFollower(parts.store, stream, parts.clock)
                 follower.start()
+                self._registrars[stream] = ClientRegistrar(
+                    parts.store, stream, parts.random_bytes(8).hex(), parts.holder, parts.clock, follower.refresh
+                )
                 self._followers[stream] = follower
             return self._followers[stream]
 
@@ -149,6 +159,8 @@ class StreamClient:
         until_s = self._parts.clock.monotonic() + timeout_s
         for producer in self._producers:
             producer.close(max(0.0, until_s - self._parts.clock.monotonic()))
+        for registrar in self._registrars.values():
+            registrar.close()
         for follower in self._followers.values():
             follower.stop()
         threading.Thread(target=self._let_go, name="kafkakit-close", daemon=True).start()
@@ -160,6 +172,8 @@ class StreamClient:
         self.close()
 
     def _let_go(self) -> None:
+        for registrar in self._registrars.values():
+            registrar.join()
         for follower in self._followers.values():
             follower.join()
         self._parts.store.close()
@@ -170,7 +184,7 @@ class StreamClient:
         limits, follower, hooks = limits or ProducerLimits(), self.follower(stream), hooks or RecordHooks()
         if hooks.choose_lane is None:
             hooks = replace(hooks, choose_lane=RouteRules(follower))
-        return Producer(
+        found = Producer(
             follower,
             lambda segment: self._opened(segment, limits),
             self._parts.clock,
@@ -178,6 +192,8 @@ class StreamClient:
             limits,
             hooks,
         )
+        self._registrars[stream].add(found)
+        return found
 
     def _member(self, follower: RouteFollower, profile: str, group: str) -> GroupConsumer:
         """A member on a cluster that was checked: an address alone does not tell which cluster answers."""

@@ -24,6 +24,7 @@ _POLL_S = 0.05
 _DRAIN_S = 0.005
 _FULL_S, _ALL_FULL_S = 0.02, 0.2
 _ANSWER_S = 10.0
+_NO_SHARE_S = 5.0  # longer than brokers wait for more members of a new group, 3 s by default
 _BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 TOO_LARGE = "OFFSET_METADATA_TOO_LARGE"
 
@@ -53,6 +54,8 @@ class ClusterReader:
         self.filtered = self.unreadable = self.commits = self.commit_errors = self.reconnects = 0
         self.problem: str | None = None
         self.error: BaseException | None = None
+        self.epoch_read = 0
+        """The newest epoch of whose topics here each is read, by this member or by others of its group."""
         self._stream, self._group, self._cluster_id = stream, group, cluster_id
         self._open_member = open_member
         self._shared = shared
@@ -62,6 +65,7 @@ class ClusterReader:
         self._sources: Mapping[str, Source] = {}
         self._subscribed: frozenset[str] = frozenset()
         self._epoch = 0
+        self._subscribed_s = 0.0
         self._requests: deque[Callable[[GroupConsumer], object]] = deque()
         self._asked: dict[TopicPartition, NextCommit] = {}
         self._asked_s = 0.0
@@ -127,9 +131,9 @@ class ClusterReader:
             client.close(0.0)
 
     def _turn(self, client: GroupConsumer) -> None:
-        sources = self._sources
+        epoch, sources = self._epoch, self._sources  # in this order: `follow` sets the epoch last
         if self._subscribed != frozenset(sources):
-            self._subscribed = frozenset(sources)
+            self._subscribed, self._subscribed_s = frozenset(sources), self._clock.monotonic()
             client.subscribe(sorted(sources), self)
         while self._requests:
             self._requests.popleft()(client)
@@ -145,9 +149,17 @@ class ClusterReader:
             if any(owned.work is not None and owned.work.has_work(now_ms) for owned in self.owned.values()):
                 self._shared.announce()
         self._write_rejections(self.owned.values())
+        if self.epoch_read < epoch:
+            self._note_epoch(client, epoch)
         waited_s = self._clock.monotonic() - self._asked_s
         if waited_s >= self._options.commit_every_s and (not self._asked or waited_s > _ANSWER_S):
             self._commit_later(client)
+
+    def _note_epoch(self, client: GroupConsumer, epoch: int) -> None:
+        """Acknowledge an epoch once the member has a share of every topic, or has been given none for a while."""
+        has_all = self._subscribed <= {partition.topic for partition in self.owned}
+        if has_all or (client.member_id() and self._clock.monotonic() - self._subscribed_s >= _NO_SHARE_S):
+            self.epoch_read = epoch
 
     def _offer(self, client: GroupConsumer, batch: ReadBatch) -> None:
         owned = self.owned.get(batch.partition)

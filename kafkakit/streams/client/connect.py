@@ -33,7 +33,7 @@ from kafkakit.streams.client.decide.send_errors import (
 from kafkakit.streams.client.dual import DualPolicy
 from kafkakit.streams.client.options import ConsumerHooks, ConsumerOptions
 from kafkakit.streams.client.producer import RecordHooks
-from kafkakit.wiring import open_control, open_group_member, open_log, open_stream_cluster, system_clock
+from kafkakit.wiring import open_control, open_group_member, open_log, open_stream_cluster, system_clock, this_process
 
 __all__ = [
     "BackPressureError",
@@ -78,6 +78,7 @@ def connect(profile: str | None = None, *, config: Path | None = None) -> Stream
         open_log=lambda name: open_log(_settings(given.for_profile(name))),
         clock=system_clock(),
         random_bytes=os.urandom,
+        holder=this_process("streams client"),
     )
     return StreamClient(parts)
 

@@ -13,6 +13,7 @@ from kafkakit.streams.client.dead_letters import DeadLetters
 from kafkakit.streams.client.decide.lane_shares import LaneShares
 from kafkakit.streams.client.decide.moves import Dependencies, MoveBudget
 from kafkakit.streams.client.decide.reading import ReadingPlan, reading_plan
+from kafkakit.streams.client.decide.registration import ClientEntry, ClientKind
 from kafkakit.streams.client.options import ConsumerFigures, ConsumerHooks, ConsumerOptions, PartitionFigures
 from kafkakit.streams.client.shared_work import OwnedPartition, SharedWork
 from kafkakit.streams.client.workers import AsyncHandler, BatchHandler, Handler, TaskWorkers, ThreadWorkers
@@ -79,6 +80,7 @@ class StreamConsumer:
             )
         self._readers: dict[str, ClusterReader] = {}
         self._leaving: list[ClusterReader] = []
+        self._epoch_read = 0
         self._stopping = threading.Event()
         self._error: BaseException | None = None
         self._follower = threading.Thread(target=self._follow_route, name="kafkakit-route", daemon=True)
@@ -181,6 +183,15 @@ class StreamConsumer:
             dependencies_down=self._dependencies.names(),
             problems=tuple(problems),
         )
+
+    def registration(self) -> ClientEntry | None:
+        """See `RegisteredClient`."""
+        if not self._follower.is_alive():
+            return None
+        plan, readers = self._plan, dict(self._readers)
+        read = (readers[key].epoch_read if key in readers else 0 for key in plan.sources)
+        self._epoch_read = max(self._epoch_read, min(read, default=plan.epoch))
+        return ClientEntry(kind=ClientKind.CONSUMER, group=self._group, epoch=self._epoch_read)
 
     def _begin(self) -> None:
         if self._dead_letters is not None:

@@ -53,6 +53,7 @@ class LaneWriter:
         self._reopen_s = 0.0
         self._trouble: KafkakitError | None = None
         self._switch_from_s: float | None = None
+        self._settled_epoch = 0
 
     def follow(self, route: Route) -> None:
         """Act on a newer route."""
@@ -107,6 +108,21 @@ class LaneWriter:
         settle(settled)
         return len(settled)
 
+    def settled_epoch(self) -> int:
+        """The newest epoch that the lane has moved to: nothing of it can be written to a segment of one before."""
+        with self._changed:
+            target = self._target
+            active = None if target is None or target.segment is None else target.segment.id
+            if target is not None and all(each.is_gone or each.segment.id == active for each in self._retiring):
+                self._settled_epoch = target.epoch
+            return self._settled_epoch
+
+    @property
+    def is_gone(self) -> bool:
+        """True once it is closed and nothing of it can be written any more."""
+        with self._changed:
+            return self._kept.is_closed and all(each.is_gone for each in self._retiring)
+
     def figures(self) -> LaneFigures:
         """The lane now."""
         with self._changed:
@@ -157,8 +173,6 @@ class LaneWriter:
             for entry in taken:
                 entry.writer, entry.may_be_written = None, True
             self._backlog.extendleft(reversed(taken))
-            if writer in self._retiring:
-                self._retiring.remove(writer)
             settled = self._write_backlog()
         settle(settled)
 
@@ -209,7 +223,7 @@ class LaneWriter:
 
     def _retire(self, writer: SegmentWriter, drain_s: float) -> None:
         if not writer.is_retired:
-            self._retiring.append(writer)
+            self._retiring = [*(each for each in self._retiring if not each.is_gone), writer]
         writer.retire(drain_s)
 
     def _writers(self) -> list[SegmentWriter]:

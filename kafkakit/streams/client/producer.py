@@ -12,6 +12,7 @@ from kafkakit.core.durations import epoch_ms
 from kafkakit.ports.clock import Clock
 from kafkakit.streams.client.decide.figures import ProducerMetrics
 from kafkakit.streams.client.decide.outgoing import ProducerLimits, check_record, check_size, complete
+from kafkakit.streams.client.decide.registration import ClientEntry, ClientKind
 from kafkakit.streams.client.decide.send_errors import ProducerClosedError, RecordRefusedError
 from kafkakit.streams.client.delivery import Delivery
 from kafkakit.streams.client.lane_writer import LaneWriter
@@ -161,6 +162,17 @@ class Producer:
             route=self._follower.condition(),
             lanes=tuple(lane.figures() for lane in self._writers()),
             header_errors=self._header_errors,
+        )
+
+    def registration(self) -> ClientEntry | None:
+        """See `RegisteredClient`."""
+        epoch, lanes = self._route.epoch, self._writers()
+        if self._stop.is_set() and all(lane.is_gone for lane in lanes):
+            return None
+        return ClientEntry(
+            kind=ClientKind.PRODUCER,
+            epoch=min([epoch, *(lane.settled_epoch() for lane in lanes)]),
+            delivery_timeout_ms=int(self._limits.delivery_s * 1_000),
         )
 
     def __enter__(self) -> "Producer":

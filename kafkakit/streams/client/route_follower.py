@@ -79,6 +79,10 @@ class RouteFollower:
             ignored_documents=self._ignored,
         )
 
+    def refresh(self) -> None:
+        """Read the route now; `TryLaterError` while the store is away."""
+        self._read()
+
     def stop(self) -> None:
         """Stop following; the thread ends some seconds later, as it may be waiting for the store."""
         self._stop.set()
@@ -100,8 +104,11 @@ class RouteFollower:
 
     def _read(self) -> None:
         found = self._store.get(self._path)
-        # A damaged document is not read again until it changes.
-        self._version = None if found is None else found.version
+        # A document, a damaged one too, is not read again until it changes.
+        version = None if found is None else found.version
+        if version is not None and version == self._version:
+            return
+        self._version = version
         self._document_problem = "the route was deleted"
         if found is None:
             return

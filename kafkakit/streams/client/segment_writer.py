@@ -59,6 +59,8 @@ class SegmentWriter:
         self.sent = 0
         self.guests = 0
         """Senders that are in `poll` now; the producer is closed after them."""
+        self.is_gone = False
+        """True once nothing that was sent through it can be written any more, as far as this process can tell."""
         self._open, self._events, self._clock = open_segment, events, clock
         self._drain_until_s: float | None = None
         self._retired = threading.Event()
@@ -90,6 +92,7 @@ class SegmentWriter:
             time.sleep(BUSY_S)
         if producer is not None:
             producer.close()
+        self.is_gone = True
 
     def _serve(self, producer: StreamProducer) -> None:
         served = 0
