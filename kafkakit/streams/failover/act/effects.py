@@ -81,7 +81,7 @@ class Effects:
         if fence.kind is FenceKind.CONFIG:
             self._alter(admin, segment, ConfigOp.SET, SIZE_LIMIT)
         for binding in fence.bindings:
-            _raise_first(admin.create_acls((binding,)), f"the fence on {segment.topic}")
+            _raise_first(admin.create_acls((binding,)).values(), f"the fence on {segment.topic}")
 
     def lower_fence(self, segment: Segment, fence: FenceRecord) -> None:
         """Take a fence down: exactly what it brought goes, what it replaced comes back, the denial goes first."""
@@ -91,7 +91,7 @@ class Effects:
             op = ConfigOp.DELETE if fence.before is None else ConfigOp.SET
             self._alter(admin, segment, op, fence.before)
         for binding in reversed(fence.bindings):
-            _raise_first(admin.delete_acls((binding,)), f"the fence on {segment.topic}")
+            _raise_first(admin.delete_acls((binding,)).values(), f"the fence on {segment.topic}")
 
     def delete(self, segment: Segment, *, only_empty: bool) -> str:
         """Delete the topic of a segment by its id; returns what came of it, in words."""
@@ -131,7 +131,7 @@ class Effects:
 
     def _alter(self, admin: ClusterAdmin, segment: Segment, op: ConfigOp, value: str | None) -> None:
         change = ConfigChange(kind=ResourceKind.TOPIC, name=segment.topic, key=SIZE_KEY, op=op, value=value)
-        _raise_first(admin.alter_configs((change,)), f"{SIZE_KEY} of {segment.topic}")
+        _raise_first(admin.alter_configs((change,)).values(), f"{SIZE_KEY} of {segment.topic}")
 
 
 def _raise_first(answers: Iterable[ItemError | None], what: str) -> None:

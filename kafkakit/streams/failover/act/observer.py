@@ -9,6 +9,7 @@ from kafkakit.core.errors import KafkakitError
 from kafkakit.ports.clock import Clock
 from kafkakit.streams.failover.act.clients import ClientWatch
 from kafkakit.streams.failover.act.reading import read_bindings, read_segments, read_targets, read_writers
+from kafkakit.streams.failover.decide.drained import left_in
 from kafkakit.streams.failover.decide.evidence import Evidence, TopicFacts, WriterFacts
 from kafkakit.streams.failover.decide.fences import is_fenced
 from kafkakit.streams.failover.decide.journal import OperationRecord
@@ -74,7 +75,7 @@ class OperationObserver:
         if is_sealed:
             return replace(
                 evidence,
-                rejects=self._rejects(segments),
+                rejects=self._rejects(segments) if _is_read(record, segments, old) else {},
                 unknown_groups=_unknown(operation, old) if every_group else None,
             )
         evidence = replace(evidence, writers=self._look_at_writers(record, segments, old))
@@ -147,6 +148,17 @@ class OperationObserver:
 
 def _old_of(operation: Operation, route: Route) -> list[Segment]:
     return [segment for _, segment in operation.old_segments(route)]
+
+
+def _is_read(record: OperationRecord, segments: list[Segment], old: Mapping[int, TopicFacts]) -> bool:
+    """Whether every group is at the ends; until then it does not matter what is rejected by reference."""
+    return not any(
+        left_in(old[each.id].groups[name].commits.get(seal.partition), seal.effective_end)
+        for each in segments
+        for name in record.operation.groups
+        if name in old[each.id].groups
+        for seal in each.seal
+    )
 
 
 def _has_fence(record: OperationRecord, segment: Segment, evidence: Evidence) -> bool:

@@ -124,7 +124,11 @@ def _read_segments(
     return {
         each.id: facts[each.topic]
         if each.topic in facts
-        else TopicFacts(cluster_id=cluster_id, problem=problems[each.id])
+        else TopicFacts(
+            cluster_id=cluster_id,
+            topic_id=found[each.topic].topic_id if each.topic in found else None,
+            problem=problems[each.id],
+        )
         for each in segments
     }
 

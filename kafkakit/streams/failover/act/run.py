@@ -6,7 +6,6 @@ the decision was made from; every effect comes after the lease was confirmed.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
 from kafkakit.core.durations import epoch_ms
 from kafkakit.core.errors import ConflictError
@@ -20,6 +19,7 @@ from kafkakit.streams.failover.decide.drained import losses
 from kafkakit.streams.failover.decide.evidence import Evidence
 from kafkakit.streams.failover.decide.journal import OperationRecord, Word, data_of, merged_losses
 from kafkakit.streams.failover.decide.operation import FailoverRequest, FenceWish, Step, standing
+from kafkakit.streams.failover.decide.outcome import EndKind, RunEnd
 from kafkakit.streams.failover.decide.route_edits import edited, routed_at
 from kafkakit.streams.failover.decide.steps import (
     Certify,
@@ -42,27 +42,6 @@ from kafkakit.streams.routes.api_act import RouteStore
 POLL_S = 0.25
 CONFLICTS = 10
 """Changes of the route by other processes in a row, after which a run gives up."""
-
-
-class EndKind(StrEnum):
-    """How a run ended, for programs."""
-
-    DONE = "done"
-    WAITING = "waiting"
-    REFUSED = "refused"
-    LATE = "late-writer"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunEnd:
-    """How a run ended: where the operation stands, and why it does not go on; `reason` is for programs."""
-
-    kind: EndKind
-    step: Step
-    record: OperationRecord
-    reason: str = ""
-    lines: tuple[str, ...] = ()
-    records: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

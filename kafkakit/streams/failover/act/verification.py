@@ -1,31 +1,14 @@
 """Checking a drain certificate against the clusters that it is about."""
 
-from dataclasses import dataclass
-
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import KafkakitError
 from kafkakit.streams.failover.act.reading import read_segments
 from kafkakit.streams.failover.decide.certificate import DrainCertificate, SegmentEvidence
 from kafkakit.streams.failover.decide.drained import late_partitions
 from kafkakit.streams.failover.decide.evidence import TopicFacts
+from kafkakit.streams.failover.decide.outcome import CertificateCheck
 from kafkakit.streams.routes.api import Segment
 from kafkakit.streams.routes.api_act import OpenCluster
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CertificateCheck:
-    """What a check found: `late` partitions grew after the seal, `short` groups stand below an end that they reached.
-
-    `unread` says what could not be compared, `gone` are topics that were deleted since. `is_anchored` tells whether the
-    journal of the operation names the certificate's hash; None where there is no journal.
-    """
-
-    certificate: DrainCertificate
-    late: tuple[str, ...] = ()
-    short: tuple[str, ...] = ()
-    unread: tuple[str, ...] = ()
-    gone: tuple[str, ...] = ()
-    is_anchored: bool | None = None
 
 
 def check_certificate(
@@ -40,7 +23,7 @@ def check_certificate(
         segment = each.as_segment()
         facts = _read(segment, [group.group for group in each.groups], open_cluster)
         if facts.problem or facts.whole_spans is None:
-            is_gone = facts.is_reachable and facts.topic_id is None and facts.problem.startswith("the topic")
+            is_gone = facts.cluster_id == each.cluster_id and facts.topic_id != each.topic_id
             (gone if is_gone else unread).append(f"{each.topic}: {facts.problem or 'a leader does not answer'}")
             continue
         late += [f"{each.topic}-{n}: {more} offsets after the seal" for n, more in late_partitions(segment, facts)]

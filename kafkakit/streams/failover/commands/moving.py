@@ -32,9 +32,7 @@ def plan(ctx: typer.Context, stream: StreamName, options: FailoverOptions) -> in
 
 
 @with_option_groups
-def run(
-    ctx: typer.Context, stream: StreamName, options: FailoverOptions, consent: Consent, wait: Wait = "10m"
-) -> int:
+def run(ctx: typer.Context, stream: StreamName, options: FailoverOptions, consent: Consent, wait: Wait = "10m") -> int:
     """Move a stream to another cluster: new topics, producers sent there, the old topics read to their ends.
 
     Groups get their first offsets in the new topics, consumers read both, then one change of the route moves all

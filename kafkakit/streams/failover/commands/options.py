@@ -60,7 +60,7 @@ class FailoverOptions:
     )
     require_group: Annotated[
         list[str] | None,
-        typer.Option("--require-group", metavar="GROUP", help="A group that must have read the old topics. Repeatable."),
+        typer.Option("--require-group", metavar="GROUP", help="A group that must read the old topics. Repeatable."),
     ] = None
     ignore_group: Annotated[
         list[str] | None,
@@ -84,7 +84,11 @@ class FailoverOptions:
         show_default=False,
     )
     replication: int | None = option(
-        None, "--replication", min=1, metavar="N", help="Replicas of the new topics; those of the old ones if not given."
+        None,
+        "--replication",
+        min=1,
+        metavar="N",
+        help="Replicas of the new topics; as the old ones if not given.",
     )
     allow_compacted: bool = option(False, "--allow-compacted", help="Move compacted topics, too.")
     allow_transactions: bool = option(

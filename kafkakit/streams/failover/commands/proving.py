@@ -15,7 +15,8 @@ from kafkakit.streams.failover.commands.moving import carry_on
 from kafkakit.streams.failover.commands.options import StreamName, Wait, open_failover
 
 Id = Annotated[
-    str, typer.Option("--operation", metavar="ID", help="The operation; the newest one with a certificate if not given.")
+    str,
+    typer.Option("--operation", metavar="ID", help="The operation; the newest with a certificate if not given."),
 ]
 
 
@@ -147,8 +148,9 @@ def verify_drain(
     kafkakit --profile prod streams verify-drain orders.cert
     """
     from kafkakit.streams.failover.act.closing import hash_in_journal
-    from kafkakit.streams.failover.act.verification import CertificateCheck, check_certificate
+    from kafkakit.streams.failover.act.verification import check_certificate
     from kafkakit.streams.failover.decide.certificate import LIMIT_BYTES, decode_certificate
+    from kafkakit.streams.failover.decide.outcome import CertificateCheck
     from kafkakit.streams.failover.show.runs import check_report
     from kafkakit.wiring import read_input
 

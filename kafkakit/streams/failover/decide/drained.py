@@ -125,14 +125,17 @@ def _of_segment(record: OperationRecord, evidence: Evidence, segment: Segment, f
     if unstable:
         text = f"{segment.topic}: a transaction is open in partition {', '.join(map(str, sorted(unstable)[:5]))}"
         yield Missing(item=Item.TRANSACTIONS, segment=segment.id, text=text)
+    has_backlog = False
     for name in record.operation.groups:
         group = facts.groups.get(name)
-        yield from _of_group(segment, name, group)
+        for each in _of_group(segment, name, group):
+            has_backlog |= each.item is Item.BACKLOG
+            yield each
         _, behind = ack_of(name, group, evidence, record.routed_epoch or evidence.route.epoch)
         if behind:
             yield Missing(item=Item.BEHIND, segment=segment.id, group=name, text=behind)
     rejects = evidence.rejects.get(segment.id)
-    if rejects is None:
+    if rejects is None and not has_backlog:
         yield Missing(item=Item.UNKNOWN, segment=segment.id, text=f"{segment.topic}: rejected records are not known")
     elif rejects:
         text = f"{segment.topic}: {counted(rejects, 'rejected record')} lie there alone; kafkakit streams dlq copy"

@@ -268,7 +268,7 @@ def _of_rights(operation: Operation, evidence: Evidence, place: TargetPlace) -> 
 
 
 def lacking_bindings(old: Iterable[AclBinding], there: Iterable[AclBinding]) -> tuple[AclBinding, ...]:
-    """Bindings of an old topic's name or prefix without a counterpart for the new one; those of `*` are the cluster's."""
+    """Bindings of an old topic's name or prefix without a counterpart for the new one; `*` is the cluster's."""
     found = {(each.principal, each.host, each.operation, each.permission) for each in there}
     return tuple(
         each

@@ -7,11 +7,9 @@ from kafkakit.core.errors import ExitCode
 from kafkakit.core.tables import plain_value, text_table
 from kafkakit.report.blocks import optional_section, records, section, text_of
 from kafkakit.report.report import Report
-from kafkakit.streams.failover.act.closing import Closing
-from kafkakit.streams.failover.act.run import EndKind, RunEnd
-from kafkakit.streams.failover.act.verification import CertificateCheck
 from kafkakit.streams.failover.decide.journal import OperationRecord
 from kafkakit.streams.failover.decide.operation import Step
+from kafkakit.streams.failover.decide.outcome import CertificateCheck, Closing, EndKind, RunEnd
 
 STEP_COLUMNS = ("step", "time", "seconds")
 HISTORY_COLUMNS = ("operation", "to", "began", "step", "by", "late", "lost", "certificate")
@@ -83,7 +81,7 @@ def history_report(stream: str, found: Sequence[OperationRecord]) -> Report:
             record.operation.id,
             record.request.to,
             _time(record.operation.started_ms),
-            record.end or next(reversed(sorted(record.reached_ms, key=list(Step).index)), "cut"),
+            record.end or next(iter(sorted(record.reached_ms, key=list(Step).index, reverse=True)), "cut"),
             record.operation.operator,
             record.late,
             sum(each.count for each in record.lost),
@@ -95,9 +93,7 @@ def history_report(stream: str, found: Sequence[OperationRecord]) -> Report:
         command="streams failover history",
         data={
             "stream": stream,
-            "operations": [
-                {"operation": plain_value(record.operation), **_record_data(record)} for record in found
-            ],
+            "operations": [{"operation": plain_value(record.operation), **_record_data(record)} for record in found],
         },
         text=text_table(HISTORY_COLUMNS, rows) + "\n" if rows else f"stream {stream}: no operation was ever begun\n",
         columns=HISTORY_COLUMNS,
