@@ -189,7 +189,8 @@ class OperationRun:
                 lines += [f"{segment.topic}-{n}: {more} offsets after the seal" for n, more in grown.items()]
                 writers = self._parts.observer.writers_of(segment)
                 lines += [f"{segment.topic}: {each}" for each in unknown_writers(writers, tuple(grown))]
-        return self._end(EndKind.LATE, evidence.route, "late-writer", tuple(lines))
+        route = self._parts.routes.existing(self.record.operation.stream).route
+        return self._end(EndKind.LATE, route, "late-writer", tuple(lines))
 
     def _remember(self, evidence: Evidence) -> None:
         """Write down what a later look could not see any more."""

@@ -71,7 +71,7 @@ class DrainCertificate:
 
     stream: str
     operation: str
-    kafkakit: str
+    version: str
     at_ms: int
     routed_epoch: int
     basis: str
@@ -117,7 +117,7 @@ def make_certificate(record: OperationRecord, evidence: Evidence, version: str) 
     body = DrainCertificate(
         stream=record.operation.stream,
         operation=record.operation.id,
-        kafkakit=version,
+        version=version,
         at_ms=evidence.now_ms,
         routed_epoch=epoch,
         basis=record.basis,

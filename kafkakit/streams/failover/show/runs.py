@@ -143,7 +143,7 @@ def check_report(check: CertificateCheck) -> Report:
     lines = [
         f"{result}: certificate {certificate.sha256[:16]} of stream {certificate.stream}",
         f"operation {certificate.operation}, quiet by {certificate.basis} for {certificate.window_s:g} s, "
-        f"made by kafkakit {certificate.kafkakit} at {_time(certificate.at_ms)}",
+        f"made by kafkakit {certificate.version} at {_time(certificate.at_ms)}",
     ]
     lines += optional_section("Does not hold:", broken)
     lines += optional_section("Not compared:", [*check.unread, *check.gone])

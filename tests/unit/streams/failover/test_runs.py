@@ -1,0 +1,362 @@
+"""Failovers from end to end on clusters in memory: planned, in an emergency, late writers, losses, and refusals."""
+
+import pytest
+
+from kafkakit.core.errors import ConflictError, LeaseLostError, RefusedError
+from kafkakit.core.model import TopicPartition
+from kafkakit.streams.failover.act.closing import abort, newest_certificate, reclaim
+from kafkakit.streams.failover.decide.operation import FenceKind, FenceWish, Step
+from kafkakit.streams.failover.decide.outcome import EndKind
+from kafkakit.streams.routes.api import SegmentState
+from tests.rigs.failover import STREAM, FailoverScene
+
+OLD = "orders.live.1"
+
+
+@pytest.fixture
+def scene() -> FailoverScene:
+    scene = FailoverScene()
+    scene.write(OLD, 10)
+    scene.write(OLD, 5, partition=1)
+    scene.producer()
+    scene.consumer("billing")
+    scene.readers.append("billing")
+    scene.read_all("billing")
+    return scene
+
+
+def test_a_planned_failover_moves_seals_drains_and_retires(scene: FailoverScene) -> None:
+    end = scene.run()
+    assert (end.kind, end.step) == (EndKind.DONE, Step.RETIRED)
+    (segment,) = scene.route.lanes[0].segments
+    assert (segment.cluster_id, segment.state, segment.topic) == ("q-id", SegmentState.ACTIVE, "orders.live.2")
+    assert scene.route.operation is None
+    steps = list(end.record.reached_ms)
+    assert set(steps) == {Step.PLANNED, Step.OPENED, Step.ROUTED, Step.SEALED, Step.DRAINED, Step.RETIRED}
+    assert end.record.basis == "acknowledged"
+    assert scene.clock.elapsed < 10
+    certificate, _ = newest_certificate(scene.parts().journals)
+    assert [seal.end for seal in certificate.segments[0].partitions] == [10, 5]
+    assert [group.group for group in certificate.segments[0].groups] == ["billing"]
+
+
+def test_groups_have_an_offset_in_the_target_before_producers_move(scene: FailoverScene) -> None:
+    scene.readers.clear()
+    end = scene.run(until=Step.ROUTED)
+    assert end.step is Step.ROUTED
+    target = scene.route.lanes[0].active
+    assert target is not None
+    found = scene.q.groups.committed("billing")
+    assert {key.partition: commit.offset for key, commit in found.items() if hasattr(commit, "offset")} == {0: 0, 1: 0}
+
+
+def test_consumers_that_do_not_follow_keep_producers_where_they_are(scene: FailoverScene) -> None:
+    scene.clients[1].follows = False
+    end = scene.run(wait_s=5)
+    assert (end.kind, end.reason, end.step) == (EndKind.WAITING, "consumers-behind", Step.OPENED)
+    scene.clients[1].follows = True
+    assert scene.resume().step is Step.RETIRED
+
+
+def test_a_group_that_does_not_read_keeps_the_old_topic(scene: FailoverScene) -> None:
+    scene.readers.clear()
+    scene.write(OLD, 3)
+    end = scene.run(wait_s=5)
+    assert (end.kind, end.reason, end.step, end.records) == (EndKind.WAITING, "backlog", Step.SEALED, 3)
+    scene.readers.append("billing")
+    assert scene.run().step is Step.RETIRED
+
+
+def test_without_fence_and_registrations_the_long_window_counts(scene: FailoverScene) -> None:
+    scene.clients.clear()
+    end = scene.run()
+    assert (end.step, end.record.basis) == (Step.RETIRED, "time")
+    assert scene.clock.elapsed >= 125
+
+
+def test_an_acl_fence_keeps_readers_and_is_taken_away_with_the_topic(scene: FailoverScene) -> None:
+    scene.clients[0].follows = False
+    scene.p.admin.acls = set()
+    scene.p.admin.static_settings["allow.everyone.if.no.acl.found"] = "true"
+    end = scene.run()
+    assert (end.step, end.record.basis) == (Step.RETIRED, "fence")
+    made = [sorted((b.operation, b.permission) for b in arg) for call, arg in scene.p.admin.calls if "acls" in call]
+    assert made == [[("all", "allow")], [("write", "deny")]]
+    closing = reclaim(scene.parts(), scene.open_cluster, end.record.operation.id, grace_s=0, keep=False)
+    assert closing.results == ((OLD, "deleted"),)
+    assert scene.p.admin.acls == set()
+    assert OLD not in scene.p.admin.topics
+
+
+def test_a_size_fence_comes_down_when_a_transaction_waits_for_its_marker(scene: FailoverScene) -> None:
+    from kafkakit.core.transactions import OpenTransaction
+
+    def stuck(call: str, argument: object) -> None:
+        if call == "alter_configs" and not scene.p.admin.transactions:
+            scene.p.admin.transactions.append(
+                OpenTransaction(
+                    transactional_id="tx", producer_id=7, producer_epoch=0, state="PrepareCommit", timeout_ms=1,
+                    started_ms=1, partitions=frozenset({TopicPartition(OLD, 0)}),
+                )
+            )  # fmt: skip
+
+    scene.p.admin.before_call.append(stuck)
+    end = scene.run(fence=FenceWish.CONFIG)
+    assert end.step is Step.RETIRED
+    assert end.record.fences == ()
+    assert "max.message.bytes" not in scene.p.admin.topics[OLD].configs
+    assert any("held up tx" in line for line in scene.voice.lines)
+
+
+def test_a_size_fence_is_refused_while_a_transaction_is_open(scene: FailoverScene) -> None:
+    scene.write_transaction(OLD, 2, commits=None)
+    plan = scene.planner().plan(scene.request(fence=FenceWish.CONFIG))
+    assert [verdict.check for verdict in plan.refused] == ["fence"]
+
+
+def test_a_late_writer_voids_the_seal_and_is_reported(scene: FailoverScene) -> None:
+    scene.readers.clear()
+    scene.write(OLD, 1)
+    assert scene.run(wait_s=5).step is Step.SEALED
+    scene.write(OLD, 2)
+    scene.readers.append("billing")
+    end = scene.run()
+    assert (end.kind, end.reason, end.step) == (EndKind.LATE, "late-writer", Step.ROUTED)
+    assert end.lines[0] == f"{OLD}-0: 2 offsets after the seal"
+    end = scene.run()
+    assert (end.step, end.record.late) == (Step.RETIRED, 1)
+    certificate, _ = newest_certificate(scene.parts().journals)
+    assert certificate.segments[0].partitions[0].end == 13
+
+
+def test_a_writer_after_the_certificate_keeps_the_segment(scene: FailoverScene) -> None:
+    assert scene.run(until=Step.DRAINED).step is Step.DRAINED
+    scene.write(OLD, 1)
+    assert scene.run().kind is EndKind.LATE
+    assert len(scene.route.lanes[0].segments) == 2
+
+
+def test_a_writer_after_the_retirement_keeps_the_topic(scene: FailoverScene) -> None:
+    end = scene.run()
+    scene.write(OLD, 1)
+    closing = reclaim(scene.parts(), scene.open_cluster, end.record.operation.id, grace_s=0, keep=False)
+    assert closing.check is not None
+    assert closing.check.late == (f"{OLD}-0: 1 offsets after the seal",)
+    assert OLD in scene.p.admin.topics
+
+
+def test_records_deleted_before_they_were_read_need_consent(scene: FailoverScene) -> None:
+    scene.readers.clear()
+    scene.write(OLD, 4)
+    assert scene.run(wait_s=5).reason == "backlog"
+    scene.p.log.trim(TopicPartition(OLD, 0), 12)
+    scene.resume(wait_s=1)
+    scene.readers.append("billing")
+    end = scene.run()
+    assert (end.kind, end.reason) == (EndKind.REFUSED, "lost-records")
+    end = scene.run(accept_loss=2)
+    assert end.step is Step.RETIRED
+    certificate, _ = newest_certificate(scene.parts().journals)
+    assert [(lost.group, lost.partition, lost.count) for lost in certificate.lost] == [("billing", 0, 2)]
+
+
+def test_a_group_that_shows_up_keeps_the_segment(scene: FailoverScene) -> None:
+    assert scene.run(until=Step.DRAINED).step is Step.DRAINED
+    scene.commit("audit", scene.route.lanes[0].segments[0], 0, 3)
+    end = scene.run()
+    assert (end.kind, end.reason) == (EndKind.REFUSED, "unknown-groups")
+    assert scene.run(ignored=("audit",)).step is Step.RETIRED
+
+
+def test_open_transactions_delay_the_seal(scene: FailoverScene) -> None:
+    scene.run(until=Step.ROUTED)
+    scene.write_transaction(OLD, 2, commits=None)
+    assert scene.resume(wait_s=5).reason == "open-transactions"
+    scene.write_transaction(OLD, 0, commits=True)
+    assert scene.resume().step is Step.RETIRED
+
+
+def test_a_log_that_ends_with_markers_counts_as_read_at_its_last_record(scene: FailoverScene) -> None:
+    scene.readers.clear()
+    scene.write_transaction(OLD, 2, commits=True)
+    segment = scene.route.lanes[0].segments[0]
+    scene.commit("billing", segment, 0, 12)
+    end = scene.run(wait_s=5)
+    assert end.step is Step.RETIRED
+    certificate, _ = newest_certificate(scene.parts().journals)
+    assert (certificate.segments[0].partitions[0].end, certificate.segments[0].partitions[0].effective_end) == (13, 12)
+
+
+def test_rejected_references_keep_the_segment(scene: FailoverScene) -> None:
+    scene.rejects = 2
+    end = scene.run(wait_s=5)
+    assert (end.kind, end.reason) == (EndKind.WAITING, "rejected-references")
+
+
+def test_all_lanes_move_in_one_change() -> None:
+    scene = FailoverScene(("live", "slow"))
+    scene.producer()
+    assert scene.run(until=Step.ROUTED).step is Step.ROUTED
+    before = scene.routes.history(STREAM)
+    moved = [{lane.active.cluster for lane in kept.change.route.lanes if lane.active} for kept in before]
+    assert moved[-1] == {"q"}
+    assert {frozenset(each) for each in moved[:-1]} == {frozenset({"p"})}
+    assert scene.run().step is Step.RETIRED
+
+
+# -- emergencies ----------------------------------------------------------------------------------------
+
+
+def test_an_emergency_moves_producers_without_a_look_at_the_old_cluster(scene: FailoverScene) -> None:
+    scene.clients[1].follows = False
+    scene.p.is_away = True
+    scene.looks.clear()
+    run = scene.begin(is_emergency=True)
+    assert "p" not in scene.looks
+    end = run.run(Step.RETIRED, 600)
+    assert (end.kind, end.reason, end.step) == (EndKind.WAITING, "stranded", Step.STRANDED)
+    assert end.record.unready == ("billing",)
+    states = [segment.state for segment in scene.route.lanes[0].segments]
+    assert states == [SegmentState.STRANDED, SegmentState.ACTIVE]
+
+
+def test_a_stranded_segment_is_drained_when_its_cluster_returns(scene: FailoverScene) -> None:
+    scene.write(OLD, 7)
+    scene.p.is_away = True
+    scene.run(is_emergency=True)
+    scene.p.is_away = False
+    end = scene.run(is_emergency=True)
+    assert (end.kind, end.step) == (EndKind.DONE, Step.RETIRED)
+    certificate, _ = newest_certificate(scene.parts().journals)
+    assert certificate.segments[0].partitions[0].end == 17
+
+
+def test_a_planned_failover_becomes_an_emergency(scene: FailoverScene) -> None:
+    scene.clients[1].follows = False
+    assert scene.run(wait_s=5).step is Step.OPENED
+    scene.p.is_away = True
+    assert scene.run(is_emergency=True).step is Step.STRANDED
+
+
+# -- refusals -------------------------------------------------------------------------------------------
+
+
+def test_a_target_that_is_not_empty_is_refused(scene: FailoverScene) -> None:
+    scene.q.admin.add_topic("orders.live.2", {0: (1,), 1: (1,)})
+    scene.write("orders.live.2", cluster="q")
+    plan = scene.planner().plan(scene.request())
+    assert [verdict.check for verdict in plan.refused] == ["target-empty"]
+
+
+def test_a_topic_that_was_created_again_is_refused(scene: FailoverScene) -> None:
+    scene.p.admin.add_topic(OLD, {0: (1,), 1: (1,)})
+    plan = scene.planner().plan(scene.request())
+    assert ("source", OLD) in [(verdict.check, verdict.where) for verdict in plan.refused]
+
+
+def test_another_cluster_behind_the_address_is_refused(scene: FailoverScene) -> None:
+    scene.clients[1].follows = False
+    scene.run(wait_s=1)
+    scene.clients[1].follows = True
+    scene.q.admin.cluster_id = "other-id"
+    end = scene.run()
+    assert (end.kind, end.reason, end.step) == (EndKind.REFUSED, "target-differs", Step.OPENED)
+
+
+@pytest.mark.parametrize(
+    ("change", "check"),
+    [
+        (lambda s: s.p.admin.topics[OLD].configs.update({"cleanup.policy": "compact"}), "compacted"),
+        (lambda s: s.p.groups.open_transaction("billing", TopicPartition(OLD, 0), 3), "transactional-group"),
+        (lambda s: setattr(s.q.admin, "operations", frozenset({"describe"})), "rights"),
+        (lambda s: s.q.admin.add_broker(2, None) or s.q.admin.kill(1) or s.q.admin.kill(2), "target-size"),
+    ],
+)
+def test_preconditions_are_refused(scene: FailoverScene, change: object, check: str) -> None:
+    change(scene)  # type: ignore[operator]
+    plan = scene.planner().plan(scene.request())
+    assert check in [verdict.check for verdict in plan.refused]
+
+
+def test_a_target_that_is_too_small_is_refused(scene: FailoverScene) -> None:
+    scene.p.admin.write(OLD, 0, 2 * 10**9)
+    plan = scene.planner().plan(scene.request())
+    assert [verdict.check for verdict in plan.refused] == ["disk"]
+
+
+def test_missing_acls_on_the_target_are_refused(scene: FailoverScene) -> None:
+    from kafkakit.core.acls import AclBinding, AclOperation, AclPermission, AclResourceKind
+
+    scene.q.admin.acls = set()
+    scene.p.admin.acls = {
+        AclBinding(
+            kind=AclResourceKind.TOPIC, name=OLD, principal="User:app", operation=AclOperation.READ,
+            permission=AclPermission.ALLOW,
+        )
+    }  # fmt: skip
+    plan = scene.planner().plan(scene.request())
+    assert [(verdict.check, "User:app" in verdict.text) for verdict in plan.refused] == [("acls", True)]
+
+
+def test_the_duplicate_budget_is_kept(scene: FailoverScene) -> None:
+    scene.p.groups.seed("billing", TopicPartition(OLD, 0), 3, "what is this")
+    plan = scene.planner().plan(scene.request(max_duplicates=10))
+    assert plan.budget.most is None
+    assert [verdict.check for verdict in plan.refused] == ["duplicates"]
+
+
+def test_another_request_does_not_continue_an_open_operation(scene: FailoverScene) -> None:
+    scene.run(until=Step.ROUTED)
+    with pytest.raises(RefusedError, match="is open, and it is not this one"):
+        scene.run(to="r")
+
+
+# -- aborting, leases, conflicts ------------------------------------------------------------------------
+
+
+def test_an_operation_is_aborted_before_producers_move(scene: FailoverScene) -> None:
+    scene.clients[1].follows = False
+    assert scene.run(wait_s=1).step is Step.OPENED
+    closing = abort(scene.parts(), scene.open_cluster, STREAM)
+    assert closing.results == (("orders.live.2", "deleted"),)
+    assert (scene.route.operation, len(scene.route.lanes[0].segments)) == (None, 1)
+    assert "orders.live.2" not in scene.q.admin.topics
+    scene.clients[1].follows = True
+    assert scene.run().step is Step.RETIRED
+
+
+def test_an_operation_cannot_be_aborted_after_producers_moved(scene: FailoverScene) -> None:
+    scene.run(until=Step.ROUTED)
+    with pytest.raises(RefusedError, match="cannot be aborted"):
+        abort(scene.parts(), scene.open_cluster, STREAM)
+
+
+def test_a_lost_lease_stops_before_the_next_effect(scene: FailoverScene) -> None:
+    run = scene.begin()
+    scene.is_lease_lost = True
+    before = scene.store.writes
+    with pytest.raises(LeaseLostError):
+        run.run(Step.RETIRED, 600)
+    assert (scene.store.writes, scene.q.admin.calls) == (before, [])
+
+
+def test_evidence_of_another_route_changes_nothing(scene: FailoverScene) -> None:
+    """A process that was stopped between look and change must not seal what another one has seen grow since."""
+    run = scene.begin()
+    other = scene.begin()
+
+    def meanwhile(_: float) -> None:
+        if scene.clock.on_sleep and scene.clock.on_sleep[-1] is meanwhile:
+            scene.clock.on_sleep.pop()
+            other.run(Step.ROUTED, 60)
+
+    scene.clock.on_sleep.append(meanwhile)
+    scene.clients[1].follows = False
+    scene.clients[1].epoch = 0
+    scene.clients[1].follows = True
+    try:
+        end = run.run(Step.RETIRED, 600)
+    except (ConflictError, LeaseLostError):
+        end = scene.resume()
+    assert end.step is Step.RETIRED
+    assert FenceKind.NONE == "none"
