@@ -1,0 +1,140 @@
+"""A process that ends at any write, or whose answers are lost: the same command finishes, and the route stays sound."""
+
+import pytest
+
+from kafkakit.core.errors import ConflictError, KafkakitError
+from kafkakit.streams.failover.act.closing import abort, newest_certificate
+from kafkakit.streams.failover.decide.operation import Step
+from kafkakit.streams.failover.decide.outcome import EndKind
+from kafkakit.streams.routes.api import Route, SegmentState
+from tests.rigs.failover import STREAM, FailoverScene
+from tests.rigs.routes import Killed
+
+OLD = "orders.live.1"
+
+
+def make_scene(**more: bool) -> FailoverScene:
+    scene = FailoverScene()
+    scene.write(OLD, 10)
+    scene.producer()
+    scene.consumer("billing")
+    scene.readers.append("billing")
+    scene.read_all("billing")
+    if more.get("fenced"):
+        scene.clients[0].follows = False
+        scene.p.admin.acls = set()
+        scene.p.admin.static_settings["allow.everyone.if.no.acl.found"] = "true"
+    return scene
+
+
+def routes_of(scene: FailoverScene) -> list[Route]:
+    kept = scene.routes.history(STREAM)
+    return [each.change.route for each in kept if each.in_effect]
+
+
+def check_history(scene: FailoverScene) -> None:
+    """What holds of every route that ever was: one active segment, rising epochs, seals only on what drains, and an old
+    segment leaves only with a certificate."""
+    routes = routes_of(scene)
+    assert [route.epoch for route in routes] == sorted({route.epoch for route in routes})
+    for before, after in zip(routes, routes[1:], strict=False):
+        for lane in after.lanes:
+            assert sum(segment.state is SegmentState.ACTIVE for segment in lane.segments) == 1
+            draining = (SegmentState.DRAINING, SegmentState.STRANDED)
+            assert all(segment.state in draining for segment in lane.segments if segment.seal)
+        gone = {s.id for _, s in before.segments() if s.state is not SegmentState.OPENED}
+        gone -= {s.id for _, s in after.segments()}
+        if gone:
+            certificate, _ = newest_certificate(scene.parts().journals)
+            assert gone == {each.segment for each in certificate.segments}
+            sealed = {s.id: s.seal for _, s in before.segments()}
+            assert all(sealed[each.segment] == each.partitions for each in certificate.segments)
+
+
+def finish(scene: FailoverScene) -> None:
+    """The same command again, as often as an operator would."""
+    for _ in range(3):
+        try:
+            end = scene.run()
+        except ConflictError:
+            continue
+        if end.kind is EndKind.DONE:
+            break
+    assert [lane.active.cluster for lane in scene.route.lanes if lane.active] == ["q"]
+    assert (scene.route.operation, len(scene.route.lanes[0].segments)) == (None, 1)
+    check_history(scene)
+
+
+def count_writes(*, fenced: bool) -> int:
+    scene = make_scene(fenced=fenced)
+    before = scene.store.count
+    scene.run()
+    return scene.store.count - before
+
+
+def has_finished(scene: FailoverScene) -> bool:
+    return scene.route.operation is None and scene.route.lanes[0].segments[-1].cluster == "q"
+
+
+@pytest.mark.parametrize("fenced", [False, True])
+@pytest.mark.parametrize("after", [False, True])
+def test_a_process_ends_at_any_write(fenced: bool, after: bool) -> None:
+    total = count_writes(fenced=fenced)
+    assert total > 20
+    for number in range(total):
+        scene = make_scene(fenced=fenced)
+        scene.store.after, scene.store.cut = after, scene.store.count + number
+        with pytest.raises(Killed):
+            scene.run()
+        scene.store.cut = None
+        if not has_finished(scene):
+            finish(scene)
+        check_history(scene)
+
+
+@pytest.mark.parametrize("did_happen", [False, True])
+def test_any_answer_of_the_store_is_lost(did_happen: bool) -> None:
+    for number in range(count_writes(fenced=True)):
+        scene = make_scene(fenced=True)
+        (scene.store.lost if did_happen else scene.store.refused).add(scene.store.count + number)
+        try:
+            scene.run()
+        except KafkakitError as error:
+            assert error.exit_code in (1, 75)
+        if not has_finished(scene):
+            finish(scene)
+        check_history(scene)
+
+
+def test_an_abort_ends_at_any_write() -> None:
+    number = 0
+    while True:
+        scene = make_scene()
+        scene.clients[1].follows = False
+        assert scene.run(wait_s=1).step is Step.OPENED
+        scene.store.after, scene.store.cut = False, scene.store.count + number
+        try:
+            abort(scene.parts(), scene.open_cluster, STREAM)
+            break
+        except Killed:
+            scene.store.cut = None
+        abort(scene.parts(), scene.open_cluster, STREAM)
+        assert scene.route.operation is None
+        assert set(scene.q.admin.topics) == set()
+        number += 1
+    assert number >= 3
+
+
+@pytest.mark.parametrize("call", ["create_topic", "create_acls"])
+@pytest.mark.parametrize("after_effect", [False, True])
+def test_a_cluster_does_not_answer_a_change(call: str, after_effect: bool) -> None:
+    from kafkakit.core.errors import TryLaterError
+
+    scene = make_scene(fenced=True)
+    cluster = scene.q if call == "create_topic" else scene.p
+    cluster.admin.fail_next(call, TryLaterError("no answer"), after_effect=after_effect)
+    try:
+        scene.run()
+    except KafkakitError:
+        finish(scene)
+    assert has_finished(scene)
