@@ -115,6 +115,14 @@ class AwayCluster:
         raise TryLaterError(f"cluster {self._name} does not answer")
 
 
+class AlreadyDoneError(Exception):
+    """The operation of this request is over."""
+
+    def __init__(self, end: RunEnd) -> None:
+        super().__init__(end)
+        self.end = end
+
+
 class Voice:
     """Keeps what is said."""
 
@@ -267,6 +275,9 @@ class FailoverScene:
         """Plan and begin, or continue what is open: what `run` does."""
         planner, request = self.planner(), self.request(**more)
         run = planner.resume(request, self.route)
+        done = None if run else planner.finished(request, self.route)
+        if done is not None:
+            raise AlreadyDoneError(done)
         if run is None:
             plan = planner.plan(request)
             assert not plan.refused, plan.refused
@@ -274,7 +285,10 @@ class FailoverScene:
         return run
 
     def run(self, until: Step = Step.RETIRED, wait_s: float = 600, **more: Any) -> RunEnd:
-        return self.begin(**more).run(until, wait_s)
+        try:
+            return self.begin(**more).run(until, wait_s)
+        except AlreadyDoneError as done:
+            return done.end
 
     def resume(self, until: Step = Step.RETIRED, wait_s: float = 600) -> RunEnd:
         """A new process continues the open operation."""

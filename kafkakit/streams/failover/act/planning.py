@@ -11,10 +11,11 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.streams.failover.act.journals import state_of
 from kafkakit.streams.failover.act.reading import OWN_KEYS
 from kafkakit.streams.failover.act.run import OperationRun, RunParts
-from kafkakit.streams.failover.decide.journal import OperationRecord, Word
+from kafkakit.streams.failover.decide.journal import Word
 from kafkakit.streams.failover.decide.operation import FailoverRequest, LaneMove, Operation, Step
+from kafkakit.streams.failover.decide.outcome import EndKind, RunEnd
 from kafkakit.streams.failover.decide.plan import FailoverPlan, TargetPlace, make_plan, moves_of, required_groups
-from kafkakit.streams.failover.decide.route_edits import settled
+from kafkakit.streams.failover.decide.route_edits import routed_at, settled
 from kafkakit.streams.routes.api import Route, RouteOperation, Segment, begun, partitions_of, refuse_open_operation
 from kafkakit.streams.routes.api_act import OpenCluster, StreamCluster
 
@@ -121,17 +122,22 @@ class Planner:
             run.amend(request)
         return run
 
-    def last(self, stream: str, route: Route) -> OperationRecord | None:
-        """The newest operation of a stream, with how it ended written down where a crash kept that from happening."""
+    def finished(self, request: FailoverRequest, route: Route) -> RunEnd | None:
+        """The newest operation where it is this request's and has retired everything; None otherwise.
+
+        How it ended is written down where a crash kept that from happening, so that the same command is told.
+        """
         for name in reversed(self._parts.journals.names()):
             journal = self._parts.journals.open(name)
-            if journal.state is None:
+            if journal.state is None or settled(journal.state, route) is Step.ABORTED:
                 continue
-            end = settled(journal.state, route)
-            if end is not None:
+            if settled(journal.state, route) is Step.RETIRED:
                 self._parts.require_held()
-                journal.check(Word.STEP, {"step": end, "epoch": route.epoch})
-            return state_of(journal)
+                journal.check(Word.STEP, {"step": Step.RETIRED, "epoch": route.epoch})
+            record = state_of(journal)
+            is_same = not tuple(record.request.differences(request)) and routed_at(record.operation, [route])
+            is_done = is_same and record.end is Step.RETIRED
+            return RunEnd(kind=EndKind.DONE, step=Step.RETIRED, record=record) if is_done else None
         return None
 
     def _shapes(self, route: Route) -> dict[str, tuple[int, dict[str, str]]]:

@@ -58,6 +58,9 @@ def run(ctx: typer.Context, stream: StreamName, options: FailoverOptions, consen
         parts = session.parts()
         planner = session.planner(parts)
         begun = None if consent.dry_run else planner.resume(request, session.route)
+        done = None if begun or consent.dry_run else planner.finished(request, session.route)
+        if done is not None:
+            return finish(cli, run_report("streams failover run", done, cli.program))
         if begun is None:
             found = planner.plan(request)
             question = f"Send the producers of stream {stream} to {request.to}?"

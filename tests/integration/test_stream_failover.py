@@ -1,0 +1,188 @@
+"""Failovers on two real clusters, with the client's producers and consumers at work: planned, and after kill -9."""
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkakit.core.errors import KafkakitError
+from kafkakit.streams.client.client import StreamClient
+from kafkakit.streams.client.connect import connect
+from kafkakit.streams.client.options import ConsumerOptions
+from kafkakit.streams.client.records import StreamRecord
+from tests.integration.conftest import SandboxCluster, StartCluster
+
+pytestmark = pytest.mark.kafka
+LIMIT_S = 240.0
+PARTITIONS = 4
+
+
+def took_s(ended: Any, first: str, last: str) -> float:
+    """The time between two steps of a run."""
+    return float(ended["reached_ms"][last] - ended["reached_ms"][first]) / 1000
+
+
+class Traffic:
+    """A producer and a consumer of one stream: what was acknowledged, and how often each record was handled."""
+
+    def __init__(self, client: StreamClient, stream: str) -> None:
+        self.acknowledged: dict[bytes, float] = {}
+        self.handled: Counter[bytes] = Counter()
+        self.latest_s: dict[str, float] = {}
+        self._client, self._stream = client, stream
+        self._lock, self._stop, self._end = threading.Lock(), threading.Event(), threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    def __enter__(self) -> "Traffic":
+        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._produce, self._consume)]
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for event, thread in zip((self._stop, self._end), self._threads, strict=True):
+            event.set()
+            thread.join(LIMIT_S)
+
+    def handle(self, record: StreamRecord) -> None:
+        with self._lock:
+            self.handled[record.value or b""] += 1
+
+    def _produce(self) -> None:
+        number = 0
+        with self._client.producer(self._stream) as producer:
+            while not self._stop.is_set():
+                value = b"%d" % number
+                number += 1
+                delivery = producer.send(value, key=b"%d" % (number % 50))
+                self._await(delivery, value)
+
+    def _await(self, delivery: Any, value: bytes) -> None:
+        try:
+            done = delivery.result(LIMIT_S)
+        except KafkakitError:
+            return
+        with self._lock:
+            self.acknowledged[value] = time.monotonic()
+            self.latest_s[done.cluster_id] = time.monotonic()
+
+    def _consume(self) -> None:
+        options = ConsumerOptions(concurrency=4, commit_every_s=0.2)
+        with self._client.consumer(self._stream, "billing", handler=self.handle, options=options):
+            self._end.wait()
+            # What was acknowledged is handled before the consumer closes.
+            until("all is handled", lambda: not self.missing())
+
+    def missing(self) -> set[bytes]:
+        """Records that were acknowledged and not handled."""
+        with self._lock:
+            return set(self.acknowledged) - set(self.handled)
+
+
+def until(what: str, condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+class Clusters:
+    """Two clusters; routes are in files of this host, which neither cluster takes with it."""
+
+    def __init__(self, old: SandboxCluster, new: SandboxCluster) -> None:
+        self.old, self.new = old, new
+
+    def run(self, *words: str, code: int = 0) -> Any:
+        done = subprocess.run(
+            [sys.executable, "-m", "kafkakit", "--profile", self.new.name, "-o", "json", "streams", *words],
+            env=self.old.env, capture_output=True, text=True, timeout=LIMIT_S, check=False,
+        )  # fmt: skip
+        assert done.returncode == code, f"{done.returncode}: {done.stderr}{done.stdout}"
+        return json.loads(done.stdout) if done.stdout else None
+
+    def make(self, stream: str) -> None:
+        self.run("create", stream, "--cluster", self.old.name, "--lanes", "live", "--partitions", "4", "--yes")
+
+
+@pytest.fixture(scope="module")
+def clusters(sandbox_cluster: StartCluster) -> Iterator[Clusters]:
+    old, new = (sandbox_cluster(brokers=1, racks=1, log_dirs=(1,)) for _ in range(2))
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in old.env.items():
+            patched.setenv(name, value)
+        yield Clusters(old, new)
+    old.down()
+    new.down()
+
+
+@pytest.fixture(scope="module")
+def figures() -> Iterator[list[str]]:
+    """What runs took, for the log of the test."""
+    lines: list[str] = []
+    yield lines
+    sys.stderr.write("\n".join(lines) + "\n")
+
+
+@pytest.fixture
+def client(clusters: Clusters) -> Iterator[StreamClient]:
+    with connect(clusters.new.name) as client:
+        yield client
+
+
+def test_a_planned_failover_loses_nothing_and_is_certified(
+    clusters: Clusters, client: StreamClient, figures: list[str], tmp_path: Path
+) -> None:
+    clusters.make("orders")
+    with ExitStack() as stack:
+        traffic = stack.enter_context(Traffic(client, "orders"))
+        until("records flow", lambda: len(traffic.handled) > 50)
+        ended = clusters.run("failover", "run", "orders", "--to", clusters.new.name, "--yes")
+        assert (ended["step"], ended["basis"], ended["lost"]) == ("retired", "acknowledged", [])
+        figures.append(f"planned: {took_s(ended, 'planned', 'retired'):.1f} s, {ended['reached_ms']}")
+        before = len(traffic.acknowledged)
+        until("records flow to the new cluster", lambda: len(traffic.acknowledged) > before + 50)
+        assert clusters.new.cluster_id in traffic.latest_s
+    assert traffic.missing() == set()
+    assert [value for value, count in traffic.handled.items() if count > 1] == []
+    printed = subprocess.run(
+        [sys.executable, "-m", "kafkakit", "--profile", clusters.new.name, "streams", "failover", "certify", "orders",
+         "--print"], env=clusters.old.env, capture_output=True, timeout=LIMIT_S, check=True,
+    ).stdout  # fmt: skip
+    file = tmp_path / "orders.cert"
+    file.write_bytes(printed)
+    assert clusters.run("verify-drain", str(file))["result"] == "verified"
+    for place in range(7, len(printed), len(printed) // 5):
+        file.write_bytes(printed[:place] + bytes([printed[place] ^ 1]) + printed[place + 1 :])
+        clusters.run("verify-drain", "--offline", str(file), code=2)
+    gone = clusters.run("failover", "reclaim", "orders", "--grace", "0", "--yes")
+    assert [each["result"] for each in gone["topics"]] == ["deleted"]
+    file.write_bytes(printed)
+    assert clusters.run("verify-drain", str(file))["gone"]
+
+
+def test_a_cluster_that_is_killed_strands_nothing_that_is_not_counted(
+    clusters: Clusters, client: StreamClient, figures: list[str]
+) -> None:
+    clusters.make("payments")
+    with ExitStack() as stack:
+        traffic = stack.enter_context(Traffic(client, "payments"))
+        until("records flow", lambda: len(traffic.handled) > 50)
+        for broker in clusters.old.broker_ids:
+            clusters.old.kill(broker)
+        ended = clusters.run("failover", "run", "payments", "--to", clusters.new.name, "--emergency", "--yes", code=75)
+        assert (ended["step"], ended["reason"]) == ("stranded", "stranded")
+        figures.append(f"emergency: {took_s(ended, 'planned', 'routed'):.1f} s to routed, {ended['reached_ms']}")
+        before = len(traffic.acknowledged)
+        until("records flow to the new cluster", lambda: len(traffic.acknowledged) > before + 50)
+        clusters.old.revive()
+        ended = clusters.run("failover", "resume", "payments")
+        assert (ended["step"], ended["lost"]) == ("retired", [])
+    assert traffic.missing() == set()
