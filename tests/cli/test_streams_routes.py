@@ -13,7 +13,8 @@ from kafkakit.core.group_facts import GroupType, ShareOffset
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.routes.api_act import RouteStore
 from kafkakit.streams.routes.decide.document import encode_route, route_path
-from kafkakit.streams.routes.decide.route import SegmentState
+from kafkakit.streams.routes.decide.operation_edits import begun
+from kafkakit.streams.routes.decide.route import RouteOperation, SegmentState
 from tests.rigs.stream_desk import StreamDesk
 
 
@@ -360,6 +361,30 @@ def test_an_existing_topic_becomes_a_stream_a_lane_and_a_segment(desk: StreamDes
     for stream in ("payments", "others"):
         ran = desk.run("link", stream, "--topic", "pay-2", "--yes")
         assert (ran.code, "is in lane live of stream payments already" in ran.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("lane", "add", "orders", "bulk"),
+        ("lane", "remove", "orders", "dlq", "--force"),
+        ("lane", "pause", "orders", "live"),
+        ("lane", "resume", "orders", "live"),
+        ("link", "orders", "--topic", "other"),
+        ("delete", "orders"),
+        ("delete", "orders", "--topics", "--force"),
+    ],
+)
+def test_nothing_changes_a_stream_while_an_operation_is_open(desk: StreamDesk, words: tuple[str, ...]) -> None:
+    create(desk)
+    desk.cluster.add_topic("other", {0: (1,)})
+    operation = RouteOperation(id="f-1", kind="failover", step="routed")
+    RouteStore(desk.store).change("orders", lambda found: begun(found, operation), by="me", what="begin", at_ms=1)
+    before, found = topics(desk), desk.route()
+    ran = desk.run(*words, "--yes")
+    assert (ran.code, desk.route(), topics(desk)) == (2, found, before)
+    assert "stream orders: failover f-1 is open (step routed), and nothing else changes it" in ran.stderr
+    assert "failover f-1 is open, step routed" in desk.run("show", "orders").stdout
 
 
 def test_lanes_are_added_paused_resumed_and_removed(desk: StreamDesk) -> None:

@@ -139,7 +139,7 @@ class StreamClient:
                 follower = RouteFollower(parts.store, stream, parts.clock)
                 follower.start()
                 self._registrars[stream] = ClientRegistrar(
-                    parts.store, stream, parts.random_bytes(8).hex(), parts.holder, parts.clock, follower.refresh
+                    parts.store, stream, parts.holder, parts.clock, parts.random_bytes, follower.refresh
                 )
                 self._followers[stream] = follower
             return self._followers[stream]

@@ -58,6 +58,7 @@ class LaneWriter:
     def follow(self, route: Route) -> None:
         """Act on a newer route."""
         with self._changed:
+            self._note_settled()
             self._target, self._trouble, self._reopen_s = lane_target(route, self.lane), None, 0.0
             if self._kept.taken:
                 self._aim()
@@ -111,10 +112,7 @@ class LaneWriter:
     def settled_epoch(self) -> int:
         """The newest epoch that the lane has moved to: nothing of it can be written to a segment of one before."""
         with self._changed:
-            target = self._target
-            active = None if target is None or target.segment is None else target.segment.id
-            if target is not None and all(each.is_gone or each.segment.id == active for each in self._retiring):
-                self._settled_epoch = target.epoch
+            self._note_settled()
             return self._settled_epoch
 
     @property
@@ -220,6 +218,12 @@ class LaneWriter:
         writer = SegmentWriter(segment, self._open, self, self._clock)
         writer.start()
         return writer
+
+    def _note_settled(self) -> None:
+        target = self._target
+        active = None if target is None or target.segment is None else target.segment.id
+        if target is not None and all(each.is_gone or each.segment.id == active for each in self._retiring):
+            self._settled_epoch = target.epoch
 
     def _retire(self, writer: SegmentWriter, drain_s: float) -> None:
         if not writer.is_retired:

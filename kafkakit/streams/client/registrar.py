@@ -11,6 +11,7 @@ from typing import Protocol
 
 from kafkakit.core.errors import ConflictError
 from kafkakit.core.lease import Holder
+from kafkakit.core.versioned import Versioned
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.control import ControlStore
 from kafkakit.streams.client.decide.registration import (
@@ -48,11 +49,17 @@ class ClientRegistrar:
     """
 
     def __init__(
-        self, store: ControlStore, stream: str, name: str, holder: Holder, clock: Clock, refresh: Callable[[], None]
+        self,
+        store: ControlStore,
+        stream: str,
+        holder: Holder,
+        clock: Clock,
+        random_bytes: Callable[[int], bytes],
+        refresh: Callable[[], None],
     ) -> None:
-        self._store, self._stream, self._name, self._holder = store, stream, name, holder
-        self._path = f"{clients_folder(stream)}/{name}"
-        self._clock, self._refresh = clock, refresh
+        self._store, self._stream, self._holder = store, stream, holder
+        self._clock, self._random, self._refresh = clock, random_bytes, refresh
+        self._id, self._path = random_bytes(8).hex(), self._any_path()
         self._lock = threading.Lock()
         self._clients: list[RegisteredClient] = []
         self._waiting: list[threading.Event] = []
@@ -70,7 +77,7 @@ class ClientRegistrar:
         self._thread: threading.Thread | None = None
 
     def add(self, client: RegisteredClient) -> None:
-        """Register a client: returns once that is written and the route was read after it, or after 1 s.
+        """Register a client: returns once that is written and the route was read after it, after 1 s at most.
 
         A process that changes the route first and reads the registrations then either finds this one, or the client
         sees the change before its first record.
@@ -99,62 +106,71 @@ class ClientRegistrar:
 
     def _run(self) -> None:
         until_s: float | None = None
-        while until_s is None or (self._is_written and self._clock.monotonic() < until_s):
+        while until_s is None or (self._is_written and not self._problem and self._clock.monotonic() < until_s):
             if until_s is None and self._stop.is_set():
                 until_s = self._clock.monotonic() + ANNOUNCE_S
+            with self._lock:
+                waiting, self._waiting = self._waiting, []
             try:
-                self._look()
-                self._problem = ""
+                self._look(is_new=bool(waiting))
             except Exception as error:  # whatever a store's client raises must not end the thread
                 self._due_s = self._clock.monotonic() + ANNOUNCE_S
                 if not self._problem:
                     _LOG.warning("stream %s: the registration of this process is not renewed: %s", self._stream, error)
                 self._problem = str(error) or type(error).__name__
+            for announced in waiting:
+                announced.set()
             self._wake.wait(LOOK_S)
             self._wake.clear()
 
-    def _look(self) -> None:
+    def _look(self, *, is_new: bool) -> None:
         with self._lock:
-            waiting, self._waiting = self._waiting, []
-            known = [(client, client.registration()) for client in self._clients]
-        entries = merged(entry for _, entry in known if entry is not None)
+            clients = tuple(self._clients)
+        entries = merged(entry for client in clients if (entry := client.registration()) is not None)
         now_s = self._clock.monotonic()
         is_due = now_s >= self._due_s
-        if entries and (is_due or waiting or (entries != self._written and not self._problem)):
+        if entries and (is_due or is_new or (entries != self._written and not self._problem)):
             self._write(entries)
             self._due_s = now_s + BEAT_S
         elif not entries and self._is_written and (is_due or not self._problem):
             self._remove()
-        if waiting:
+        if is_new:
             self._refresh()
-        for announced in waiting:
-            announced.set()
         if now_s - self._looked_s >= FORGET_S:
             self._looked_s = now_s
             self._forget()
 
     def _write(self, entries: tuple[ClientEntry, ...]) -> None:
         self._beat += 1
-        document = ClientDocument(id=self._name, beat=self._beat, holder=self._holder, entries=entries)
+        document = ClientDocument(id=self._id, beat=self._beat, holder=self._holder, entries=entries)
         self._is_written = True
         try:
             self._version = self._store.cas(self._path, encode_client(document), self._version)
         except ConflictError:
-            # An earlier write arrived although its answer was lost, or another process removed the document.
+            # An earlier write arrived although its answer was lost, or the document was removed, or the name is taken.
             found = self._store.get(self._path)
+            if found is not None and not self._is_ours(found):
+                self._path, found = self._any_path(), None
             self._version = None if found is None else found.version
             self._version = self._store.cas(self._path, encode_client(document), self._version)
-        self._written = entries
+        self._written, self._problem = entries, ""
 
     def _remove(self) -> None:
         found = self._store.get(self._path)
-        if found is not None:
+        if found is not None and self._is_ours(found):
             self._store.delete(self._path, found.version)
-        self._version, self._is_written, self._written = None, False, ()
+        self._version, self._is_written, self._written, self._problem = None, False, (), ""
+
+    def _any_path(self) -> str:
+        """A name that is used again: stores keep the version of each path for ever, also of those that are deleted."""
+        return f"{clients_folder(self._stream)}/{self._random(2).hex()}"
+
+    def _is_ours(self, found: Versioned) -> bool:
+        return self._id.encode() in found.value
 
     def _forget(self) -> None:
         folder = clients_folder(self._stream)
-        found = {name: kept.version for name, kept in self._store.values(folder).items() if name != self._name}
+        found = {name: kept.version for name, kept in self._store.values(folder).items() if not self._is_ours(kept)}
         for name, version in found.items():
             if self._others.get(name) == version:
                 with suppress(ConflictError):

@@ -1,6 +1,6 @@
 """What a client of a stream writes about itself into the control store, so that a failover knows when it has moved.
 
-A process has one document for each stream: `streams/STREAM/clients/ID`, with one entry for its producers and one for
+A process has one document for each stream below `streams/STREAM/clients`, with one entry for its producers and one for
 the consumers of each group. Clocks of two hosts are never compared: a process that reads documents sees `beat` grow,
 or not.
 """
@@ -45,7 +45,7 @@ class ClientEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientDocument:
-    """One process and one stream; `beat` grows with each writing, every 5 s and with each change."""
+    """One process and one stream, under a random id; `beat` grows with each writing, every 5 s and with each change."""
 
     id: _Text
     beat: _Count

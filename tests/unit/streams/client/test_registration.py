@@ -1,0 +1,377 @@
+"""What clients register in the control store: the epoch that they have moved to, and nothing that holds them up."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+from kafkakit.adapters.clock import SystemClock
+from kafkakit.core.errors import InputError, TryLaterError
+from kafkakit.core.model import TopicPartition
+from kafkakit.streams.client import cluster_reader, registrar
+from kafkakit.streams.client.api import ClientKind, ClientRegistration
+from kafkakit.streams.client.api_act import read_clients
+from kafkakit.streams.client.client import StreamClient
+from kafkakit.streams.client.consumer import StreamConsumer
+from kafkakit.streams.client.decide.outgoing import ProducerLimits
+from kafkakit.streams.client.decide.registration import ClientEntry
+from kafkakit.streams.client.registrar import BEAT_S, FORGET_S, ClientRegistrar
+from kafkakit.streams.routes.api import Lane, Route, Segment, SegmentState
+from tests.fakes.admin import FakeClock
+from tests.fakes.control import FakeControlStore
+from tests.fakes.group_consumer import FakeGroups
+from tests.rigs.stream_routes import HOLDER, FakeClusters
+
+LIMIT_S = 30.0
+PATIENT = ProducerLimits(delivery_s=LIMIT_S, drain_s=LIMIT_S)
+ME, OTHER, DEAD = "0e" * 8, "0a" * 8, "0d" * 8
+PATH = "streams/orders/clients/0001"
+ONE = ClientEntry(kind=ClientKind.PRODUCER, epoch=3, delivery_timeout_ms=1_000)
+
+
+def eventually(holds: Callable[[], object]) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+class Client:
+    """A registered client that is what a test says."""
+
+    def __init__(self, entry: ClientEntry | None = ONE) -> None:
+        self.entry = entry
+
+    def registration(self) -> ClientEntry | None:
+        return self.entry
+
+
+class Desk:
+    """A registrar over a store in memory, and how often the route was read again, with what was registered then."""
+
+    def __init__(self) -> None:
+        self.store, self.clock = FakeControlStore(), FakeClock()
+        self.seen: list[int] = []
+        self.registrar = self.new(ME, b"\0\1")
+
+    def new(self, name: str, *places: bytes) -> ClientRegistrar:
+        """The random bytes are those of its id, then of the names that it takes for its document."""
+        found = iter([bytes.fromhex(name), *places])
+        return ClientRegistrar(self.store, "orders", HOLDER, self.clock, lambda _: next(found), self.refresh)
+
+    def refresh(self) -> None:
+        self.seen.append(len(self.clients()))
+
+    def clients(self) -> tuple[ClientRegistration, ...]:
+        return read_clients(self.store, "orders")
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    desk = Desk()
+    yield desk
+    desk.store.away = False
+    desk.clock.advance(10)
+    desk.registrar.close()
+
+
+def test_a_client_is_registered_and_the_route_is_read_after_it_before_it_may_begin(desk: Desk) -> None:
+    desk.registrar.add(Client())
+    (found,) = desk.clients()
+    assert (found.kind, found.group, found.epoch, found.delivery_timeout_ms) == (ClientKind.PRODUCER, "", 3, 1_000)
+    assert (found.id, found.beat, found.holder) == (f"{ME} producer", 1, HOLDER)
+    assert desk.seen == [1]
+    assert read_clients(desk.store, "other") == ()
+
+
+def test_a_change_is_written_at_once_and_else_every_five_seconds(desk: Desk) -> None:
+    client = Client()
+    desk.registrar.add(client)
+    client.entry = replace(ONE, epoch=4)
+    eventually(lambda: desk.clients()[0].epoch == 4)
+    before = desk.clients()[0].beat
+    time.sleep(3 * registrar.LOOK_S)
+    assert desk.clients()[0].beat == before
+    desk.clock.advance(BEAT_S)
+    eventually(lambda: desk.clients()[0].beat == before + 1)
+
+
+def test_one_document_holds_all_clients_of_a_process_and_goes_with_the_last(desk: Desk) -> None:
+    entry = ClientEntry(kind=ClientKind.CONSUMER, group="billing", epoch=7)
+    clients = [Client(), Client(replace(ONE, epoch=2, delivery_timeout_ms=9_000)), Client(entry), Client(None)]
+    for client in clients:
+        desk.registrar.add(client)
+    assert [(c.id, c.epoch, c.delivery_timeout_ms) for c in desk.clients()] == [
+        (f"{ME} consumer billing", 7, 0),
+        (f"{ME} producer", 2, 9_000),
+    ]
+    assert desk.store.children("streams/orders/clients") == ("0001",)
+    for client in clients:
+        client.entry = None
+    eventually(lambda: desk.clients() == ())
+    clients[3].entry = entry
+    eventually(lambda: [c.group for c in desk.clients()] == ["billing"])
+    clients[3].entry = None
+    desk.registrar.close()
+    assert desk.clients() == ()
+
+
+def test_a_client_that_has_not_ended_stays_registered_after_a_close(desk: Desk) -> None:
+    desk.registrar.add(Client())
+    desk.clock.advance(1)
+    closer = threading.Thread(target=desk.registrar.close)
+    closer.start()
+    desk.clock.advance(10)
+    closer.join()
+    assert [c.epoch for c in desk.clients()] == [3]
+
+
+def test_a_store_that_hangs_holds_up_a_new_client_for_a_moment(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registrar, "ANNOUNCE_S", 0.1)
+    answer, cas = threading.Event(), desk.store.cas
+    monkeypatch.setattr(desk.store, "cas", lambda *given: (answer.wait(LIMIT_S), cas(*given))[1])
+    desk.registrar.add(Client())
+    assert desk.clients() == ()
+    answer.set()
+    eventually(desk.clients)
+
+
+def test_a_store_that_is_away_holds_up_nothing_and_gets_the_registration_later(desk: Desk) -> None:
+    desk.store.away = True
+    desk.registrar.add(Client())
+    assert desk.seen == []
+    desk.store.away = False
+    desk.clock.advance(BEAT_S)
+    eventually(desk.clients)
+
+
+def test_a_store_that_raises_anything_ends_no_thread(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(desk.store, "cas", lambda *_: 1 / 0)
+        desk.registrar.add(Client())
+    desk.clock.advance(BEAT_S)
+    eventually(desk.clients)
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_lost_answers_leave_one_document_that_is_removed(desk: Desk, lost: int) -> None:
+    desk.store.lose_answers = lost
+    client = Client()
+    desk.registrar.add(client)
+    desk.clock.advance(BEAT_S)
+    eventually(lambda: desk.store.lose_answers == 0)
+    desk.clock.advance(BEAT_S)
+    eventually(lambda: desk.clients()[0].beat > lost)
+    desk.store.lose_answers = 1
+    client.entry = None
+    eventually(lambda: desk.clients() == ())
+
+
+def test_a_first_write_whose_answer_was_lost_is_removed_too(desk: Desk) -> None:
+    desk.store.lose_answers = 1
+    client = Client()
+    desk.registrar.add(client)
+    assert len(desk.clients()) == 1
+    client.entry = None
+    desk.clock.advance(BEAT_S)
+    eventually(lambda: desk.clients() == ())
+
+
+def test_a_document_that_another_process_removed_is_written_again(desk: Desk) -> None:
+    desk.registrar.add(Client())
+    found = desk.store.get(PATH)
+    assert found is not None
+    desk.store.delete(PATH, found.version)
+    desk.clock.advance(BEAT_S)
+    eventually(desk.clients)
+
+
+def test_a_name_that_another_process_has_is_left_to_it(desk: Desk) -> None:
+    other = desk.new(OTHER, b"\0\1", b"\0\1", b"\0\2")
+    desk.registrar.add(Client())
+    client = Client()
+    other.add(client)
+    desk.clock.advance(BEAT_S)
+    eventually(lambda: {c.id for c in desk.clients()} == {f"{OTHER} producer", f"{ME} producer"})
+    client.entry = None
+    other.close()
+    assert [c.id for c in desk.clients()] == [f"{ME} producer"]
+    assert desk.store.children("streams/orders/clients") == ("0001",)
+
+
+def test_what_other_processes_left_behind_is_forgotten_and_who_beats_is_not(desk: Desk) -> None:
+    other = desk.new(OTHER, b"\0\2")
+    desk.registrar.add(Client())
+    other.add(Client())
+    lives = desk.store.get("streams/orders/clients/0002")
+    assert lives is not None
+    desk.store.cas("streams/orders/clients/0003", lives.value.replace(OTHER.encode(), DEAD.encode()), None)
+    beats = {c.id: c.beat for c in desk.clients()}
+    desk.clock.advance(FORGET_S)
+    eventually(lambda: all(c.beat > beats[c.id] for c in desk.clients() if DEAD not in c.id))
+    time.sleep(3 * registrar.LOOK_S)  # both have looked around once, and one look alone tells nothing
+    assert {c.id for c in desk.clients()} == {f"{DEAD} producer", f"{OTHER} producer", f"{ME} producer"}
+    desk.clock.advance(FORGET_S)
+    eventually(lambda: {c.id for c in desk.clients()} == {f"{OTHER} producer", f"{ME} producer"})
+    desk.clock.advance(10)
+    other.close()
+
+
+def test_a_document_that_cannot_be_read_is_not_overlooked() -> None:
+    store = FakeControlStore()
+    store.cas("streams/orders/clients/x", b'{"kafkakit":{"kind":"stream-client","schema":2}}', None)
+    with pytest.raises(InputError, match="control document streams/orders/clients/x: has schema 2"):
+        read_clients(store, "orders")
+    store.away = True
+    with pytest.raises(TryLaterError):
+        read_clients(store, "orders")
+
+
+@pytest.fixture
+def fakes() -> FakeClusters:
+    fakes = FakeClusters()
+    fakes.routes.create(fakes.segment("a"))
+    return fakes
+
+
+@pytest.fixture
+def client(fakes: FakeClusters) -> Iterator[StreamClient]:
+    client = fakes.client()
+    yield client
+    client.close(0)
+
+
+def epochs(fakes: FakeClusters) -> list[int]:
+    return [each.epoch for each in read_clients(fakes.store, "orders")]
+
+
+def test_a_producer_has_moved_once_its_records_for_the_old_segment_are_answered(
+    fakes: FakeClusters, client: StreamClient
+) -> None:
+    producer = client.producer("orders", limits=PATIENT)
+    producer.send(b"before").result(LIMIT_S)
+    assert epochs(fakes) == [1]
+    fakes.clusters["a"].is_away = True
+    late = producer.send(b"late")
+    fakes.routes.move(fakes.segment("b"))
+    eventually(lambda: producer.metrics().route.epoch == 2)
+    assert producer.send(b"new").result(LIMIT_S).cluster_id == "cluster-b"
+    time.sleep(3 * registrar.LOOK_S)
+    assert epochs(fakes) == [1]
+    fakes.clusters["a"].is_away = False
+    assert late.result(LIMIT_S).cluster_id == "cluster-a"
+    eventually(lambda: epochs(fakes) == [2])
+
+
+def test_a_producer_that_gives_up_the_old_segment_has_moved_once_that_connection_is_gone(
+    fakes: FakeClusters, client: StreamClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = client.producer("orders", limits=replace(PATIENT, drain_s=0.05))
+    producer.send(b"before").result(LIMIT_S)
+    (old,) = fakes.clusters["a"].producers
+    may_close, close = threading.Event(), old.close
+    monkeypatch.setattr(old, "close", lambda: (may_close.wait(LIMIT_S), close()))
+    fakes.clusters["a"].is_away = True
+    late = producer.send(b"late")
+    fakes.routes.move(fakes.segment("b"))
+    assert late.result(LIMIT_S).cluster_id == "cluster-b"
+    time.sleep(3 * registrar.LOOK_S)
+    assert epochs(fakes) == [1]  # what it holds may still be written
+    may_close.set()
+    eventually(lambda: epochs(fakes) == [2])
+
+
+def test_a_producer_that_sent_nothing_follows_at_once_and_goes_at_its_close(
+    fakes: FakeClusters, client: StreamClient
+) -> None:
+    with client.producer("orders"), client.producer("orders", limits=PATIENT):
+        (found,) = read_clients(fakes.store, "orders")
+        assert found.delivery_timeout_ms == 120_000
+        fakes.routes.move(fakes.segment("b"))
+        eventually(lambda: epochs(fakes) == [2])
+    eventually(lambda: epochs(fakes) == [])
+
+
+def test_closing_a_client_removes_what_it_registered(fakes: FakeClusters) -> None:
+    client = fakes.client()
+    client.producer("orders", limits=PATIENT).send(b"x").result(LIMIT_S)
+    assert epochs(fakes) == [1]
+    client.close(LIMIT_S)
+    assert epochs(fakes) == []
+
+
+def test_a_producer_works_while_the_store_is_away(fakes: FakeClusters, client: StreamClient) -> None:
+    client.follower("orders")
+    fakes.store.away = True
+    producer = client.producer("orders", limits=PATIENT)
+    assert producer.send(b"x").result(LIMIT_S).segment == 1
+    assert not producer.flush(LIMIT_S)
+    client.close(LIMIT_S)
+
+
+def segment(number: int, cluster_id: str = "c1") -> Segment:
+    return Segment(
+        id=number,
+        cluster=cluster_id,
+        cluster_id=cluster_id,
+        topic=f"t{number}",
+        topic_id=f"{number:032x}",
+        partitions=1,
+        state=SegmentState.ACTIVE if number == 1 else SegmentState.OPENED,
+    )
+
+
+def route(*segments: Segment) -> Route:
+    lane = Lane(name="live", segments=segments)
+    return Route(stream="orders", epoch=len(segments), next_segment=9, lanes=(lane,))
+
+
+def member(groups: FakeGroups, routes: list[Route]) -> StreamConsumer:
+    return StreamConsumer(
+        group="billing",
+        route=lambda: routes[-1],
+        open_member=lambda _, group: groups.open(group),
+        clock=SystemClock(),
+        handler=lambda _: None,
+    )
+
+
+def registered(consumer: StreamConsumer) -> int:
+    found = consumer.registration()
+    return 0 if found is None else found.epoch
+
+
+@pytest.mark.parametrize("cluster_id", ["c1", "c2"])
+def test_a_consumer_has_moved_once_it_reads_every_segment(cluster_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_reader, "_NO_SHARE_S", 1e9)
+    groups, routes = FakeGroups(), [route(segment(1))]
+    groups.make_topic("t1", 1)
+    consumer = member(groups, routes)
+    assert consumer.registration() is None
+    with consumer:
+        eventually(lambda: registered(consumer) == 1)
+        routes.append(route(segment(1), segment(2, cluster_id)))
+        eventually(lambda: consumer.figures().epoch == 2)
+        time.sleep(0.1)
+        assert registered(consumer) == 1
+        groups.make_topic("t2", 1)
+        eventually(lambda: registered(consumer) == 2)
+        assert ("billing", TopicPartition("t2", 0)) in groups.owners
+    assert consumer.registration() is None
+
+
+def test_a_consumer_that_gets_no_share_has_moved_after_a_while_in_its_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_reader, "_NO_SHARE_S", 0.2)
+    groups, routes = FakeGroups(), [route(segment(1))]
+    groups.make_topic("t1", 1)
+    with member(groups, routes) as first, member(groups, routes) as second:
+        eventually(lambda: registered(first) == registered(second) == 1)
+        with monkeypatch.context() as patched:
+            patched.setattr("tests.fakes.group_consumer.FakeGroupConsumer.member_id", lambda _: "")
+            routes.append(route(segment(1), segment(2)))
+            eventually(lambda: first.figures().epoch == second.figures().epoch == 2)
+            time.sleep(0.5)
+            assert registered(first) == registered(second) == 1
+        eventually(lambda: registered(first) == registered(second) == 2)
