@@ -7,17 +7,23 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from kafkakit.config.security import Secret, Security, to_confluent
+from kafkakit.core.acls import AclBinding, AclOperation, AclPermission, AclResourceKind
 from kafkakit.core.errors import KafkakitError
+from kafkakit.sandbox.decide.credentials import GUEST, client_security, password_file
 from kafkakit.streams.client.client import StreamClient
 from kafkakit.streams.client.connect import connect
 from kafkakit.streams.client.options import ConsumerOptions
 from kafkakit.streams.client.records import StreamRecord
+from kafkakit.streams.failover.act.reading import read_writers
+from kafkakit.streams.routes.api import Segment, SegmentState
 from tests.integration.conftest import SandboxCluster, StartCluster
 
 pytestmark = pytest.mark.kafka
@@ -124,6 +130,14 @@ def clusters(sandbox_cluster: StartCluster) -> Iterator[Clusters]:
 
 
 @pytest.fixture(scope="module")
+def secured(sandbox_cluster: StartCluster, clusters: Clusters) -> Iterator[SandboxCluster]:
+    """A cluster with an authorizer beside the others."""
+    cluster = sandbox_cluster(brokers=1, racks=1, log_dirs=(1,), secure="scram")
+    yield cluster
+    cluster.down()
+
+
+@pytest.fixture(scope="module")
 def figures() -> Iterator[list[str]]:
     """What runs took, for the log of the test."""
     lines: list[str] = []
@@ -186,3 +200,93 @@ def test_a_cluster_that_is_killed_strands_nothing_that_is_not_counted(
         ended = clusters.run("failover", "resume", "payments")
         assert (ended["step"], ended["lost"]) == ("retired", [])
     assert traffic.missing() == set()
+
+
+class PlainClients:
+    """A producer and a group of confluent-kafka, as a user with rights of its own, that know nothing of routes."""
+
+    def __init__(self, cluster: SandboxCluster, topic: str, user: Security) -> None:
+        self.topic, self.refused, self.written = topic, 0, 0
+        self._settings = {"bootstrap.servers": cluster.bootstrap_servers, **to_confluent(user)}
+
+    def write(self, count: int) -> None:
+        """Send records one after the other; counts those that were written and those that were refused."""
+        from confluent_kafka import Producer
+
+        client = Producer({**self._settings, "acks": "all", "delivery.timeout.ms": 10_000})
+
+        def note(error: object, _: object) -> None:
+            self.refused += error is not None
+            self.written += error is None
+
+        for number in range(count):
+            client.produce(self.topic, value=b"%d" % number, on_delivery=note)
+            client.flush(20)
+
+    def read(self, group: str) -> int:
+        """Read to the end as a group, and commit the last record of each partition; returns how many were read."""
+        from confluent_kafka import Consumer
+
+        client = Consumer(
+            {**self._settings, "group.id": group, "auto.offset.reset": "earliest", "enable.partition.eof": True,
+             "enable.auto.commit": False}
+        )  # fmt: skip
+        found, ended = 0, set[int]()
+        client.subscribe([self.topic])
+        deadline = time.monotonic() + LIMIT_S
+        while len(ended) < PARTITIONS:
+            assert time.monotonic() < deadline
+            message = client.poll(0.2)
+            if message is None:
+                continue
+            if message.error():
+                ended.add(message.partition() or 0)
+            else:
+                found += 1
+                client.commit(message=message, asynchronous=False)
+        client.close()
+        return found
+
+
+def test_plain_clients_are_fenced_by_an_acl_and_their_group_is_drained(
+    clusters: Clusters, secured: SandboxCluster, figures: list[str]
+) -> None:
+    root = str(secured.store.root)
+    password = Secret(Path(password_file(root, GUEST)).read_text(encoding="utf-8").strip())
+    guest = client_security(secured.state.spec.secure, root, GUEST, password)
+    stream = "plain"
+    clusters.run("create", stream, "--cluster", secured.name, "--lanes", "live", "--partitions", "4", "--yes")
+    topic = clusters.run("show", stream)["segments"][0]["topic"]
+    with closing(secured.open_admin()) as admin:
+        writers = read_writers(SimpleNamespace(admin=admin), segment_of(topic, secured))  # type: ignore[arg-type]
+        figures.append(f"allow.everyone.if.no.acl.found as brokers say it: {writers.allows_everyone}")
+        grants = [
+            AclBinding(kind=kind, name=name, principal=f"User:{GUEST}", operation=AclOperation.ALL,
+                       permission=AclPermission.ALLOW)
+            for kind, name in ((AclResourceKind.TOPIC, topic), (AclResourceKind.GROUP, "billing"))
+        ]  # fmt: skip
+        assert set(admin.create_acls(grants).values()) == {None}
+    plain = PlainClients(secured, topic, guest)
+    until("the grants are in force", lambda: plain.write(1) or plain.written)
+    plain.write(20)
+    assert plain.read("billing") == plain.written
+    refused = plain.refused
+    words = ("failover", "run", stream, "--to", clusters.new.name, "--yes", "--wait", "30s")
+    ended = clusters.run(*words)
+    assert (ended["step"], ended["basis"]) == ("retired", "fence")
+    figures.append(f"plain clients, ACL fence: {took_s(ended, 'planned', 'retired'):.1f} s, {ended['reached_ms']}")
+    plain.write(2)
+    assert plain.refused == refused + 2
+    assert plain.read("billing") == 0, "readers are not cut off"
+    clusters.run("failover", "reclaim", stream, "--grace", "0", "--yes")
+    with closing(secured.open_admin()) as admin:
+        left = admin.describe_acls(AclResourceKind.TOPIC, topic)
+        assert left is not None
+        assert {each.permission for each in left} == {AclPermission.ALLOW}
+
+
+def segment_of(topic: str, cluster: SandboxCluster) -> Segment:
+    return Segment(
+        id=1, cluster=cluster.name, cluster_id=cluster.cluster_id, topic=topic, topic_id="", partitions=PARTITIONS,
+        state=SegmentState.ACTIVE,
+    )  # fmt: skip

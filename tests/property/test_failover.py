@@ -314,9 +314,10 @@ def test_a_log_that_cannot_be_read_has_no_effective_end() -> None:
 # -- quiet ----------------------------------------------------------------------------------------------
 
 
-@given(
-    st.lists(st.tuples(st.sampled_from([None, 1, 1, 2]), st.sampled_from(list(Basis)), st.integers(1, 9)), max_size=9)
-)
+READINGS = st.tuples(st.sampled_from([None, 1, 1, 2]), st.sampled_from(list(Basis)), st.integers(1, 9))
+
+
+@given(st.lists(READINGS, max_size=9))
 def test_only_equal_readings_on_one_basis_make_a_window(readings: list[tuple[int | None, Basis, int]]) -> None:
     watch: QuietWatch | None = None
     now_s, kept = 0.0, list[tuple[int, Basis, float, float]]()
