@@ -1,13 +1,15 @@
 """Failovers on two real clusters, with the client's producers and consumers at work: planned, and after kill -9."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +19,7 @@ import pytest
 from kafkakit.config.security import Secret, Security, to_confluent
 from kafkakit.core.acls import AclBinding, AclOperation, AclPermission, AclResourceKind
 from kafkakit.core.errors import KafkakitError
+from kafkakit.sandbox import lifecycle
 from kafkakit.sandbox.decide.credentials import GUEST, client_security, password_file
 from kafkakit.streams.client.client import StreamClient
 from kafkakit.streams.client.connect import connect
@@ -182,22 +185,47 @@ def test_a_planned_failover_loses_nothing_and_is_certified(
     assert clusters.run("verify-drain", str(file))["gone"]
 
 
-def test_a_cluster_that_is_killed_strands_nothing_that_is_not_counted(
-    clusters: Clusters, client: StreamClient, figures: list[str]
+@contextmanager
+def killed(cluster: SandboxCluster) -> Iterator[None]:
+    """SIGKILL every broker, and start them again."""
+    for broker in cluster.broker_ids:
+        cluster.kill(broker)
+    try:
+        yield
+    finally:
+        cluster.revive()
+
+
+@contextmanager
+def hung(cluster: SandboxCluster) -> Iterator[None]:
+    """SIGSTOP every broker: connections stay up, and nothing answers."""
+    victims = [lifecycle.loaded(cluster.store).broker(broker) for broker in cluster.broker_ids]
+    pids = [victim.process.pid for victim in victims if victim is not None and victim.process is not None]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("lost", [killed, hung])
+def test_a_cluster_that_is_lost_strands_nothing_that_is_not_counted(
+    clusters: Clusters, client: StreamClient, figures: list[str], lost: Callable[[SandboxCluster], Any]
 ) -> None:
-    clusters.make("payments")
+    stream = f"payments-{lost.__name__}"
+    clusters.make(stream)
     with ExitStack() as stack:
-        traffic = stack.enter_context(Traffic(client, "payments"))
+        traffic = stack.enter_context(Traffic(client, stream))
         until("records flow", lambda: len(traffic.handled) > 50)
-        for broker in clusters.old.broker_ids:
-            clusters.old.kill(broker)
-        ended = clusters.run("failover", "run", "payments", "--to", clusters.new.name, "--emergency", "--yes", code=75)
-        assert (ended["step"], ended["reason"]) == ("stranded", "stranded")
-        figures.append(f"emergency: {took_s(ended, 'planned', 'routed'):.1f} s to routed, {ended['reached_ms']}")
-        before = len(traffic.acknowledged)
-        until("records flow to the new cluster", lambda: len(traffic.acknowledged) > before + 50)
-        clusters.old.revive()
-        ended = clusters.run("failover", "resume", "payments")
+        with lost(clusters.old):
+            ended = clusters.run("failover", "run", stream, "--to", clusters.new.name, "--emergency", "--yes", code=75)
+            assert (ended["step"], ended["reason"]) == ("stranded", "stranded")
+            figures.append(f"{stream}: {took_s(ended, 'planned', 'routed'):.1f} s to routed, {ended['reached_ms']}")
+            before = len(traffic.acknowledged)
+            until("records flow to the new cluster", lambda: len(traffic.acknowledged) > before + 50)
+        ended = clusters.run("failover", "resume", stream)
         assert (ended["step"], ended["lost"]) == ("retired", [])
     assert traffic.missing() == set()
 
@@ -211,7 +239,7 @@ class PlainClients:
 
     def write(self, count: int) -> None:
         """Send records one after the other; counts those that were written and those that were refused."""
-        from confluent_kafka import Producer
+        from confluent_kafka import KafkaException, Producer
 
         client = Producer({**self._settings, "acks": "all", "delivery.timeout.ms": 10_000})
 
@@ -220,7 +248,10 @@ class PlainClients:
             self.written += error is None
 
         for number in range(count):
-            client.produce(self.topic, value=b"%d" % number, on_delivery=note)
+            try:
+                client.produce(self.topic, value=b"%d" % number, on_delivery=note)
+            except KafkaException as error:  # what the client remembers of the topic
+                note(error, None)
             client.flush(20)
 
     def read(self, group: str) -> int:
