@@ -1,7 +1,6 @@
 """`kafkakit streams failover` and `streams verify-drain` by the command line, on clusters in memory."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,7 @@ class Desk:
         for name in ("admin", "log", "groups"):
             patch.setattr(wiring, f"open_{name}", port(name))
         patch.setattr(wiring, "open_control", lambda *_: scene.store)
-        patch.setattr(api_act, "read_clients", lambda *_: [replace(client) for client in scene.clients])
+        patch.setattr(api_act, "read_clients", lambda *_: [client.registration() for client in scene.clients])
         patch.setattr(wiring, "system_clock", lambda: scene.clock)
         scene.write(OLD, 10)
         scene.write(OLD, 5, partition=1)

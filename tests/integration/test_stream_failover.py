@@ -289,7 +289,7 @@ def test_plain_clients_are_fenced_by_an_acl_and_their_group_is_drained(
     clusters.run("create", stream, "--cluster", secured.name, "--lanes", "live", "--partitions", "4", "--yes")
     topic = clusters.run("show", stream)["segments"][0]["topic"]
     with closing(secured.open_admin()) as admin:
-        writers = read_writers(SimpleNamespace(admin=admin), segment_of(topic, secured))  # type: ignore[arg-type]
+        writers = read_writers(SimpleNamespace(admin=admin), segment_of(topic, secured))
         figures.append(f"allow.everyone.if.no.acl.found as brokers say it: {writers.allows_everyone}")
         grants = [
             AclBinding(kind=kind, name=name, principal=f"User:{GUEST}", operation=AclOperation.ALL,
@@ -298,7 +298,9 @@ def test_plain_clients_are_fenced_by_an_acl_and_their_group_is_drained(
         ]  # fmt: skip
         assert set(admin.create_acls(grants).values()) == {None}
     plain = PlainClients(secured, topic, guest)
-    until("the grants are in force", lambda: plain.write(1) or plain.written)
+    deadline = time.monotonic() + LIMIT_S
+    while not plain.written and time.monotonic() < deadline:  # until the grants are in force
+        plain.write(1)
     plain.write(20)
     assert plain.read("billing") == plain.written
     refused = plain.refused

@@ -13,6 +13,7 @@ from kafkakit.core.group_facts import CommittedOffset, GroupState, GroupType
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.failover.act.reading import effective_ends
+from kafkakit.streams.failover.decide.actions import Certify, ChangeRoute, CreateTopics, Finished, RouteEdit, Wait
 from kafkakit.streams.failover.decide.certificate import decode_certificate, make_certificate
 from kafkakit.streams.failover.decide.drained import late_partitions, missing_items
 from kafkakit.streams.failover.decide.evidence import ClientFacts, Evidence, GroupFacts, Quiet, TopicFacts, WriterFacts
@@ -23,19 +24,11 @@ from kafkakit.streams.failover.decide.operation import (
     LaneMove,
     Operation,
     Step,
-    standing,
 )
 from kafkakit.streams.failover.decide.quiet import Basis, QuietWatch, watch_ends, window_s
 from kafkakit.streams.failover.decide.route_edits import edited
-from kafkakit.streams.failover.decide.steps import (
-    Certify,
-    ChangeRoute,
-    CreateTopics,
-    Finished,
-    RouteEdit,
-    Wait,
-    next_step,
-)
+from kafkakit.streams.failover.decide.standing import standing
+from kafkakit.streams.failover.decide.steps import next_step
 from kafkakit.streams.routes.api import Lane, PartitionSeal, Route, RouteOperation, Segment, SegmentState
 from tests.clusters.streams_batches import Rec, batch, marker
 from tests.fakes.log_reader import FakeLogReader

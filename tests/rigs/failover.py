@@ -1,15 +1,17 @@
 """A stream on cluster `p` with clusters `q` and `r` beside it in memory, and processes that fail it over."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import LeaseLostError, TryLaterError
 from kafkakit.core.group_facts import CommittedOffset
+from kafkakit.core.lease import Holder
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
+from kafkakit.streams.client.api import ClientKind, ClientRegistration
 from kafkakit.streams.failover.act.clients import ClientWatch
 from kafkakit.streams.failover.act.effects import Effects
 from kafkakit.streams.failover.act.journals import OperationJournals
@@ -38,13 +40,19 @@ class FakeClient:
     """A registration; a live one beats whenever the clock moves."""
 
     id: str
-    kind: str
+    kind: ClientKind
     group: str = ""
     epoch: int = 1
     delivery_timeout_ms: int = 30_000
     beat: int = 0
     is_live: bool = True
     follows: bool = True
+
+    def registration(self) -> ClientRegistration:
+        return ClientRegistration(
+            id=self.id, kind=self.kind, group=self.group, epoch=self.epoch, beat=self.beat,
+            delivery_timeout_ms=self.delivery_timeout_ms, holder=Holder(host="h", user="u", command="c", pid=1),
+        )  # fmt: skip
 
 
 class SceneLog(FakeLogReader):
@@ -233,11 +241,11 @@ class FailoverScene:
         self.clusters[segment.cluster].groups.seed(group, TopicPartition(segment.topic, partition), offset, text)
 
     def producer(self, **more: Any) -> FakeClient:
-        self.clients.append(FakeClient(id=f"client-{next(self._ids)}", kind="producer", **more))
+        self.clients.append(FakeClient(id=f"client-{next(self._ids)}", kind=ClientKind.PRODUCER, **more))
         return self.clients[-1]
 
     def consumer(self, group: str, **more: Any) -> FakeClient:
-        self.clients.append(FakeClient(id=f"client-{next(self._ids)}", kind="consumer", group=group, **more))
+        self.clients.append(FakeClient(id=f"client-{next(self._ids)}", kind=ClientKind.CONSUMER, group=group, **more))
         return self.clients[-1]
 
     # -- processes ----------------------------------------------------------------------------------
@@ -248,7 +256,7 @@ class FailoverScene:
 
     def parts(self) -> RunParts:
         """A process with empty memory."""
-        clients = ClientWatch(lambda: [replace(client) for client in self.clients], self.clock)
+        clients = ClientWatch(lambda: [client.registration() for client in self.clients], self.clock)
         return RunParts(
             routes=RouteStore(self.store),
             journals=OperationJournals(self.store, self.clock, STREAM),

@@ -5,53 +5,19 @@ clock of this process.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
 
 from kafkakit.ports.clock import Clock
+from kafkakit.streams.client.api import ClientKind, ClientRegistration
 from kafkakit.streams.failover.decide.evidence import ClientFacts
 
 MARGIN_S = 10.0
 """Registrations are written every 5 s."""
 
 
-class Registration(Protocol):
-    """What a client writes about itself, as far as a failover needs it; `beat` changes with each writing."""
-
-    @property
-    def id(self) -> str:
-        """A random id."""
-        ...
-
-    @property
-    def kind(self) -> str:
-        """`producer` or `consumer`."""
-        ...
-
-    @property
-    def group(self) -> str:
-        """The group of a consumer."""
-        ...
-
-    @property
-    def epoch(self) -> int:
-        """The epoch that it has finished moving to."""
-        ...
-
-    @property
-    def delivery_timeout_ms(self) -> int:
-        """How long a producer tries."""
-        ...
-
-    @property
-    def beat(self) -> int:
-        """Grows with each writing."""
-        ...
-
-
 class ClientWatch:
     """Reads registrations again and again; one request to the store a look."""
 
-    def __init__(self, read: Callable[[], Iterable[Registration]], clock: Clock) -> None:
+    def __init__(self, read: Callable[[], Iterable[ClientRegistration]], clock: Clock) -> None:
         self._read, self._clock = read, clock
         self._seen: dict[str, tuple[int, float]] = {}
 
@@ -67,7 +33,7 @@ class ClientWatch:
             found.append(
                 ClientFacts(
                     id=each.id,
-                    is_producer=each.kind == "producer",
+                    is_producer=each.kind is ClientKind.PRODUCER,
                     group=each.group,
                     epoch=each.epoch,
                     delivery_timeout_s=timeout_s,

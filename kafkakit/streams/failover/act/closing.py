@@ -10,13 +10,16 @@ from kafkakit.streams.failover.decide.journal import OperationRecord, Word
 from kafkakit.streams.failover.decide.operation import Operation, Step
 from kafkakit.streams.failover.decide.outcome import Closing
 from kafkakit.streams.failover.decide.route_edits import withdrawn
-from kafkakit.streams.routes.api import Segment, SegmentState
+from kafkakit.streams.routes.api import Route, Segment, SegmentState
 from kafkakit.streams.routes.api_act import OpenCluster, find_topics
 
 
-def newest(journals: OperationJournals) -> OperationRecord | None:
-    """The newest operation of a stream."""
-    return next((found for name in reversed(journals.names()) if (found := journals.record(name)) is not None), None)
+def newest(journals: OperationJournals, route: Route) -> OperationRecord | None:
+    """The operation that the route names, or the newest that was ever begun."""
+    if route.operation is not None:
+        return journals.record(route.operation.id)
+    found = (journals.record(name) for name in reversed(journals.names()))
+    return next((record for record in found if record is not None and record.reached_ms), None)
 
 
 def newest_certificate(journals: OperationJournals, operation: str = "") -> tuple[DrainCertificate, bytes]:

@@ -17,7 +17,7 @@ from kafkakit.ports.clock import Clock
 from kafkakit.streams.failover.act.reading import read_writers
 from kafkakit.streams.failover.decide.fences import SIZE_KEY, SIZE_LIMIT, fence_bindings
 from kafkakit.streams.failover.decide.journal import FenceRecord
-from kafkakit.streams.failover.decide.operation import FenceKind, LaneMove, Operation
+from kafkakit.streams.failover.decide.operation import FailoverRequest, FenceKind, LaneMove, Operation
 from kafkakit.streams.routes.api import LaneShape, PlacementScope, Segment, partitions_of, segment_problem
 from kafkakit.streams.routes.api_act import OpenCluster, StreamCluster, create_topics, find_topics, plan_on
 
@@ -63,11 +63,11 @@ class Effects:
                     problems.append(f"group {group}: {key}: {error}")
         return tuple(problems)
 
-    def planned_fence(self, segment: Segment, kind: FenceKind) -> FenceRecord:
+    def planned_fence(self, segment: Segment, kind: FenceKind, request: FailoverRequest) -> FenceRecord:
         """What a fence will add and replace, read from the cluster: to be written down before it goes up."""
         cluster = self._cluster_of(segment)
         if kind is FenceKind.ACL:
-            writers = read_writers(cluster, segment)
+            writers = read_writers(cluster, segment, request.is_open_by_default)
             if writers.problem:
                 raise TryLaterError(f"{segment.topic}: {writers.problem}")
             return FenceRecord(segment=segment.id, kind=kind, bindings=fence_bindings(segment.topic, writers))

@@ -13,8 +13,9 @@ from kafkakit.streams.failover.decide.drained import left_in
 from kafkakit.streams.failover.decide.evidence import Evidence, TopicFacts, WriterFacts
 from kafkakit.streams.failover.decide.fences import is_fenced
 from kafkakit.streams.failover.decide.journal import OperationRecord
-from kafkakit.streams.failover.decide.operation import FenceKind, FenceWish, Operation, Step, standing
+from kafkakit.streams.failover.decide.operation import FailoverRequest, FenceKind, FenceWish, Operation, Step
 from kafkakit.streams.failover.decide.quiet import QuietWatch, basis_of, ends_of, quiet_of, watch_ends
+from kafkakit.streams.failover.decide.standing import standing
 from kafkakit.streams.routes.api import Route, Segment
 from kafkakit.streams.routes.api_act import OpenCluster
 
@@ -46,7 +47,7 @@ class OperationObserver:
             evidence,
             old=old,
             targets=self._targets(operation, groups),
-            writers={each.id: read_writers(self._open(each.cluster), each) for each in segments},
+            writers={each.id: self.writers_of(each, operation.request) for each in segments},
         )
 
     def look(self, record: OperationRecord, route: Route, *, retiring: bool) -> Evidence:
@@ -87,9 +88,9 @@ class OperationObserver:
         kind = next((each.kind for each in record.fences if each.segment in fenced), FenceKind.NONE)
         return replace(evidence, quiet=quiet_of(self._quiet, kind))
 
-    def writers_of(self, segment: Segment) -> WriterFacts:
+    def writers_of(self, segment: Segment, request: FailoverRequest) -> WriterFacts:
         """Who wrote to a topic, read now."""
-        return read_writers(self._open(segment.cluster), segment)
+        return read_writers(self._open(segment.cluster), segment, request.is_open_by_default)
 
     def forget_quiet(self) -> None:
         """Begin the window again, as after a late writer."""
@@ -130,7 +131,7 @@ class OperationObserver:
                 continue
             cluster, known = self._open(each.cluster), self._writers.get(each.id)
             needs_all = known is None or known.problem or record.request.fence is FenceWish.CONFIG
-            found[each.id] = read_writers(cluster, each) if needs_all or known is None else known
+            found[each.id] = self.writers_of(each, record.request) if needs_all or known is None else known
             if not needs_all and known is not None and known.bindings is not None:
                 found[each.id] = read_bindings(cluster, each, known)
         self._writers |= found
@@ -153,8 +154,9 @@ def _old_of(operation: Operation, route: Route) -> list[Segment]:
 def _is_read(record: OperationRecord, segments: list[Segment], old: Mapping[int, TopicFacts]) -> bool:
     """Whether every group is at the ends; until then it does not matter what is rejected by reference."""
     return not any(
-        left_in(old[each.id].groups[name].commits.get(seal.partition), seal.effective_end)
+        left_in(old[each.id].groups[name].commits.get(seal.partition), seal.effective_end, spans[seal.partition].start)
         for each in segments
+        if (spans := old[each.id].whole_spans)
         for name in record.operation.groups
         if name in old[each.id].groups
         for seal in each.seal

@@ -15,7 +15,7 @@ from kafkakit.streams.failover.decide.journal import Word
 from kafkakit.streams.failover.decide.operation import FailoverRequest, LaneMove, Operation, Step
 from kafkakit.streams.failover.decide.outcome import EndKind, RunEnd
 from kafkakit.streams.failover.decide.plan import FailoverPlan, TargetPlace, make_plan, moves_of, required_groups
-from kafkakit.streams.failover.decide.route_edits import routed_at, settled
+from kafkakit.streams.failover.decide.standing import routed_at, settled
 from kafkakit.streams.routes.api import Route, RouteOperation, Segment, begun, partitions_of, refuse_open_operation
 from kafkakit.streams.routes.api_act import OpenCluster, StreamCluster
 
@@ -52,7 +52,12 @@ class Planner:
             started_ms=epoch_ms(self._parts.clock.now()),
         )
         evidence = self._parts.observer.plan_look(operation, route)
-        operation = replace(operation, groups=required_groups(request, route, evidence))
+        starts = {
+            n: tuple(s.start for _, s in sorted(f.whole_spans.items()))
+            for n, f in evidence.old.items()
+            if f.whole_spans
+        }
+        operation = replace(operation, groups=required_groups(request, route, evidence), starts=starts)
         place = TargetPlace(
             profile=request.to,
             cluster_id=info.cluster_id,
@@ -99,6 +104,10 @@ class Planner:
                 f"operation {route.operation.id} of stream {route.stream} has no journal",
                 hint="the control store lost it; kafkakit streams failover abort ends the operation",
             )
+        if journal.state.is_aborting:
+            raise RefusedError(
+                f"operation {route.operation.id} is being aborted", hint="kafkakit streams failover abort continues"
+            )
         return OperationRun(self._parts, journal)
 
     def resume(self, request: FailoverRequest, route: Route) -> OperationRun | None:
@@ -110,12 +119,12 @@ class Planner:
         if run is None:
             return None
         differences = tuple(run.record.request.differences(request))
-        if differences or run.record.is_aborting:
+        if differences:
             error = RefusedError(
                 f"operation {run.record.operation.id} is open, and it is not this one",
                 hint="kafkakit streams failover resume continues it, abort ends it before producers have moved",
             )
-            error.lines = differences or ("it is being aborted",)
+            error.lines = differences
             raise error
         if request != run.record.request:
             self._parts.require_held()

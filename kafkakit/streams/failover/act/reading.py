@@ -63,8 +63,11 @@ def read_targets(
         return {move.lane: why for move in moves}
 
 
-def read_writers(cluster: StreamCluster, segment: Segment) -> WriterFacts:
-    """Who writes to a topic and what its cluster offers as fences: one request to each leader, two to each broker."""
+def read_writers(cluster: StreamCluster, segment: Segment, is_open_by_default: bool | None = None) -> WriterFacts:
+    """Who writes to a topic and what its cluster offers as fences: one request to each leader, two to each broker.
+
+    `is_open_by_default` is what an operator states of topics without ACLs; KRaft brokers do not tell.
+    """
     try:
         keys = partitions_of(segment)
         described = cluster.admin.describe_producers(keys)
@@ -73,7 +76,7 @@ def read_writers(cluster: StreamCluster, segment: Segment) -> WriterFacts:
             producers={key.partition: each for key, each in described.items() if not isinstance(each, ItemError)},
             transactions=tuple(each for each in transactions if not each.partitions.isdisjoint(keys)),
             bindings=cluster.admin.describe_acls(AclResourceKind.TOPIC, segment.topic),
-            allows_everyone=_allows_everyone(cluster),
+            allows_everyone=_allows_everyone(cluster) if is_open_by_default is None else is_open_by_default,
         )
     except KafkakitError as error:
         return WriterFacts(problem=error.message)

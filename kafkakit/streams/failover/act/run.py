@@ -14,14 +14,7 @@ from kafkakit.ports.reporter import Reporter
 from kafkakit.streams.failover.act.effects import Effects
 from kafkakit.streams.failover.act.journals import Journal, OperationJournals, state_of
 from kafkakit.streams.failover.act.observer import OperationObserver
-from kafkakit.streams.failover.decide.certificate import make_certificate
-from kafkakit.streams.failover.decide.drained import losses
-from kafkakit.streams.failover.decide.evidence import Evidence
-from kafkakit.streams.failover.decide.journal import OperationRecord, Word, data_of, merged_losses
-from kafkakit.streams.failover.decide.operation import FailoverRequest, FenceWish, Step, standing
-from kafkakit.streams.failover.decide.outcome import EndKind, RunEnd
-from kafkakit.streams.failover.decide.route_edits import edited, routed_at
-from kafkakit.streams.failover.decide.steps import (
+from kafkakit.streams.failover.decide.actions import (
     Certify,
     ChangeRoute,
     CreateTopics,
@@ -33,9 +26,16 @@ from kafkakit.streams.failover.decide.steps import (
     RouteEdit,
     SeedGroups,
     Wait,
-    next_step,
-    unknown_writers,
 )
+from kafkakit.streams.failover.decide.certificate import make_certificate
+from kafkakit.streams.failover.decide.drained import losses
+from kafkakit.streams.failover.decide.evidence import Evidence
+from kafkakit.streams.failover.decide.journal import OperationRecord, Word, data_of, merged_losses
+from kafkakit.streams.failover.decide.operation import FailoverRequest, FenceWish, Step
+from kafkakit.streams.failover.decide.outcome import EndKind, RunEnd
+from kafkakit.streams.failover.decide.route_edits import edited
+from kafkakit.streams.failover.decide.standing import routed_at, standing
+from kafkakit.streams.failover.decide.steps import next_step
 from kafkakit.streams.routes.api import Route
 from kafkakit.streams.routes.api_act import RouteStore
 
@@ -131,7 +131,7 @@ class OperationRun:
                     self._parts.clock.sleep(POLL_S)
             case RaiseFence():
                 known = [f for f in self.record.fences if (f.segment, f.kind) == (action.segment.id, action.kind)]
-                fence = known[0] if known else effects.planned_fence(action.segment, action.kind)
+                fence = known[0] if known else effects.planned_fence(action.segment, action.kind, self.record.request)
                 if not known:
                     journal.intent(Word.FENCE, data_of(fence))
                 effects.raise_fence(action.segment, fence)
@@ -163,7 +163,7 @@ class OperationRun:
         parts.require_held()
         changed = parts.routes.change(
             record.operation.stream,
-            lambda found: edited(record, _same(found, evidence.route), action.edit, evidence),
+            lambda found: edited(record, same(found, evidence.route), action.edit, evidence),
             by=parts.operator,
             what=f"operation {record.operation.id}: {action.edit}",
             at_ms=epoch_ms(parts.clock.now()),
@@ -187,8 +187,8 @@ class OperationRun:
             if segment.id in segments:
                 grown = {partition: more for number, partition, more in action.grown if number == segment.id}
                 lines += [f"{segment.topic}-{n}: {more} offsets after the seal" for n, more in grown.items()]
-                writers = self._parts.observer.writers_of(segment)
-                lines += [f"{segment.topic}: {each}" for each in unknown_writers(writers, tuple(grown))]
+                writers = self._parts.observer.writers_of(segment, self.record.request)
+                lines += [f"{segment.topic}: {each}" for each in writers.words_of(grown)]
         route = self._parts.routes.existing(self.record.operation.stream).route
         return self._end(EndKind.LATE, route, "late-writer", tuple(lines))
 
@@ -239,7 +239,8 @@ class OperationRun:
             self._parts.reporter.say("; ".join(("waiting: " + wait.lines[0], *wait.lines[1:3])))
 
 
-def _same(found: Route, seen: Route) -> Route:
+def same(found: Route, seen: Route) -> Route:
+    """The route that was found; `ConflictError` where it is not the one that was looked at."""
     if found != seen:
         raise ConflictError(f"stream {seen.stream} was changed by another process")
     return found

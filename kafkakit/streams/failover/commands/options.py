@@ -90,6 +90,13 @@ class FailoverOptions:
         metavar="N",
         help="Replicas of the new topics; as the old ones if not given.",
     )
+    open_by_default: bool | None = option(
+        None,
+        "--open-by-default/--closed-by-default",
+        help="State allow.everyone.if.no.acl.found of the old clusters, which brokers do not tell: an ACL on a topic "
+        "that has none needs it.",
+        show_default=False,
+    )
     allow_compacted: bool = option(False, "--allow-compacted", help="Move compacted topics, too.")
     allow_transactions: bool = option(
         False, "--allow-transactions", help="Move although groups commit in transactions."
@@ -113,6 +120,7 @@ class FailoverOptions:
             accept_loss=self.accept_loss,
             max_duplicates=self.max_duplicates,
             replication=self.replication,
+            is_open_by_default=self.open_by_default,
             allow_compacted=self.allow_compacted,
             allow_transactions=self.allow_transactions,
         )

@@ -105,12 +105,13 @@ def status(ctx: typer.Context, stream: StreamName) -> int:
     from kafkakit.execution.act.lease_reader import read_lease
     from kafkakit.streams.failover.act.closing import newest
     from kafkakit.streams.failover.decide.journal import lease_of
-    from kafkakit.streams.failover.decide.operation import standing
+    from kafkakit.streams.failover.decide.standing import standing
     from kafkakit.streams.failover.show.runs import status_report
 
     cli = cli_context(ctx)
     with open_failover(cli, stream) as session:
-        record, route = newest(session.parts().journals), session.route
+        route = session.route
+        record = newest(session.parts().journals, route)
         lease = read_lease(session.home.control, lease_of(stream))
     step = None if record is None else standing(record.operation, route)
     return finish(cli, status_report(stream, record, step, "no process" if lease is None else str(lease)))

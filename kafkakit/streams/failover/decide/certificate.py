@@ -24,6 +24,8 @@ LIMIT_BYTES = 64 << 20
 class GroupEvidence:
     """Where a group stood: the committed offset of each sealed partition in its order, -1 for none.
 
+    Without a commit a group has read everything where the log held nothing: it begins at its start.
+
     `acknowledged` says how its members showed that they read the new segments.
     """
 
@@ -34,7 +36,7 @@ class GroupEvidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentEvidence:
-    """One old segment: its identity, its seal, and what each required group had committed."""
+    """One old segment: its identity, its seal, where its logs started, and what required groups had committed."""
 
     lane: str
     segment: int
@@ -44,6 +46,7 @@ class SegmentEvidence:
     topic_id: str
     sealed_at_ms: int
     partitions: tuple[PartitionSeal, ...]
+    starts: tuple[int, ...]
     groups: tuple[GroupEvidence, ...]
 
     def as_segment(self) -> Segment:
@@ -90,6 +93,7 @@ def make_certificate(record: OperationRecord, evidence: Evidence, version: str) 
     segments = []
     for lane, segment in record.operation.old_segments(evidence.route):
         facts = evidence.old[segment.id]
+        spans = facts.whole_spans or {}
         groups = tuple(
             GroupEvidence(
                 group=name,
@@ -111,6 +115,7 @@ def make_certificate(record: OperationRecord, evidence: Evidence, version: str) 
                 topic_id=segment.topic_id,
                 sealed_at_ms=segment.sealed_at_ms,
                 partitions=segment.seal,
+                starts=tuple(spans[seal.partition].start for seal in segment.seal),
                 groups=groups,
             )
         )
@@ -152,11 +157,11 @@ def claims_too_much(certificate: DrainCertificate) -> Iterator[str]:
             if seal.stable_end != seal.end or seal.effective_end > seal.end:
                 yield f"partition {seal.partition} of {segment.topic} was sealed with an open transaction"
         for group in segment.groups:
-            if len(group.committed) != len(segment.partitions):
+            if not len(group.committed) == len(segment.partitions) == len(segment.starts):
                 yield f"group {group.group} has {len(group.committed)} offsets for {segment.topic}"
                 continue
-            for seal, offset in zip(segment.partitions, group.committed, strict=True):
-                if max(0, offset) < seal.effective_end:
+            for seal, start, offset in zip(segment.partitions, segment.starts, group.committed, strict=True):
+                if (start if offset < 0 else offset) < seal.effective_end:
                     yield f"group {group.group} was at {offset} of {seal.effective_end} in {segment.topic}"
 
 

@@ -3,12 +3,13 @@
 Everything is judged against the seal in the route, which never changes, and what the clusters say now.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.group_facts import CommittedOffset
+from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.quantities import counted
 from kafkakit.streams.failover.decide.evidence import Evidence, GroupFacts, TopicFacts
 from kafkakit.streams.failover.decide.journal import LostRange, OperationRecord
@@ -83,13 +84,15 @@ def losses(record: OperationRecord, evidence: Evidence) -> tuple[LostRange, ...]
         spans = None if facts is None else facts.whole_spans
         if facts is None or spans is None:
             continue
+        starts = record.operation.starts.get(segment.id, ())
         for name in record.operation.groups:
             commits = facts.groups[name].commits if name in facts.groups else {}
             for number, span in spans.items():
                 commit = commits.get(number)
                 if isinstance(commit, ItemError):
                     continue
-                gap = span.start - (0 if commit is None else commit.offset)
+                first = starts[number] if number < len(starts) else 0
+                gap = span.start - (first if commit is None else commit.offset)
                 if gap > 0:
                     found.append(LostRange(segment=segment.id, partition=number, group=name, count=gap))
     return tuple(found)
@@ -128,7 +131,7 @@ def _of_segment(record: OperationRecord, evidence: Evidence, segment: Segment, f
     has_backlog = False
     for name in record.operation.groups:
         group = facts.groups.get(name)
-        for each in _of_group(segment, name, group):
+        for each in _of_group(segment, name, group, facts.whole_spans or {}):
             has_backlog |= each.item is Item.BACKLOG
             yield each
         _, behind = ack_of(name, group, evidence, record.routed_epoch or evidence.route.epoch)
@@ -142,12 +145,12 @@ def _of_segment(record: OperationRecord, evidence: Evidence, segment: Segment, f
         yield Missing(item=Item.REJECTS, segment=segment.id, text=text, records=rejects)
 
 
-def _of_group(segment: Segment, name: str, group: GroupFacts | None) -> Iterator[Missing]:
+def _of_group(segment: Segment, name: str, group: GroupFacts | None, spans: Mapping[int, LogSpan]) -> Iterator[Missing]:
     left, unstable = 0, False
     for seal in segment.seal:
         commit = None if group is None else group.commits.get(seal.partition)
         unstable |= isinstance(commit, ItemError)
-        left += left_in(commit, seal.effective_end)
+        left += left_in(commit, seal.effective_end, spans[seal.partition].start)
     if unstable:
         text = f"{segment.topic}: offsets of group {name} are not known, or in an open transaction"
         yield Missing(item=Item.UNSTABLE, segment=segment.id, group=name, text=text)
@@ -156,11 +159,14 @@ def _of_group(segment: Segment, name: str, group: GroupFacts | None) -> Iterator
         yield Missing(item=Item.BACKLOG, segment=segment.id, group=name, text=text, records=left)
 
 
-def left_in(commit: CommittedOffset | ItemError | None, effective_end: int) -> int:
-    """Offsets between the committed one and the effective end; the pointer alone counts, acks above it do not."""
+def left_in(commit: CommittedOffset | ItemError | None, effective_end: int, start: int) -> int:
+    """Offsets between the committed one and the effective end; the pointer alone counts, acks above it do not.
+
+    Without a commit everything in the log is left.
+    """
     if isinstance(commit, ItemError):
         return 0
-    return max(0, effective_end - (0 if commit is None else commit.offset))
+    return max(0, effective_end - (start if commit is None else commit.offset))
 
 
 def records_left(missing: Iterable[Missing]) -> int:

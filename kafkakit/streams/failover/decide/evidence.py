@@ -1,6 +1,6 @@
 """What one look at a stream and its clusters found, as values; what could not be read is absent or says why."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kafkakit.core.acls import AclBinding
@@ -89,6 +89,14 @@ class WriterFacts:
             if state.transaction_start is not None
         }
         return tuple(sorted(found | set(named.values())))
+
+    def words_of(self, partitions: Iterable[int]) -> tuple[str, ...]:
+        """The producers that partitions remember, in words: Kafka keeps neither client ids nor hosts of them."""
+        return tuple(
+            f"partition {number}: producer {state.producer_id}, epoch {state.producer_epoch}, last at {state.last_ms}"
+            for number in partitions
+            for state in self.producers.get(number, ())
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

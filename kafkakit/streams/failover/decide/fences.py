@@ -98,7 +98,7 @@ def _against_acl(topic: TopicFacts, writers: WriterFacts) -> Iterator[str]:
         yield "the cluster has no authorizer"
     elif writers.allows_everyone is None and not writers.bindings:
         # Without a binding and without knowing the setting, a denial may cut off readers, an allowance open the topic.
-        yield "the brokers do not say whether a topic without ACLs is open to everyone"
+        yield "brokers do not tell whether topics without ACLs are open: --open-by-default or --closed-by-default"
 
 
 def _against_config(topic: TopicFacts, writers: WriterFacts) -> Iterator[str]:

@@ -195,6 +195,6 @@ def merged_losses(one: tuple[LostRange, ...], other: tuple[LostRange, ...]) -> t
 
 def _read(data: object, shape: Any) -> Any:
     try:
-        return msgspec.convert(data, shape)
+        return msgspec.convert(data, shape, str_keys=True)
     except msgspec.ValidationError as error:
         raise ValueError(str(error)) from None

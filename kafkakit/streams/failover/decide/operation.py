@@ -1,11 +1,10 @@
 """One failover of a stream as values: what was asked, what was planned, and where it stands."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-from kafkakit.core.errors import UsageError
-from kafkakit.streams.routes.api import Lane, Route, Segment, SegmentState
+from kafkakit.streams.routes.api import Lane, Route, Segment
 
 DEFAULT_QUIET_S = 120.0
 """The window without a fence or acknowledgements: what clients try for by default before they give a record up."""
@@ -62,6 +61,7 @@ class FailoverRequest:
     """What an operator asks for; `to` is the target's profile, empty `lanes` are all lanes.
 
     `groups` are required beside those that are found, `ignored` are not. `quiet_s` None takes the rule's window.
+    `is_open_by_default` states `allow.everyone.if.no.acl.found` of the old clusters, which brokers do not tell.
     The limits may be changed while the operation runs (`can_become`), its shape may not.
     """
 
@@ -76,6 +76,7 @@ class FailoverRequest:
     accept_loss: int = 0
     max_duplicates: int | None = None
     replication: int | None = None
+    is_open_by_default: bool | None = None
     allow_compacted: bool = False
     allow_transactions: bool = False
 
@@ -106,7 +107,10 @@ class LaneMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One failover as it was planned. `groups` must have read the old segments before they are retired."""
+    """One failover as it was planned. `groups` must have read the old segments before they are retired.
+
+    `starts` are the first offsets of the old logs then, by segment id: a group without a commit has lost nothing below.
+    """
 
     id: str
     request: FailoverRequest
@@ -116,6 +120,7 @@ class Operation:
     from_epoch: int
     operator: str
     started_ms: int
+    starts: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def stream(self) -> str:
@@ -147,30 +152,3 @@ class Operation:
     def old_segments(self, route: Route) -> tuple[tuple[Lane, Segment], ...]:
         """The segments that drain and are still in the route, with their lanes."""
         return tuple((lane, segment) for lane, segment in route.segments() if segment.id in self.sources)
-
-
-def standing(operation: Operation, route: Route) -> Step | None:
-    """Where an operation stands by its route alone; None where the route is of another operation, or of none.
-
-    A route that fits no state of the operation is refused with `UsageError`: then another tool changed it.
-    """
-    if route.operation is None or route.operation.id != operation.id:
-        return None
-    lanes = [lane for lane in route.lanes if operation.move_of(lane.name) is not None]
-    targets = [operation.target_in(lane) for lane in lanes]
-    states = {None if target is None else target.state for target in targets}
-    if len(lanes) == len(operation.moves) and len(states) == 1:
-        old = [segment for _, segment in operation.old_segments(route)]
-        if states == {None}:
-            return Step.PLANNED
-        if states == {SegmentState.OPENED}:
-            return Step.OPENED
-        if states == {SegmentState.ACTIVE} and old:
-            if all(segment.seal for segment in old):
-                return Step.SEALED
-            is_stranded = any(segment.state is SegmentState.STRANDED for segment in old)
-            return Step.STRANDED if is_stranded else Step.ROUTED
-    raise UsageError(
-        f"the route of stream {route.stream} is in no state of operation {operation.id}",
-        hint="kafkakit streams history names the change; nothing is done until the route is put right",
-    )

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from kafkakit.core.acls import AclBinding, AclPattern
 from kafkakit.core.cluster_facts import ItemError
-from kafkakit.core.errors import UsageError
+from kafkakit.core.errors import RefusedError, UsageError
 from kafkakit.core.group_facts import GroupType
 from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.streams.failover.decide.commits import DuplicateBudget, duplicate_budget
@@ -90,6 +90,9 @@ def moves_of(request: FailoverRequest, route: Route, configs: Mapping[str, Mappi
     if unknown:
         raise UsageError(f"stream {route.stream} has no lane {', '.join(unknown)}")
     chosen = [lane for lane in route.lanes if lane.active and (not request.lanes or lane.name in request.lanes)]
+    opened = [lane.name for lane in chosen for each in lane.segments if each.state is SegmentState.OPENED]
+    if opened:
+        raise RefusedError(f"lane {opened[0]} has a segment that is opened already", hint="finish or remove it first")
     if not chosen:
         raise UsageError(f"stream {route.stream} has no active segment that could move")
     return tuple(_move(route, lane, configs.get(lane.name, {})) for lane in chosen)
@@ -284,5 +287,6 @@ def _backlog(operation: Operation, old: Iterable[tuple[Segment, TopicFacts]]) ->
             commits = facts.groups[name].commits if name in facts.groups else {}
             spans = facts.whole_spans
             known = spans is not None and not any(isinstance(each, ItemError) for each in commits.values())
-            offsets = sum(left_in(commits.get(n), span.end) for n, span in (spans or {}).items()) if known else None
+            left = (left_in(commits.get(n), span.end, span.start) for n, span in (spans or {}).items())
+            offsets = sum(left) if known else None
             yield BacklogRow(group=name, topic=segment.topic, offsets=offsets)

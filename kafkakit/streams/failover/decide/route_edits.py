@@ -1,12 +1,10 @@
 """The changes of the route that an operation makes, from the evidence that led to them."""
 
-from collections.abc import Iterable
-
 from kafkakit.core.errors import RefusedError
+from kafkakit.streams.failover.decide.actions import RouteEdit
 from kafkakit.streams.failover.decide.evidence import Evidence
 from kafkakit.streams.failover.decide.journal import OperationRecord
 from kafkakit.streams.failover.decide.operation import Operation, Step
-from kafkakit.streams.failover.decide.steps import RouteEdit
 from kafkakit.streams.routes.api import (
     PartitionSeal,
     Route,
@@ -65,24 +63,6 @@ def withdrawn(operation: Operation, route: Route) -> Route:
             hint="a failover back to the old cluster is an operation of its own",
         )
     return ended(unopened(at_step(route, operation.id, Step.ABORTED), targets), operation.id)
-
-
-def routed_at(operation: Operation, routes: Iterable[Route]) -> int | None:
-    """The first epoch in which an operation's targets were active, from the routes that came into effect."""
-    for route in sorted(routes, key=lambda each: each.epoch):
-        targets = [operation.target_in(lane) for lane in route.lanes if operation.move_of(lane.name) is not None]
-        if targets and all(each is not None and each.state is SegmentState.ACTIVE for each in targets):
-            return route.epoch
-    return None
-
-
-def settled(record: OperationRecord, route: Route) -> Step | None:
-    """How an operation that the route does not name any more ended; None where its journal says so already, or the
-    route is still its own."""
-    if record.end is not None or (route.operation is not None and route.operation.id == record.operation.id):
-        return None
-    is_active = routed_at(record.operation, [route]) is not None
-    return Step.RETIRED if is_active and not record.operation.old_segments(route) else Step.ABORTED
 
 
 def targets_of(operation: Operation, evidence: Evidence) -> dict[str, Segment]:

@@ -4,14 +4,25 @@ The order of its questions is the order of the states. It never concludes anythi
 waits. Every action can be repeated: after a crash the same look leads to the same action.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import TypeAlias
+from collections.abc import Iterator
 
 from kafkakit.core.group_facts import GroupState
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import counted
+from kafkakit.streams.failover.decide.actions import (
+    Action,
+    Certify,
+    ChangeRoute,
+    CreateTopics,
+    Finished,
+    LowerFence,
+    RaiseFence,
+    Refuse,
+    ReportLate,
+    RouteEdit,
+    SeedGroups,
+    Wait,
+)
 from kafkakit.streams.failover.decide.drained import (
     AckKind,
     Item,
@@ -21,106 +32,16 @@ from kafkakit.streams.failover.decide.drained import (
     missing_items,
     waiting_producers,
 )
-from kafkakit.streams.failover.decide.evidence import Evidence, TopicFacts, WriterFacts
+from kafkakit.streams.failover.decide.evidence import Evidence, TopicFacts
 from kafkakit.streams.failover.decide.fences import choose_fence, judge_fences
 from kafkakit.streams.failover.decide.journal import OperationRecord
-from kafkakit.streams.failover.decide.operation import FenceKind, FenceWish, LaneMove, Step, standing
+from kafkakit.streams.failover.decide.operation import FenceKind, FenceWish, LaneMove, Step
 from kafkakit.streams.failover.decide.quiet import Basis, window_s
+from kafkakit.streams.failover.decide.standing import settled, standing
 from kafkakit.streams.routes.api import Segment, SegmentState
 
 FENCE_AFTER_S = 5.0
 """How long registered producers have to move before an automatic fence goes up, which fails their sends."""
-
-
-class RouteEdit(StrEnum):
-    """The changes of the route that an operation makes, each a single compare-and-set."""
-
-    OPEN = "open"
-    ROUTE = "route"
-    STRAND = "strand"
-    SEAL = "seal"
-    UNSEAL = "unseal"
-    RETIRE = "retire"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateTopics:
-    """Create the target's topics of these lanes, and wait until they can be seen."""
-
-    moves: tuple[LaneMove, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeedGroups:
-    """Commit the start of the target's logs for groups that have no offset there, so that no record is skipped."""
-
-    offsets: Mapping[str, Mapping[TopicPartition, int]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeRoute:
-    """Change the route, if it is still the one that was looked at; `unready` are groups that had not acknowledged."""
-
-    edit: RouteEdit
-    unready: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RaiseFence:
-    """Put a fence on the topic of a segment."""
-
-    segment: Segment
-    kind: FenceKind
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LowerFence:
-    """Take the fence off the topic of a segment: it holds up transactions."""
-
-    segment: Segment
-    transactions: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportLate:
-    """Void the seal: these partitions (segment id, partition, offsets) grew after it."""
-
-    grown: tuple[tuple[int, int, int], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Certify:
-    """Write the certificate: nothing is missing."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wait:
-    """Look again later; `reason` is for programs, `lines` for people. `seconds` is left where that is known."""
-
-    reason: str
-    lines: tuple[str, ...]
-    seconds: float | None = None
-    records: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refuse:
-    """Stop: the state is one that only an operator can judge."""
-
-    reason: str
-    lines: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
-    """There is nothing more to do up to the step that was asked for."""
-
-    step: Step
-
-
-Action: TypeAlias = (
-    CreateTopics | SeedGroups | ChangeRoute | RaiseFence | LowerFence | ReportLate | Certify | Wait | Refuse | Finished
-)
 
 
 def next_step(record: OperationRecord, evidence: Evidence, until: Step = Step.RETIRED) -> Action:
@@ -128,7 +49,7 @@ def next_step(record: OperationRecord, evidence: Evidence, until: Step = Step.RE
     step = standing(record.operation, evidence.route)
     match step:
         case None:
-            return Finished(step=record.end or Step.RETIRED)
+            return Finished(step=record.end or settled(record, evidence.route) or Step.ABORTED)
         case Step.PLANNED:
             return _prepare(record, evidence) or ChangeRoute(edit=RouteEdit.OPEN)
         case Step.OPENED:
@@ -328,13 +249,3 @@ def _problem(segment: Segment, evidence: Evidence) -> str:
 
 def _has_open(facts: TopicFacts) -> bool:
     return any(span.stable < span.end for span in (facts.whole_spans or {}).values())
-
-
-def unknown_writers(writers: WriterFacts, partitions: tuple[int, ...]) -> tuple[str, ...]:
-    """The producers that partitions remember, in words: Kafka keeps neither client ids nor hosts of them."""
-    found = [
-        f"partition {number}: producer id {state.producer_id}, epoch {state.producer_epoch}, last at {state.last_ms}"
-        for number in partitions
-        for state in writers.producers.get(number, ())
-    ]
-    return tuple(found) or tuple(f"partition {number}: no idempotent producer is known" for number in partitions)

@@ -5,8 +5,13 @@ import pytest
 from kafkakit.core.errors import ConflictError, LeaseLostError, RefusedError
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.failover.act.closing import abort, newest_certificate, reclaim
-from kafkakit.streams.failover.decide.operation import FenceKind, FenceWish, Step
+from kafkakit.streams.failover.act.run import RunParts, same
+from kafkakit.streams.failover.decide.actions import RouteEdit
+from kafkakit.streams.failover.decide.evidence import Evidence
+from kafkakit.streams.failover.decide.journal import OperationRecord
+from kafkakit.streams.failover.decide.operation import FenceWish, Step
 from kafkakit.streams.failover.decide.outcome import EndKind
+from kafkakit.streams.failover.decide.route_edits import edited
 from kafkakit.streams.routes.api import SegmentState
 from tests.rigs.failover import STREAM, FailoverScene
 
@@ -112,6 +117,26 @@ def test_a_size_fence_is_refused_while_a_transaction_is_open(scene: FailoverScen
     scene.write_transaction(OLD, 2, commits=None)
     plan = scene.planner().plan(scene.request(fence=FenceWish.CONFIG))
     assert [verdict.check for verdict in plan.refused] == ["fence"]
+
+
+def test_a_topic_without_acls_needs_a_statement_before_one_is_put_on_it(scene: FailoverScene) -> None:
+    """KRaft brokers do not tell `allow.everyone.if.no.acl.found`."""
+    scene.p.admin.acls = set()
+    plan = scene.planner().plan(scene.request(fence=FenceWish.ACL))
+    assert [(verdict.check, "--open-by-default" in verdict.text) for verdict in plan.refused] == [("fence", True)]
+    assert scene.run(until=Step.ROUTED).step is Step.ROUTED
+    end = scene.run(is_open_by_default=True)
+    assert end.record.basis == "fence"
+    assert [binding.operation for binding in end.record.fences[0].bindings] == ["all", "write"]
+    assert scene.p.admin.acls == set(end.record.fences[0].bindings)
+
+
+def test_a_group_without_commits_has_lost_nothing_of_what_was_gone_before(scene: FailoverScene) -> None:
+    scene.readers.clear()
+    scene.p.log.trim(TopicPartition(OLD, 1), 5)
+    scene.p.groups.forget("billing", [TopicPartition(OLD, 1)])
+    end = scene.run(wait_s=5)
+    assert (end.step, end.record.lost) == (Step.RETIRED, ())
 
 
 def test_a_late_writer_voids_the_seal_and_is_reported(scene: FailoverScene) -> None:
@@ -341,22 +366,22 @@ def test_a_lost_lease_stops_before_the_next_effect(scene: FailoverScene) -> None
 
 
 def test_evidence_of_another_route_changes_nothing(scene: FailoverScene) -> None:
-    """A process that was stopped between look and change must not seal what another one has seen grow since."""
-    run = scene.begin()
-    other = scene.begin()
+    """A process that was stopped between its look and its change must not seal what another one saw grow since."""
+    scene.run(until=Step.ROUTED)
+    stopped = scene.planner().open_run(scene.route)
+    assert stopped is not None
+    parts, old = scene.parts(), scene.route
+    evidence = parts.observer.look(stopped.record, old, retiring=True)
+    scene.run(until=Step.DRAINED)
+    with pytest.raises(ConflictError, match="was changed by another process"):
+        edit_route(parts, stopped.record, RouteEdit.SEAL, evidence)
+    before = scene.route
+    with pytest.raises(LeaseLostError, match="was written by another process"):
+        stopped.run(Step.RETIRED, 0)
+    assert scene.route == before
 
-    def meanwhile(_: float) -> None:
-        if scene.clock.on_sleep and scene.clock.on_sleep[-1] is meanwhile:
-            scene.clock.on_sleep.pop()
-            other.run(Step.ROUTED, 60)
 
-    scene.clock.on_sleep.append(meanwhile)
-    scene.clients[1].follows = False
-    scene.clients[1].epoch = 0
-    scene.clients[1].follows = True
-    try:
-        end = run.run(Step.RETIRED, 600)
-    except (ConflictError, LeaseLostError):
-        end = scene.resume()
-    assert end.step is Step.RETIRED
-    assert FenceKind.NONE == "none"
+def edit_route(parts: RunParts, record: OperationRecord, edit: RouteEdit, evidence: Evidence) -> None:
+    parts.routes.change(
+        STREAM, lambda found: edited(record, same(found, evidence.route), edit, evidence), by="me", what="x", at_ms=1
+    )
