@@ -15,6 +15,7 @@ from kafkakit.streams.failover.act.effects import Effects
 from kafkakit.streams.failover.act.journals import Journal, OperationJournals, state_of
 from kafkakit.streams.failover.act.observer import OperationObserver
 from kafkakit.streams.failover.decide.actions import (
+    Action,
     Certify,
     ChangeRoute,
     CreateTopics,
@@ -65,6 +66,7 @@ class OperationRun:
     def __init__(self, parts: RunParts, journal: Journal) -> None:
         self._parts, self._journal = parts, journal
         self._said = ""
+        self._problems: tuple[str, ...] = ()
 
     @property
     def record(self) -> OperationRecord:
@@ -79,6 +81,7 @@ class OperationRun:
         """
         parts, operation = self._parts, self.record.operation
         conflicts, idle_since_s = 0, parts.clock.monotonic()
+        tried: Action | None = None
         while True:
             parts.require_held()
             route = parts.routes.existing(operation.stream).route
@@ -96,7 +99,12 @@ class OperationRun:
                 return self._finished(action)
             if isinstance(action, Refuse):
                 return self._end(EndKind.REFUSED, route, action.reason, action.lines)
-            idle_since_s = parts.clock.monotonic()
+            if action != tried:
+                tried, idle_since_s = action, parts.clock.monotonic()
+            elif parts.clock.monotonic() - idle_since_s >= wait_s:
+                return self._end(EndKind.WAITING, route, "no-effect", self._problems)
+            else:
+                parts.clock.sleep(POLL_S)  # the last try has no effect that shows yet
             try:
                 if isinstance(action, ReportLate):
                     return self._report_late(action, evidence)
@@ -125,10 +133,9 @@ class OperationRun:
                 places = {g: {str(k): v for k, v in offsets.items()} for g, offsets in action.offsets.items()}
                 journal.intent(Word.SEED, {"offsets": places})
                 problems = effects.seed(operation.request.to, action.offsets)
-                for problem in problems:
+                for problem in problems if problems != self._problems else ():
                     self._parts.reporter.warn(problem)
-                if problems:
-                    self._parts.clock.sleep(POLL_S)
+                self._problems = problems
             case RaiseFence():
                 known = [f for f in self.record.fences if (f.segment, f.kind) == (action.segment.id, action.kind)]
                 fence = known[0] if known else effects.planned_fence(action.segment, action.kind, self.record.request)

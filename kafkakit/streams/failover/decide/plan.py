@@ -125,7 +125,7 @@ def make_plan(
     if over:
         verdicts.append(Verdict(check="duplicates", level=Level.REFUSED, where=operation.stream, text=over))
     if request.is_emergency:
-        text = "consumers are not waited for before producers move"
+        text = "consumers are not waited for, and the settings of the old topics are not read: the target's apply"
         verdicts.append(Verdict(check="emergency", level=Level.WARNING, where=operation.stream, text=text))
     return FailoverPlan(
         operation=operation,

@@ -55,6 +55,23 @@ def test_groups_have_an_offset_in_the_target_before_producers_move(scene: Failov
     assert {key.partition: commit.offset for key, commit in found.items() if hasattr(commit, "offset")} == {0: 0, 1: 0}
 
 
+def test_a_group_that_others_keep_alive_on_the_target_is_waited_for(scene: FailoverScene) -> None:
+    """Nobody but its members can commit for it, and a plain member begins where its settings say."""
+    scene.clients.clear()
+    scene.readers.clear()
+    scene.q.groups.join("billing", TopicPartition("other", 0))
+    end = scene.run(wait_s=5)
+    assert (end.kind, end.reason, end.step) == (EndKind.WAITING, "no-effect", Step.PLANNED)
+    assert "UnknownMemberIdError" in end.lines[0]
+    scene.q.groups.leave("billing")
+    assert scene.run(until=Step.ROUTED).step is Step.ROUTED
+
+
+def test_a_group_of_stream_clients_that_is_alive_on_the_target_begins_at_the_start(scene: FailoverScene) -> None:
+    scene.q.groups.join("billing", TopicPartition("other", 0))
+    assert scene.run().step is Step.RETIRED
+
+
 def test_consumers_that_do_not_follow_keep_producers_where_they_are(scene: FailoverScene) -> None:
     scene.clients[1].follows = False
     end = scene.run(wait_s=5)
