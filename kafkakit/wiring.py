@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kafkakit import __version__
 from kafkakit.core.errors import MissingExtraError, RefusedError, UsageError
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from kafkakit.ports.metrics import Patience, StorageMetrics, StorageStore
     from kafkakit.ports.rpc import Answer, GrpcService, RpcListener
     from kafkakit.ports.run_store import RunStore
+    from kafkakit.ports.spans import Spans
     from kafkakit.ports.spark_driver import SparkDrivers
     from kafkakit.ports.stream_consumer import GroupConsumer
     from kafkakit.ports.stream_producer import StreamCluster
@@ -337,6 +339,17 @@ def usable_security(settings: Settings) -> Security:
 
         check_tls_files(security)
     return security
+
+
+def open_spans() -> Spans | None:
+    """Spans of OpenTelemetry; None where it is not installed, or the application has set no tracer provider."""
+    try:
+        from kafkakit.adapters.otel_spans import open_otel_spans
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "opentelemetry":
+            raise
+        return None
+    return open_otel_spans(__version__)
 
 
 def system_clock() -> Clock:

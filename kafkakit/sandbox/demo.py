@@ -9,7 +9,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 
 from kafkakit.core.errors import OperationFailedError, RefusedError
@@ -25,6 +25,7 @@ from kafkakit.sandbox.folders import Store
 
 TOPIC = "demo-traffic"
 _VALUE_BYTES = 200
+_COMMAND_ENDS_S = 120.0
 _PAUSE_S = 0.025
 _PER_PAUSE = 5
 
@@ -98,16 +99,17 @@ class Traffic:
 
 
 _WARM_UP_S, _DRAIN_S, _OFFSETS_LIMIT_S = 2.0, 60.0, 30
+Connect = Callable[[], tuple[ClusterAdmin, DataPlane]]
+"""Opens clients of the demo's cluster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoTools:
-    """What the demo runs with: `environment` is that of its commands, `connect` opens clients of its cluster."""
+    """What a demo runs with: `environment` is that of its commands."""
 
     clock: Clock
     reporter: Reporter
     environment: Mapping[str, str]
-    connect: Callable[[], tuple[ClusterAdmin, DataPlane]]
 
     def title(self, text: str) -> None:
         """Print the title of a step."""
@@ -117,7 +119,16 @@ class DemoTools:
         """Print a command and run it; raises `OperationFailedError` when it fails."""
         self.reporter.say(f"$ kafkakit {shlex.join(words)}")
         command = [sys.executable, "-m", "kafkakit", *words]
-        code = subprocess.run(command, check=False, stdout=sys.stderr, env=dict(self.environment)).returncode
+        process = subprocess.Popen(command, stdout=sys.stderr, env=dict(self.environment))
+        try:
+            code = process.wait()
+        except BaseException as stop:
+            # The command is not killed: brokers of a killed `up` may be in no file yet. Ctrl-C reaches it as well.
+            if not isinstance(stop, KeyboardInterrupt):
+                process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_COMMAND_ENDS_S)
+            raise
         if code:
             raise OperationFailedError(f"kafkakit {shlex.join(words[:4])} ... ended with exit code {code}")
 
@@ -132,25 +143,30 @@ def refuse_existing(store: Store) -> None:
         )
 
 
-def run_demo(request: values.DemoRequest, tools: DemoTools) -> values.DemoOutcome:
+def run_demo(request: values.DemoRequest, tools: DemoTools, connect: Connect) -> values.DemoOutcome:
     """Start six brokers, kill one under load, replace it, count the records; the cluster is removed at the end."""
     began = tools.clock.monotonic()
-    with tempfile.TemporaryDirectory(prefix="kafkakit-demo-") as folder, _removed_at_the_end(request, tools):
-        traffic, before, after = _lose_and_replace(request, tools, folder)
+    with (
+        tempfile.TemporaryDirectory(prefix="kafkakit-demo-") as folder,
+        removed_at_the_end((request.name,), tools, "10. Take the cluster down"),
+    ):
+        traffic, before, after = _lose_and_replace(request, tools, connect, folder)
     return values.DemoOutcome(
         traffic=traffic, loaded_before=before, loaded_after=after, seconds=tools.clock.monotonic() - began
     )
 
 
-def _lose_and_replace(request: values.DemoRequest, tools: DemoTools, folder: str) -> tuple[values.Tally, int, int]:
+def _lose_and_replace(
+    request: values.DemoRequest, tools: DemoTools, connect: Connect, folder: str
+) -> tuple[values.Tally, int, int]:
     """Every step but the last; returns the traffic's records, and the loaded records before and after."""
     tools.title("1. A cluster of six brokers in three racks")
     tools.run(request.up(brokers=6))
     tools.title("2. Topics of very different sizes, with real data")
     tools.run(request.load())
-    before = _loaded_records(tools)
+    before = _loaded_records(connect)
     tools.title("3. A producer keeps writing (acks=all) and a consumer keeps reading")
-    with _traffic(tools) as traffic:
+    with _traffic(tools, connect) as traffic:
         _print_progress(tools, traffic)
         tools.title(f"4. Broker {values.DEAD} dies")
         tools.run(["sandbox", "kill", str(values.DEAD), "--name", request.name])
@@ -165,28 +181,29 @@ def _lose_and_replace(request: values.DemoRequest, tools: DemoTools, folder: str
         tools.title("8. Verify")
         tools.run(request.verify(plan_file))
         tools.title("9. Count: data in and data out")
-        return traffic.stop(_DRAIN_S), before, _loaded_records(tools)
+        return traffic.stop(_DRAIN_S), before, _loaded_records(connect)
 
 
 @contextmanager
-def _removed_at_the_end(request: values.DemoRequest, tools: DemoTools) -> Iterator[None]:
-    try:
+def removed_at_the_end(names: Sequence[str], tools: DemoTools, title: str) -> Iterator[None]:
+    """Take down each of these sandboxes when the context ends, also after a failure and Ctrl-C."""
+    with ExitStack() as stack:
+        for name in names:
+            stack.callback(tools.run, ["sandbox", "down", "--name", name])
+        stack.callback(tools.title, title)
         yield
-    finally:
-        tools.title("10. Take the cluster down")
-        tools.run(["sandbox", "down", "--name", request.name])
 
 
-def _loaded_records(tools: DemoTools) -> int:
+def _loaded_records(connect: Connect) -> int:
     """How many records the loaded topics hold."""
-    admin, data = tools.connect()
+    admin, data = connect()
     with closing(admin):
         return sum(len(offsets) for offsets in data.offsets(values.loaded_partitions(), _OFFSETS_LIMIT_S).values())
 
 
 @contextmanager
-def _traffic(tools: DemoTools) -> Iterator[Traffic]:
-    admin, data = tools.connect()
+def _traffic(tools: DemoTools, connect: Connect) -> Iterator[Traffic]:
+    admin, data = connect()
     with closing(admin):
         make_topic(admin, values.traffic_replicas())
     traffic = Traffic(data, tools.clock, values.PARTITIONS)

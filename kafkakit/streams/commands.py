@@ -3,6 +3,7 @@
 from kafkakit.cli.command_classes import CliCommand, new_group
 from kafkakit.streams.bombs.commands.app import app as bombs
 from kafkakit.streams.commits.commands.app import app as commits
+from kafkakit.streams.demo.commands import demo
 from kafkakit.streams.failover.commands.app import app as failover
 from kafkakit.streams.failover.commands.proving import verify_drain
 from kafkakit.streams.lag.commands.app import app as lag
@@ -35,3 +36,4 @@ app.command("verify-drain", cls=CliCommand, short_help="Check a drain certificat
 app.add_typer(lag, name="lag")
 app.add_typer(records, name="records")
 app.command("pathway", cls=CliCommand, short_help="Show pathway latencies out of the headers of records.")(pathway)
+app.command("demo", cls=CliCommand, short_help="Show a stream while things go wrong, on two clusters.")(demo)

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.architecture.package import Module, imports_of, modules_of, own_imports, third_party, top
+from tests.architecture.package import COMPOSERS, Module, imports_of, modules_of, own_imports, third_party, top
 
 EFFECTS = frozenset(
     {
@@ -185,6 +185,8 @@ def tool_faults(root: Path) -> list[str]:
 
 def may_use(own: str, theirs: str, other: Module) -> bool:
     if theirs in ("cli", "wiring", "kafkakit", "") or own in ("cli", "wiring", "__main__"):
+        return True
+    if other.below in COMPOSERS:  # the way in for applications, which a command is as well
         return True
     # A folder of tools has one module that puts their command groups together.
     return other.below.rpartition(".")[2] in ("api", "api_act") or (own == "streams" and "commands" in other.below)

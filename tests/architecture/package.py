@@ -20,7 +20,7 @@ FOLDERS = {
     "__main__": "commands",
 }
 # The rooms of a tool, as folders or as flat files of the same name.
-ROOMS = {"decide": "pure", "show": "pure", "act": "acting", "commands": "commands", "api_act": "acting"}
+ROOMS = {"decide": "pure", "show": "pure", "api": "pure", "act": "acting", "commands": "commands", "api_act": "acting"}
 # Applications use the client without a command line, so this one module composes it with adapters.
 COMPOSERS = frozenset({"streams.client.connect"})
 

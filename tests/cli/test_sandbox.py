@@ -21,13 +21,16 @@ def test_up_refuses_the_name_of_a_profile_that_would_win_over_its_own(home: Home
     assert not home.state.exists()
 
 
-def test_the_demo_refuses_a_sandbox_that_is_there_already(home: Home) -> None:
-    folder = home.state / "sandbox" / "mine"
+@pytest.mark.parametrize(
+    ("words", "name"), [("sandbox demo", "mine"), ("streams demo", "mine-a"), ("streams demo", "mine-b")]
+)
+def test_a_demo_refuses_a_sandbox_that_is_there_already(words: str, name: str, home: Home) -> None:
+    folder = home.state / "sandbox" / name
     folder.mkdir(parents=True)
     (folder / "state.json").write_text("{}")
-    ran = home.run("sandbox", "demo", "--name", "mine")
+    ran = home.run(*words.split(), "--name", "mine")
     assert (ran.code, ran.stdout) == (2, "")
-    assert ran.stderr.startswith("error: there is a sandbox mine already, and the demo would remove it\n")
+    assert ran.stderr.startswith(f"error: there is a sandbox {name} already, and the demo would remove it\n")
     assert (folder / "state.json").exists()
 
 

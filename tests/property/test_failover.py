@@ -13,7 +13,15 @@ from kafkakit.core.group_facts import CommittedOffset, GroupState, GroupType
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.failover.act.reading import effective_ends
-from kafkakit.streams.failover.decide.actions import Certify, ChangeRoute, CreateTopics, Finished, RouteEdit, Wait
+from kafkakit.streams.failover.decide.actions import (
+    Certify,
+    ChangeRoute,
+    CreateTopics,
+    Finished,
+    ReportLate,
+    RouteEdit,
+    Wait,
+)
 from kafkakit.streams.failover.decide.certificate import decode_certificate, make_certificate
 from kafkakit.streams.failover.decide.drained import late_partitions, missing_items
 from kafkakit.streams.failover.decide.evidence import ClientFacts, Evidence, GroupFacts, Quiet, TopicFacts, WriterFacts
@@ -206,6 +214,52 @@ def test_drained_evidence_is_certified_then_retired() -> None:
     certified = replace(record, certificate="x")
     assert next_step(certified, evidence) == ChangeRoute(edit=RouteEdit.RETIRE)
     assert next_step(certified, evidence, Step.DRAINED) == Finished(step=Step.DRAINED)
+
+
+DEFECTS = {
+    "backlog": lambda facts, group: (facts, replace(group, commits={**group.commits, 1: CommittedOffset(offset=9)})),
+    "no commit": lambda facts, group: (facts, replace(group, commits={0: group.commits[0]})),
+    "in a transaction": lambda facts, group: (facts, replace(group, commits={**group.commits, 0: ERROR})),
+    "open transaction": lambda facts, group: (
+        replace(facts, spans={**facts.spans, 0: LogSpan(start=0, stable=9, end=10)}),
+        group,
+    ),
+    "silent leader": lambda facts, group: (replace(facts, spans={**facts.spans, 1: ERROR}), group),
+    "partition missing": lambda facts, group: (replace(facts, spans={0: facts.spans[0]}), group),
+    "created again": lambda facts, group: (replace(facts, problem="the topic was created again"), group),
+    "away": lambda facts, group: (TopicFacts(problem="away", is_reachable=False), group),
+    "grown": lambda facts, group: (
+        replace(facts, spans={**facts.spans, 0: LogSpan(start=0, stable=11, end=11)}),
+        group,
+    ),
+    "members behind": lambda facts, group: (facts, replace(group, held=(frozenset({0}),), epochs={0: 3})),
+}
+
+
+@pytest.mark.parametrize("certificate", ["", "x"])
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_one_defect_keeps_a_segment(defect: str, certificate: str) -> None:
+    record, evidence = drained()
+    facts, group = DEFECTS[defect](evidence.old[1], evidence.old[1].groups["g"])
+    if facts.is_reachable:
+        facts = replace(facts, groups={"g": group})
+    broken = replace(evidence, old={1: facts})
+    action = next_step(replace(record, certificate=certificate), broken)
+    assert isinstance(action, ReportLate if defect == "grown" else Wait)
+
+
+@pytest.mark.parametrize("rejects", [{}, {1: 1}])
+def test_rejected_references_keep_a_segment_counted_or_not(rejects: dict[int, int]) -> None:
+    record, evidence = drained()
+    assert isinstance(next_step(record, replace(evidence, rejects=rejects)), Wait)
+
+
+def test_a_registered_consumer_that_is_behind_keeps_a_segment() -> None:
+    record, evidence = drained()
+    client = ClientFacts(id="c", is_producer=False, group="g", epoch=3, delivery_timeout_s=0)
+    assert isinstance(next_step(record, replace(evidence, clients=(client,))), Wait)
+    assert next_step(record, replace(evidence, clients=(replace(client, epoch=4),))) == Certify()
+    assert next_step(record, replace(evidence, clients=(replace(client, is_silent=True),))) == Certify()
 
 
 def test_a_certificate_is_made_again_to_the_same_bytes() -> None:

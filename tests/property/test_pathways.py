@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkakit.streams.formats.pathways.buckets import FOLDED_TAGS, Bucket, PathwayBuckets
+from kafkakit.streams.client.decide.pathway_figures import PathwayTotals
+from kafkakit.streams.formats.pathways.buckets import FOLDED_TAGS, Bucket, PathwayBuckets, merged_edges
 from kafkakit.streams.formats.pathways.checkpoints import PathwayNode, PathwayPoint, checkpoint_in, checkpoint_out
 from kafkakit.streams.formats.pathways.context import (
     HEADER,
@@ -108,3 +109,39 @@ def test_each_point_is_in_a_bucket_or_counted_as_dropped(
     assert held + buckets.dropped == len(steps)
     folded = [bucket.edges[FOLDED] for bucket in taken if FOLDED in bucket.edges]
     assert sum(sums.edge_s.count for sums in folded) == buckets.folded
+
+
+POINTS = st.lists(st.tuples(TIMES, st.integers(1, 4), st.integers(0, 50_000), st.integers(0, 3)), max_size=60)
+
+
+@given(POINTS)
+def test_buckets_that_are_merged_are_one_of_all_points(points: list[tuple[int, int, int, int]]) -> None:
+    several, one = [PathwayBuckets() for _ in range(4)], PathwayBuckets()
+    for at_ms, hash_, ms, owner in points:
+        point = PathwayPoint(at_ms, ("t",), hash_, 0, ms, ms // 2, ms + 1, is_skewed=False)
+        several[owner].add(point)
+        one.add(point._replace(at_ms=NOW))
+    parts = [bucket for buckets in several for bucket in buckets.take()]
+    before = [sums.edge_s.encode() for bucket in parts for sums in bucket.edges.values()]
+    merged, whole = merged_edges(parts), merged_edges(one.take())
+    assert merged.keys() == whole.keys()
+    for key, sums in merged.items():
+        for name in ("pathway_s", "edge_s", "payload_bytes"):
+            mine, theirs = getattr(sums, name), getattr(whole[key], name)
+            assert (mine.encode(), mine.count, mine.largest) == (theirs.encode(), theirs.count, theirs.largest)
+            assert abs(mine.total - theirs.total) < 1e-6
+    # The parts are left as they were.
+    assert [sums.edge_s.encode() for bucket in parts for sums in bucket.edges.values()] == before
+
+
+@given(POINTS, st.integers(1, 4))
+def test_sums_since_the_start_hold_every_point(points: list[tuple[int, int, int, int]], takes: int) -> None:
+    totals = PathwayTotals()
+    for part in range(takes):
+        buckets = PathwayBuckets()
+        for at_ms, hash_, ms, _ in points[part::takes]:
+            buckets.add(PathwayPoint(at_ms, ("direction:in", "topic:t"), hash_, 0, ms, ms, 1, is_skewed=False))
+        totals.add(buckets.take(), folded=0, dropped=0, skewed=0)
+    (latency, *_) = totals.families()
+    assert sum(count for _, count, _ in latency.totals) == len(points)
+    assert abs(sum(total for *_, total in latency.totals) - sum(ms for _, _, ms, _ in points) / 1000) < 1e-6

@@ -11,6 +11,7 @@ from kafkakit.core.lease import Holder
 from kafkakit.ports.control import ControlStore
 from kafkakit.ports.stream_producer import StreamCluster
 from kafkakit.streams.client.client import ClientParts, StreamClient
+from kafkakit.streams.client.watch import WatchParts
 from kafkakit.streams.routes.api import (
     DEFAULT_LANES,
     Lane,
@@ -101,7 +102,7 @@ class FakeClusters:
             state=state,
         )
 
-    def client(self) -> StreamClient:
+    def client(self, watch: WatchParts | None = None) -> StreamClient:
         def open_cluster(profile: str) -> StreamCluster:
             if profile not in self.clusters:
                 raise UsageError(f"there is no profile {profile!r}")
@@ -119,6 +120,7 @@ class FakeClusters:
             clock=SystemClock(),
             random_bytes=lambda n: bytes((first + k) % 256 for k in range(n)),
             holder=HOLDER,
+            watch=watch or WatchParts(),
         )
         return StreamClient(parts)
 

@@ -91,8 +91,8 @@ def demo(
         return open_admin(settings), open_data(settings)
 
     request = DemoRequest(name=name, mode=mode, secure=secure, data=data, throttle=throttle)
-    tools = DemoTools(clock=system_clock(), reporter=cli.output, environment=environment, connect=connect)
-    finish(cli, demo_report(run_demo(request, tools)))
+    tools = DemoTools(clock=system_clock(), reporter=cli.output, environment=environment)
+    finish(cli, demo_report(run_demo(request, tools, connect)))
 
 
 app = new_group("Run a real local Kafka cluster to try things on.")

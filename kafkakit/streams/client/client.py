@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from kafkakit.core.errors import TryLaterError, UsageError
@@ -16,6 +16,7 @@ from kafkakit.ports.stream_producer import StreamCluster, StreamProducer
 from kafkakit.streams.client.asynchronous import AsyncProducer
 from kafkakit.streams.client.consumer import OpenMember, StreamConsumer
 from kafkakit.streams.client.dead_letter_lane import BatchGuard, DeadLetterLane
+from kafkakit.streams.client.decide.consumer_figures import ConsumerFigures
 from kafkakit.streams.client.decide.figures import ProducerMetrics
 from kafkakit.streams.client.decide.outgoing import ProducerLimits
 from kafkakit.streams.client.decide.targets import check_place
@@ -25,6 +26,8 @@ from kafkakit.streams.client.producer import Producer, RecordHooks
 from kafkakit.streams.client.registrar import ClientRegistrar
 from kafkakit.streams.client.route_follower import RouteFollower
 from kafkakit.streams.client.route_rules import RouteRules
+from kafkakit.streams.client.traced_handlers import TracedHandlers
+from kafkakit.streams.client.watch import Watch, WatchParts
 from kafkakit.streams.client.workers import AsyncHandler, BatchHandler, Handler
 from kafkakit.streams.routes.api import DLQ, Segment
 
@@ -46,6 +49,7 @@ class ClientParts:
     clock: Clock
     random_bytes: Callable[[int], bytes]
     holder: Holder
+    watch: WatchParts = field(default_factory=WatchParts)
 
 
 class StreamClient:
@@ -61,6 +65,7 @@ class StreamClient:
         self._producers: list[Producer | DualProducer] = []
         self._consumers: list[StreamConsumer] = []
         self._logs: dict[str, LogReader] = {}
+        self._watch = Watch(parts.watch, parts.clock, self.metrics, self.figures)
 
     def producer(
         self, stream: str, *, limits: ProducerLimits | None = None, hooks: RecordHooks | None = None
@@ -113,9 +118,16 @@ class StreamClient:
         """
         follower, hooks = self.follower(stream), hooks or ConsumerHooks()
         if follower.current().lane(DLQ) is not None and (hooks.reject is None or hooks.guard is None):
-            lane = DeadLetterLane(self.producer(stream))
+            letters = self._made(stream, None, None, is_watched=False)  # a rejected record keeps its headers
+            self._producers.append(letters)
+            lane = DeadLetterLane(letters)
             guard = BatchGuard(lambda cluster: self._log(follower, cluster), lane, group, self._parts.clock)
             hooks = replace(hooks, reject=hooks.reject or lane, guard=hooks.guard or guard)
+        hooks, spans = self._watch.consumer_hooks(stream, group, hooks), self._watch.open_spans()
+        if spans is not None:
+            traced = TracedHandlers(spans, group)
+            handler, batch_handler = traced.single(handler), traced.batch(batch_handler)
+            async_handler = traced.asynchronous(async_handler)
         found = StreamConsumer(
             group=group,
             route=follower.current,
@@ -145,8 +157,22 @@ class StreamClient:
             return self._followers[stream]
 
     def metrics(self) -> tuple[ProducerMetrics, ...]:
-        """What each producer counted, in the order of making; `producer_exposition` makes a page of it."""
-        return tuple(producer.metrics() for producer in self._producers)
+        """What each producer counted, in the order of making; a dual one is two."""
+        pairs = ((p.primary, p.secondary) if isinstance(p, DualProducer) else (p,) for p in tuple(self._producers))
+        return tuple(producer.metrics() for pair in pairs for producer in pair)
+
+    def figures(self) -> tuple[ConsumerFigures, ...]:
+        """What each consumer does now, in the order of making."""
+        return tuple(consumer.figures() for consumer in tuple(self._consumers))
+
+    def exposition(self) -> str:
+        """Producers, consumers and pathways as Prometheus reads them; docs/streams-client.md has all names."""
+        return self._watch.exposition()
+
+    @property
+    def page_address(self) -> str:
+        """Where `/metrics` is shown, as HOST:PORT; empty unless `WatchOptions.listen` was given."""
+        return self._watch.address
 
     def close(self, timeout_s: float = 30.0) -> None:
         """Close consumers, then producers within one time limit; the control store is let go of in the background.
@@ -163,6 +189,7 @@ class StreamClient:
             registrar.close()
         for follower in self._followers.values():
             follower.stop()
+        self._watch.close()
         threading.Thread(target=self._let_go, name="kafkakit-close", daemon=True).start()
 
     def __enter__(self) -> "StreamClient":
@@ -180,10 +207,14 @@ class StreamClient:
         for log in self._logs.values():
             log.close()
 
-    def _made(self, stream: str, limits: ProducerLimits | None, hooks: RecordHooks | None) -> Producer:
+    def _made(
+        self, stream: str, limits: ProducerLimits | None, hooks: RecordHooks | None, *, is_watched: bool = True
+    ) -> Producer:
         limits, follower, hooks = limits or ProducerLimits(), self.follower(stream), hooks or RecordHooks()
         if hooks.choose_lane is None:
             hooks = replace(hooks, choose_lane=RouteRules(follower))
+        if is_watched:
+            hooks = self._watch.record_hooks(stream, hooks)
         found = Producer(
             follower,
             lambda segment: self._opened(segment, limits),

@@ -10,15 +10,23 @@ with connect(profile="prod") as client:
 What applications import is in `__all__`.
 """
 
+import contextlib
 import logging
 import os
+import socket
+from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
+from kafkakit import __version__
+from kafkakit.adapters.http_server import HttpServer, parse_listen
+from kafkakit.adapters.metrics.datadog_agent import DatadogAgent
+from kafkakit.adapters.metrics.dogstatsd import DogStatsd
 from kafkakit.config.read.environment import read_environment
 from kafkakit.config.read.settings import Given, Settings, load_settings
 from kafkakit.ports.stream_producer import StreamCluster
 from kafkakit.streams.client.client import ClientParts, StreamClient
-from kafkakit.streams.client.decide.figures import producer_datagrams, producer_exposition
+from kafkakit.streams.client.decide.failures import DependencyDownError, RejectError, RetryLaterError
 from kafkakit.streams.client.decide.outgoing import ProducerLimits
 from kafkakit.streams.client.decide.reconciliation import reconcile, seen_record
 from kafkakit.streams.client.decide.send_errors import (
@@ -33,12 +41,22 @@ from kafkakit.streams.client.decide.send_errors import (
 from kafkakit.streams.client.dual import DualPolicy
 from kafkakit.streams.client.options import ConsumerHooks, ConsumerOptions
 from kafkakit.streams.client.producer import RecordHooks
-from kafkakit.wiring import open_control, open_group_member, open_log, open_stream_cluster, system_clock, this_process
+from kafkakit.streams.client.watch import Answer, WatchOptions, WatchParts
+from kafkakit.wiring import (
+    open_control,
+    open_group_member,
+    open_log,
+    open_spans,
+    open_stream_cluster,
+    system_clock,
+    this_process,
+)
 
 __all__ = [
     "BackPressureError",
     "ConsumerHooks",
     "ConsumerOptions",
+    "DependencyDownError",
     "DualPolicy",
     "DualWriteError",
     "LanePausedError",
@@ -48,40 +66,87 @@ __all__ = [
     "RecordHooks",
     "RecordRefusedError",
     "RecordTooLargeError",
+    "RejectError",
+    "RetryLaterError",
     "StreamClient",
+    "WatchOptions",
     "connect",
-    "producer_datagrams",
-    "producer_exposition",
     "reconcile",
     "seen_record",
 ]
 _LOG = logging.getLogger("kafkakit.streams.client")
 
 
-def connect(profile: str | None = None, *, config: Path | None = None) -> StreamClient:
-    """A client whose routes are in the control store of a profile, the current one unless named.
+def connect(
+    profile: str | None = None,
+    *,
+    config: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    watch: WatchOptions | None = None,
+) -> StreamClient:
+    """A client whose routes are in the control store of a profile.
 
-    A segment's cluster is reached by the profile that its route names, read from the same files. Secrets come from
-    files and the environment; nothing is prompted for. `UsageError` and `InputError` for configuration that is missing
-    or wrong.
+    A profile that is not named is that of `KAFKAKIT_PROFILE`, else the current one; a config file that is not named is
+    that of `KAFKAKIT_CONFIG`, else those that the command line finds. A segment's cluster is reached by the profile
+    that its route names, read from the same files. Secrets come from files and the environment, the process's own
+    unless given; nothing is prompted for. `watch` says where figures and pathways go. `UsageError` and `InputError` for
+    configuration that is missing or wrong.
     """
-    given = Given(profile=profile, profile_origin="argument", config=config)
-    settings = _settings(given)
+    known = read_environment() if environment is None else environment
+    given = _given(profile, config, known)
+    settings = _settings(given, known)
 
     def open_cluster(name: str) -> StreamCluster:
-        return open_stream_cluster(_settings(given.for_profile(name)))
+        return open_stream_cluster(_settings(given.for_profile(name), known))
 
     parts = ClientParts(
         store=open_control(settings),
         open_cluster=open_cluster,
-        open_member=lambda name, group: open_group_member(_settings(given.for_profile(name)), group),
-        open_log=lambda name: open_log(_settings(given.for_profile(name))),
+        open_member=lambda name, group: open_group_member(_settings(given.for_profile(name), known), group),
+        open_log=lambda name: open_log(_settings(given.for_profile(name), known)),
         clock=system_clock(),
         random_bytes=os.urandom,
         holder=this_process("streams client"),
+        watch=_watch_parts(watch or WatchOptions()),
     )
-    return StreamClient(parts)
+    try:
+        return StreamClient(parts)
+    except BaseException:  # an address that is in use
+        parts.store.close()
+        raise
 
 
-def _settings(given: Given) -> Settings:
-    return load_settings(given, read_environment(), warn=_LOG.warning, input_allowed=False)
+def _watch_parts(options: WatchOptions) -> WatchParts:
+    closing = ExitStack()
+
+    def serve(answer: Answer) -> str:
+        server = HttpServer(options.listen, answer)
+        closing.callback(server.close)
+        if parse_listen(options.listen)[0] not in ("127.0.0.1", "::1", "localhost"):
+            _LOG.warning("%s can be reached from other machines, without authentication or encryption", server.address)
+        return server.address
+
+    datagrams = closing.enter_context(contextlib.closing(DogStatsd(options.dogstatsd))) if options.dogstatsd else None
+    return WatchParts(
+        options=options,
+        hostname=socket.gethostname(),
+        release=__version__,
+        send_buckets=DatadogAgent(options.agent).send if options.agent else None,
+        send_datagrams=None if datagrams is None else datagrams.send,
+        serve=serve if options.listen else None,
+        open_spans=open_spans,
+        close=closing.close,
+    )
+
+
+def _given(profile: str | None, config: Path | None, environment: Mapping[str, str]) -> Given:
+    """What is named, as options of the command line: an argument is stronger than its variable, which may be empty."""
+    file = environment.get("KAFKAKIT_CONFIG")
+    config = Path(file) if config is None and file else config
+    if profile is None and (named := environment.get("KAFKAKIT_PROFILE")):
+        return Given(profile=named, profile_origin="env", config=config)
+    return Given(profile=profile, profile_origin="argument", config=config)
+
+
+def _settings(given: Given, environment: Mapping[str, str]) -> Settings:
+    return load_settings(given, environment, warn=_LOG.warning, input_allowed=False)

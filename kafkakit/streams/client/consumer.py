@@ -10,11 +10,12 @@ from kafkakit.ports.clock import Clock
 from kafkakit.ports.stream_consumer import GroupConsumer
 from kafkakit.streams.client.cluster_reader import ClusterReader
 from kafkakit.streams.client.dead_letters import DeadLetters
+from kafkakit.streams.client.decide.consumer_figures import ConsumerFigures, PartitionFigures
 from kafkakit.streams.client.decide.lane_shares import LaneShares
 from kafkakit.streams.client.decide.moves import Dependencies, MoveBudget
 from kafkakit.streams.client.decide.reading import ReadingPlan, reading_plan
 from kafkakit.streams.client.decide.registration import ClientEntry, ClientKind
-from kafkakit.streams.client.options import ConsumerFigures, ConsumerHooks, ConsumerOptions, PartitionFigures
+from kafkakit.streams.client.options import ConsumerHooks, ConsumerOptions
 from kafkakit.streams.client.shared_work import OwnedPartition, SharedWork
 from kafkakit.streams.client.workers import AsyncHandler, BatchHandler, Handler, TaskWorkers, ThreadWorkers
 from kafkakit.streams.formats.commit import ReplayWindow
@@ -171,6 +172,8 @@ class StreamConsumer:
         if letters is not None and letters.last_error:
             problems.append(f"dead letters: {letters.last_error}")
         return ConsumerFigures(
+            stream=self._stream,
+            group=self._group,
             epoch=self._plan.epoch,
             partitions=partitions,
             filtered=sum(reader.filtered for reader in readers),

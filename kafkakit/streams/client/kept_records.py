@@ -51,12 +51,7 @@ class KeptRecords:
         `ProducerClosedError` after `close`."""
         until_s = self._clock.monotonic() + wait_s
         if self._is_full(size) and not self._sleep_while(lambda: self._is_full(size), until_s):
-            why = reason()
-            raise BackPressureError(
-                f"lane {lane} holds {len(self):,} records and {self.bytes:,} bytes without an answer"
-                f"{f' ({why})' if why else ''}",
-                hint="send less, or raise lane_records and lane_bytes",
-            )
+            raise self._full(lane, reason)
         if self.is_closed:
             raise ProducerClosedError("the producer is closed")
         self._number += 1
@@ -67,6 +62,11 @@ class KeptRecords:
         self.counters.records += 1
         self.counters.bytes += size
         return entry
+
+    def check_space(self, size: int, lane: str, reason: Callable[[], str]) -> None:
+        """`BackPressureError` where a record would have to wait now."""
+        if not self.is_closed and self._is_full(size):
+            raise self._full(lane, reason)
 
     def settled(self, entry: Entry, result: WrittenRecord | BaseException) -> Outcome:
         """Forget a record; resolve its future with `settle` after the lock is let go, as callbacks may send."""
@@ -102,6 +102,14 @@ class KeptRecords:
         outcomes = [self.settled(entry, error) for entry in self]
         self.changed.notify_all()
         return outcomes
+
+    def _full(self, lane: str, reason: Callable[[], str]) -> BackPressureError:
+        why = reason()
+        return BackPressureError(
+            f"lane {lane} holds {len(self):,} records and {self.bytes:,} bytes without an answer"
+            f"{f' ({why})' if why else ''}",
+            hint="send less, or raise lane_records and lane_bytes",
+        )
 
     def _is_full(self, size: int) -> bool:
         limits = self._limits

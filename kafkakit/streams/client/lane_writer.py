@@ -81,6 +81,11 @@ class LaneWriter:
             self._poll_as_guest(writer)
         return entry.delivery
 
+    def check_space(self, size: int) -> None:
+        """`BackPressureError` where `send` would have to wait now."""
+        with self._changed:
+            self._kept.check_space(size, self.lane, self._reason)
+
     def tick(self) -> None:
         """Apply time limits; to be called some times a second."""
         with self._changed:

@@ -1,10 +1,9 @@
-"""The options of a consumer, the hooks it calls, and what it counts."""
+"""The options of a consumer, and the hooks it calls."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from kafkakit.core.errors import UsageError
-from kafkakit.core.model import TopicPartition
 from kafkakit.ports.stream_consumer import ReadRecord
 from kafkakit.streams.client.dead_letters import RejectSink
 from kafkakit.streams.client.decide.commits import CommitRule
@@ -62,53 +61,3 @@ class ConsumerHooks:
     guard: Callable[[RecordOrigin, int, int], LeftOut | None] | None = None
     filter: Callable[[ReadRecord], bool] | None = None
     checkpoint: Checkpoint | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionFigures:
-    """One partition of a consumer, now.
-
-    `lag` are offsets from the committed one to the log's end, None while the end is unknown. `duplicates` are the most
-    records that are handled again if the consumer stops now. Counts are since the assignment.
-    """
-
-    cluster_id: str
-    partition: TopicPartition
-    lane: str
-    base: int
-    lag: int | None
-    buffered: int
-    in_flight: int
-    waiting: int
-    undurable: int
-    commit_fill: float
-    duplicates: int
-    handled: int
-    failures: int
-    retries: int
-    rejected: int
-    deferred: int
-    gone: int
-    replayed: int
-    is_paused: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerFigures:
-    """A consumer, now: its partitions, sums over them, and what went wrong last with each cluster."""
-
-    epoch: int
-    partitions: tuple[PartitionFigures, ...]
-    filtered: int
-    unreadable: int
-    commits: int
-    commit_errors: int
-    reconnects: int
-    dead_letters_written: int
-    dead_letters_failed: int
-    dependencies_down: tuple[str, ...]
-    problems: tuple[str, ...]
-
-    def total(self, name: str) -> int:
-        """The sum of one figure of the partitions; what is unknown counts as 0."""
-        return sum(getattr(partition, name) or 0 for partition in self.partitions)

@@ -70,6 +70,14 @@ class StreamRecord(tuple[ReadRecord, RecordOrigin, int]):
         return self[1].source.lane
 
 
+def readable_headers(record: StreamRecord) -> Sequence[tuple[str, bytes | None]]:
+    """Its headers, none where the client cannot read their names: for what must not fail the record."""
+    try:
+        return record.headers
+    except Exception:
+        return ()
+
+
 FIELDS: RecordFields[ReadRecord] = RecordFields(
     time_ms=lambda record: max(0, record.timestamp()[1]), key=methodcaller("key"), size=len
 )

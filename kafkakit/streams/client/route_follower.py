@@ -24,7 +24,7 @@ class RouteFollower:
 
     def __init__(self, store: ControlStore, stream: str, clock: Clock) -> None:
         self._store, self._path, self._stream, self._clock = store, route_path(stream), stream, clock
-        self._lock = threading.RLock()
+        self._lock, self._reading = threading.RLock(), threading.Lock()
         self._subscribers: list[Callable[[Route], None]] = []
         self._route: Route | None = None
         self._version: int | None = None
@@ -37,7 +37,7 @@ class RouteFollower:
     def start(self) -> None:
         """Read the route once, then follow it; `UsageError` for a stream that is not there, `TryLaterError` while the
         store is away."""
-        self._read()
+        self.refresh()
         if self._route is None and self._version is not None:
             raise InputError(f"the route of stream {self._stream}", self._document_problem)
         if self._route is None:
@@ -59,7 +59,7 @@ class RouteFollower:
         return self._route
 
     def subscribe(self, callback: Callable[[Route], None]) -> None:
-        """Call with the present route now, and with each newer one from the follower's thread, in order of epochs."""
+        """Call with the present route now, and with each newer one from a thread of the client, in order of epochs."""
         with self._lock:
             self._subscribers.append(callback)
             callback(self.current())
@@ -80,8 +80,9 @@ class RouteFollower:
         )
 
     def refresh(self) -> None:
-        """Read the route now; `TryLaterError` while the store is away."""
-        self._read()
+        """Read the route now, in the caller's thread; `TryLaterError` while the store is away."""
+        with self._reading:
+            self._read()
 
     def stop(self) -> None:
         """Stop following; the thread ends some seconds later, as it may be waiting for the store."""
@@ -96,7 +97,7 @@ class RouteFollower:
         while not self._stop.is_set():
             try:
                 if self._store.await_change(self._path, self._version, WAIT_S) and not self._stop.is_set():
-                    self._read()
+                    self.refresh()
                 self._note(self._document_problem)
             except Exception as error:  # whatever a store's client raises must not end the thread
                 self._note(str(error) if isinstance(error, KafkakitError) else f"{type(error).__name__}: {error}")

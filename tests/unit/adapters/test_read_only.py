@@ -1,4 +1,4 @@
-"""The client of dry runs hands on reads and refuses every write."""
+"""The client of dry runs hands on reads and refuses every write; that of runs makes none without its lease."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -8,8 +8,9 @@ import pytest
 from kafkakit.adapters.read_only import ReadOnlyAdmin
 from kafkakit.core.acls import AclResourceKind
 from kafkakit.core.cluster_facts import ResourceKind
-from kafkakit.core.errors import RefusedError
+from kafkakit.core.errors import LeaseLostError, RefusedError
 from kafkakit.core.model import TopicPartition
+from kafkakit.execution.act.lease_guard import GuardedAdmin
 from kafkakit.ports.admin import ClusterAdmin
 from tests.fakes.admin import FakeCluster
 
@@ -41,7 +42,7 @@ WRITES: dict[str, Callable[[ClusterAdmin], object]] = {
     "delete_topic_by_id": lambda a: a.delete_topic_by_id("topic-id-000001"),
     "create_acls": lambda a: a.create_acls([]),
     "delete_acls": lambda a: a.delete_acls([]),
-    "unregister_broker": lambda a: a.unregister_broker(2),
+    "unregister_broker": lambda a: a.unregister_broker(3),
 }
 
 
@@ -67,6 +68,19 @@ def test_writes_are_refused_and_do_nothing(cluster: FakeCluster, call: str) -> N
     with pytest.raises(RefusedError, match="read-only"):
         WRITES[call](ReadOnlyAdmin(cluster))
     assert cluster.calls == []
+
+
+@pytest.mark.parametrize("call", WRITES)
+def test_writes_without_the_lease_do_nothing(cluster: FakeCluster, call: str) -> None:
+    def lost() -> None:
+        raise LeaseLostError("the lease is lost")
+
+    with pytest.raises(LeaseLostError):
+        WRITES[call](GuardedAdmin(cluster, lost))
+    assert cluster.calls == []
+    held: list[str] = []
+    WRITES[call](GuardedAdmin(cluster, lambda: held.append(call)))
+    assert (held, [name for name, _ in cluster.calls]) == ([call], [call])
 
 
 def test_closing_closes_the_inner_client(cluster: FakeCluster) -> None:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kafkakit.core.deliveries import ConnectionFigures
-from kafkakit.report import metrics_text
 from kafkakit.report.metrics_text import MetricFamily, gauge
 
 PREFIX = "kafkakit_producer_"
@@ -109,13 +108,3 @@ def producer_families(producers: Sequence[ProducerMetrics]) -> tuple[MetricFamil
             *(f.round_trip_p99_ms / 1000 if f else 0.0 for f in figures),
         ),
     )
-
-
-def producer_exposition(producers: Sequence[ProducerMetrics]) -> str:
-    """The gauges as Prometheus reads them."""
-    return metrics_text.exposition(producer_families(producers), PREFIX)
-
-
-def producer_datagrams(producers: Sequence[ProducerMetrics]) -> list[bytes]:
-    """The gauges as DogStatsD datagrams."""
-    return metrics_text.datagrams(producer_families(producers), PREFIX)

@@ -22,6 +22,12 @@ class EdgeSums:
     edge_s: DDSketch = field(default_factory=DDSketch)
     payload_bytes: DDSketch = field(default_factory=DDSketch)
 
+    def merge(self, other: "EdgeSums") -> None:
+        """Count all of other sums, too."""
+        self.pathway_s.merge(other.pathway_s)
+        self.edge_s.merge(other.edge_s)
+        self.payload_bytes.merge(other.payload_bytes)
+
 
 @dataclass(slots=True)
 class Bucket:
@@ -91,6 +97,15 @@ class PathwayBuckets:
                 return None
             bucket = self._buckets[start_ms] = Bucket(start_ms)
         return bucket
+
+
+def merged_edges(buckets: Iterable[Bucket]) -> dict[EdgeKey, EdgeSums]:
+    """The edges of several buckets, summed up in new sums."""
+    found: dict[EdgeKey, EdgeSums] = {}
+    for bucket in buckets:
+        for key, sums in bucket.edges.items():
+            found.setdefault(key, EdgeSums()).merge(sums)
+    return found
 
 
 def produced_tags(topic: str, partition: int, cluster_id: str = "") -> tuple[str, ...]:

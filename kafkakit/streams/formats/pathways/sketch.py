@@ -25,16 +25,17 @@ _FIRST_INDEX, _ZEROS = b"\x18", b"\x21"
 
 
 class DDSketch:
-    """Counts of finite values; those of 0 and below count as 0. At most 2,048 bins; adding takes less than 1 us.
+    """Counts of finite values, and their `total`; those of 0 and below count as 0. At most 2,048 bins.
 
-    Sketches merge exactly: the merged one is equal to that of all values, in whatever order they came.
+    Sketches merge exactly: the merged one is equal to that of all values, in whatever order they came, but for the
+    rounding of `total`.
     """
 
-    __slots__ = ("_bins", "_lowest", "_top", "count", "largest", "zeros")
+    __slots__ = ("_bins", "_lowest", "_top", "count", "largest", "total", "zeros")
 
     def __init__(self) -> None:
         self.count = self.zeros = 0
-        self.largest = 0.0
+        self.largest = self.total = 0.0
         self._bins: dict[int, int] = {}
         self._top = self._lowest = 0
 
@@ -45,6 +46,7 @@ class DDSketch:
             self.zeros += 1
             return
         self.largest = max(self.largest, value)
+        self.total += value
         self._put(floor(log(value) * _PER_LOG + OFFSET), 1)
 
     def merge(self, other: "DDSketch") -> None:
@@ -52,6 +54,7 @@ class DDSketch:
         self.count += other.count
         self.zeros += other.zeros
         self.largest = max(self.largest, other.largest)
+        self.total += other.total
         for index, number in other._bins.items():
             self._put(index, number)
 

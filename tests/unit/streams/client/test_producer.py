@@ -12,7 +12,7 @@ import pytest
 from kafkakit.core.deliveries import OutgoingRecord
 from kafkakit.core.errors import RefusedError, TryLaterError, UsageError
 from kafkakit.streams.client.client import StreamClient
-from kafkakit.streams.client.decide.figures import LaneFigures, producer_datagrams, producer_exposition
+from kafkakit.streams.client.decide.figures import LaneFigures
 from kafkakit.streams.client.decide.outgoing import INGESTED_HEADER, ProducerLimits
 from kafkakit.streams.client.decide.send_errors import (
     BackPressureError,
@@ -487,18 +487,15 @@ def test_the_numbers_of_a_session_end_and_another_begins(producer: Producer) -> 
     assert [each.sequence for each in found if each] == [(1 << 32) - 1, 0]
 
 
-def test_metrics_for_prometheus_and_datadog(client: StreamClient, producer: Producer) -> None:
+def test_metrics_for_prometheus(client: StreamClient, producer: Producer) -> None:
     client.producer("orders")
     producer.send(b"x" * 100).result(LIMIT_S)
-    text = producer_exposition(client.metrics())
+    text = client.exposition()
     lines = text.splitlines()
     assert 'kafkakit_producer_route_epoch{stream="orders",producer="1"} 1' in lines
     assert 'kafkakit_producer_acknowledged_records{stream="orders",producer="0",lane="live"} 1' in lines
     assert 'kafkakit_producer_writable{stream="orders",producer="0",lane="live"} 1' in lines
     assert text.count("# TYPE kafkakit_producer_records gauge") == 1
-    packets = producer_datagrams(client.metrics())
-    assert b"kafkakit.producer.records:1|g|#stream:orders,producer:0,lane:live" in b"\n".join(packets).splitlines()
-    assert all(len(packet) <= 1_400 for packet in packets)
 
 
 def test_asyncio(fakes: FakeClusters, first: Segment, client: StreamClient) -> None:

@@ -294,6 +294,21 @@ def test_a_producer_that_sent_nothing_follows_at_once_and_goes_at_its_close(
     eventually(lambda: epochs(fakes) == [])
 
 
+def test_a_closed_producer_stays_registered_until_its_connection_is_gone(
+    fakes: FakeClusters, client: StreamClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = client.producer("orders", limits=PATIENT)
+    producer.send(b"x").result(LIMIT_S)
+    (connection,) = fakes.clusters["a"].producers
+    may_close, close = threading.Event(), connection.close
+    monkeypatch.setattr(connection, "close", lambda: (may_close.wait(LIMIT_S), close()))
+    producer.close()
+    time.sleep(3 * registrar.LOOK_S)
+    assert epochs(fakes) == [1]
+    may_close.set()
+    eventually(lambda: epochs(fakes) == [])
+
+
 def test_closing_a_client_removes_what_it_registered(fakes: FakeClusters) -> None:
     client = fakes.client()
     client.producer("orders", limits=PATIENT).send(b"x").result(LIMIT_S)
@@ -360,6 +375,26 @@ def test_a_consumer_has_moved_once_it_reads_every_segment(cluster_id: str, monke
         eventually(lambda: registered(consumer) == 2)
         assert ("billing", TopicPartition("t2", 0)) in groups.owners
     assert consumer.registration() is None
+
+
+def test_a_consumer_that_is_about_to_read_another_cluster_has_not_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    groups, routes, seen = FakeGroups(), [route(segment(1))], list[int]()
+    groups.make_topic("t1", 1)
+    groups.make_topic("t2", 1)
+    consumer = member(groups, routes)
+    with consumer:
+        eventually(lambda: registered(consumer) == 1)
+        make = consumer._reader
+
+        def late(*place: str) -> cluster_reader.ClusterReader:
+            eventually(lambda: consumer._readers["c1"].epoch_read == 2)
+            seen.append(registered(consumer))
+            return make(*place)
+
+        monkeypatch.setattr(consumer, "_reader", late)
+        routes.append(route(segment(1), segment(2, "c2")))
+        eventually(lambda: registered(consumer) == 2)
+    assert seen == [1]
 
 
 def test_a_consumer_that_gets_no_share_has_moved_after_a_while_in_its_group(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -296,6 +296,15 @@ def test_a_topic_that_was_created_again_is_refused(scene: FailoverScene) -> None
     assert ("source", OLD) in [(verdict.check, verdict.where) for verdict in plan.refused]
 
 
+def test_a_target_that_was_deleted_meanwhile_is_refused(scene: FailoverScene) -> None:
+    scene.clients[1].follows = False
+    assert scene.run(wait_s=1).step is Step.OPENED
+    del scene.q.admin.topics["orders.live.2"]
+    end = scene.resume()
+    assert (end.kind, end.reason) == (EndKind.REFUSED, "target-differs")
+    assert "does not exist any more" in end.lines[0]
+
+
 def test_another_cluster_behind_the_address_is_refused(scene: FailoverScene) -> None:
     scene.clients[1].follows = False
     scene.run(wait_s=1)

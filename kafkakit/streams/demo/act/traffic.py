@@ -1,0 +1,248 @@
+"""The demo's application: threads that write orders, consumers that handle them, and a book of what became of each."""
+
+import itertools
+import threading
+from collections.abc import Mapping
+from contextlib import ExitStack
+from types import TracebackType
+
+from kafkakit.ports.clock import Clock
+from kafkakit.streams.client.api_act import (
+    BOMB_REASON,
+    ConsumerOptions,
+    Delivery,
+    DependencyDownError,
+    Producer,
+    ProducerLimits,
+    RetryRule,
+    StreamClient,
+    StreamConsumer,
+    StreamRecord,
+    WorkRules,
+)
+from kafkakit.streams.demo.decide import GROUP, STREAM, DemoEvents, LaneCounts, PhaseFigures, percentile
+from kafkakit.streams.lanes.api import read_provenance
+from kafkakit.streams.routes.api import DLQ, LIVE, SLOW
+
+LANES = (LIVE, SLOW)
+WRITERS, CONSUMERS = 2, 2
+_NUMBER, _TENANT = "demo-number", "tenant"
+_VALUE_BYTES, _BOMB_BYTES = 200, 64 << 20
+_KEYS, _BULK_EVERY = 100, 8
+_PAUSE_S = 0.05
+_WORK_S = {LIVE: 0.0, SLOW: 0.005}
+_RULES = WorkRules(retry=RetryRule(first_ms=200, max_ms=1_000, max_tries=3))
+_OPTIONS = ConsumerOptions(concurrency=8, work=_RULES, commit_every_s=0.5, revoke_s=2.0, close_s=5.0)
+_BOMB_LIMITS = ProducerLimits(batch_bytes=_BOMB_BYTES + (1 << 20), lane_bytes=2 * _BOMB_BYTES)
+
+
+class Traffic:
+    """Writers and consumers of the stream, while the context is open; counts are by record number, in memory.
+
+    `database_up` is the dependency that the handler needs.
+    """
+
+    def __init__(self, client: StreamClient, clock: Clock, rate: int) -> None:
+        self._client, self._clock, self._rate = client, clock, rate
+        self.database_up = threading.Event()
+        self.database_up.set()
+        self._lock = threading.Lock()
+        self._numbers = itertools.count()
+        self._sent_s: dict[int, float] = {}
+        self._written: dict[str, list[int]] = {}
+        self._on_cluster: dict[str, int] = {}
+        self._handled: dict[str, list[tuple[int, float]]] = {lane: [] for lane in LANES}
+        self._rejected: list[int] = []
+        self._noted: list[int] = []
+        self._poison: set[int] = set()
+        self._bombs: dict[tuple[str, int, int], int] = {}
+        self._unacknowledged = self._deferred = 0
+        self._begin: tuple[Mapping[str, tuple[int, int]], int, int] = ({}, 0, 0)
+        self._title = ""
+        self._known_problems: set[str] = set()
+        self._stop = threading.Event()
+        self._stack = ExitStack()
+        self._consumers: list[StreamConsumer] = []
+        self._writers: list[threading.Thread] = []
+        self._producer: Producer = client.producer(STREAM)
+
+    def __enter__(self) -> "Traffic":
+        with ExitStack() as stack:
+            for _ in range(CONSUMERS):
+                consumer = self._client.consumer(STREAM, GROUP, handler=self._handle, options=_OPTIONS)
+                self._consumers.append(stack.enter_context(consumer))
+            letters = ConsumerOptions(lanes=(DLQ,), concurrency=1, commit_every_s=0.5, close_s=5.0)
+            stack.enter_context(
+                self._client.consumer(STREAM, f"{GROUP}-rejected", handler=self._count_letter, options=letters)
+            )
+            for number in range(WRITERS):
+                self._writers.append(threading.Thread(target=self._write, name=f"demo-writer-{number}", daemon=True))
+                self._writers[-1].start()
+            stack.callback(self.end_writing)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def begin(self, title: str) -> None:
+        """Count for a new phase from now on."""
+        self._known_problems = {problem for each in self._consumers for problem in each.figures().problems}
+        with self._lock:
+            counts = {lane: (len(self._written.get(lane, ())), len(self._handled[lane])) for lane in LANES}
+            self._begin, self._title = (counts, self._letters, self._deferred), title
+
+    def figures(self) -> PhaseFigures:
+        """The phase until now."""
+        now = [consumer.figures() for consumer in self._consumers]
+        with self._lock:
+            counts, letters, deferred = self._begin
+            lanes = {}
+            for lane in LANES:
+                written, handled = counts[lane]
+                since = [seconds * 1000 for _, seconds in self._handled[lane][handled:]]
+                lanes[lane] = LaneCounts(
+                    written=len(self._written.get(lane, ())) - written,
+                    handled=len(since),
+                    p99_ms=percentile(since, 0.99),
+                )
+            return PhaseFigures(
+                title=self._title,
+                lanes=lanes,
+                rejected=self._letters - letters,
+                deferred=self._deferred - deferred,
+                waiting=len(self._open()),
+                down=tuple(sorted({name for each in now for name in each.dependencies_down})),
+                problems=tuple(sorted({problem for each in now for problem in each.problems} - self._known_problems)),
+            )
+
+    def send_poison(self) -> None:
+        """Send an order that no handler can read."""
+        self._poison.add(self._send(self._producer, b"not an order"))
+
+    def send_bomb(self, limit_s: float) -> None:
+        """Send 64 MiB of zeros in one batch of a few kB, as another application with other limits might."""
+        with self._client.producer(STREAM, limits=_BOMB_LIMITS) as producer:
+            self._send(producer, bytes(_BOMB_BYTES), is_bomb=True)
+            producer.flush(limit_s)
+
+    def send_burst(self, count: int) -> None:
+        """Send many orders of the tenant `bulk` at once."""
+        for _ in range(count):
+            if self._stop.is_set():
+                return
+            self._send(self._producer, None, is_bulk=True)
+
+    @property
+    def epoch(self) -> int:
+        """The oldest route that a consumer has."""
+        return min(consumer.figures().epoch for consumer in self._consumers)
+
+    def written_on(self, cluster_id: str) -> int:
+        """Records that a cluster acknowledged."""
+        with self._lock:
+            return self._on_cluster.get(cluster_id, 0)
+
+    def open_numbers(self) -> set[int]:
+        """The records that were acknowledged and have no end yet."""
+        with self._lock:
+            return self._open()
+
+    def end_writing(self) -> None:
+        """Stop the writers and wait for the answers to what they sent."""
+        self._stop.set()
+        for writer in self._writers:
+            writer.join()
+        self._producer.flush(30.0)
+
+    def is_drained(self) -> bool:
+        """True when every acknowledged record has its end and all of it is committed."""
+        return not self.open_numbers() and self._lag() == 0
+
+    def events(self, other_cluster_id: str) -> DemoEvents:
+        """All that was counted."""
+        lag, epoch, on_other = self._lag(), self.epoch, self.written_on(other_cluster_id)
+        with self._lock:
+            return DemoEvents(
+                acknowledged=[number for numbers in self._written.values() for number in numbers],
+                handled=[number for lane in LANES for number, _ in self._handled[lane]],
+                rejected=tuple(self._rejected),
+                noted=tuple(self._noted),
+                poison=frozenset(self._poison),
+                unacknowledged=self._unacknowledged,
+                deferred=self._deferred,
+                lag=lag,
+                on_other=on_other,
+                epoch=epoch,
+            )
+
+    @property
+    def _letters(self) -> int:
+        return len(self._rejected) + len(self._noted)
+
+    def _open(self) -> set[int]:
+        ended = {number for lane in LANES for number, _ in self._handled[lane]}.union(self._rejected, self._noted)
+        return {number for numbers in self._written.values() for number in numbers} - ended
+
+    def _lag(self) -> int | None:
+        partitions = [partition for each in self._consumers for partition in each.figures().partitions]
+        lags = [partition.lag for partition in partitions if partition.lag is not None]
+        return sum(lags) if partitions and len(lags) == len(partitions) else None
+
+    def _write(self) -> None:
+        began, sent = self._clock.monotonic(), 0
+        while not self._stop.wait(_PAUSE_S):
+            due = int((self._clock.monotonic() - began) * self._rate / WRITERS)
+            while sent < due:
+                sent += 1
+                self._send(self._producer, None, is_bulk=sent % _BULK_EVERY == 0)
+
+    def _send(self, producer: Producer, value: bytes | None, *, is_bulk: bool = False, is_bomb: bool = False) -> int:
+        number = next(self._numbers)
+        headers = [(_NUMBER, b"%d" % number), (_TENANT, b"bulk" if is_bulk else b"shop")]
+        self._sent_s[number] = self._clock.monotonic()
+        delivery = producer.send(
+            b"%012d" % number + bytes(_VALUE_BYTES - 12) if value is None else value,
+            b"customer-%d" % (number % _KEYS),
+            headers=headers,
+        )
+        # The callback must not wait: its lock is held for moments only.
+        delivery.add_done_callback(lambda done: self._note_written(number, done, is_bomb=is_bomb))  # type: ignore[arg-type]
+        return number
+
+    def _note_written(self, number: int, delivery: Delivery, *, is_bomb: bool) -> None:
+        with self._lock:
+            if delivery.exception() is not None:
+                self._unacknowledged += 1
+                return
+            written = delivery.result()
+            self._written.setdefault(written.lane, []).append(number)
+            self._on_cluster[written.cluster_id] = self._on_cluster.get(written.cluster_id, 0) + 1
+            if is_bomb:
+                self._bombs[written.topic, written.partition, written.offset] = number
+
+    def _handle(self, record: StreamRecord) -> None:
+        number = int(dict(record.headers)[_NUMBER] or b"")
+        int((record.value or b"")[:12])  # ValueError for what is no order
+        if not self.database_up.is_set():
+            with self._lock:
+                self._deferred += 1
+            raise DependencyDownError("database")
+        self._clock.sleep(_WORK_S[record.lane])
+        seconds = self._clock.monotonic() - self._sent_s[number]
+        with self._lock:
+            self._handled[record.lane].append((number, seconds))
+
+    def _count_letter(self, record: StreamRecord) -> None:
+        """A letter is a copy of a record with its headers, or the note of a batch that was passed over."""
+        found = read_provenance(record.headers)
+        if found is not None and found.failure.reason == BOMB_REASON:
+            place = found.origin.topic, found.origin.partition, found.origin.offset
+            with self._lock:
+                self._noted.extend(number for at, number in self._bombs.items() if at == place)
+            return
+        number = int(dict(record.headers)[_NUMBER] or b"")
+        with self._lock:
+            self._rejected.append(number)
