@@ -75,8 +75,9 @@ def _prepare(record: OperationRecord, evidence: Evidence) -> Action | None:
         elif facts.topic_id is None and move.lane not in record.topic_ids:
             absent.append(move)
         else:
-            refused += _unlike(move, facts, record.topic_ids.get(move.lane))
-            if facts.whole_spans is None:
+            problems = tuple(_unlike(move, facts, record.topic_ids.get(move.lane)))
+            refused += problems
+            if not problems and facts.whole_spans is None:
                 return Wait(reason="target-unreachable", lines=(f"{move.topic}: not every leader answers",))
     if refused:
         return Refuse(reason="target-differs", lines=tuple(refused))

@@ -96,6 +96,20 @@ def test_without_fence_and_registrations_the_long_window_counts(scene: FailoverS
     assert scene.clock.elapsed >= 125
 
 
+def test_a_producer_that_fell_silent_counts_by_quiet_time(scene: FailoverScene) -> None:
+    """It may be a process that hangs, and goes on to write what it has."""
+    scene.producer(is_live=False, delivery_timeout_ms=20_000)
+    end = scene.run()
+    assert (end.step, end.record.basis) == (Step.RETIRED, "time")
+    assert scene.clock.elapsed >= 125
+
+
+def test_a_window_of_the_operator_is_taken_at_its_word(scene: FailoverScene) -> None:
+    scene.clients.clear()
+    assert scene.run(quiet_s=10.0).record.window_s >= 10
+    assert 10 <= scene.clock.elapsed < 20
+
+
 def test_an_acl_fence_keeps_readers_and_is_taken_away_with_the_topic(scene: FailoverScene) -> None:
     scene.clients[0].follows = False
     scene.p.admin.acls = set()
@@ -300,6 +314,7 @@ def test_a_target_that_was_deleted_meanwhile_is_refused(scene: FailoverScene) ->
     scene.clients[1].follows = False
     assert scene.run(wait_s=1).step is Step.OPENED
     del scene.q.admin.topics["orders.live.2"]
+    scene.readers.clear()
     end = scene.resume()
     assert (end.kind, end.reason) == (EndKind.REFUSED, "target-differs")
     assert "does not exist any more" in end.lines[0]
