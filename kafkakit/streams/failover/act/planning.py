@@ -8,14 +8,14 @@ from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.durations import epoch_ms
 from kafkakit.core.errors import ConflictError, KafkakitError, RefusedError
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.failover.act.journals import state_of
+from kafkakit.streams.failover.act.journals import Journal, state_of
 from kafkakit.streams.failover.act.reading import OWN_KEYS
 from kafkakit.streams.failover.act.run import OperationRun, RunParts
 from kafkakit.streams.failover.decide.journal import Word
 from kafkakit.streams.failover.decide.operation import FailoverRequest, LaneMove, Operation, Step
 from kafkakit.streams.failover.decide.outcome import EndKind, RunEnd
 from kafkakit.streams.failover.decide.plan import FailoverPlan, TargetPlace, make_plan, moves_of, required_groups
-from kafkakit.streams.failover.decide.standing import routed_at, settled
+from kafkakit.streams.failover.decide.standing import routed_at, settled, standing
 from kafkakit.streams.routes.api import Route, RouteOperation, Segment, begun, partitions_of, refuse_open_operation
 from kafkakit.streams.routes.api_act import OpenCluster, StreamCluster
 
@@ -32,7 +32,8 @@ class Planner:
     def plan(self, request: FailoverRequest) -> FailoverPlan:
         """Judge what a failover would need and do now; `RefusedError` while another operation is open."""
         route = self._parts.routes.existing(request.stream).route
-        refuse_open_operation(route)
+        if self._superseded(request, route) is None:
+            refuse_open_operation(route)
         target = self._open(request.to)
         info = target.admin.cluster()
         alive = [broker.id for broker in info.brokers if broker.is_alive]
@@ -80,8 +81,9 @@ class Planner:
         def edit(found: Route) -> Route:
             if found.epoch != operation.from_epoch:
                 raise ConflictError(f"stream {operation.stream} was changed since the plan")
-            return begun(found, opening)
+            return begun(found if superseded is None else replace(found, operation=None), opening)
 
+        superseded = self._superseded(operation.request, parts.routes.existing(operation.stream).route)
         parts.require_held()
         parts.routes.change(
             operation.stream,
@@ -90,6 +92,8 @@ class Planner:
             what=f"operation {operation.id}: begin failover to {operation.request.to}",
             at_ms=epoch_ms(parts.clock.now()),
         )
+        if superseded is not None:
+            superseded.check(Word.STEP, {"step": Step.SUPERSEDED, "epoch": operation.from_epoch + 1})
         return OperationRun(parts, journal)
 
     def open_run(self, route: Route) -> OperationRun | None:
@@ -115,7 +119,7 @@ class Planner:
 
         Raises `RefusedError` where the open operation has another shape, or is being aborted.
         """
-        run = self.open_run(route)
+        run = None if self._superseded(request, route) else self.open_run(route)
         if run is None:
             return None
         differences = tuple(run.record.request.differences(request))
@@ -148,6 +152,17 @@ class Planner:
             is_done = is_same and record.end is Step.RETIRED
             return RunEnd(kind=EndKind.DONE, step=Step.RETIRED, record=record) if is_done else None
         return None
+
+    def _superseded(self, request: FailoverRequest, route: Route) -> Journal | None:
+        """The journal of the open operation that this request takes over: an emergency leaves the cluster that the open
+        one has moved producers to, and drains everything that is left."""
+        if not request.is_emergency or route.operation is None or route.operation.kind != KIND:
+            return None
+        journal = self._parts.journals.open(route.operation.id)
+        if journal.state is None or journal.state.request.to == request.to:
+            return None
+        step = standing(journal.state.operation, route)
+        return None if step is None or step.can_abort else journal
 
     def _shapes(self, route: Route) -> dict[str, tuple[int, dict[str, str]]]:
         """Replicas and settings of the topics that are written now, by lane; those of the cluster's own left out."""

@@ -98,7 +98,8 @@ class OperationRecord:
     @property
     def end(self) -> Step | None:
         """How it ended; None while it runs."""
-        return next((step for step in (Step.ABORTED, Step.RECLAIMED, Step.RETIRED) if step in self.reached_ms), None)
+        ends = (Step.ABORTED, Step.SUPERSEDED, Step.RECLAIMED, Step.RETIRED)
+        return next((step for step in ends if step in self.reached_ms), None)
 
 
 def operations_folder(stream: str) -> str:

@@ -14,7 +14,10 @@ SHORT_WINDOW_S = 2.0
 
 
 class Step(StrEnum):
-    """The states of a failover, in their order; STRANDED stands for ROUTED while an old cluster cannot be reached."""
+    """The states of a failover, in their order; STRANDED stands for ROUTED while an old cluster cannot be reached.
+
+    A SUPERSEDED one was taken over by a failover from its own target, which drains what it left.
+    """
 
     PLANNED = "planned"
     OPENED = "opened"
@@ -25,11 +28,12 @@ class Step(StrEnum):
     RETIRED = "retired"
     RECLAIMED = "reclaimed"
     ABORTED = "aborted"
+    SUPERSEDED = "superseded"
 
     @property
     def is_over(self) -> bool:
         """True where the route does not know the operation any more."""
-        return self in (Step.RETIRED, Step.RECLAIMED, Step.ABORTED)
+        return self in (Step.RETIRED, Step.RECLAIMED, Step.ABORTED, Step.SUPERSEDED)
 
     @property
     def can_abort(self) -> bool:

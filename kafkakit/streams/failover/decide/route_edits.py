@@ -46,7 +46,8 @@ def edited(record: OperationRecord, route: Route, edit: RouteEdit, evidence: Evi
             return stranded(route, gone)
         case RouteEdit.SEAL:
             back = stranded(route, [each.id for each in old], is_stranded=False)
-            return sealed(back, {each.id: _seal(each, evidence) for each in old}, at_ms=evidence.now_ms)
+            unsealed_yet = [each for each in old if not each.seal]
+            return sealed(back, {each.id: _seal(each, evidence) for each in unsealed_yet}, at_ms=evidence.now_ms)
         case RouteEdit.UNSEAL:
             return unsealed(route, [each.id for each in old])
         case RouteEdit.RETIRE:

@@ -49,5 +49,7 @@ def settled(record: OperationRecord, route: Route) -> Step | None:
     route is still its own. One that was cut before it began counts as aborted."""
     if record.end is not None or (route.operation is not None and route.operation.id == record.operation.id):
         return None
+    if record.reached_ms and record.operation.old_segments(route) and Step.ROUTED in record.reached_ms:
+        return Step.SUPERSEDED
     is_active = bool(record.reached_ms) and routed_at(record.operation, [route]) is not None
     return Step.RETIRED if is_active and not record.operation.old_segments(route) else Step.ABORTED

@@ -294,6 +294,28 @@ def test_a_planned_failover_becomes_an_emergency(scene: FailoverScene) -> None:
     assert scene.run(is_emergency=True).step is Step.STRANDED
 
 
+def test_a_target_that_is_lost_while_the_old_topics_drain_is_left_in_an_emergency(scene: FailoverScene) -> None:
+    scene.readers.clear()
+    scene.write(OLD, 3)
+    first = scene.run(wait_s=5)
+    assert first.step is Step.SEALED
+    scene.q.is_away = True
+    with pytest.raises(RefusedError, match="is open, and it is not this one"):
+        scene.run(to="r")
+    end = scene.run(to="r", is_emergency=True)
+    assert (end.reason, end.step) == ("stranded", Step.STRANDED)
+    states = [(segment.cluster, segment.state) for segment in scene.route.lanes[0].segments]
+    draining, stranded = SegmentState.DRAINING, SegmentState.STRANDED
+    assert states == [("p", draining), ("q", stranded), ("r", SegmentState.ACTIVE)]
+    scene.q.is_away = False
+    scene.readers.append("billing")
+    assert scene.resume().step is Step.RETIRED
+    certificate, _ = newest_certificate(scene.parts().journals)
+    assert [each.cluster for each in certificate.segments] == ["p", "q"]
+    ends = [record.end for record in scene.parts().journals.records()]
+    assert ends == [Step.SUPERSEDED, Step.RETIRED]
+
+
 # -- refusals -------------------------------------------------------------------------------------------
 
 
