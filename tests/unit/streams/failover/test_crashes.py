@@ -9,6 +9,7 @@ from kafkakit.core.errors import ConflictError, OperationFailedError, TryLaterEr
 from kafkakit.streams.failover.act.closing import abort, newest_certificate
 from kafkakit.streams.failover.decide.operation import Step
 from kafkakit.streams.failover.decide.outcome import EndKind
+from kafkakit.streams.failover.decide.standing import settled
 from kafkakit.streams.routes.api import Route, SegmentState
 from tests.rigs.failover import STREAM, FailoverScene
 from tests.rigs.routes import Killed
@@ -66,6 +67,10 @@ def finish(scene: FailoverScene) -> None:
     assert [lane.active.cluster for lane in scene.route.lanes if lane.active] == ["q"]
     assert (scene.route.operation, len(scene.route.lanes[0].segments)) == (None, 1)
     assert scene.run().step is Step.RETIRED
+    assert [record.end for record in scene.parts().journals.records() if record.reached_ms] == [Step.RETIRED]
+    assert all(record.end in (None, Step.RETIRED) for record in scene.parts().journals.records())
+    orphans = [record for record in scene.parts().journals.records() if not record.reached_ms]
+    assert all(settled(record, scene.route) is Step.ABORTED for record in orphans)
     check_history(scene)
 
 

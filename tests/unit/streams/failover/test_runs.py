@@ -104,6 +104,12 @@ def test_a_producer_that_fell_silent_counts_by_quiet_time(scene: FailoverScene) 
     assert scene.clock.elapsed >= 125
 
 
+def test_a_consumer_that_ended_without_a_word_is_not_waited_for(scene: FailoverScene) -> None:
+    scene.consumer("billing", is_live=False, delivery_timeout_ms=0)
+    assert scene.run().step is Step.RETIRED
+    assert 10 <= scene.clock.elapsed < 30
+
+
 def test_a_window_of_the_operator_is_taken_at_its_word(scene: FailoverScene) -> None:
     scene.clients.clear()
     assert scene.run(quiet_s=10.0).record.window_s >= 10
@@ -122,6 +128,31 @@ def test_an_acl_fence_keeps_readers_and_is_taken_away_with_the_topic(scene: Fail
     assert closing.results == ((OLD, "deleted"),)
     assert scene.p.admin.acls == set()
     assert OLD not in scene.p.admin.topics
+
+
+def test_every_lane_has_its_fence_and_each_is_taken_away() -> None:
+    scene = FailoverScene(("live", "slow"))
+    scene.p.admin.acls = set()
+    end = scene.run(is_open_by_default=True)
+    assert [(fence.segment, len(fence.bindings)) for fence in end.record.fences] == [(1, 2), (2, 2)]
+    reclaim(scene.parts(), scene.open_cluster, end.record.operation.id, grace_s=0, keep=False)
+    assert scene.p.admin.acls == set()
+
+
+def test_epochs_in_commits_show_that_members_have_moved(scene: FailoverScene) -> None:
+    """Members of stream clients that the store knows nothing of: their commits carry the epoch that they act on."""
+    scene.clients.pop()
+    scene.readers.clear()
+    segment = scene.route.lanes[0].segments[0]
+    scene.p.groups.join("billing", TopicPartition(OLD, 0), TopicPartition(OLD, 1))
+    for partition, offset in ((0, 10), (1, 5)):
+        scene.commit("billing", segment, partition, offset, epoch=1)
+    end = scene.run(wait_s=5)
+    assert (end.kind, end.reason, end.step) == (EndKind.WAITING, "members-behind", Step.SEALED)
+    scene.commit("billing", segment, 0, 10, epoch=scene.route.epoch)
+    assert scene.resume().step is Step.RETIRED
+    certificate, _ = newest_certificate(scene.parts().journals)
+    assert certificate.segments[0].groups[0].acknowledged == "commits"
 
 
 def test_a_size_fence_comes_down_when_a_transaction_waits_for_its_marker(scene: FailoverScene) -> None:
@@ -190,6 +221,9 @@ def test_a_writer_after_the_certificate_keeps_the_segment(scene: FailoverScene) 
     scene.write(OLD, 1)
     assert scene.run().kind is EndKind.LATE
     assert len(scene.route.lanes[0].segments) == 2
+    assert scene.run().step is Step.RETIRED
+    certificate, _ = newest_certificate(scene.parts().journals)
+    assert (certificate.segments[0].partitions[0].end, certificate.late) == (11, 1)
 
 
 def test_a_writer_after_the_retirement_keeps_the_topic(scene: FailoverScene) -> None:
@@ -411,6 +445,31 @@ def test_an_operation_is_aborted_before_producers_move(scene: FailoverScene) -> 
     assert "orders.live.2" not in scene.q.admin.topics
     scene.clients[1].follows = True
     assert scene.run().step is Step.RETIRED
+
+
+def test_an_abort_keeps_a_topic_that_holds_records(scene: FailoverScene) -> None:
+    scene.clients[1].follows = False
+    scene.run(wait_s=1)
+    scene.write("orders.live.2", cluster="q")
+    closing = abort(scene.parts(), scene.open_cluster, STREAM)
+    assert closing.results == (("orders.live.2", "kept: it is not empty"),)
+
+
+def test_a_topic_that_was_created_again_is_not_reclaimed(scene: FailoverScene) -> None:
+    end = scene.run()
+    scene.p.admin.add_topic(OLD, {0: (1,), 1: (1,)})
+    closing = reclaim(scene.parts(), scene.open_cluster, end.record.operation.id, grace_s=0, keep=False)
+    assert closing.results == ((OLD, "kept: it was created again, under another id"),)
+    assert OLD in scene.p.admin.topics
+
+
+def test_seeding_never_moves_an_offset_that_came_since_the_look(scene: FailoverScene) -> None:
+    scene.q.admin.add_topic("new", {0: (1,), 1: (1,)})
+    key, other = TopicPartition("new", 0), TopicPartition("new", 1)
+    scene.q.groups.seed("billing", key, 7)
+    assert scene.parts().effects.seed("q", {"billing": {key: 0, other: 0}}) == ()
+    found = scene.q.groups.committed("billing")
+    assert {place: commit.offset for place, commit in found.items() if hasattr(commit, "offset")} == {key: 7, other: 0}
 
 
 def test_an_operation_cannot_be_aborted_after_producers_moved(scene: FailoverScene) -> None:
