@@ -323,3 +323,24 @@ def segment_of(topic: str, cluster: SandboxCluster) -> Segment:
         id=1, cluster=cluster.name, cluster_id=cluster.cluster_id, topic=topic, topic_id="", partitions=PARTITIONS,
         state=SegmentState.ACTIVE,
     )  # fmt: skip
+
+
+def test_a_size_fence_refuses_plain_producers_where_there_is_no_authorizer(
+    clusters: Clusters, figures: list[str]
+) -> None:
+    clusters.make("sized")
+    topic = clusters.run("show", "sized")["segments"][0]["topic"]
+    plain = PlainClients(clusters.old, topic, clusters.old.security)
+    plain.write(10)
+    assert (plain.read("billing"), plain.refused) == (10, 0)
+    words = ("failover", "run", "sized", "--to", clusters.new.name, "--yes", "--wait", "30s")
+    looked = clusters.run("failover", "plan", "sized", "--to", clusters.new.name)
+    assert {(v["kind"], not v["reasons"]) for v in looked["fences"]["1"]} == {
+        ("acl", False), ("config", True), ("quota", False), ("none", True)
+    }  # fmt: skip
+    ended = clusters.run(*words, "--fence", "config")
+    assert (ended["step"], ended["basis"]) == ("retired", "fence")
+    figures.append(f"size fence: {took_s(ended, 'planned', 'retired'):.1f} s, {ended['reached_ms']}")
+    plain.write(2)
+    assert (plain.refused, plain.read("billing")) == (2, 0)
+    clusters.run("failover", "reclaim", "sized", "--grace", "0", "--yes")

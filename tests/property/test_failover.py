@@ -1,5 +1,6 @@
 """Decisions of a failover: no action on evidence that is missing, certificates that show every change, ends of logs."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -216,7 +217,8 @@ def test_drained_evidence_is_certified_then_retired() -> None:
     assert next_step(certified, evidence, Step.DRAINED) == Finished(step=Step.DRAINED)
 
 
-DEFECTS = {
+Broken = Callable[[TopicFacts, GroupFacts], tuple[TopicFacts, GroupFacts]]
+DEFECTS: dict[str, Broken] = {
     "backlog": lambda facts, group: (facts, replace(group, commits={**group.commits, 1: CommittedOffset(offset=9)})),
     "no commit": lambda facts, group: (facts, replace(group, commits={0: group.commits[0]})),
     "in a transaction": lambda facts, group: (facts, replace(group, commits={**group.commits, 0: ERROR})),

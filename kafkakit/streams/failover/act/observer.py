@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from kafkakit.core.durations import epoch_ms
-from kafkakit.core.errors import KafkakitError
+from kafkakit.core.errors import InputError, KafkakitError
 from kafkakit.ports.clock import Clock
 from kafkakit.streams.failover.act.clients import ClientWatch
 from kafkakit.streams.failover.act.reading import read_bindings, read_segments, read_targets, read_writers
@@ -36,7 +36,7 @@ class OperationObserver:
 
     def plan_look(self, operation: Operation, route: Route) -> Evidence:
         """Everything a plan judges; in an emergency the old clusters are left alone: they may hang."""
-        evidence = self._base(route)
+        evidence = self._base(operation, route)
         segments = [segment for _, segment in operation.old_segments(route)]
         if operation.request.is_emergency:
             groups = {client.group for client in evidence.clients if client.group} | set(operation.groups)
@@ -53,7 +53,7 @@ class OperationObserver:
     def look(self, record: OperationRecord, route: Route, *, retiring: bool) -> Evidence:
         """What the next step of an operation depends on, and no more. `retiring`: every group is listed, too."""
         operation, step = record.operation, standing(record.operation, route)
-        evidence = self._base(route)
+        evidence = self._base(operation, route)
         if step in (Step.PLANNED, Step.OPENED):
             evidence = replace(evidence, targets=self._targets(operation, operation.groups))
             if step is Step.OPENED and not operation.request.is_emergency:
@@ -96,8 +96,18 @@ class OperationObserver:
         """Begin the window again, as after a late writer."""
         self._quiet = None
 
-    def _base(self, route: Route) -> Evidence:
-        return Evidence(route=route, now_ms=epoch_ms(self._clock.now()), clients=self._clients.look())
+    def _base(self, operation: Operation, route: Route) -> Evidence:
+        """The clients first: what they acknowledged was so before anything else is read.
+
+        A registration that cannot be read may be of a newer client, and stops a failover that is not an emergency.
+        """
+        try:
+            clients = self._clients.look()
+        except InputError:
+            if not operation.request.is_emergency:
+                raise
+            clients = ()
+        return Evidence(route=route, now_ms=epoch_ms(self._clock.now()), clients=clients)
 
     def _targets(self, operation: Operation, groups: Iterable[str]) -> dict[str, TopicFacts]:
         profile = operation.request.to

@@ -6,7 +6,7 @@ from dataclasses import replace
 from kafkakit.core.acls import AclBinding, AclResourceKind
 from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.durations import epoch_ms
-from kafkakit.core.errors import ConflictError, KafkakitError, RefusedError
+from kafkakit.core.errors import ConflictError, InputError, KafkakitError, RefusedError
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.failover.act.journals import Journal, state_of
 from kafkakit.streams.failover.act.reading import OWN_KEYS
@@ -14,7 +14,8 @@ from kafkakit.streams.failover.act.run import OperationRun, RunParts
 from kafkakit.streams.failover.decide.journal import Word
 from kafkakit.streams.failover.decide.operation import FailoverRequest, LaneMove, Operation, Step
 from kafkakit.streams.failover.decide.outcome import EndKind, RunEnd
-from kafkakit.streams.failover.decide.plan import FailoverPlan, TargetPlace, make_plan, moves_of, required_groups
+from kafkakit.streams.failover.decide.plan import FailoverPlan, make_plan, moves_of, required_groups
+from kafkakit.streams.failover.decide.preconditions import TargetPlace
 from kafkakit.streams.failover.decide.standing import routed_at, settled, standing
 from kafkakit.streams.routes.api import Route, RouteOperation, Segment, begun, partitions_of, refuse_open_operation
 from kafkakit.streams.routes.api_act import OpenCluster, StreamCluster
@@ -141,7 +142,11 @@ class Planner:
         How it ended is written down where a crash kept that from happening, so that the same command is told.
         """
         for name in reversed(self._parts.journals.names()):
-            journal = self._parts.journals.open(name)
+            try:
+                journal = self._parts.journals.open(name)
+            except InputError as error:  # a damaged journal of the past keeps no stream where it is
+                self._parts.reporter.warn(f"{error}")
+                continue
             if journal.state is None or settled(journal.state, route) is Step.ABORTED:
                 continue
             if settled(journal.state, route) is Step.RETIRED:

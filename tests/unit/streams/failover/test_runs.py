@@ -2,8 +2,9 @@
 
 import pytest
 
-from kafkakit.core.errors import ConflictError, LeaseLostError, RefusedError
+from kafkakit.core.errors import ConflictError, InputError, LeaseLostError, RefusedError
 from kafkakit.core.model import TopicPartition
+from kafkakit.streams.client.api import ClientKind, ClientRegistration
 from kafkakit.streams.failover.act.closing import abort, newest_certificate, reclaim
 from kafkakit.streams.failover.act.run import RunParts, same
 from kafkakit.streams.failover.decide.actions import RouteEdit
@@ -13,7 +14,7 @@ from kafkakit.streams.failover.decide.operation import FenceWish, Step
 from kafkakit.streams.failover.decide.outcome import EndKind
 from kafkakit.streams.failover.decide.route_edits import edited
 from kafkakit.streams.routes.api import SegmentState
-from tests.rigs.failover import STREAM, FailoverScene
+from tests.rigs.failover import STREAM, FailoverScene, FakeClient
 
 OLD = "orders.live.1"
 
@@ -319,6 +320,18 @@ def test_a_stranded_segment_is_drained_when_its_cluster_returns(scene: FailoverS
     assert (end.kind, end.step) == (EndKind.DONE, Step.RETIRED)
     certificate, _ = newest_certificate(scene.parts().journals)
     assert certificate.segments[0].partitions[0].end == 17
+
+
+def test_a_registration_that_cannot_be_read_stops_all_but_an_emergency(scene: FailoverScene) -> None:
+    class Newer(FakeClient):
+        def registration(self) -> ClientRegistration:
+            raise InputError("control document", "has schema 2")
+
+    scene.clients.append(Newer(id="newer", kind=ClientKind.PRODUCER))
+    with pytest.raises(InputError):
+        scene.run()
+    end = scene.run(is_emergency=True)
+    assert (end.step, end.record.basis) == (Step.RETIRED, "time")
 
 
 def test_a_planned_failover_becomes_an_emergency(scene: FailoverScene) -> None:
