@@ -139,8 +139,12 @@ def fold(record: OperationRecord | None, line: Line) -> OperationRecord:
 
 
 def _amended(record: OperationRecord, line: Line) -> OperationRecord:
-    operation = replace(record.operation, request=_read(line.data, FailoverRequest))
-    return replace(record, operation=operation)
+    request: FailoverRequest = _read(line.data, FailoverRequest)
+    groups = (set(record.operation.groups) | set(request.groups)) - set(request.ignored)
+    operation = replace(record.operation, request=request, groups=tuple(sorted(groups)))
+    # A certificate proves what it proves for its own groups alone.
+    certificate = record.certificate if groups == set(record.operation.groups) else ""
+    return replace(record, operation=operation, certificate=certificate)
 
 
 def _reached(record: OperationRecord, line: Line) -> OperationRecord:

@@ -331,7 +331,17 @@ def test_a_registration_that_cannot_be_read_stops_all_but_an_emergency(scene: Fa
     with pytest.raises(InputError):
         scene.run()
     end = scene.run(is_emergency=True)
-    assert (end.step, end.record.basis) == (Step.RETIRED, "time")
+    assert (end.reason, end.record.basis) == ("unknown-groups", "time")
+    assert scene.run(is_emergency=True, groups=("billing",)).step is Step.RETIRED
+    certificate, _ = newest_certificate(scene.parts().journals)
+    assert [group.group for group in certificate.segments[0].groups] == ["billing"]
+
+
+def test_a_group_that_never_reads_is_given_up_by_name(scene: FailoverScene) -> None:
+    scene.commit("dead", scene.route.lanes[0].segments[0], 0, 1)
+    end = scene.run(wait_s=5)
+    assert (end.reason, end.records) == ("backlog", 14)
+    assert scene.run(ignored=("dead",)).step is Step.RETIRED
 
 
 def test_a_planned_failover_becomes_an_emergency(scene: FailoverScene) -> None:
