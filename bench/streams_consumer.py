@@ -11,15 +11,14 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from machine import shape
+from sandboxes import one_broker
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -32,7 +31,6 @@ from kafkakit.streams.client.options import ConsumerOptions
 from kafkakit.streams.client.records import StreamRecord
 from kafkakit.streams.routes.api import Lane, Route, Segment, SegmentState
 
-ROOT = Path(__file__).parent.parent
 TOPIC, PARTITIONS, SIZE = f"orders.live.{os.getpid()}", 4, 1_000
 ASKED = 0.6
 LIMIT_S = 300.0
@@ -57,7 +55,11 @@ def fill(servers: str, records: int) -> None:
     producer.flush(60)
 
 
-def plain(servers: str, group: str, records: int) -> float:
+Figures = tuple[float, float]
+"""Records a second, and microseconds of CPU a record, with librdkafka's threads."""
+
+
+def plain(servers: str, group: str, records: int) -> Figures:
     from confluent_kafka import Consumer
 
     client = Consumer(
@@ -69,7 +71,7 @@ def plain(servers: str, group: str, records: int) -> float:
         }
     )
     client.subscribe([TOPIC])
-    seen, began, before, next_s = 0, 0.0, 0, 0.0
+    seen, began, before, next_s, cpu_s = 0, 0.0, 0, 0.0, 0.0
     while seen < records:
         for message in client.consume(1000, 0.05):
             if message.error() is None:
@@ -77,13 +79,13 @@ def plain(servers: str, group: str, records: int) -> float:
                 seen += 1
         now = time.monotonic()
         if seen and not began:
-            began, before = now, seen
+            began, before, cpu_s = now, seen, time.process_time()
         if seen and now >= next_s:
             client.commit(asynchronous=True)
             next_s = now + 1
-    took = time.monotonic() - began
+    took, cpu_s = time.monotonic() - began, time.process_time() - cpu_s
     client.close()
-    return (records - before) / took
+    return (records - before) / took, cpu_s / (records - before) * 1e6
 
 
 def route(cluster_id: str) -> Route:
@@ -118,16 +120,16 @@ class Counted:
         if not self.left:
             self.done.set()
 
-    def wait(self, records: int) -> float:
-        """Records a second, once all came."""
+    def wait(self, records: int) -> Figures:
+        """The figures, once all came."""
         while self.left == records:
             time.sleep(0.0005)
-        seen, began = records - self.left, time.monotonic()
+        left, began, cpu_s = self.left, time.monotonic(), time.process_time()
         assert self.done.wait(LIMIT_S), self.left
-        return (records - seen) / (time.monotonic() - began)
+        return left / (time.monotonic() - began), (time.process_time() - cpu_s) / left * 1e6
 
 
-def ours(servers: str, group: str, records: int, mode: Mode, *, batches: bool) -> float:
+def ours(servers: str, group: str, records: int, mode: Mode, *, batches: bool) -> Figures:
     counted = Counted(records)
     consumer = StreamConsumer(
         group=group,
@@ -146,7 +148,7 @@ def measure(servers: str, records: int, rounds: int) -> dict[str, object]:
     fill(servers, records)
     names = iter(range(1_000_000))
     plain(servers, f"warm-{next(names)}", records)
-    found: dict[str, list[float]] = {"plain": []}
+    found: dict[str, list[Figures]] = {"plain": []}
     for _ in range(rounds):
         found["plain"].append(plain(servers, f"g{next(names)}", records))
         for mode in Mode:
@@ -154,10 +156,13 @@ def measure(servers: str, records: int, rounds: int) -> dict[str, object]:
                 name = f"{mode}/{'batches' if batches else 'records'}"
                 found.setdefault(name, []).append(ours(servers, f"g{next(names)}", records, mode, batches=batches))
         found["plain"].append(plain(servers, f"g{next(names)}", records))
-    medians = {name: round(statistics.median(values)) for name, values in found.items()}
+    medians = {name: round(statistics.median(rate for rate, _ in values)) for name, values in found.items()}
+    cpu = {name: round(statistics.median(us for _, us in values), 2) for name, values in found.items()}
     return {
         "records_per_s": medians,
+        "cpu_us_per_record": cpu,
         "to_plain": {name: round(value / medians["plain"], 2) for name, value in medians.items() if name != "plain"},
+        "cpu_to_plain": {name: round(cpu["plain"] / value, 2) for name, value in cpu.items() if name != "plain"},
         "asked": ASKED,
     }
 
@@ -168,21 +173,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--servers", default="")
     given = parser.parse_args()
-    told = {"machine": shape(), "records": given.records, "record_bytes": SIZE}
-    if given.servers:
-        print(json.dumps(told | measure(given.servers, given.records, given.rounds), indent=2))
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        env = os.environ | {"XDG_STATE_HOME": folder, "XDG_CONFIG_HOME": folder, "PYTHONPATH": str(ROOT)}
-        kit = [sys.executable, "-m", "kafkakit"]
-        up = subprocess.run(
-            [*kit, "sandbox", "up", "--brokers", "1", "-o", "json"], env=env, check=True, capture_output=True, text=True
-        )
-        try:
-            servers = json.loads(up.stdout)["bootstrap_servers"]
-            print(json.dumps(told | measure(servers, given.records, given.rounds), indent=2))
-        finally:
-            subprocess.run([*kit, "sandbox", "down"], env=env, check=True, capture_output=True)
+    with one_broker(given.servers) as servers:
+        told = {"machine": shape(), "records": given.records, "record_bytes": SIZE}
+        print(json.dumps(told | measure(servers, given.records, given.rounds), indent=2))
 
 
 if __name__ == "__main__":

@@ -84,15 +84,15 @@ def open_stream_cluster(settings: Settings) -> StreamCluster:
     return KafkaStreamCluster(_address(settings), usable_security(settings))
 
 
-def open_group_member(settings: Settings, group: str) -> GroupConsumer:
-    """A member of a consumer group on the cluster; it joins when it subscribes."""
+def open_group_member(settings: Settings, group: str, *, fetches: bool = True) -> GroupConsumer:
+    """A member of a consumer group on the cluster; it joins when it subscribes, and reads only if it `fetches`."""
     from kafkakit.adapters.kafka.group_consumer import KafkaGroupConsumer
 
-    return KafkaGroupConsumer(_address(settings), usable_security(settings), group)
+    return KafkaGroupConsumer(_address(settings), usable_security(settings), group, fetches=fetches)
 
 
-def open_log(settings: Settings) -> LogReader:
-    """Raw reads of the cluster's partitions; connects on first use."""
+def open_log(settings: Settings, *, committed: bool = False) -> LogReader:
+    """Raw reads of the cluster's partitions, of committed data or of all; connects on first use."""
     from kafkakit.adapters.kafka.log import KafkaLog
 
     return KafkaLog(
@@ -101,6 +101,7 @@ def open_log(settings: Settings) -> LogReader:
         # A reader that follows a cluster live has no use for answers that are older.
         request_timeout_s=min(10.0, settings.request_timeout_s),
         bootstrap_timeout_s=min(10.0, settings.request_timeout_s),
+        committed=committed,
     )
 
 

@@ -34,6 +34,7 @@ class ReadOnlyAdmin(AdminReads):
     create_acls = _refused("create ACLs")
     delete_acls = _refused("delete ACLs")
     delete_records = _refused("delete records")
+    alter_client_quotas = _refused("change client quotas")
     unregister_broker = _refused("unregister brokers")
 
 

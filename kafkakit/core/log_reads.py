@@ -29,12 +29,15 @@ class Fetched:
 
     `records` starts with the batch that holds the offset asked for, so its first records may lie before it. The
     span is that of the answer; its members are -1 where the broker did not say. Neither records nor a span nor an
-    error: the leader has not answered yet, and the next fetch from the same offset takes its answer.
+    error: the leader has not answered yet, and the next fetch from the same offset takes its answer. A reader of
+    committed data gets no records from the stable offset on, and with each answer the transactions in it that were
+    `aborted`: producer and first offset.
     """
 
     records: bytes
     span: LogSpan
     error: ItemError | None = None
+    aborted: tuple[tuple[int, int], ...] = ()
 
     @property
     def answered(self) -> bool:

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Protocol
 
 from kafkakit.core.acls import AclBinding, AclResourceKind
+from kafkakit.core.client_quotas import QuotaChanges, QuotaEntity, Quotas
 from kafkakit.core.cluster_facts import (
     BrokerLogDirs,
     ClusterInfo,
@@ -140,6 +141,14 @@ class ClusterAdmin(Protocol):
 
     def delete_records(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemError | None]:
         """Delete every record below these offsets for good; the leaders do it, one request to each of them."""
+        ...
+
+    def describe_client_quotas(self) -> Quotas:
+        """Read every quota of users and client ids as it is set, of all keys; those of addresses are left out."""
+        ...
+
+    def alter_client_quotas(self, changes: QuotaChanges) -> Mapping[QuotaEntity, ItemError | None]:
+        """Set and remove quotas; an entity is changed as a whole or not at all, removing what is not set is done."""
         ...
 
     def quorum_voters(self) -> frozenset[int] | None:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 
 from kafkakit.core.acls import AclBinding, AclResourceKind
+from kafkakit.core.client_quotas import Quotas
 from kafkakit.core.cluster_facts import (
     BrokerLogDirs,
     ClusterInfo,
@@ -76,6 +77,10 @@ class AdminReads:
     def list_transactions(self) -> tuple[OpenTransaction, ...]:
         """See `ports.ClusterAdmin`."""
         return self._inner.list_transactions()
+
+    def describe_client_quotas(self) -> Quotas:
+        """See `ports.ClusterAdmin`."""
+        return self._inner.describe_client_quotas()
 
     def quorum_voters(self) -> frozenset[int] | None:
         """See `ports.ClusterAdmin`."""

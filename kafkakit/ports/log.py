@@ -9,9 +9,10 @@ from kafkakit.core.model import TopicPartition
 
 
 class LogReader(Protocol):
-    """Raw reads of partitions, uncommitted data too. Calls raise `TryLaterError` when no broker can be reached.
+    """Raw reads of partitions, uncommitted data too unless it was opened for committed data.
 
-    A reader follows leaders by itself: a partition whose leader moved answers once with a retriable error.
+    Calls raise `TryLaterError` when no broker can be reached. A reader follows leaders by itself: a partition whose
+    leader moved answers once with a retriable error.
     """
 
     def cluster_id(self) -> str:

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
+from kafkakit.streams.formats.batch_verdicts import BatchVerdict
 
 
 class ReadRecord(Protocol):
@@ -41,7 +42,8 @@ class ReadBatch:
     """What a poll brought of one partition, in the order of the log, with offsets; the read went on to `next_offset`.
 
     Offsets between that have no record do not exist for this reader. `unreadable` is the client's reason where it
-    cannot decode what stands at `next_offset`: it does not get past it.
+    cannot, or must not, decode what stands at `next_offset`: it does not get past it but by `seek`. `verdict` is what a
+    client that judges batches before it decodes them found there.
     """
 
     partition: TopicPartition
@@ -49,6 +51,7 @@ class ReadBatch:
     offsets: list[int]
     next_offset: int
     unreadable: str = ""
+    verdict: BatchVerdict | None = None
 
 
 class AssignmentListener(Protocol):
@@ -107,7 +110,7 @@ class GroupConsumer(Protocol):
         ...
 
     def commit_later(self, commits: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Commit without waiting; the answer comes to the listener in a later `poll`."""
+        """Commit without waiting; the answer comes to the listener in a later `poll`, unless it is not the latest."""
         ...
 
     def end_offset(self, partition: TopicPartition) -> int | None:
@@ -119,5 +122,8 @@ class GroupConsumer(Protocol):
         ...
 
     def close(self, timeout_s: float) -> None:
-        """Leave the group and let go of connections; what takes longer than `timeout_s` goes on in the background."""
+        """Leave the group and let go of connections; what takes longer than `timeout_s` goes on in the background.
+
+        With 0 the listener is told nothing more: another member may use it already.
+        """
         ...

@@ -1,7 +1,7 @@
 """Records into one topic of a cluster, for clients that may not wait."""
 
-from collections.abc import Callable
-from typing import Protocol
+from collections import deque
+from typing import Any, Protocol
 
 from kafkakit.core.deliveries import (
     BatchLimits,
@@ -12,22 +12,25 @@ from kafkakit.core.deliveries import (
     TopicIdentity,
 )
 
-Answer = Callable[[Delivered | NotDelivered], None]
+Answer = tuple[Any, Delivered | NotDelivered]
+"""What became of a record, with the token that it was sent with."""
 
 
 class StreamProducer(Protocol):
     """An idempotent producer for one topic: acknowledged is what all in-sync replicas have."""
 
-    def send(self, record: OutgoingRecord, answer: Answer) -> bool:
+    answers: deque[Answer]
+    """What `poll`, `purge` and `close` brought, each record once; the caller takes them out."""
+
+    def send(self, record: OutgoingRecord, token: object) -> bool:
         """Queue a record; False where the queue is full. Never waits.
 
-        `answer` is called once, from `poll` or `purge`, unless the producer is closed before. Raises
-        `OperationFailedError` where the producer takes nothing more.
+        Raises `OperationFailedError` where the producer takes nothing more.
         """
         ...
 
     def poll(self, timeout_s: float) -> None:
-        """Call what answers came for; waits for the first of them."""
+        """Add the answers that came; waits for the first of them."""
         ...
 
     def purge(self) -> None:
@@ -59,6 +62,6 @@ class StreamCluster(Protocol):
         """
         ...
 
-    def producer(self, topic: str, limits: BatchLimits) -> StreamProducer:
-        """A new producer; it starts to connect and does not wait for it."""
+    def producer(self, topic: str, limits: BatchLimits, client_id: str) -> StreamProducer:
+        """A new producer, which brokers see under this client id; it starts to connect and does not wait for it."""
         ...

@@ -8,6 +8,7 @@ from kafkakit.streams.failover.commands.app import app as failover
 from kafkakit.streams.failover.commands.proving import verify_drain
 from kafkakit.streams.lag.commands.app import app as lag
 from kafkakit.streams.lanes.commands.app import dlq
+from kafkakit.streams.lanes.commands.reconcile import reconcile
 from kafkakit.streams.lanes.commands.route import route
 from kafkakit.streams.pathways.commands import pathway
 from kafkakit.streams.records.commands import app as records
@@ -26,6 +27,7 @@ app.command("delete", cls=CliCommand, short_help="Delete a stream, and with --to
 app.command("link", cls=CliCommand, short_help="Make an existing topic a part of a stream.")(making.link)
 app.command("topology", cls=CliCommand, short_help="Show the graph of streams.")(inspecting.topology)
 app.command("resolve", cls=CliCommand, short_help="Print addresses and topics for plain clients.")(inspecting.resolve)
+app.command("reconcile", cls=CliCommand, short_help="Compare the two streams of a dual write.")(reconcile)
 lane.command("route", cls=CliCommand, short_help="Count which lane sampled records would go to.")(route)
 app.add_typer(lane, name="lane")
 app.add_typer(bombs, name="bombs")

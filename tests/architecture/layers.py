@@ -16,12 +16,14 @@ EFFECTS = frozenset(
 )  # fmt: skip
 EFFECT_CALLS = frozenset({"open", "print", "input", "exec", "eval", "__import__", "breakpoint"})
 CLOCK_CALLS = frozenset({"now", "utcnow", "today"})
-PURE_LIBRARIES = frozenset({"networkx", "ortools", "numpy", "msgspec", "yaml", "zstandard"})
+PURE_LIBRARIES = frozenset({"networkx", "ortools", "numpy", "msgspec", "yaml", "zstandard", "cramjam"})
 # A library whose errors another one lets through counts as that other one.
 PART_OF = {"requests": "jgo", "grpc_reflection": "grpc"}
 CLI_LIBRARIES = frozenset({"typer", "rich", "yaml"})
 # What the composing modules may import besides adapters.
-WIRING_MAY_IMPORT = ("adapters", "config", "core", "ports", "execution.act", "streams.client", "wiring", "")
+WIRING_MAY_IMPORT = (
+    "adapters", "config", "core", "ports", "execution.act", "streams.client", "streams.lanes.api", "wiring", "",
+)  # fmt: skip
 # Which libraries a library may import; every other folder is a tool.
 LIBRARIES: dict[str, frozenset[str]] = {
     "core": frozenset({"core"}),

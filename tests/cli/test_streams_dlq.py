@@ -1,13 +1,16 @@
 """`streams dlq` and `streams lane route` as an operator runs them, over fakes."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kafkakit import wiring
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.routes.api import LaneRule
+from kafkakit.streams.formats.record_identity import HEADER, RecordId, encode_record_id, format_record_id
+from kafkakit.streams.lanes.act import reconciling
+from kafkakit.streams.routes.api import LaneRule, Route, encode_route, route_path
 from tests.rigs.command_line import Home, Ran
 from tests.rigs.lanes import LaneWorld, failure
 
@@ -228,3 +231,70 @@ def test_bad_rules_and_samples_name_their_place(desk: Desk) -> None:
         ran = desk.run("lane", "route", "--rules", str(rules), "--sample", "-", stdin="{}\n" + sample)
         assert (ran.code, ran.stdout) == (2, ""), sample
         assert "-:2: " in ran.stderr
+
+
+def dual(
+    desk: Desk, lane: str, at_ms: int, number: int, *, key: bytes = b"k", to: str = "both", partition: int = 0
+) -> None:
+    """Write a record as a dual producer does; the secondary keeps its own in lane `retry` of the same cluster."""
+    identity = RecordId(at_ms=at_ms, session=7, sequence=number)
+    headers = ((HEADER, encode_record_id(identity)),)
+    desk.world.data.now_ms = at_ms
+    if to in ("both", "primary"):
+        desk.world.put(lane, b"v", key=b"k", headers=headers, partition=partition)
+    if to in ("both", "secondary"):
+        desk.world.put("retry", b"v", key=key, headers=headers, partition=partition)
+
+
+@pytest.fixture
+def copied(desk: Desk) -> Desk:
+    """Stream `copies` is lane retry of the world; `orders` keeps live and dlq."""
+    live, retry, dlq = desk.world.route.lanes
+    store = desk.world.store
+    held = store.get(route_path("orders"))
+    assert held is not None
+    store.cas(route_path("orders"), encode_route(replace(desk.world.route, lanes=(live, dlq), rules=())), held.version)
+    copies = Route(stream="copies", epoch=1, next_segment=9, lanes=(replace(retry, name="live"),))
+    store.cas(route_path("copies"), encode_route(copies), None)
+    return desk
+
+
+def test_two_streams_of_a_dual_write_are_compared(copied: Desk) -> None:
+    now = copied.world.now_ms
+    for number in range(20):
+        dual(copied, "live", now - 60_000 * (30 - number), number, partition=number % 2)
+    command = ("reconcile", "orders", "copies")
+    ran = copied.run(*command)
+    assert (ran.code, ran.stderr) == (0, "")
+    assert ran.stdout.splitlines()[0] == "no difference"
+    dual(copied, "live", now - 300_000, 20, to="primary")
+    dual(copied, "live", now - 300_000, 21, to="secondary", partition=1)
+    dual(copied, "live", now - 300_000, 22, key=b"other")
+    dual(copied, "dlq", now - 300_000, 23, to="primary")
+    copied.world.put("live", b"by hand")
+    ran = copied.run(*command, "-o", "json")
+    found = ran.json
+    assert (ran.code, found["is_equal"], found["both"], found["other_key"]) == (1, False, 21, 1)
+    assert (found["only_in_primary"], found["only_in_secondary"]) == (1, 1)
+    identity = format_record_id(RecordId(at_ms=now - 300_000, session=7, sequence=20))
+    assert found["examples"]["only_in_primary"] == [identity]
+    assert found["primary"]["records"] == 22
+    assert "1 record of stream orders without an id: not compared" in ran.stderr
+    earlier = copied.run(*command, "--since", "-1h", "--until", "-6m", "--margin", "1s", "-o", "json")
+    assert (earlier.code, earlier.json["both"], earlier.json["primary"]["without_identity"]) == (0, 20, 0)
+    some = copied.run(*command, "--since", "-20m", "--until", "-12m", "-o", "json")
+    assert (some.code, some.json["both"]) == (0, 8)
+
+
+def test_a_comparison_is_refused_for_bad_ranges_streams_and_too_many_records(
+    copied: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for words in (("orders", "none"), ("orders", "copies", "--since", "-1m", "--until", "-1h")):
+        assert copied.run("reconcile", *words).code == 2
+    for number in range(4):
+        dual(copied, "live", copied.world.now_ms - 120_000, number)
+    monkeypatch.setattr(reconciling, "MOST_RECORDS", 3)
+    ran = copied.run("reconcile", "orders", "copies")
+    assert (ran.code, "stream orders has more than 3 records" in ran.stderr) == (2, True), ran.stderr
+    copied.world.log.unreachable = True
+    assert copied.run("reconcile", "orders", "copies").code == 75

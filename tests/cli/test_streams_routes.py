@@ -2,19 +2,27 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
+from kafkakit import wiring
 from kafkakit.cli.context import CliContext
+from kafkakit.core.client_quotas import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, QuotaEntity
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.group_facts import GroupType, ShareOffset
 from kafkakit.core.model import TopicPartition
+from kafkakit.streams.formats.pathways.checkpoints import PathwayNode, checkpoint_in, checkpoint_out
+from kafkakit.streams.formats.pathways.context import HEADER, encode_header
+from kafkakit.streams.formats.pathways.hashes import consume_tags, produce_tags
 from kafkakit.streams.routes.api_act import RouteStore
 from kafkakit.streams.routes.decide.document import encode_route, route_path
 from kafkakit.streams.routes.decide.operation_edits import begun
 from kafkakit.streams.routes.decide.route import RouteOperation, SegmentState
+from tests.clusters.streams_batches import Rec, batch
+from tests.fakes.admin import FakeCluster
+from tests.fakes.data import FakeData
 from tests.rigs.stream_desk import StreamDesk
 
 
@@ -48,7 +56,7 @@ def test_a_stream_is_created_with_a_topic_for_each_lane(desk: StreamDesk) -> Non
     assert max(leaders.count(b) for b in (1, 2, 3)) - min(leaders.count(b) for b in (1, 2, 3)) <= 1
     assert ran.stdout.splitlines()[:3] == ["stream orders on cluster p-id (profile p)", "done: 4 topics, epoch 1", ""]
     assert ran.stdout.splitlines()[4].split() == [
-        "live", "orders.live.1", "4", "3", "retention.ms=604800000", "create",
+        "live", "orders.live.1", "4", "3", "-", "retention.ms=604800000", "create",
     ]  # fmt: skip
     route = desk.route()
     assert [lane.name for lane in route.lanes] == ["live", "slow", "retry", "dlq"]
@@ -370,6 +378,7 @@ def test_an_existing_topic_becomes_a_stream_a_lane_and_a_segment(desk: StreamDes
         ("lane", "remove", "orders", "dlq", "--force"),
         ("lane", "pause", "orders", "live"),
         ("lane", "resume", "orders", "live"),
+        ("lane", "quota", "orders", "live", "5MB/s"),
         ("link", "orders", "--topic", "other"),
         ("delete", "orders"),
         ("delete", "orders", "--topics", "--force"),
@@ -382,7 +391,7 @@ def test_nothing_changes_a_stream_while_an_operation_is_open(desk: StreamDesk, w
     RouteStore(desk.store).change("orders", lambda found: begun(found, operation), by="me", what="begin", at_ms=1)
     before, found = topics(desk), desk.route()
     ran = desk.run(*words, "--yes")
-    assert (ran.code, desk.route(), topics(desk)) == (2, found, before)
+    assert (ran.code, desk.route(), topics(desk), desk.cluster.quotas) == (2, found, before, {})
     assert "stream orders: failover f-1 is open (step routed), and nothing else changes it" in ran.stderr
     assert "failover f-1 is open, step routed" in desk.run("show", "orders").stdout
 
@@ -417,6 +426,80 @@ def test_lanes_are_added_paused_resumed_and_removed(desk: StreamDesk) -> None:
         (4, "resume lane bulk", True),
         (5, "remove lane bulk", True),
     ]
+
+
+def quotas(cluster: FakeCluster) -> dict[str, float]:
+    """What is set for producers, by client id."""
+    return {str(e.client_id): values[PRODUCER_BYTE_RATE] for e, values in cluster.quotas.items()}
+
+
+def test_quotas_of_lanes_come_change_and_go_with_them(desk: StreamDesk) -> None:
+    create(desk, "--quota", "dlq=1MB/s")
+    assert quotas(desk.cluster) == {"kafkakit.orders.dlq": 1e6}
+    add = ("lane", "add", "orders", "bulk", "--cluster", "q", "--quota", "5MB/s")
+    dry = desk.done(*add, "--dry-run", "-o", "json")
+    assert (dry.json["topics"][0]["quota_bytes_per_s"], quotas(desk.other)) == (5_000_000, {})
+    desk.done(*add, "--yes")
+    assert quotas(desk.other) == {"kafkakit.orders.bulk": 5e6}
+    listed = desk.done("lane", "list", "orders", "-o", "json").json["lanes"]
+    assert [(row["lane"], row["quota_bytes_per_s"]) for row in listed] == [
+        ("live", None), ("dlq", 1_000_000), ("bulk", 5_000_000),
+    ]  # fmt: skip
+    consumers = {CONSUMER_BYTE_RATE: 7.0}
+    desk.other.quotas[QuotaEntity(client_id="kafkakit.orders.bulk")] |= consumers
+    limit = ("lane", "quota", "orders", "bulk")
+    desk.done(*limit, "2MB", "--dry-run")
+    assert quotas(desk.other) == {"kafkakit.orders.bulk": 5e6}
+    ran = desk.done(*limit, "2MB", "--yes")
+    assert ran.stdout == "done: lane bulk has a quota of 2 MB/s a broker\nstream orders, epoch 3\n"
+    assert (quotas(desk.other), desk.route().lanes[2].quota_bytes_per_s) == ({"kafkakit.orders.bulk": 2e6}, 2_000_000)
+    desk.done(*limit, "none", "--yes")
+    assert list(desk.other.quotas.values()) == [consumers]
+    assert desk.route().lanes[2].quota_bytes_per_s is None
+    desk.other.quotas.clear()
+    desk.done(*limit, "3MB", "--yes")
+    desk.done("lane", "remove", "orders", "bulk", "--yes", "--force")
+    assert desk.other.quotas == {}
+    desk.done("delete", "orders", "--yes")
+    assert desk.cluster.quotas == {}
+
+
+def test_a_quota_that_is_not_set_changes_no_route(desk: StreamDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    create(desk)
+    for rate in ("0", "5", "x", "5Mb"):
+        assert desk.run("lane", "quota", "orders", "live", rate, "--yes").code == 2
+    assert desk.run("lane", "quota", "orders", "none", "5MB", "--yes").code == 2
+    desk.cluster.fail_item("alter_client_quotas", QuotaEntity(client_id="kafkakit.orders.live"), ItemError(name="No"))
+    ran = desk.run("lane", "quota", "orders", "live", "5MB", "--yes")
+    assert (ran.code, "the quota of client id kafkakit.orders.live is not changed: No" in ran.stderr) == (1, True)
+    monkeypatch.setattr(desk.cluster, "describe_client_quotas", dict)
+    ran = desk.run("lane", "quota", "orders", "live", "5MB", "--yes")
+    assert (ran.code, "cannot be seen after 30 s" in ran.stderr) == (1, True)
+    assert desk.route().epoch == 1
+
+
+def test_a_quota_that_cannot_be_removed_is_named(desk: StreamDesk) -> None:
+    create(desk, "--quota", "1MB")
+    desk.cluster.fail_next("alter_client_quotas", TryLaterError("no answer"))
+    ran = desk.done("lane", "remove", "orders", "dlq", "--yes", "--force")
+    assert "the quota of client id kafkakit.orders.dlq stays: no answer" in ran.stderr
+    assert [lane.name for lane in desk.route().lanes] == ["live"]
+    desk.cluster.cluster_id = "another"
+    ran = desk.done("delete", "orders", "--yes")
+    assert "kafkakit.orders.live stays: profile p reaches cluster another, not p-id" in ran.stderr
+
+
+def test_a_linked_topic_of_another_cluster_has_no_quota_yet(desk: StreamDesk) -> None:
+    create(desk, "--quota", "1MB")
+    desk.other.add_topic("more", {0: (1,)})
+    desk.cluster.add_topic("here", {0: (1,)})
+    link = ("link", "orders", "--lane", "dlq", "--yes", "--topic")
+    assert "quota" not in desk.done(*link, "here").stderr
+    ran = desk.done(*link, "more", "--cluster", "q")
+    command = "kafkakit streams lane quota orders dlq 1000000B sets it"
+    assert f"the quota of lane dlq is not set on cluster q-id yet: {command}" in ran.stderr
+    desk.done("lane", "quota", "orders", "dlq", "1000000B", "--yes")
+    assert quotas(desk.other) == {"kafkakit.orders.dlq": 1e6}
 
 
 def test_a_lane_with_unread_records_is_not_removed(desk: StreamDesk) -> None:
@@ -573,6 +656,61 @@ def test_the_graph_is_a_table_or_a_mermaid_chart(desk: StreamDesk) -> None:
         '  g1[/"a #34;b#34;"/]',
         "  t1s1 --> g1",
     ]
+
+
+def pathway(desk: StreamDesk, topic: str, *hops: tuple[str, str, str]) -> None:
+    """Write a record that passed these services, each out of a stream by a group and into another stream."""
+    context = None
+    for number, (source, service, target) in enumerate(hops):
+        node = PathwayNode(service)
+        if number and context is not None:
+            headers = ((HEADER, encode_header(context)),)
+            context, _ = checkpoint_in(node, headers, consume_tags(source, "billing"), desk.now_ms)
+        _, context, _ = checkpoint_out(node, context, produce_tags(target), desk.now_ms)
+    assert context is not None
+    desk.logs["fake:1"].follow()
+    record = Rec(b"k", b"v", headers=((HEADER.encode(), encode_header(context)),))
+    desk.logs["fake:1"].append(TopicPartition(topic, 0), batch(0, [record], base_ms=desk.now_ms))
+
+
+def test_edges_that_records_prove_are_in_the_graph(desk: StreamDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wiring, "open_data", lambda settings: FakeData(desk.logs[settings.bootstrap_servers]))
+    create(desk)
+    desk.done("create", "invoices", "--lanes", "live", "--partitions", "1", "--yes")
+    first, second = ("", "shop", "orders"), ("orders", "billing", "invoices")
+    for _ in range(3):
+        pathway(desk, "orders.live.1", first)
+    pathway(desk, "orders.dlq.1", first)
+    pathway(desk, "invoices.live.1", first, second)
+    pathway(desk, "invoices.live.1", first, ("orders", "unnamed", "invoices"))
+    desk.commit("billing", "orders.live.1", 0, 3)
+    assert desk.done("topology", "-o", "json").json["pathways"] is None
+    assert desk.run("topology", "--service", "shop").code == 2
+    command = ("topology", "orders", "invoices", "--pathways", "--service", "shop")
+    ran = desk.done(*command, "-o", "json")
+    assert [tuple(edge.values()) for edge in ran.json["pathways"]] == [
+        ("", "", "shop", "orders", 4), ("orders", "billing", "billing", "invoices", 1),
+    ]  # fmt: skip
+    assert ran.json["unexplained_records"] == {"orders": 0, "invoices": 1}
+    text = desk.done(*command).stdout
+    assert "invoices: 1 record with a pathway of services that are not named" in text
+    chart = desk.done(*command, "--mermaid").stdout.splitlines()
+    assert chart[-2:] == ['  w1(("shop")) ==>|"shop"| r1', '  g1 ==>|"billing"| r2']
+    alone = desk.done("topology", "invoices", "--pathways", "-o", "json")
+    assert (alone.json["pathways"], alone.json["unexplained_records"]) == ([], {"invoices": 2})
+    assert "no edge is proved" in desk.done("topology", "invoices", "--pathways").stdout
+
+
+def test_topics_whose_records_cannot_be_read_are_named(desk: StreamDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    create(desk)
+    problem = "no way to records"
+
+    def away(settings: Any) -> NoReturn:
+        raise TryLaterError(problem)
+
+    monkeypatch.setattr(wiring, "open_data", away)
+    ran = desk.done("topology", "--pathways")
+    assert [f"warning: topic orders.{lane}.1: {problem}" in ran.stderr for lane in ("live", "dlq")] == [True, True]
 
 
 def test_plain_clients_get_addresses_and_are_told_what_they_lose(desk: StreamDesk) -> None:

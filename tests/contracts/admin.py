@@ -7,6 +7,14 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Protocol
 
+from kafkakit.core.client_quotas import (
+    CONSUMER_BYTE_RATE,
+    PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
+    QuotaChanges,
+    QuotaDefault,
+    QuotaEntity,
+)
 from kafkakit.core.cluster_facts import ConfigChange, ConfigLayer, ConfigOp, ItemError, LayeredValue, ResourceKind
 from kafkakit.core.model import BrokerState, TopicPartition, TopicPartitionReplica
 from kafkakit.ports.admin import ClusterAdmin
@@ -406,7 +414,54 @@ class AdminContract:
         end = 1_000_000_000
         assert error_name(rig.admin.delete_records({key: end})[key]) == "OffsetOutOfRangeError"
 
+    def test_client_quotas_are_read_as_they_were_set_and_removed_one_by_one(self, rig: Rig) -> None:
+        name, every = rig.new_name(), QuotaDefault.DEFAULT
+        entities = [
+            QuotaEntity(client_id=f"{name}.live"),
+            QuotaEntity(user=f"{name} ü/=,*"),
+            QuotaEntity(user=name, client_id=f"{name}.live"),
+            QuotaEntity(user=name, client_id=every),
+            QuotaEntity(user=every, client_id=every),
+            QuotaEntity(client_id=every),
+            QuotaEntity(user=every),
+        ]
+        sizes = range(50_000_000, 50_000_000 + len(entities))
+        rates: QuotaChanges = {e: {PRODUCER_BYTE_RATE: float(n)} for e, n in zip(entities, sizes, strict=True)}
+        before = rig.admin.describe_client_quotas()
+        assert not set(entities) & set(before)
+        try:
+            assert rig.admin.alter_client_quotas(rates) == dict.fromkeys(entities)
+            eventually(rig, lambda: rig.admin.describe_client_quotas() == {**before, **rates})
+            more: QuotaChanges = {
+                entities[0]: {CONSUMER_BYTE_RATE: 7_000_000.0, REQUEST_PERCENTAGE: 12.5},
+                entities[1]: {PRODUCER_BYTE_RATE: 1.0, CONSUMER_BYTE_RATE: None},
+            }
+            assert rig.admin.alter_client_quotas(more) == dict.fromkeys(entities[:2])
+            three = {**rates[entities[0]], **more[entities[0]]}
+            eventually(rig, lambda: rig.admin.describe_client_quotas().get(entities[0]) == three)
+            eventually(rig, lambda: rig.admin.describe_client_quotas()[entities[1]] == {PRODUCER_BYTE_RATE: 1.0})
+        finally:
+            keys = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, REQUEST_PERCENTAGE)
+            gone: QuotaChanges = {entity: dict.fromkeys(keys) for entity in entities}
+            assert rig.admin.alter_client_quotas(gone) == dict.fromkeys(entities)
+        eventually(rig, lambda: rig.admin.describe_client_quotas() == before)
+
+    def test_a_refused_client_quota_changes_nothing_of_its_entity(self, rig: Rig) -> None:
+        bad, half, good = (QuotaEntity(client_id=rig.new_name()) for _ in range(3))
+        answers = rig.admin.alter_client_quotas(
+            {
+                bad: {PRODUCER_BYTE_RATE: 1_000_000.0, "no_such_key": 1.0},
+                half: {REQUEST_PERCENTAGE: 10.0, CONSUMER_BYTE_RATE: 0.5},
+                good: {CONSUMER_BYTE_RATE: 1_000_000.0},
+            }
+        )
+        assert [error_name(answers[e]) for e in (bad, half, good)] == ["InvalidRequestError"] * 2 + [None]
+        eventually(rig, lambda: rig.admin.describe_client_quotas().get(good) == {CONSUMER_BYTE_RATE: 1_000_000.0})
+        assert not {bad, half} & set(rig.admin.describe_client_quotas())
+        assert rig.admin.alter_client_quotas({good: {CONSUMER_BYTE_RATE: None}}) == {good: None}
+
     def test_empty_requests_ask_nothing(self, rig: Rig) -> None:
+        assert rig.admin.alter_client_quotas({}) == {}
         assert rig.admin.delete_records({}) == {}
         assert rig.admin.reassign({}) == {}
         assert rig.admin.cancel([]) == {}

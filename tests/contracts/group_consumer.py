@@ -142,6 +142,42 @@ class GroupConsumerContract:
         member.until(lambda: member.answers)
         assert member.answers == [{place: ""}]
 
+    def test_only_the_latest_commit_is_answered(
+        self, rig: Rig, place: TopicPartition, join: Callable[..., Member]
+    ) -> None:
+        rig.write(place, [b"a", b"b"])
+        member = join()
+        member.until(lambda: place in member.owned)
+        member.client.commit_later({place: CommittedOffset(offset=1, metadata="first")})
+        assert member.client.commit({place: CommittedOffset(offset=1, metadata="waited for")}, 30) == {place: ""}
+        member.client.commit_later({place: CommittedOffset(offset=2, metadata="x" * 5_000)})
+        member.until(lambda: member.answers)
+        assert member.answers == [{place: "OFFSET_METADATA_TOO_LARGE"}]
+
+    def test_a_member_that_is_dropped_tells_nothing_more(
+        self, rig: Rig, place: TopicPartition, join: Callable[..., Member]
+    ) -> None:
+        rig.write(place, [b"a"])
+        member = join()
+        member.until(lambda: place in member.owned)
+        member.client.close(0)
+        after = join()
+        after.until(lambda: place in after.owned)
+        assert not member.gone
+
+    def test_a_log_that_ends_before_the_commit_is_read_from_its_start(
+        self, rig: Rig, place: TopicPartition, join: Callable[..., Member]
+    ) -> None:
+        rig.write(place, [b"a", b"b"])
+        member = join()
+        member.until(lambda: place in member.owned)
+        assert member.client.commit({place: CommittedOffset(offset=50, metadata="")}, 30) == {place: ""}
+        member.client.close(30)
+        after = join()
+        after.until(lambda: len(after.values.get(place, ())) == 2)
+        assert after.values[place] == [b"a", b"b"]
+        assert after.client.end_offset(place) == 2
+
     def test_pause_resume_and_seek(self, rig: Rig, place: TopicPartition, join: Callable[..., Member]) -> None:
         rig.write(place, [b"a", b"b"])
         member = join()

@@ -5,7 +5,6 @@ A subclass gives the `rig` fixture.
 
 import time
 from collections.abc import Iterator
-from functools import partial
 from typing import Protocol
 
 import pytest
@@ -52,7 +51,7 @@ class StreamProducerContract:
 
     @pytest.fixture
     def producer(self, rig: Rig, topic: str) -> Iterator[StreamProducer]:
-        made = rig.cluster.producer(topic, LIMITS)
+        made = rig.cluster.producer(topic, LIMITS, "contract")
         yield made
         made.close()
 
@@ -99,18 +98,18 @@ class StreamProducerContract:
         assert all(len(found) == 1 for found in places.values())
 
     def test_a_full_queue_takes_no_record(self, rig: Rig) -> None:
-        producer = rig.away().producer("anything", LIMITS)
-        answers: list[Delivered | NotDelivered] = []
-        taken = [producer.send(OutgoingRecord(value=b"x"), answers.append) for _ in range(LIMITS.queue_records + 5)]
+        producer = rig.away().producer("anything", LIMITS, "contract")
+        answers = producer.answers
+        taken = [producer.send(OutgoingRecord(value=b"x"), n) for n in range(LIMITS.queue_records + 5)]
         assert taken == [True] * LIMITS.queue_records + [False] * 5
         producer.poll(0)
-        assert answers == []
+        assert not answers
         producer.purge()
         deadline = time.monotonic() + LIMIT_S
         while len(answers) < LIMITS.queue_records and time.monotonic() < deadline:
             producer.poll(0.1)
-        assert {answer.kind for answer in answers if isinstance(answer, NotDelivered)} == {FailureKind.UNANSWERED}
-        assert len(answers) == LIMITS.queue_records
+        assert {found.kind for _, found in answers if isinstance(found, NotDelivered)} == {FailureKind.UNANSWERED}
+        assert sorted(token for token, _ in answers) == list(range(LIMITS.queue_records))
         producer.close()
         producer.close()
 
@@ -121,10 +120,10 @@ class StreamProducerContract:
 
 def sent(producer: StreamProducer, records: list[OutgoingRecord]) -> list[Delivered | NotDelivered]:
     """Send records and wait for all answers, in the order of sending."""
-    answers: dict[int, Delivered | NotDelivered] = {}
     for number, record in enumerate(records):
-        assert producer.send(record, partial(answers.__setitem__, number))
+        assert producer.send(record, number)
     deadline = time.monotonic() + LIMIT_S
-    while len(answers) < len(records) and time.monotonic() < deadline:
+    while len(producer.answers) < len(records) and time.monotonic() < deadline:
         producer.poll(0.1)
+    answers = dict(producer.answers)
     return [answers[number] for number in range(len(records))]

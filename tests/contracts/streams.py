@@ -31,6 +31,8 @@ class Rig(Protocol):
 
     groups: GroupAdmin
     log: LogReader
+    committed_log: LogReader
+    """Of committed data."""
     protocols: tuple[str, ...]
     """Of `classic`, `consumer` and `share`, what groups can speak here."""
 
@@ -110,6 +112,22 @@ def fetched(rig: Rig, offsets: Mapping[TopicPartition, int], **limits: int) -> M
         found |= {key: answer for key, answer in answers.items() if answer.answered}
     assert set(found) == set(offsets)
     return found
+
+
+def committed(rig: Rig, key: TopicPartition, offset: int) -> tuple[int, set[int]]:
+    """The last offset that a reader of committed data gets, and the first ones of the aborted transactions it is told.
+
+    A broker answers with what lies in one segment.
+    """
+    last, aborted = -1, set[int]()
+    for _ in range(100):
+        found = rig.committed_log.fetch({key: offset}, max_bytes=1 << 20, wait_ms=200)[key]
+        aborted |= {first for _, first in found.aborted}
+        last = max((last, *(last for _, last, _ in headers(found.records))))
+        offset = max(offset, last + 1)
+        if found.answered and offset >= found.span.stable:
+            return last, aborted
+    raise AssertionError("no answer")
 
 
 def headers(records: bytes) -> list[tuple[int, int, int]]:
@@ -323,6 +341,20 @@ class LogContract:
         assert headers(answer.records)[-1][1] == 2
         end(False)
         eventually(rig, lambda: span(rig, key) == LogSpan(start=0, stable=4, end=4))
+
+    def test_a_reader_of_committed_data_stops_at_the_stable_offset_and_is_told_what_was_aborted(self, rig: Rig) -> None:
+        key = TP(rig.new_topic(), 0)
+        rig.append(key, [b"x"])
+        end = rig.records_transaction(key, [b"y", b"z"])
+        rig.append(key, [b"w"])
+        assert committed(rig, key, 0) == (0, set())
+        end(False)
+        eventually(rig, lambda: committed(rig, key, 0) == (4, {1}))
+        rig.records_transaction(key, [b"u"])(True)
+        eventually(rig, lambda: committed(rig, key, 0) == (6, {1}))
+        assert committed(rig, key, 2) == (6, {1}), "told to one who begins in its middle too"
+        assert committed(rig, key, 5) == (6, set())
+        assert rig.log.fetch({key: 2}, max_bytes=1 << 20, wait_ms=200)[key].aborted == ()
 
     def test_offsets_are_found_by_time(self, rig: Rig) -> None:
         topic = rig.new_topic(2)

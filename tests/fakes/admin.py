@@ -10,6 +10,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from kafkakit.core.acls import AclBinding, AclPattern, AclResourceKind
+from kafkakit.core.client_quotas import (
+    CONSUMER_BYTE_RATE,
+    PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
+    QuotaChanges,
+    QuotaEntity,
+    Quotas,
+)
 from kafkakit.core.cluster_facts import (
     BrokerLogDirs,
     ClusterInfo,
@@ -150,6 +158,7 @@ class FakeCluster:
         """None: there is no authorizer."""
         self.producers: dict[TopicPartition, tuple[ProducerState, ...]] = {}
         self.transactions: list[OpenTransaction] = []
+        self.quotas: dict[QuotaEntity, dict[str, float]] = {}
         self._topics_made = 0
         for broker, rack in racks.items():
             self.add_broker(broker, rack)
@@ -439,6 +448,16 @@ class FakeCluster:
         self._read("list_transactions")
         return tuple(sorted(self.transactions, key=lambda each: each.transactional_id))
 
+    def describe_client_quotas(self) -> Quotas:
+        self._read("describe_client_quotas")
+        return {entity: dict(values) for entity, values in self.quotas.items()}
+
+    def alter_client_quotas(self, changes: QuotaChanges) -> Mapping[QuotaEntity, ItemResult]:
+        def effect() -> dict[QuotaEntity, ItemResult]:
+            return {e: self._injected("alter_client_quotas", e) or self._set_quota(e, v) for e, v in changes.items()}
+
+        return self._mutate("alter_client_quotas", dict(changes), effect)
+
     def delete_records(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemResult]:
         return self._mutate("delete_records", dict(offsets), lambda: {k: self._trim(k, o) for k, o in offsets.items()})
 
@@ -594,6 +613,18 @@ class FakeCluster:
             return ItemError(name="OffsetOutOfRangeError")
         if self.logs:
             self.logs.trim(key, max(offset, self.logs.log(key).start))
+        return None
+
+    def _set_quota(self, entity: QuotaEntity, values: Mapping[str, float | None]) -> ItemResult:
+        for key, value in values.items():
+            is_rate = key in (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE)
+            if not is_rate and key != REQUEST_PERCENTAGE:
+                return ItemError(name="InvalidRequestError", message=f"Invalid configuration key {key}")
+            if is_rate and value is not None and value != int(value):
+                return ItemError(name="InvalidRequestError", message=f"{key} cannot be represented as a Long.")
+        kept = {k: v for k, v in {**self.quotas.pop(entity, {}), **values}.items() if v is not None}
+        if kept:
+            self.quotas[entity] = kept
         return None
 
     def _start_move(self, key: TopicPartition, target: list[int]) -> None:

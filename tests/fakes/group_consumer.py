@@ -43,7 +43,8 @@ class FakeRecord:
 
 @dataclass(slots=True, kw_only=True)
 class FakeGroups:
-    """The cluster. `unreadable` are offsets that no client can decode; `is_away` makes every member fail."""
+    """The cluster. `unreadable` are offsets that no client can decode; `is_away` makes every member fail, and
+    with `is_silent` they read nothing and report nothing."""
 
     logs: dict[TopicPartition, list[FakeRecord]] = field(default_factory=dict)
     ends: dict[TopicPartition, int] = field(default_factory=dict)
@@ -52,6 +53,7 @@ class FakeGroups:
     owners: dict[tuple[str, TopicPartition], "FakeGroupConsumer"] = field(default_factory=dict)
     unreadable: set[tuple[TopicPartition, int]] = field(default_factory=set)
     limit_chars: int = LIMIT_CHARS
+    is_silent: bool = False
     is_away: bool = False
     lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -113,7 +115,9 @@ class FakeGroupConsumer:
         batches = []
         with self.cluster.lock:
             for partition, position in self.positions.items():
-                if partition not in self.paused and (batch := self._read(partition, position, limit)):
+                if partition in self.paused or self.cluster.is_silent:
+                    continue
+                if batch := self._read(partition, position, limit):
                     batches.append(batch)
         if not batches:
             threading.Event().wait(min(timeout_s, 0.002))
@@ -157,7 +161,8 @@ class FakeGroupConsumer:
             for partition in new:
                 cluster.owners[self.group, partition] = self
                 commit = found[partition] = cluster.commits.get((self.group, partition))
-                self.positions[partition] = commit.offset if commit is not None else 0
+                is_there = commit is not None and commit.offset <= cluster.ends[partition]
+                self.positions[partition] = commit.offset if commit is not None and is_there else 0
         if found and listener is not None:
             listener.assigned(found)
 
@@ -196,7 +201,7 @@ class FakeGroupConsumer:
         return ""
 
     def commit_later(self, commits: Mapping[TopicPartition, CommittedOffset]) -> None:
-        self.answers.append(dict(self.commit(commits, 0)))
+        self.answers = [dict(self.commit(commits, 0))]
 
     def end_offset(self, partition: TopicPartition) -> int | None:
         return self.cluster.ends.get(partition)
@@ -205,11 +210,10 @@ class FakeGroupConsumer:
         return f"member-{id(self)}"
 
     def close(self, timeout_s: float) -> None:
-        del timeout_s
         if self.is_closed:
             return
         self.is_closed = True
-        if self.listener is not None and self.positions and not self.cluster.is_away:
+        if timeout_s and self.listener is not None and self.positions and not self.cluster.is_away:
             self.listener.revoked(tuple(self.positions))
         self.crash()
 

@@ -4,6 +4,7 @@ A test appends whole record batches (format v2, as a broker sends them); offsets
 and cut tails follow from them as on a broker.
 """
 
+import copy
 import struct
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,8 @@ from kafkakit.core.model import TopicPartition
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 CODEC, TRANSACTIONAL, CONTROL = 0x07, 0x10, 0x20
+MARKER = slice(HEADER.size + 7, HEADER.size + 9)
+"""Where a control batch says which marker it is: 0 aborts."""
 NO_SPAN = LogSpan(start=-1, stable=-1, end=-1)
 UNKNOWN_TOPIC = ItemError(name="UnknownTopicOrPartitionError", retriable=True)
 NOT_LEADER = ItemError(name="NotLeaderForPartitionError", retriable=True)
@@ -56,6 +59,19 @@ class FakePartitionLog:
                 open_since.setdefault(batch.producer, batch.first)
         return min(open_since.values(), default=self.end)
 
+    def aborted(self, offset: int) -> tuple[tuple[int, int], ...]:
+        """Producer and first offset of the transactions that were aborted at this offset or after it."""
+        began: dict[int, int] = {}
+        found = []
+        for batch in self.batches:
+            if batch.attributes & CONTROL:
+                first = began.pop(batch.producer, None)
+                if first is not None and batch.data[MARKER] == b"\0\0" and batch.last >= offset:
+                    found.append((batch.producer, first))
+            elif batch.attributes & TRANSACTIONAL:
+                began.setdefault(batch.producer, batch.first)
+        return tuple(found)
+
     @property
     def span(self) -> LogSpan:
         return LogSpan(start=self.start, stable=self.stable, end=self.end)
@@ -65,7 +81,7 @@ class FakeLogReader:
     """`LogReader` in memory.
 
     `unreachable` makes every call raise; the leaders in `down` do not answer, those in `slow` answer every other
-    fetch. `fetches` remembers the offsets of each fetch.
+    fetch. `fetches` remembers the offsets of each fetch. `of_committed` reads the same logs, committed data alone.
     """
 
     def __init__(self, cluster_id: str = "fake-cluster") -> None:
@@ -76,9 +92,16 @@ class FakeLogReader:
         self._keep_waiting: set[int] = set()
         self.fetches: list[dict[TopicPartition, int]] = []
         self.closed = False
+        self.committed = False
         self._ids: dict[str, bytes] = {}
         self._read: dict[TopicPartition, bytes] = {}
         self._logs: dict[TopicPartition, FakePartitionLog] = {}
+
+    def of_committed(self) -> "FakeLogReader":
+        """A reader of the same logs that gets committed data alone."""
+        other = copy.copy(self)
+        other.committed = True
+        return other
 
     def add_topic(self, name: str, partitions: int = 1, *, topic_id: bytes | None = None) -> None:
         """Create a topic; created again it is empty and has another id, unless one is given."""
@@ -93,7 +116,8 @@ class FakeLogReader:
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic and its records, if there is one."""
-        self._logs = {key: log for key, log in self._logs.items() if key.topic != name}
+        for key in [key for key in self._logs if key.topic == name]:
+            del self._logs[key]
 
     def log(self, partition: TopicPartition) -> FakePartitionLog:
         """The log of a partition, to look at or to change."""
@@ -170,9 +194,11 @@ class FakeLogReader:
                 found[key] = Fetched(records=b"", span=held.span, error=OUT_OF_RANGE)
                 continue
             room = left.setdefault(held.leader, max_bytes)
-            records = _cut(held.batches, offset, min(room, partition_bytes or max_bytes), first=room == max_bytes)
+            batches = [one for one in held.batches if not self.committed or one.first < held.stable]
+            records = _cut(batches, offset, min(room, partition_bytes or max_bytes), first=room == max_bytes)
             left[held.leader] = max(0, room - len(records))
-            found[key] = Fetched(records=records, span=held.span)
+            aborted = held.aborted(offset) if self.committed else ()
+            found[key] = Fetched(records=records, span=held.span, aborted=aborted)
         return found
 
     def request_ahead(

@@ -1,6 +1,7 @@
 """`ports.StreamCluster` in memory: clusters that die, hang, lose answers, refuse, and fail for good."""
 
 import threading
+from collections import deque
 from dataclasses import dataclass, field
 
 from kafkakit.core.deliveries import (
@@ -56,17 +57,18 @@ class FakeStreamCluster:
             return TopicIdentity(cluster_id=self.cluster_id, topic_id="", partitions=0)
         return TopicIdentity(cluster_id=self.cluster_id, topic_id=found.topic_id, partitions=found.partitions)
 
-    def producer(self, topic: str, limits: BatchLimits) -> "FakeStreamProducer":
-        made = FakeStreamProducer(self, topic, limits)
+    def producer(self, topic: str, limits: BatchLimits, client_id: str) -> "FakeStreamProducer":
+        made = FakeStreamProducer(self, topic, limits, client_id)
         self.producers.append(made)
         return made
 
 
 class FakeStreamProducer:
-    def __init__(self, cluster: FakeStreamCluster, topic: str, limits: BatchLimits) -> None:
-        self._cluster, self._topic, self._limits = cluster, topic, limits
-        self._waiting: list[tuple[OutgoingRecord, Answer]] = []
-        self._lost: list[tuple[OutgoingRecord, Answer]] = []
+    def __init__(self, cluster: FakeStreamCluster, topic: str, limits: BatchLimits, client_id: str) -> None:
+        self._cluster, self._topic, self._limits, self.client_id = cluster, topic, limits, client_id
+        self.answers: deque[Answer] = deque()
+        self._waiting: list[tuple[OutgoingRecord, object]] = []
+        self._lost: list[tuple[OutgoingRecord, object]] = []
         self.is_broken = self.is_closed = False
 
     @property
@@ -79,14 +81,14 @@ class FakeStreamProducer:
         size = sum(len(record.value or b"") for record, _ in waiting)
         return ConnectionFigures(waiting_records=len(waiting), waiting_bytes=size, sent_bytes=0, round_trip_p99_ms=1.0)
 
-    def send(self, record: OutgoingRecord, answer: Answer) -> bool:
+    def send(self, record: OutgoingRecord, token: object) -> bool:
         assert not self.is_closed
         with self._cluster.changed:
             if self.is_broken and not self._waiting:
                 raise OperationFailedError("the producer failed for good")
             if len(self._waiting) + len(self._lost) >= self._limits.queue_records:
                 return False
-            self._waiting.append((record, answer))
+            self._waiting.append((record, token))
             self._cluster.changed.notify_all()
         return True
 
@@ -97,23 +99,20 @@ class FakeStreamProducer:
             if self._cluster.is_away:
                 return
             taken, self._waiting = self._waiting, []
-            answers = [(answer, self._written(record, answer)) for record, answer in taken]
-        for answer, found in answers:
-            if found is not None:
-                answer(found)
+            answers = [(token, self._written(record, token)) for record, token in taken]
+        self.answers.extend((token, found) for token, found in answers if found is not None)
 
     def purge(self) -> None:
         with self._cluster.changed:
             taken, self._waiting, self._lost = [*self._lost, *self._waiting], [], []
-        for _, answer in taken:
-            answer(NotDelivered(FailureKind.UNANSWERED, "purged"))
+        self.answers.extend((token, NotDelivered(FailureKind.UNANSWERED, "purged")) for _, token in taken)
 
     def close(self) -> None:
         if not self.is_closed:
             self.purge()
         self.is_closed = True
 
-    def _written(self, record: OutgoingRecord, answer: Answer) -> Delivered | NotDelivered | None:
+    def _written(self, record: OutgoingRecord, token: object) -> Delivered | NotDelivered | None:
         if self.is_broken:
             return NotDelivered(FailureKind.FATAL, "the producer failed for good")
         if self._cluster.refusal:
@@ -125,6 +124,6 @@ class FakeStreamProducer:
         offset = sum(number == partition for number, _ in topic.log)
         topic.log.append((partition, record))
         if self._cluster.loses_answers:
-            self._lost.append((record, answer))
+            self._lost.append((record, token))
             return None
         return Delivered(partition, offset, record.at_ms or 1)

@@ -19,9 +19,12 @@ from kafkakit.adapters.kafka.log import KafkaLog
 from kafkakit.config.security import to_confluent
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
+from kafkakit.ports.stream_consumer import GroupConsumer
 from kafkakit.streams.client.consumer import StreamConsumer
+from kafkakit.streams.client.dead_letter_lane import BATCH_LIMIT_BYTES
 from kafkakit.streams.client.decide.commits import restore_commit
 from kafkakit.streams.client.decide.rules import RetryRule, WorkRules
+from kafkakit.streams.client.guarded_member import GuardedMember
 from kafkakit.streams.client.options import ConsumerHooks, ConsumerOptions
 from kafkakit.streams.formats.commit import CommitState
 from kafkakit.streams.formats.identity import CommitIdentity, topic_id_text
@@ -40,6 +43,14 @@ def becomes(what: str, check: Callable[[], object], wait_s: float = WAIT_S) -> N
     while not check():
         assert time.monotonic() < deadline, what
         time.sleep(0.02)
+
+
+def guarded_member(cluster: SandboxCluster, group: str) -> GuardedMember:
+    """A member that judges batches before it decodes them."""
+    servers, security = cluster.bootstrap_servers, cluster.security
+    member = KafkaGroupConsumer(servers, security, group, session_timeout_ms=6_000, fetches=False)
+    log = KafkaLog(servers, security, request_timeout_s=10, committed=True)
+    return GuardedMember(member, log, SystemClock(), limit_bytes=BATCH_LIMIT_BYTES)
 
 
 class StreamRig:
@@ -113,16 +124,28 @@ class StreamRig:
         assert not failures
 
     def member(
-        self, group: str, *, work: WorkRules | None = None, hooks: ConsumerHooks | None = None, **more: Any
+        self,
+        group: str,
+        *,
+        work: WorkRules | None = None,
+        hooks: ConsumerHooks | None = None,
+        strict: bool = False,
+        **more: Any,
     ) -> StreamConsumer:
         """A consumer in this process; `more` are its handler and options."""
+
+        def open_member(profile: str, name: str) -> GroupConsumer:
+            if strict:
+                return guarded_member(self.cluster, name)
+            return KafkaGroupConsumer(
+                self.cluster.bootstrap_servers, self.cluster.security, name, session_timeout_ms=6_000
+            )
+
         handler = {name: more.pop(name) for name in list(more) if name.endswith("handler")}
         return StreamConsumer(
             group=group,
             route=lambda: self.route,
-            open_member=lambda profile, name: KafkaGroupConsumer(
-                self.cluster.bootstrap_servers, self.cluster.security, name, session_timeout_ms=6_000
-            ),
+            open_member=open_member,
             clock=SystemClock(),
             options=ConsumerOptions(**{"work": work or WorkRules(retry=RETRY), "concurrency": 8, **more}),
             hooks=hooks,

@@ -13,6 +13,7 @@ import pytest
 from kafkakit.adapters.kafka.admin import KafkaAdmin
 from kafkakit.adapters.kafka.data import KafkaData
 from kafkakit.config.security import Protocol, Secret, Security, to_kafka_python
+from kafkakit.core.client_quotas import PRODUCER_BYTE_RATE, QuotaEntity
 from kafkakit.core.cluster_facts import ConfigOp, ResourceKind
 from kafkakit.core.errors import OperationFailedError, TryLaterError
 from kafkakit.core.model import BrokerState
@@ -152,6 +153,7 @@ class TestScramTls(AdminContract):
             lambda: guest.snapshot(now=NOW, sizes=False),
             lambda: guest.log_dirs(rig.brokers),
             guest.reassignments,
+            guest.describe_client_quotas,
             lambda: guest.partition_states([name]),
             lambda: guest.dynamic_configs(ResourceKind.TOPIC, [name]),
             lambda: guest.dynamic_configs(ResourceKind.BROKER, [str(rig.brokers[0])]),
@@ -164,6 +166,8 @@ class TestScramTls(AdminContract):
                 read()
         change = topic_change(name, LEADERS, ConfigOp.SET, "0:1")
         assert guest.alter_configs([change])[change] is not None
+        entity = QuotaEntity(client_id=name)
+        assert guest.alter_client_quotas({entity: {PRODUCER_BYTE_RATE: 1.0}})[entity] is not None
         assert guest.create_topic(rig.new_name(), {0: rig.brokers}, {}) is not None
         assert guest.delete_topic(name) is not None
 

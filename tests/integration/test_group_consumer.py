@@ -11,6 +11,7 @@ from kafkakit.ports.stream_consumer import GroupConsumer
 from tests.contracts.group_consumer import GroupConsumerContract
 from tests.integration.conftest import SandboxCluster
 from tests.integration.stream_clients import produce
+from tests.integration.stream_rig import guarded_member
 
 pytestmark = pytest.mark.kafka
 
@@ -32,7 +33,18 @@ class KafkaRig:
         return KafkaGroupConsumer(self.cluster.bootstrap_servers, self.cluster.security, group)
 
 
+class GuardedRig(KafkaRig):
+    def open(self, group: str) -> GroupConsumer:
+        return guarded_member(self.cluster, group)
+
+
 class TestKafka(GroupConsumerContract):
     @pytest.fixture
     def rig(self, cluster: SandboxCluster) -> KafkaRig:
         return KafkaRig(cluster)
+
+
+class TestGuarded(GroupConsumerContract):
+    @pytest.fixture
+    def rig(self, cluster: SandboxCluster) -> KafkaRig:
+        return GuardedRig(cluster)

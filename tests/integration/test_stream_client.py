@@ -16,11 +16,13 @@ from kafkakit.config.read.environment import read_environment
 from kafkakit.config.read.settings import Given, load_settings
 from kafkakit.config.security import to_confluent
 from kafkakit.core.errors import UsageError
+from kafkakit.streams.client import dead_letter_lane
 from kafkakit.streams.client.client import StreamClient
 from kafkakit.streams.client.connect import connect
 from kafkakit.streams.client.consumer import StreamConsumer
 from kafkakit.streams.client.dead_letter_lane import BOMB_REASON
 from kafkakit.streams.client.decide.failures import RejectError
+from kafkakit.streams.client.decide.rules import Mode, WorkLimits, WorkRules
 from kafkakit.streams.client.options import ConsumerOptions
 from kafkakit.streams.client.records import StreamRecord
 from kafkakit.streams.routes.api import LaneRule
@@ -116,22 +118,70 @@ def test_rules_choose_lanes_and_rejected_records_keep_their_provenance(
     assert found["error_text"] == "not an order"
 
 
+@pytest.mark.parametrize("strict", [False, True])
 def test_a_batch_that_is_too_large_is_noted_and_the_records_after_it_are_handled(
-    cluster: SandboxCluster, client: StreamClient
+    cluster: SandboxCluster, client: StreamClient, *, strict: bool
 ) -> None:
-    make(cluster, "bombed")
-    segment = client.follower("bombed").current().lanes[0].segments[0]
+    stream = f"bombed-{strict}".lower()
+    make(cluster, stream)
+    segment = client.follower(stream).current().lanes[0].segments[0]
     values = [b"before", *[bytes(MIB)] * 64, b"after"]
     seen = Seen()
-    with client.consumer("bombed", "billing", handler=seen, options=ConsumerOptions(concurrency=2)) as consumer:
+    options = ConsumerOptions(concurrency=2, strict_guard=strict)
+    with client.consumer(stream, "billing", handler=seen, options=options) as consumer:
         for batch in (values[:1], values[1:-1], values[-1:]):
             produce(cluster, segment.topic, batch)
         until(lambda: len(seen.records) == 2 and has_committed(consumer))
         assert consumer.figures().unreadable >= 1
     assert seen.records == Counter([("live", b"before"), ("live", b"after")])
-    (letter,) = command(cluster, "dlq", "list", "bombed")["records"]
+    (letter,) = command(cluster, "dlq", "list", stream)["records"]
     found = letter["provenance"]
     assert (found["reason"], found["offset"], found["lane"]) == (BOMB_REASON, 1, "live")
+
+
+def test_without_a_dlq_lane_records_are_rejected_by_reference_and_copied_later(
+    cluster: SandboxCluster, client: StreamClient
+) -> None:
+    command(cluster, "create", "plain", "--lanes", "live", "--partitions", "1", "--yes")
+    with client.producer("plain") as producer, client.consumer("plain", "billing", handler=Seen()) as consumer:
+        places = [producer.send(value).result(LIMIT_S) for value in (b"good", b"bad 1", b"good", b"bad 2", b"good")]
+        until(lambda: [one.lag for one in consumer.figures().partitions] == [0])
+        assert consumer.figures().total("undurable") == 0
+    letters = command(cluster, "dlq", "list", "plain")["records"]
+    assert [(one["held"], one["place"]) for one in letters] == [
+        ("reference", f"{place.topic}/0@{place.offset}") for place in (places[1], places[3])
+    ]
+    command(cluster, "lane", "add", "plain", "dlq", "--partitions", "1", "--yes")
+    command(cluster, "dlq", "copy", "plain", "--once", "--all")
+    letters = command(cluster, "dlq", "list", "plain")["records"]
+    assert [(one["held"], one["provenance"]["offset"]) for one in letters] == [
+        ("copy", places[1].offset), ("copy", places[3].offset),
+    ]  # fmt: skip
+
+
+def test_a_dlq_lane_that_is_paused_holds_up_no_partition_for_good(
+    cluster: SandboxCluster, client: StreamClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_letter_lane, "WRITE_S", 0.5)
+    make(cluster, "stuck")
+    command(cluster, "lane", "pause", "stuck", "dlq", "--yes")
+    work = WorkRules(mode=Mode.UNORDERED, limits=WorkLimits(records=20))
+    options = ConsumerOptions(work=work, poll_records=5)
+    with client.producer("stuck") as producer:
+        for number in range(40):
+            producer.send(b"bad %d" % number).result(LIMIT_S)
+        with client.consumer("stuck", "billing", handler=Seen(), options=options) as consumer:
+            until(lambda: consumer.figures().total("rejected") == 40)
+            noted = command(cluster, "dlq", "list", "stuck")["matching"]
+            assert noted >= 20
+            command(cluster, "lane", "resume", "stuck", "dlq", "--yes")
+            until(lambda: has_committed(consumer))
+    letters = command(cluster, "dlq", "list", "stuck")["records"]
+    rejected = [
+        one["provenance"]["offset"] if one["held"] == "copy" else int(one["place"].rpartition("@")[2])
+        for one in letters
+    ]
+    assert set(rejected) == set(range(40))
 
 
 def test_a_stream_that_is_not_there(client: StreamClient) -> None:

@@ -64,11 +64,12 @@ class KafkaRig:
         self.protocols: tuple[str, ...] = ("classic", "consumer", "share") if kraft else ("classic",)
         self.groups: GroupAdmin = open_groups(cluster)
         self.log: LogReader = KafkaLog(cluster.bootstrap_servers, cluster.security, request_timeout_s=15)
+        self.committed_log: LogReader = KafkaLog(cluster.bootstrap_servers, cluster.security, committed=True)
         self.admin = cluster.open_admin()
         self._open = ExitStack()
 
     def close(self) -> None:
-        for part in (self._open, self.groups, self.log, self.admin):
+        for part in (self._open, self.groups, self.log, self.committed_log, self.admin):
             part.close()
 
     def new_topic(self, partitions: int = 1) -> str:

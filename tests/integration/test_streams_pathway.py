@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from kafkakit.config.security import to_confluent
+from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.formats.pathways.buckets import PathwayBuckets
 from kafkakit.streams.formats.pathways.checkpoints import PathwayNode, checkpoint_in, checkpoint_out
 from kafkakit.streams.formats.pathways.hashes import consume_tags, produce_tags
 from tests.integration.conftest import SandboxCluster, StartCluster
+from tests.integration.test_streams_contract import open_groups
 from tests.rigs.command_line import Home
 
 pytestmark = pytest.mark.kafka
@@ -115,3 +117,19 @@ def test_latencies_over_two_topics_are_those_that_the_headers_determine(cluster:
     assert shown(cluster, ORDERS, "--since", "10s", code=1)[0]["records"] == 0
     assert shown(cluster, INVOICES, "--max-latency", "700ms", code=1)[0]["with_pathway"] == RECORDS
     assert shown(cluster, INVOICES, "--max-latency", "800ms")[0]["folded"] == 0
+
+    with closing(open_groups(cluster)) as groups:
+        read, deadline = TopicPartition(ORDERS, 0), time.monotonic() + PATIENCE_S
+        while groups.commit("billing", {read: CommittedOffset(offset=1)}) != {read: None}:
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+    home = Home(cluster.home.folder)
+    for topic in (ORDERS, INVOICES):
+        ran = home.run("--profile", cluster.name, "streams", "link", topic[8:], "--topic", topic, "--yes")
+        assert ran.code == 0, ran.stderr
+    words = ("topology", "--pathways", "--service", "shop", "--env", "test", "-o", "json")
+    graph = home.run("--profile", cluster.name, "streams", *words).json
+    assert [(e["source"], e["group"], e["service"], e["target"], e["records"]) for e in graph["pathways"]] == [
+        ("", "", "shop", "orders", RECORDS), ("orders", "billing", "billing", "invoices", RECORDS),
+    ]  # fmt: skip
+    assert graph["unexplained_records"] == {"orders": 0, "invoices": 0}

@@ -11,9 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from kafkakit.adapters.kafka.stream_producer import KafkaStreamCluster
+from kafkakit.core.client_quotas import PRODUCER_BYTE_RATE, QuotaEntity
+from kafkakit.core.deliveries import OutgoingRecord
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.admin import ClusterAdmin
+from kafkakit.ports.stream_producer import StreamProducer
+from kafkakit.streams.routes.api import lane_client_id
+from tests.contracts.stream_producer import LIMITS
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.stream_clients import produce
 from tests.integration.test_streams_contract import open_groups
@@ -111,6 +117,37 @@ def test_a_lane_is_removed_once_it_is_read_and_topics_are_deleted_once_no_group_
     while not until(scene.topics("pay") == {"pay.slow.1"}, started):
         time.sleep(0.2)
     assert [c["in_effect"] for c in scene.done("history", "pay", "-o", "json").json["changes"]] == [True] * 3
+
+
+def acknowledged(producer: StreamProducer, count: int) -> list[object]:
+    """Send that many records, each after the answer to the one before."""
+    answers: list[object] = []
+    for sent in range(1, count + 1):
+        assert producer.send(OutgoingRecord(value=os.urandom(50_000)), answers.append)
+        started = time.monotonic()
+        while not until(len(answers) == sent, started):
+            producer.poll(0.1)
+    return answers
+
+
+def test_a_lane_with_a_quota_holds_up_its_producers_and_no_others(scene: Scene) -> None:
+    scene.done("create", "slowed", "--lanes", "live,slow", "--partitions", "1", "--quota", "slow=1kB/s", "--yes")
+    cluster = KafkaStreamCluster(scene.one.bootstrap_servers, scene.one.security)
+    with (
+        closing(cluster.producer("slowed.slow.1", LIMITS, lane_client_id("slowed", "slow"))) as slow,
+        closing(cluster.producer("slowed.live.1", LIMITS, lane_client_id("slowed", "live"))) as live,
+    ):
+        # 50 kB at 1 kB/s: the answer comes at once, and what follows is not read before the quota allows it.
+        acknowledged(slow, 1)
+        late: list[object] = []
+        assert slow.send(OutgoingRecord(value=b"y"), late.append)
+        assert len(acknowledged(live, 20)) == 20
+        slow.poll(0)
+        assert late == []
+    entity = QuotaEntity(client_id="kafkakit.slowed.slow")
+    assert scene.admin.describe_client_quotas() == {entity: {PRODUCER_BYTE_RATE: 1000.0}}
+    scene.done("lane", "remove", "slowed", "slow", "--force", "--yes")
+    assert scene.admin.describe_client_quotas() == {}
 
 
 def test_a_topic_that_was_created_again_is_told_from_the_one_of_the_stream(scene: Scene) -> None:

@@ -1,7 +1,6 @@
 """KKM1 over random states and damage: read back equal or smaller, never larger, and never an error."""
 
 import base64
-from dataclasses import replace
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -21,7 +20,6 @@ from kafkakit.streams.formats.kkm1.coarsen import columns, ranges_size
 from kafkakit.streams.formats.kkm1.decode import read_kkm1
 from kafkakit.streams.formats.kkm1.encode import Encoded, encode_commit
 from kafkakit.streams.formats.kkm1.envelope import bind_of
-from kafkakit.streams.formats.kkm1.ledger import ledger_record, restore, spilled
 from kafkakit.streams.formats.kkm1.packing import FEW_BYTES, pack_bitmap, pack_rice, pack_runs, runs_of, unpack
 from kafkakit.streams.formats.kkm1.varint import Cursor, uvarint, uvarint_size
 from kafkakit.streams.formats.offset_ranges import OffsetRanges
@@ -217,24 +215,6 @@ def test_random_bodies_that_are_bound_never_fail(raw: bytes) -> None:
     for first in (0x10, 0x11, 0x12, 0x14, 0x17):
         sealed = bytes((first,)) + bind_of(IDENTITY, bytes((first,)) + raw).to_bytes(4, "little") + raw
         read_kkm1("~b" + base64.urlsafe_b64encode(sealed).decode().rstrip("="), 100, IDENTITY)
-
-
-@settings(max_examples=100, deadline=None)
-@given(state=states(), limit=st.integers(60, 300))
-def test_what_was_spilled_comes_back_exactly(state: CommitState, limit: int) -> None:
-    record = ledger_record(state, IDENTITY)
-    assert record is not None
-    pointed = spilled(state, record, 4, 77)
-    reading = read_kkm1(encode_commit(pointed, IDENTITY, limit_chars=limit).text, state.base, IDENTITY)
-    restored = restore(reading.state, record.value, IDENTITY)
-    if reading.state.spill is None:
-        assert not restored.is_exact
-        return
-    assert restored.is_exact
-    assert (restored.state.done, restored.state.marks) == (state.done, state.marks)
-    for value in (None, record.value[:-1], b""):
-        assert restore(reading.state, value, IDENTITY).state == reading.state
-    assert restore(reading.state, record.value, replace(IDENTITY, partition=9)).state == reading.state
 
 
 @given(value=st.integers(0, 2**64 - 1))

@@ -1,5 +1,7 @@
 """Pathway headers under any bytes, and sketches and buckets under any values."""
 
+from collections import Counter
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +21,7 @@ from kafkakit.streams.formats.pathways.context import (
 )
 from kafkakit.streams.formats.pathways.hashes import consume_tags, produce_tags
 from kafkakit.streams.formats.pathways.sketch import DDSketch
+from kafkakit.streams.pathways.api import SeenStream, seen_edges
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 CONTEXTS = st.tuples(st.integers(0, 2**64 - 1), INT64, INT64).map(lambda parts: PathwayContext(*parts))
@@ -145,3 +148,41 @@ def test_sums_since_the_start_hold_every_point(points: list[tuple[int, int, int,
     (latency, *_) = totals.families()
     assert sum(count for _, count, _ in latency.totals) == len(points)
     assert abs(sum(total for *_, total in latency.totals) - sum(ms for _, _, ms, _ in points) / 1000) < 1e-6
+
+
+STREAMS, SERVICES, GROUPS = ("a", "b", "c"), ("s1", "s2", "g1"), ("g1", "g2")
+HOPS = st.lists(
+    st.tuples(st.sampled_from(SERVICES), st.sampled_from(STREAMS), st.sampled_from(GROUPS)), min_size=1, max_size=5
+)
+
+
+@given(st.lists(HOPS, max_size=12), st.sets(st.sampled_from(SERVICES)), st.sampled_from(("name", "topic", "both")))
+def test_edges_are_those_that_records_took_through_named_services(
+    ways: list[list[tuple[str, str, str]]], named: set[str], tags: str
+) -> None:
+    hashes: dict[str, Counter[int]] = {name: Counter() for name in STREAMS}
+    edges: dict[tuple[str, str, str, str], int] = Counter()
+    hidden: Counter[str] = Counter()
+    for way in ways:
+        context, before = None, ("", "")
+        for service, stream, group in way:
+            topic, cluster = (stream, "") if tags == "name" else (f"t-{stream}", "C1" if tags == "both" else "")
+            node = PathwayNode(service, "test")
+            if before != ("", ""):
+                source = before[0] if tags == "name" else f"t-{before[0]}"
+                headers = ((HEADER, encode_header(context)),) if context else ()
+                context, _ = checkpoint_in(node, headers, consume_tags(source, before[1], cluster), NOW)
+            _, context, _ = checkpoint_out(node, context, produce_tags(topic, cluster), NOW)
+            hashes[stream][context.hash] += 1
+            if service in named or service == before[1]:
+                edges[(*before, service, stream)] += 1
+            else:
+                hidden[stream] += 1
+            before = (stream, group)
+    seen = [
+        SeenStream(name=name, topics=(("C1", f"t-{name}"),), groups=GROUPS, hashes=hashes[name]) for name in STREAMS
+    ]
+    found = seen_edges(seen, sorted(named), "test")
+    assert {(e.source, e.group, e.service, e.target): e.records for e in found.edges} == edges
+    assert found.unexplained == {name: hidden[name] for name in STREAMS}
+    assert seen_edges(seen, sorted(named), "other").edges == ()

@@ -12,11 +12,18 @@ from hypothesis import strategies as st
 from kafkakit.core.deliveries import OutgoingRecord
 from kafkakit.core.errors import KafkakitError
 from kafkakit.streams.client import route_follower
-from kafkakit.streams.client.decide.outgoing import ProducerLimits, check_record, complete, record_bytes
-from kafkakit.streams.client.decide.reconciliation import SeenRecord, reconcile
+from kafkakit.streams.client.decide.outgoing import (
+    INGESTED_HEADER,
+    ProducerLimits,
+    check_record,
+    checked_headers,
+    complete,
+    record_bytes,
+)
 from kafkakit.streams.client.decide.send_errors import NotAcknowledgedError, RecordRefusedError
 from kafkakit.streams.client.delivery import Delivery
 from kafkakit.streams.formats.record_identity import HEADER, RecordId, encode_record_id
+from kafkakit.streams.lanes.decide.reconciliation import SeenRecord, reconcile
 from kafkakit.streams.routes.api import SegmentState
 from tests.rigs.stream_routes import FakeClusters
 
@@ -142,15 +149,16 @@ HEADERS = st.lists(st.tuples(st.text(max_size=5), st.one_of(st.none(), st.binary
 def test_only_one_error_refuses_a_record(
     value: object, key: object, headers: object, at_ms: object, partition: object
 ) -> None:
-    record = OutgoingRecord(value=value, key=key, headers=headers, at_ms=at_ms, partition=partition)  # type: ignore[arg-type]
     try:
+        given = checked_headers(headers)  # type: ignore[arg-type]
+        record = OutgoingRecord(value=value, key=key, headers=given, at_ms=at_ms, partition=partition)  # type: ignore[arg-type]
         check_record(record)
     except RecordRefusedError:
         return
-    identity = RecordId(at_ms=1, session=2, sequence=3)
-    whole = complete(record, identity, 5)
-    assert complete(whole, RecordId(at_ms=9, session=9, sequence=9), 6) == whole
-    assert dict(whole.headers)[HEADER] == encode_record_id(identity)
+    identity, other = (encode_record_id(RecordId(at_ms=n, session=2, sequence=3)) for n in (1, 9))
+    whole = record._replace(headers=complete(given, ((HEADER, identity), (INGESTED_HEADER, b"5"))))
+    assert complete(whole.headers, ((HEADER, other), (INGESTED_HEADER, b"6"))) == whole.headers
+    assert dict(whole.headers)[HEADER] == identity
     assert record_bytes(whole) > record_bytes(record) > len(record.value or b"") + len(record.key or b"")
 
 

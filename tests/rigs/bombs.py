@@ -61,21 +61,27 @@ def gzip_zeros(mib: int) -> bytes:
     return b"".join(writer.compress(piece) for _ in range(mib)) + writer.flush()
 
 
-def zeros_batch(records: int, value_bytes: int, *, keyed: bool = False) -> bytes:
-    """A whole batch of records whose values are zeros, in a streaming zstd frame, with its checksum.
+def zeros_batch(records: int, value_bytes: int, *, keyed: bool = False, codec: Codec = Codec.ZSTD) -> bytes:
+    """A whole batch of records whose values are zeros, in a streaming zstd frame or in gzip, with its checksum.
 
     Memory: one record, whatever the batch holds.
     """
-    from kafka.record.util import calc_crc32c
-
-    writer = zstandard.ZstdCompressor(level=3).compressobj()
+    gzip_writer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    writer = gzip_writer if codec is Codec.GZIP else zstandard.ZstdCompressor(level=3).compressobj()
     zeros, body = bytes(value_bytes), b""
     for number in range(records):
         fields = b"\0\0" + varint(number) + (varint(1) + b"k" if keyed else varint(-1)) + varint(value_bytes)
         body += writer.compress(varint(len(fields) + value_bytes + 1) + fields)
         body += writer.compress(zeros) + writer.compress(b"\0")
     body += writer.flush()
-    made = bytearray(batch_of(body, Codec.ZSTD, count=records))
-    struct.pack_into(">qhi", made, 43, -1, -1, -1)  # without a producer that brokers would look for
+    return checked(batch_of(body, codec, count=records))
+
+
+def checked(batch: bytes) -> bytes:
+    """The batch as brokers append it: without a producer that they would look for, and with its checksum."""
+    from kafka.record.util import calc_crc32c
+
+    made = bytearray(batch)
+    struct.pack_into(">qhi", made, 43, -1, -1, -1)
     struct.pack_into(">I", made, 17, calc_crc32c(memoryview(made)[21:]))
     return bytes(made)

@@ -9,6 +9,7 @@ import pytest
 from kafkakit import wiring
 from kafkakit.adapters.read_only import ReadOnlyAdmin, ReadOnlyGroups
 from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.durations import epoch_ms
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.admin import ClusterAdmin
@@ -65,6 +66,10 @@ class StreamDesk:
         monkeypatch.setattr(wiring, "open_groups", self.open_groups)
         monkeypatch.setattr(wiring, "open_control", self.open_control)
         monkeypatch.setattr(wiring, "system_clock", lambda: self.clock)
+
+    @property
+    def now_ms(self) -> int:
+        return epoch_ms(self.clock.now())
 
     @property
     def cluster(self) -> FakeCluster:

@@ -116,6 +116,7 @@ class FakeClusters:
             store=self.store,
             open_cluster=open_cluster,
             open_member=no_reader,
+            open_guarded=no_reader,
             open_log=no_reader,
             clock=SystemClock(),
             random_bytes=lambda n: bytes((first + k) % 256 for k in range(n)),

@@ -11,12 +11,14 @@ from kafkakit.adapters.kafka import admin_configs as resource_configs
 from kafkakit.adapters.kafka import admin_read as read
 from kafkakit.adapters.kafka import admin_transactions as transactions
 from kafkakit.adapters.kafka import admin_write as write
+from kafkakit.adapters.kafka.admin_quotas import change_request, change_results, quotas_of, quotas_request
 from kafkakit.adapters.kafka.admin_records import deletion_requests, deletion_results
 from kafkakit.adapters.kafka.admin_snapshot import assemble
 from kafkakit.adapters.kafka.errors import UNKNOWN_TOPIC, UNKNOWN_TOPIC_ID, error_from, error_of
 from kafkakit.adapters.kafka.session import KafkaSession
 from kafkakit.config.security import Security
 from kafkakit.core.acls import AclBinding, AclResourceKind
+from kafkakit.core.client_quotas import QuotaChanges, QuotaEntity, Quotas
 from kafkakit.core.cluster_facts import (
     BrokerLogDirs,
     ClusterInfo,
@@ -253,6 +255,16 @@ class KafkaAdmin:
         requests = deletion_requests(offsets, leaders, self._timeout_ms)
         answers = self._session.request_brokers(requests) if requests else {}
         return deletion_results(offsets, leaders, answers)
+
+    def describe_client_quotas(self) -> Quotas:
+        """See `ports.ClusterAdmin`; one request. A write may show up late: poll."""
+        return quotas_of(self._session.request("read client quotas", quotas_request()))
+
+    def alter_client_quotas(self, changes: QuotaChanges) -> Mapping[QuotaEntity, ItemResult]:
+        """See `ports.ClusterAdmin`; one request."""
+        if not changes:
+            return {}
+        return change_results(self._session.request("change client quotas", change_request(changes)), changes)
 
     def quorum_voters(self) -> frozenset[int] | None:
         """See `ports.ClusterAdmin`."""

@@ -8,7 +8,7 @@ from kafkakit.adapters.kafka.data_settings import FatalError, client_settings, m
 from kafkakit.config.security import Security
 from kafkakit.core.errors import OperationFailedError, TryLaterError
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.records import Record
+from kafkakit.core.records import Record, headers_of
 from kafkakit.ports.data import Consumer, Headers, Producer
 
 _QUEUE_BYTES_KB = 64 * 1024
@@ -214,6 +214,6 @@ def _record(message: Any) -> Record:
         value=message.value() or b"",
         key=message.key(),
         at_ms=message.timestamp()[1] if message.timestamp()[0] else None,
-        headers=tuple(message.headers() or ()),
+        headers=tuple(headers_of(message)),
         is_null=message.value() is None,
     )

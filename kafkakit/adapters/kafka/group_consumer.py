@@ -5,8 +5,9 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from kafkakit.adapters.kafka.read_batches import read_batches
 from kafkakit.config.security import Security, to_confluent
-from kafkakit.core.errors import OperationFailedError, TryLaterError, UsageError
+from kafkakit.core.errors import TryLaterError, UsageError
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.stream_consumer import AssignmentListener, ReadBatch
@@ -20,6 +21,7 @@ class KafkaGroupConsumer:
 
     `receive_limit_bytes` bounds an answer and what a batch may become: librdkafka gives a batch up that takes more
     than about a third of it, and the member reports it as unreadable. `read_ahead_kb` bounds what is held unread.
+    Without `fetches` it is a member that reads nothing: librdkafka is given no partitions, and so sends no fetch.
     """
 
     def __init__(
@@ -32,12 +34,15 @@ class KafkaGroupConsumer:
         receive_limit_bytes: int = 64 << 20,
         read_ahead_kb: int = 32 * 1024,
         session_timeout_ms: int = 45_000,
+        fetches: bool = True,
     ) -> None:
         from confluent_kafka import Consumer, KafkaException
 
         self._listener: AssignmentListener | None = None
         self._broken: str | None = None
+        self._asked: Mapping[TopicPartition, CommittedOffset] = {}
         self._is_revoking = False
+        self._fetches = fetches
         logger = logging.Logger("kafkakit.librdkafka")  # not from the tree of loggers: nothing comes to stderr
         logger.addHandler(logging.NullHandler())
         settings: dict[str, Any] = {
@@ -94,7 +99,7 @@ class KafkaGroupConsumer:
             raise TryLaterError(f"cannot read as a member of the group: {_reason(error)}") from None
         if self._broken is not None:
             raise TryLaterError(self._broken)
-        return _batches(messages)
+        return read_batches(messages)
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
         """See the port."""
@@ -141,6 +146,7 @@ class KafkaGroupConsumer:
         """See the port."""
         from confluent_kafka import KafkaException
 
+        self._asked = commits
         try:
             self._client.commit(offsets=_commits(commits), asynchronous=True)
         except KafkaException as error:
@@ -164,6 +170,8 @@ class KafkaGroupConsumer:
 
     def close(self, timeout_s: float) -> None:
         """See the port: a close takes 29 s and more on a cluster that is gone."""
+        if not timeout_s:
+            self._listener = None
         _bounded(self._client.close, timeout_s)
 
     def _on_assign(self, client: Any, places: list[Any]) -> None:
@@ -188,7 +196,7 @@ class KafkaGroupConsumer:
                 CommittedOffset(offset=place.offset, metadata=place.metadata or "") if is_there else None
             )
             place.offset = place.offset if is_there else OFFSET_BEGINNING
-        client.incremental_assign(found)
+        client.incremental_assign(found if self._fetches else [])
         if self._listener is not None:
             self._listener.assigned(committed)
 
@@ -199,82 +207,19 @@ class KafkaGroupConsumer:
                 self._listener.revoked(_keys(places))
         finally:
             self._is_revoking = False
-        client.incremental_unassign(places)
+        client.incremental_unassign(places if self._fetches else [])
 
     def _on_lost(self, client: Any, places: list[Any]) -> None:
         if self._listener is not None:
             self._listener.lost(_keys(places))
-        client.incremental_unassign(places)
+        client.incremental_unassign(places if self._fetches else [])
 
     def _on_commit(self, error: Any, places: list[Any]) -> None:
-        if self._listener is not None:
+        # librdkafka tells of each commit, those that were waited for too.
+        told = {(place.topic, place.partition): (place.offset, place.metadata or "") for place in places}
+        asked = {tuple(key): (commit.offset, commit.metadata) for key, commit in self._asked.items()}
+        if self._listener is not None and told == asked:
             self._listener.committed(_results(error, places))
-
-
-def _batches(messages: list[Any]) -> list[ReadBatch]:
-    """Messages by partition; the end of a partition tells how far the read went.
-
-    A consumer handles a record in about a microsecond, so what is done for each of them is done by `map`.
-    """
-    from confluent_kafka import Message
-
-    found: dict[tuple[str, int], ReadBatch] = {}
-    if any(map(Message.error, messages)):
-        events = [message for message in messages if message.error() is not None]
-        messages = [message for message in messages if message.error() is None]
-    else:
-        events = []
-    places = list(zip(map(Message.topic, messages), map(Message.partition, messages), strict=True))
-    offsets = list(map(Message.offset, messages))
-    at = 0
-    while at < len(messages):
-        place = places[at]
-        end = _end_of_run(places, at)
-        batch = _batch(found, *place)
-        batch.records += messages[at:end]
-        batch.offsets += offsets[at:end]
-        batch.next_offset = offsets[end - 1] + 1
-        at = end
-    for event in events:
-        _note_event(found, event)
-    return list(found.values())
-
-
-def _end_of_run(places: list[tuple[str, int]], at: int) -> int:
-    """Where another partition's messages begin; they come in runs of what one fetch brought."""
-    place, step, end = places[at], 256, at + 1
-    while end < len(places):
-        stop = min(end + step, len(places))
-        same = places[end:stop].count(place)
-        if same < stop - end:
-            while places[end] == place:
-                end += 1
-            return end
-        end = stop
-    return end
-
-
-def _note_event(found: dict[tuple[str, int], ReadBatch], event: Any) -> None:
-    from confluent_kafka import KafkaError
-
-    error = event.error()
-    if error.code() == KafkaError._PARTITION_EOF:
-        batch = _batch(found, event.topic(), event.partition())
-        batch.next_offset = max(batch.next_offset, event.offset())
-    elif error.code() in (KafkaError._BAD_COMPRESSION, KafkaError._BAD_MSG, KafkaError.MSG_SIZE_TOO_LARGE):
-        _batch(found, event.topic(), event.partition()).unreadable = error.name()
-    elif error.fatal():
-        raise TryLaterError(f"cannot read as a member of the group: {error.str()}")
-    elif error.code() in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED):
-        raise OperationFailedError(f"cannot read {event.topic() or 'as a member of the group'}: {error.str()}")
-
-
-def _batch(found: dict[tuple[str, int], ReadBatch], topic: str, partition: int) -> ReadBatch:
-    batch = found.get((topic, partition))
-    if batch is None:
-        batch = ReadBatch(partition=TopicPartition(topic, partition), records=[], offsets=[], next_offset=-1)
-        found[topic, partition] = batch
-    return batch
 
 
 def _answers(

@@ -40,6 +40,7 @@ class KafkaLog:
 
     A fetch whose answer is late stays on its way: its partitions come back empty and unanswered, and the next
     fetch from the same offsets takes what has come. So a leader that is slow or gone costs the others nothing.
+    `committed` makes it a reader of committed data.
     """
 
     def __init__(
@@ -49,7 +50,9 @@ class KafkaLog:
         *,
         request_timeout_s: float = 30,
         bootstrap_timeout_s: float = 10,
+        committed: bool = False,
     ) -> None:
+        self._committed = committed
         self._connections = FetchConnections(bootstrap_servers, security, request_timeout_s, bootstrap_timeout_s)
         self._routes = Routes(self._connections)
         self._fetches: dict[TopicPartition, _PendingFetch] = {}
@@ -119,6 +122,9 @@ class KafkaLog:
         self, offsets: Mapping[TopicPartition, int], max_bytes: int, wait_ms: int, partition_bytes: int | None
     ) -> dict[TopicPartition, Fetched]:
         """Send what is not under way yet; returns the partitions that cannot be requested, with the reason."""
+        left = [key for key, fetch in self._fetches.items() if key not in offsets and fetch.pending.age_s >= KEPT_S]
+        for key in left:  # its reader has lost the partition, or has no memory for more
+            del self._fetches[key]
         missing = [key for key, offset in offsets.items() if not self._is_under_way(key, offset)]
         refused: dict[TopicPartition, Fetched] = {}
         wanted: dict[int, list[TopicPartition]] = {}
@@ -139,7 +145,9 @@ class KafkaLog:
             keys.sort(key=lambda key: (self._served.get(key, 0), key))
             part = {key: offsets[key] for key in keys}
             ids = self._routes.ids({key.topic for key in keys})
-            request = requests.fetch_request(part, ids, limit, wait_ms, min(partition_bytes or limit, limit))
+            request = requests.fetch_request(
+                part, ids, limit, wait_ms, min(partition_bytes or limit, limit), committed=self._committed
+            )
             fetches.append(_PendingFetch(PendingRequest(leader, request, wait_ms / 1000), part, ids))
         self._connections.send([fetch.pending for fetch in fetches])
         for fetch in fetches:

@@ -19,7 +19,13 @@ UNANSWERED = Fetched(records=b"", span=UNTOLD)
 
 
 def fetch_request(
-    offsets: Mapping[TopicPartition, int], ids: Mapping[str, bytes], max_bytes: int, wait_ms: int, partition_bytes: int
+    offsets: Mapping[TopicPartition, int],
+    ids: Mapping[str, bytes],
+    max_bytes: int,
+    wait_ms: int,
+    partition_bytes: int,
+    *,
+    committed: bool = False,
 ) -> Any:
     """One request without a session, for partitions in the order given: the broker fills its answer in that order."""
     from kafka.protocol.consumer.fetch import FetchRequest
@@ -42,7 +48,7 @@ def fetch_request(
         max_wait_ms=wait_ms,
         min_bytes=1,
         max_bytes=max_bytes,
-        isolation_level=0,
+        isolation_level=int(committed),
         session_id=0,
         session_epoch=-1,
         rack_id="",
@@ -75,6 +81,7 @@ def fetched_of(
                 records=place.records or b"",
                 span=LogSpan(start=place.log_start_offset, stable=place.last_stable_offset, end=place.high_watermark),
                 error=error_of(place.error_code),
+                aborted=tuple((one.producer_id, one.first_offset) for one in place.aborted_transactions or ()),
             )
             if place.error_code in STALE:
                 stale.add(name)

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Protocol
 
 from kafkakit.core.acls import AclBinding
+from kafkakit.core.client_quotas import QuotaChanges, QuotaEntity
 from kafkakit.core.cluster_facts import ConfigChange, ItemError
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
 from kafkakit.ports.admin import ClusterAdmin
@@ -122,6 +123,11 @@ class GuardedAdmin(AdminReads):
         """See `ports.ClusterAdmin`; guarded."""
         self._guard()
         return self._inner.delete_records(offsets)
+
+    def alter_client_quotas(self, changes: QuotaChanges) -> Mapping[QuotaEntity, ItemError | None]:
+        """See `ports.ClusterAdmin`; guarded."""
+        self._guard()
+        return self._inner.alter_client_quotas(changes)
 
     def unregister_broker(self, broker: int) -> ItemError | None:
         """See `ports.ClusterAdmin`; guarded."""

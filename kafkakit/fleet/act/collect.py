@@ -27,6 +27,7 @@ from kafkakit.fleet.decide.record_columns import record_columns
 from kafkakit.lint.api import TopicPiece
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
+from kafkakit.ports.cluster_clients import ClusterClients
 from kafkakit.ports.data import DataPlane
 from kafkakit.ports.groups import GroupAdmin
 from kafkakit.ports.log import LogReader
@@ -74,28 +75,8 @@ def write_records(
     return {str(p): end for p, end in ends.items()}
 
 
-class ClusterClients(TagPlaces, Protocol):
-    """The clients of one cluster, none of which writes; each connects on first use, all are closed at the end."""
-
-    @property
-    def admin(self) -> ClusterAdmin:
-        """The control side."""
-        ...
-
-    @property
-    def groups(self) -> GroupAdmin:
-        """The consumer groups."""
-        ...
-
-    @property
-    def log(self) -> LogReader:
-        """Raw reads of logs."""
-        ...
-
-    @property
-    def data(self) -> DataPlane:
-        """Records."""
-        ...
+class CollectClients(ClusterClients, TagPlaces, Protocol):
+    """The clients of one cluster, none of which writes, and where its tags are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,9 +84,9 @@ class CollectSource:
     """A cluster to collect: how to open its clients, what files declare of it, and where its tags are, if wanted."""
 
     entry: FleetCluster
-    open_clients: Callable[[], AbstractContextManager[ClusterClients]]
+    open_clients: Callable[[], AbstractContextManager[CollectClients]]
     read_declared: Callable[[], Sequence[TopicPiece]] = tuple
-    read_tags: Callable[[ClusterClients], TagSet] | None = None
+    read_tags: Callable[[CollectClients], TagSet] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,13 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from typing import Unpack
 
 from kafkakit.streams.client.decide.figures import ProducerMetrics
 from kafkakit.streams.client.decide.send_errors import BackPressureError
 from kafkakit.streams.client.delivery import Delivery
 from kafkakit.streams.client.dual import DualProducer
-from kafkakit.streams.client.producer import SEND_WAIT_S, Producer, Unacknowledged
+from kafkakit.streams.client.producer import SEND_WAIT_S, Producer, RecordParts, Unacknowledged
 
 _AGAIN_S = (0.001, 0.05)
 
@@ -24,14 +24,12 @@ class AsyncProducer:
         value: bytes | None,
         key: bytes | None = None,
         *,
-        headers: Sequence[tuple[str, bytes | None]] = (),
-        at_ms: int | None = None,
-        partition: int | None = None,
         lane: str | None = None,
         wait_s: float = SEND_WAIT_S,
+        **parts: Unpack[RecordParts],
     ) -> Delivery:
         """Hand over a record; `await` the result for its acknowledgement. Raises as `Producer.send`."""
-        record = self._producer.prepared(value, key, headers=headers, at_ms=at_ms, partition=partition)
+        record = self._producer.prepared(value, key, **parts)
         until_s, pause_s = time.monotonic() + wait_s, _AGAIN_S[0]
         while True:
             try:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from kafkakit.core.errors import TryLaterError, UsageError
+from kafkakit.core.errors import RefusedError, TryLaterError, UsageError
 from kafkakit.core.lease import Holder
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.control import ControlStore
@@ -24,32 +24,38 @@ from kafkakit.streams.client.dual import DualPolicy, DualProducer
 from kafkakit.streams.client.options import ConsumerHooks, ConsumerOptions
 from kafkakit.streams.client.producer import Producer, RecordHooks
 from kafkakit.streams.client.registrar import ClientRegistrar
+from kafkakit.streams.client.reject_references import LedgerPorts, RejectReferences, with_references
 from kafkakit.streams.client.route_follower import RouteFollower
 from kafkakit.streams.client.route_rules import RouteRules
 from kafkakit.streams.client.traced_handlers import TracedHandlers
 from kafkakit.streams.client.watch import Watch, WatchParts
 from kafkakit.streams.client.workers import AsyncHandler, BatchHandler, Handler
-from kafkakit.streams.routes.api import DLQ, Segment
+from kafkakit.streams.lanes.api_act import RejectLedger
+from kafkakit.streams.routes.api import DLQ, Segment, lane_client_id
 
 IDENTIFY_S = 5.0
+LEDGER_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientParts:
     """What the client is made of; the functions reach the cluster of a profile, `UsageError` for one that is not there.
 
-    `open_member` makes a member of the group that it gets as second argument. `holder` is this process, as it registers
-    itself.
+    `open_member` makes a member of the group that it gets as second argument, `open_guarded` one that judges batches
+    before it decodes them. Without `open_ledger` no reference to a rejected record is written. `holder` is this
+    process, as it registers itself.
     """
 
     store: ControlStore
     open_cluster: Callable[[str], StreamCluster]
     open_member: OpenMember
+    open_guarded: OpenMember
     open_log: Callable[[str], LogReader]
     clock: Clock
     random_bytes: Callable[[int], bytes]
     holder: Holder
     watch: WatchParts = field(default_factory=WatchParts)
+    open_ledger: Callable[[str], LedgerPorts] | None = None
 
 
 class StreamClient:
@@ -66,6 +72,7 @@ class StreamClient:
         self._consumers: list[StreamConsumer] = []
         self._logs: dict[str, LogReader] = {}
         self._watch = Watch(parts.watch, parts.clock, self.metrics, self.figures)
+        self._ledgers: list[LedgerPorts] = []
 
     def producer(
         self, stream: str, *, limits: ProducerLimits | None = None, hooks: RecordHooks | None = None
@@ -114,15 +121,20 @@ class StreamClient:
         """A consumer, to be started; raises as `producer`.
 
         Unless hooks say otherwise, rejected records go to the lane `dlq` where the stream has one, and so does a note
-        of each batch that is too large to be decoded.
+        of each batch that is too large to be decoded. Without the lane, and where it cannot be written while a
+        partition is full, a reference to the record goes to the reject ledger of its cluster.
         """
-        follower, hooks = self.follower(stream), hooks or ConsumerHooks()
+        follower, hooks, options = self.follower(stream), hooks or ConsumerHooks(), options or ConsumerOptions()
+        open_member = self._parts.open_guarded if options.strict_guard else self._parts.open_member
+        has_sink = hooks.reject is not None
         if follower.current().lane(DLQ) is not None and (hooks.reject is None or hooks.guard is None):
             letters = self._made(stream, None, None, is_watched=False)  # a rejected record keeps its headers
             self._producers.append(letters)
             lane = DeadLetterLane(letters)
             guard = BatchGuard(lambda cluster: self._log(follower, cluster), lane, group, self._parts.clock)
             hooks = replace(hooks, reject=hooks.reject or lane, guard=hooks.guard or guard)
+        if self._parts.open_ledger is not None and not has_sink:
+            hooks = with_references(hooks, RejectReferences(lambda cluster_id: self._ledger(follower, cluster_id)))
         hooks, spans = self._watch.consumer_hooks(stream, group, hooks), self._watch.open_spans()
         if spans is not None:
             traced = TracedHandlers(spans, group)
@@ -131,7 +143,7 @@ class StreamClient:
         found = StreamConsumer(
             group=group,
             route=follower.current,
-            open_member=lambda profile, name: self._member(follower, profile, name),
+            open_member=lambda profile, name: self._member(follower, profile, name, open_member),
             clock=self._parts.clock,
             handler=handler,
             batch_handler=batch_handler,
@@ -206,6 +218,8 @@ class StreamClient:
         self._parts.store.close()
         for log in self._logs.values():
             log.close()
+        for ports in self._ledgers:
+            ports.admin.close()
 
     def _made(
         self, stream: str, limits: ProducerLimits | None, hooks: RecordHooks | None, *, is_watched: bool = True
@@ -217,7 +231,7 @@ class StreamClient:
             hooks = self._watch.record_hooks(stream, hooks)
         found = Producer(
             follower,
-            lambda segment: self._opened(segment, limits),
+            lambda lane, segment: self._opened(segment, limits, lane_client_id(stream, lane)),
             self._parts.clock,
             self._parts.random_bytes,
             limits,
@@ -226,12 +240,12 @@ class StreamClient:
         self._registrars[stream].add(found)
         return found
 
-    def _member(self, follower: RouteFollower, profile: str, group: str) -> GroupConsumer:
+    def _member(self, follower: RouteFollower, profile: str, group: str, open_member: OpenMember) -> GroupConsumer:
         """A member on a cluster that was checked: an address alone does not tell which cluster answers."""
         segments = (segment for _, segment in follower.current().segments() if segment.cluster == profile)
         for segment in islice(segments, 1):
             check_place(segment, self._cluster(profile).identify(segment.topic, IDENTIFY_S))
-        return self._parts.open_member(profile, group)
+        return open_member(profile, group)
 
     def _log(self, follower: RouteFollower, cluster_id: str) -> LogReader:
         with self._lock:
@@ -239,10 +253,24 @@ class StreamClient:
                 self._logs[cluster_id] = self._parts.open_log(follower.current().clusters[cluster_id])
             return self._logs[cluster_id]
 
-    def _opened(self, segment: Segment, limits: ProducerLimits) -> StreamProducer:
+    def _ledger(self, follower: RouteFollower, cluster_id: str) -> RejectLedger:
+        if self._parts.open_ledger is None:
+            raise UsageError("this client has no reject ledger")
+        ports = self._parts.open_ledger(follower.current().clusters[cluster_id])
+        try:
+            found = ports.admin.cluster().cluster_id
+            if found != cluster_id:
+                raise RefusedError(f"records of cluster {cluster_id} cannot be noted on cluster {found}")
+        except BaseException:
+            ports.admin.close()
+            raise
+        self._ledgers.append(ports)
+        return RejectLedger(ports, self._parts.clock, wait_s=LEDGER_S)
+
+    def _opened(self, segment: Segment, limits: ProducerLimits, client_id: str) -> StreamProducer:
         """A producer for a segment whose cluster and topic were checked; it connects while they are."""
         cluster = self._cluster(segment.cluster)
-        producer = cluster.producer(segment.topic, limits.of_connection)
+        producer = cluster.producer(segment.topic, limits.of_connection, client_id)
         try:
             check_place(segment, cluster.identify(segment.topic, IDENTIFY_S))
         except TryLaterError:

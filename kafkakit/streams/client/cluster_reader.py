@@ -3,18 +3,19 @@
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
-from zlib import crc32
 
 from kafkakit.core.errors import RefusedError, TryLaterError
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.records import headers_of
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.stream_consumer import GroupConsumer, ReadBatch, ReadRecord
 from kafkakit.streams.client.dead_letters import DeadLetters
-from kafkakit.streams.client.decide.commits import MIN_LIMIT_CHARS, CommitRule, NextCommit, restore_commit
+from kafkakit.streams.client.decide.commits import restore_commit
 from kafkakit.streams.client.decide.moves import Dependencies, MoveBudget
 from kafkakit.streams.client.decide.partition_work import PartitionWork
 from kafkakit.streams.client.decide.reading import Source
+from kafkakit.streams.client.group_commits import GroupCommits
 from kafkakit.streams.client.options import ConsumerHooks, ConsumerOptions
 from kafkakit.streams.client.records import FIELDS, RecordOrigin
 from kafkakit.streams.client.shared_work import OwnedPartition, SharedWork
@@ -25,8 +26,8 @@ _DRAIN_S = 0.005
 _FULL_S, _ALL_FULL_S = 0.02, 0.2
 _ANSWER_S = 10.0
 _NO_SHARE_S = 5.0  # longer than brokers wait for more members of a new group, 3 s by default
+STILL_S = 10.0
 _BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 5.0)
-TOO_LARGE = "OFFSET_METADATA_TOO_LARGE"
 
 
 class ClusterReader:
@@ -51,7 +52,7 @@ class ClusterReader:
         clock: Clock,
     ) -> None:
         self.owned: dict[TopicPartition, OwnedPartition] = {}
-        self.filtered = self.unreadable = self.commits = self.commit_errors = self.reconnects = 0
+        self.filtered = self.unreadable = self.reconnects = 0
         self.problem: str | None = None
         self.error: BaseException | None = None
         self.epoch_read = 0
@@ -66,8 +67,8 @@ class ClusterReader:
         self._subscribed: frozenset[str] = frozenset()
         self._epoch = 0
         self._subscribed_s = 0.0
+        self.commits = GroupCommits(self.owned, shared, lambda: self._epoch)
         self._requests: deque[Callable[[GroupConsumer], object]] = deque()
-        self._asked: dict[TopicPartition, NextCommit] = {}
         self._asked_s = 0.0
         self._full_s = 0.0
         self._stopping = threading.Event()
@@ -138,6 +139,7 @@ class ClusterReader:
         while self._requests:
             self._requests.popleft()(client)
         if self._may_poll(client):
+            self._shared.wait_for_demand(_DRAIN_S)
             batches = client.poll(self._options.poll_records, _POLL_S)
             for batch in batches:
                 self._offer(client, batch)
@@ -152,8 +154,11 @@ class ClusterReader:
         if self.epoch_read < epoch:
             self._note_epoch(client, epoch)
         waited_s = self._clock.monotonic() - self._asked_s
-        if waited_s >= self._options.commit_every_s and (not self._asked or waited_s > _ANSWER_S):
-            self._commit_later(client)
+        if waited_s >= self._options.commit_every_s and (not self.commits.is_asked or waited_s > _ANSWER_S):
+            self._asked_s = self._clock.monotonic()
+            self.commits.ask(client)
+            for owned in self.owned.values():
+                self._note_standstill(owned)
 
     def _note_epoch(self, client: GroupConsumer, epoch: int) -> None:
         """Acknowledge an epoch once the member has a share of every topic, or has been given none for a while."""
@@ -177,29 +182,45 @@ class ClusterReader:
                     return
                 owned.work = self._work_from(CommitState(base=first))
                 owned.written = CommitState(base=first)
+            elif batch.offsets and batch.offsets[0] < owned.work.position:
+                self._begin_again(client, owned, owned.work, batch.offsets[0])
             if batch.next_offset >= 0:
                 owned.work.offer(offsets, records, batch.next_offset)
                 self._shared.announce()
         if batch.unreadable:
-            self._leave_out(client, owned, batch.unreadable)
+            self._leave_out(client, owned, batch)
 
-    def _leave_out(self, client: GroupConsumer, owned: OwnedPartition, reason: str) -> None:
-        """A batch that the client cannot decode: it would stand before it for ever."""
+    def _begin_again(
+        self, client: GroupConsumer, owned: OwnedPartition, work: PartitionWork[ReadRecord], first: int
+    ) -> None:
+        """The client went back: the log ends before what was committed, and new records come at lower offsets."""
+        end = client.end_offset(owned.partition)
+        if end is None or end >= work.position:
+            return
+        lost = f"{owned.partition} ends at {end}, before {work.position}: the log was cut, and is read again"
+        if work.buffered_records:
+            raise TryLaterError(lost)  # with a new member, no worker has records of before
+        self.problem = lost
+        owned.work = self._work_from(CommitState(base=first))
+        owned.written = CommitState(base=first)
+
+    def _leave_out(self, client: GroupConsumer, owned: OwnedPartition, batch: ReadBatch) -> None:
+        """A batch that the client cannot, or must not, decode: it would stand before it for ever."""
         self.unreadable += 1
         work, guard = owned.work, self._hooks.guard
         if work is None:
             return
-        self.problem = f"{owned.partition} at {work.position}: {reason}"
+        self.problem = f"{owned.partition} at {work.position}: {batch.unreadable}"
         try:
-            verdict = guard(owned.origin, work.position, self._epoch) if guard is not None else None
+            left_out = guard(owned.origin, work.position, self._epoch, batch.verdict) if guard is not None else None
         except Exception as error:  # the note is not durable: it is tried again with the next poll
             self.problem = f"{owned.partition} at {work.position}: {error}"
             return
-        if verdict is None or verdict.next_offset <= work.position:
+        if left_out is None or left_out.next_offset <= work.position:
             return
         with self._shared.lock:
-            work.offer([], [], verdict.next_offset)
-        client.seek(owned.partition, verdict.next_offset)
+            work.offer([], [], left_out.next_offset)
+        client.seek(owned.partition, left_out.next_offset)
 
     def _may_poll(self, client: GroupConsumer) -> bool:
         """Pause what is full and resume what has drained; False where only waiting makes sense."""
@@ -224,44 +245,20 @@ class ClusterReader:
             owned.is_paused = owned in full
         return True
 
-    def _commits(self, partitions: Collection[OwnedPartition]) -> dict[TopicPartition, NextCommit]:
-        client = self._client
-        member_hash = crc32(client.member_id().encode()) if client is not None else 0
-        with self._shared.lock:
-            made = {owned.partition: self._shared.commit_of(owned, self._epoch, member_hash) for owned in partitions}
-        return {partition: commit for partition, commit in made.items() if commit is not None}
-
-    def _commit_later(self, client: GroupConsumer) -> None:
-        self._asked_s = self._clock.monotonic()
-        for owned in self.owned.values():
-            owned.end = client.end_offset(owned.partition)
-        for partition in self._asked:  # no answer came in time: it is unknown what was written
-            self.owned[partition].committed_as = ()
-        self._asked = self._commits(self.owned.values())
-        if self._asked:
-            client.commit_later({partition: commit.committed for partition, commit in self._asked.items()})
+    def _note_standstill(self, owned: OwnedPartition) -> None:
+        """Clients do not report all that they cannot decode, and a cluster that hangs reports nothing."""
+        work, at, now_s = owned.work, None, self._clock.monotonic()
+        if work is not None and owned.end is not None and not owned.is_paused and not work.buffered_records:
+            at = work.position if work.position < owned.end else None
+        if at != owned.still_at:
+            owned.still_at, owned.still_s = at, now_s
+        elif at is not None and now_s - owned.still_s >= STILL_S:
+            for_s = now_s - owned.still_s
+            self.problem = f"{owned.partition} at {at}: nothing was read for {for_s:.0f} s, the log ends at {owned.end}"
 
     def committed(self, results: Mapping[TopicPartition, str]) -> None:
         """See the port."""
-        asked, self._asked = self._asked, {}
-        self._note(asked, results)
-
-    def _note(self, asked: Mapping[TopicPartition, NextCommit], results: Mapping[TopicPartition, str]) -> None:
-        """What the group answered: what is written now, and which commits are to be made again."""
-        for partition, commit in asked.items():
-            owned, error = self.owned.get(partition), results.get(partition, "no answer")
-            if owned is None:
-                continue
-            if not error:
-                self.commits += 1
-                owned.written = commit.encoded.written
-                continue
-            self.commit_errors += 1
-            self.problem = f"commit of {partition}: {error}"
-            owned.committed_as = ()
-            if error == TOO_LARGE:
-                fewer = max(MIN_LIMIT_CHARS, min(owned.rule.limit_chars, len(commit.encoded.text)) * 3 // 4)
-                owned.rule = CommitRule(limit_chars=fewer, alphabets=owned.rule.alphabets)
+        self.commits.answered(results)
 
     def assigned(self, committed: Mapping[TopicPartition, CommittedOffset | None]) -> None:
         """See the port: continue where the latest owner's commit says."""
@@ -301,14 +298,8 @@ class ClusterReader:
         self._write_rejections(leaving)
         if self._dead_letters is not None:
             self._dead_letters.wait_empty(min(1.0, self._options.revoke_s))
-        for owned in leaving:  # the answer to the latest commit may still be under way, and be an error
-            owned.committed_as = ()
-        commits = self._commits(leaving)
-        if commits and self._client is not None:
-            answers = self._client.commit(
-                {partition: commit.committed for partition, commit in commits.items()}, self._options.close_s
-            )
-            self._note(commits, answers)
+        if self._client is not None:
+            self.commits.commit(self._client, leaving, self._options.close_s)
         self._forget(leaving)
 
     def lost(self, partitions: Collection[TopicPartition]) -> None:
@@ -322,7 +313,7 @@ class ClusterReader:
         for owned in leaving:
             owned.is_gone = True
             self.owned.pop(owned.partition, None)
-            self._asked.pop(owned.partition, None)
+            self.commits.forget(owned.partition)
 
     def _write_rejections(self, partitions: Collection[OwnedPartition]) -> None:
         if self._dead_letters is None:
@@ -339,6 +330,7 @@ class ClusterReader:
 
 def _is_wanted(record: ReadRecord, wanted: Callable[[ReadRecord], bool]) -> bool:
     try:
+        headers_of(record)  # after this, the filter's own call is safe
         return wanted(record)
     except Exception:  # the handler has retries and a dead-letter lane for what it cannot read, a filter has not
         return True

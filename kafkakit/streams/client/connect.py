@@ -24,11 +24,14 @@ from kafkakit.adapters.metrics.datadog_agent import DatadogAgent
 from kafkakit.adapters.metrics.dogstatsd import DogStatsd
 from kafkakit.config.read.environment import read_environment
 from kafkakit.config.read.settings import Given, Settings, load_settings
+from kafkakit.ports.stream_consumer import GroupConsumer
 from kafkakit.ports.stream_producer import StreamCluster
 from kafkakit.streams.client.client import ClientParts, StreamClient
+from kafkakit.streams.client.dead_letter_lane import BATCH_LIMIT_BYTES
+from kafkakit.streams.client.decide.commits import CommitRule
 from kafkakit.streams.client.decide.failures import DependencyDownError, RejectError, RetryLaterError
 from kafkakit.streams.client.decide.outgoing import ProducerLimits
-from kafkakit.streams.client.decide.reconciliation import reconcile, seen_record
+from kafkakit.streams.client.decide.rules import Mode, MoveRule, RetryRule, WorkLimits, WorkRules
 from kafkakit.streams.client.decide.send_errors import (
     BackPressureError,
     DualWriteError,
@@ -39,11 +42,16 @@ from kafkakit.streams.client.decide.send_errors import (
     RecordTooLargeError,
 )
 from kafkakit.streams.client.dual import DualPolicy
+from kafkakit.streams.client.guarded_member import GuardedMember
 from kafkakit.streams.client.options import ConsumerHooks, ConsumerOptions
 from kafkakit.streams.client.producer import RecordHooks
+from kafkakit.streams.client.reject_references import LedgerPorts
 from kafkakit.streams.client.watch import Answer, WatchOptions, WatchParts
+from kafkakit.streams.lanes.api import reconcile, seen_record
 from kafkakit.wiring import (
+    open_admin,
     open_control,
+    open_data,
     open_group_member,
     open_log,
     open_spans,
@@ -54,12 +62,15 @@ from kafkakit.wiring import (
 
 __all__ = [
     "BackPressureError",
+    "CommitRule",
     "ConsumerHooks",
     "ConsumerOptions",
     "DependencyDownError",
     "DualPolicy",
     "DualWriteError",
     "LanePausedError",
+    "Mode",
+    "MoveRule",
     "NotAcknowledgedError",
     "ProducerClosedError",
     "ProducerLimits",
@@ -68,8 +79,11 @@ __all__ = [
     "RecordTooLargeError",
     "RejectError",
     "RetryLaterError",
+    "RetryRule",
     "StreamClient",
     "WatchOptions",
+    "WorkLimits",
+    "WorkRules",
     "connect",
     "reconcile",
     "seen_record",
@@ -99,14 +113,25 @@ def connect(
     def open_cluster(name: str) -> StreamCluster:
         return open_stream_cluster(_settings(given.for_profile(name), known))
 
+    def open_guarded(name: str, group: str) -> GroupConsumer:
+        there = _settings(given.for_profile(name), known)
+        member, log = open_group_member(there, group, fetches=False), open_log(there, committed=True)
+        return GuardedMember(member, log, system_clock(), limit_bytes=BATCH_LIMIT_BYTES)
+
+    def open_ledger(name: str) -> LedgerPorts:
+        there = _settings(given.for_profile(name), known)
+        return LedgerPorts(admin=open_admin(there), data=open_data(there))
+
     parts = ClientParts(
         store=open_control(settings),
         open_cluster=open_cluster,
         open_member=lambda name, group: open_group_member(_settings(given.for_profile(name), known), group),
+        open_guarded=open_guarded,
         open_log=lambda name: open_log(_settings(given.for_profile(name), known)),
         clock=system_clock(),
         random_bytes=os.urandom,
         holder=this_process("streams client"),
+        open_ledger=open_ledger,
         watch=_watch_parts(watch or WatchOptions()),
     )
     try:

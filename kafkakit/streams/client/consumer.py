@@ -62,7 +62,9 @@ class StreamConsumer:
         self._shared = SharedWork(shares, clock)
         self._dead_letters: DeadLetters | None = None
         if hooks.reject is not None:
-            self._dead_letters = DeadLetters(hooks.reject, self._shared, clock, group, lambda: self._plan.epoch)
+            self._dead_letters = DeadLetters(
+                hooks.reject, self._shared, clock, group, lambda: self._plan.epoch, hooks.spare
+            )
         self._threads: ThreadWorkers | None = None
         self._tasks: TaskWorkers | None = None
         count = options.concurrency
@@ -168,7 +170,7 @@ class StreamConsumer:
             partitions = tuple(_figures(owned) for _, owned in self._owned())
         readers = [*self._readers.values(), *self._leaving]
         letters = self._dead_letters
-        problems = [reader.problem for reader in readers if reader.problem]
+        problems = [found for reader in readers for found in (reader.problem, reader.commits.problem) if found]
         if letters is not None and letters.last_error:
             problems.append(f"dead letters: {letters.last_error}")
         return ConsumerFigures(
@@ -178,8 +180,8 @@ class StreamConsumer:
             partitions=partitions,
             filtered=sum(reader.filtered for reader in readers),
             unreadable=sum(reader.unreadable for reader in readers),
-            commits=sum(reader.commits for reader in readers),
-            commit_errors=sum(reader.commit_errors for reader in readers),
+            commits=sum(reader.commits.written for reader in readers),
+            commit_errors=sum(reader.commits.errors for reader in readers),
             reconnects=sum(reader.reconnects for reader in readers),
             dead_letters_written=letters.written if letters is not None else 0,
             dead_letters_failed=letters.failures if letters is not None else 0,

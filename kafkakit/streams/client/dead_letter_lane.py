@@ -7,18 +7,20 @@ from kafkakit.core.deliveries import Headers
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.log import LogReader
 from kafkakit.streams.client.dead_letters import RejectedRecord
-from kafkakit.streams.client.decide.send_errors import NotAcknowledgedError, RecordTooLargeError
+from kafkakit.streams.client.decide.send_errors import NotAcknowledgedError, RecordRefusedError, RecordTooLargeError
 from kafkakit.streams.client.options import LeftOut
 from kafkakit.streams.client.producer import Producer
 from kafkakit.streams.client.records import RecordOrigin
-from kafkakit.streams.formats.batch_verdicts import BatchVerdict, measured, verdicts_of
+from kafkakit.streams.formats.batch_verdicts import BatchVerdict, VerdictKind
+from kafkakit.streams.formats.guarded_reads import GuardedRead
 from kafkakit.streams.lanes.api import RecordFailure, provenance_headers
 from kafkakit.streams.lanes.api import RecordOrigin as Place
 from kafkakit.streams.routes.api import DLQ
 
 WRITE_S = 30.0
 LEFT_OUT_HEADER = "kafkakit-left-out-bytes"
-BOMB_REASON = "batch too large"
+LEFT_OUT_HEADERS_HEADER = "kafkakit-left-out-headers"
+BOMB_REASON, CORRUPT_REASON = "batch too large", "batch corrupt"
 BATCH_LIMIT_BYTES = 16 << 20
 """What a batch may become: members of groups decode more than this, and producers write no more by default."""
 _FETCH_BYTES, _FETCH_MS = 1 << 20, 1_000
@@ -27,8 +29,8 @@ _FETCH_BYTES, _FETCH_MS = 1 << 20, 1_000
 class DeadLetterLane:
     """A `RejectSink`: each record goes to the lane with the headers it had and those of its provenance.
 
-    A value that does not fit with these headers is left out: its bytes are counted in a header, and it stays where the
-    provenance says it is.
+    A value that does not fit with these headers is left out, and so are headers that no producer of streams writes: a
+    header counts the bytes, or the headers, and they stay where the provenance says they are.
     """
 
     def __init__(self, producer: Producer) -> None:
@@ -38,23 +40,22 @@ class DeadLetterLane:
         """Write a record and wait until all in-sync replicas have it."""
         record = rejected.record
         here = place_of(record.origin, record.offset, rejected.epoch, record.timestamp_ms)
-        failure = RecordFailure(
-            group=rejected.group,
-            reason=rejected.reason,
-            at_ms=rejected.at_ms,
-            tries=rejected.tries,
-            error_class=rejected.error,
-            error_text=rejected.text,
-        )
+        failure = failure_in(rejected)
         headers = provenance_headers(record.headers, here, failure)
+        own = provenance_headers((), here, failure)
         try:
-            self.write(record.value, record.key, headers)
+            try:
+                self.write(record.value, record.key, headers)
+            except RecordTooLargeError:
+                raise
+            except RecordRefusedError:  # another client wrote headers that this one does not
+                left_out = (LEFT_OUT_HEADERS_HEADER, b"%d" % len(record.headers))
+                self.write(record.value, record.key, (*own, left_out))
         except (RecordTooLargeError, NotAcknowledgedError) as error:
             if isinstance(error, NotAcknowledgedError) and "MSG_SIZE_TOO_LARGE" not in str(error):
                 raise
-            left_out = len(record.value or b"") + len(record.key or b"")
-            own = provenance_headers((), here, failure)
-            self.write(None, None, (*own, (LEFT_OUT_HEADER, b"%d" % left_out)))
+            left_out = (LEFT_OUT_HEADER, b"%d" % (len(record.value or b"") + len(record.key or b"")))
+            self.write(None, None, (*own, left_out))
 
     def write(self, value: bytes | None, key: bytes | None, headers: Headers) -> None:
         """Write a record to the lane; raises what `Delivery.result` raises."""
@@ -63,7 +64,7 @@ class DeadLetterLane:
 
 
 class BatchGuard:
-    """Judges a batch that the client could not decode, by its headers, and notes in the lane what is passed over.
+    """Judges a batch that the client could not decode, unless that was done, and notes in the lane what is passed over.
 
     The note has the provenance of the batch's first record and, as JSON, the offsets and what the headers tell. The
     batch itself stays in the log until retention deletes it; `kafkakit streams bombs quarantine` keeps it longer.
@@ -72,16 +73,12 @@ class BatchGuard:
     def __init__(self, open_log: Callable[[str], LogReader], lane: DeadLetterLane, group: str, clock: Clock) -> None:
         self._open_log, self._lane, self._group, self._clock = open_log, lane, group, clock
 
-    def __call__(self, origin: RecordOrigin, offset: int, epoch: int) -> LeftOut | None:
-        """None where the headers do not show why the batch cannot be decoded."""
-        log = self._open_log(origin.source.cluster_id)
-        fetched = log.fetch({origin.partition: offset}, max_bytes=_FETCH_BYTES, wait_ms=_FETCH_MS)
-        buffer = fetched[origin.partition].records
-        verdict = next(verdicts_of(buffer, offset, BATCH_LIMIT_BYTES), None)
-        if not isinstance(verdict, BatchVerdict):
-            return None
-        verdict = measured(buffer, verdict, BATCH_LIMIT_BYTES)
-        if verdict.is_safe:
+    def __call__(
+        self, origin: RecordOrigin, offset: int, epoch: int, verdict: BatchVerdict | None = None
+    ) -> LeftOut | None:
+        """None where the batch does not show why it cannot be decoded."""
+        verdict = verdict or self._verdict(origin, offset)
+        if verdict is None:
             return None
         at_ms = verdict.batch.max_ms if verdict.batch is not None else None
         first = max(offset, verdict.start)
@@ -94,11 +91,20 @@ class BatchGuard:
             "reason": verdict.reason,
         }
         failure = RecordFailure(
-            group=self._group, reason=BOMB_REASON, at_ms=int(self._clock.now().timestamp() * 1000), error_text=str(note)
+            group=self._group,
+            reason=CORRUPT_REASON if verdict.kind is VerdictKind.CORRUPT else BOMB_REASON,
+            at_ms=int(self._clock.now().timestamp() * 1000),
+            error_text=str(note),
         )
         headers = provenance_headers((), place_of(origin, first, epoch, at_ms), failure)
         self._lane.write(json.dumps(note, separators=(",", ":")).encode(), None, headers)
         return LeftOut(next_offset=verdict.end)
+
+    def _verdict(self, origin: RecordOrigin, offset: int) -> BatchVerdict | None:
+        log = self._open_log(origin.source.cluster_id)
+        fetched = log.fetch({origin.partition: offset}, max_bytes=_FETCH_BYTES, wait_ms=_FETCH_MS)[origin.partition]
+        read = GuardedRead(fetched=fetched, start=offset, limit_bytes=BATCH_LIMIT_BYTES)
+        return next(read.pieces()).verdict
 
 
 def place_of(origin: RecordOrigin, offset: int, epoch: int, at_ms: int | None) -> Place:
@@ -114,4 +120,16 @@ def place_of(origin: RecordOrigin, offset: int, epoch: int, at_ms: int | None) -
         partition=origin.partition.partition,
         offset=offset,
         at_ms=at_ms,
+    )
+
+
+def failure_in(rejected: RejectedRecord) -> RecordFailure:
+    """Why a record was rejected, as its provenance tells it."""
+    return RecordFailure(
+        group=rejected.group,
+        reason=rejected.reason,
+        at_ms=rejected.at_ms,
+        tries=rejected.tries,
+        error_class=rejected.error,
+        error_text=rejected.text,
     )

@@ -12,6 +12,8 @@ from kafkakit.streams.client.records import StreamRecord
 from kafkakit.streams.client.shared_work import OwnedPartition, SharedWork
 
 _FIRST_S, _MOST_S = 0.1, 5.0
+_SINK_AGAIN_S = 30.0
+"""How long a spare takes what a sink could not: each try of the sink may wait as long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,16 +37,24 @@ RejectSink = Callable[[RejectedRecord], object]
 class DeadLetters:
     """One thread that writes rejected records in order, and repeats what fails until it succeeds or is taken away.
 
-    A record may be written twice: after an error that came too late, and after a crash before the next commit.
+    While `sink` fails, records of a partition that is full, and so not fetched, go to `spare`, if there is one. A
+    record may be written twice: after an error that came too late, and after a crash before the next commit.
     """
 
     def __init__(
-        self, sink: RejectSink, shared: SharedWork, clock: Clock, group: str, epoch: Callable[[], int]
+        self,
+        sink: RejectSink,
+        shared: SharedWork,
+        clock: Clock,
+        group: str,
+        epoch: Callable[[], int],
+        spare: RejectSink | None = None,
     ) -> None:
         self.failures = 0
         self.written = 0
         self.last_error: str | None = None
-        self._sink = sink
+        self._sink, self._spare = sink, spare
+        self._sink_from_s = 0.0
         self._shared = shared
         self._clock = clock
         self._group = group
@@ -94,26 +104,36 @@ class DeadLetters:
                 self._changed.notify_all()
 
     def _write(self, owned: OwnedPartition, rejection: Rejection[ReadRecord]) -> bool:
+        rejected = RejectedRecord(
+            record=StreamRecord((rejection.record, owned.origin, rejection.tries)),
+            reason=rejection.reason.value,
+            tries=rejection.tries,
+            error=rejection.error,
+            text=rejection.text,
+            group=self._group,
+            epoch=self._epoch(),
+            at_ms=int(self._clock.now().timestamp() * 1000),
+        )
+        spare = self._spare if owned.is_paused else None
+        if spare is None or self._clock.monotonic() >= self._sink_from_s:
+            is_written = self._written(self._sink, rejected)
+            self._sink_from_s = 0.0 if is_written else self._clock.monotonic() + _SINK_AGAIN_S
+        else:
+            is_written = False
+        if not is_written and (spare is None or not self._written(spare, rejected)):
+            return False
+        with self._shared.lock:
+            if owned.work is not None:
+                owned.work.rejection_is_durable(rejection.offset)
+            self._shared.lock.notify_all()
+        return True
+
+    def _written(self, sink: RejectSink, rejected: RejectedRecord) -> bool:
         try:
-            self._sink(
-                RejectedRecord(
-                    record=StreamRecord((rejection.record, owned.origin, rejection.tries)),
-                    reason=rejection.reason.value,
-                    tries=rejection.tries,
-                    error=rejection.error,
-                    text=rejection.text,
-                    group=self._group,
-                    epoch=self._epoch(),
-                    at_ms=int(self._clock.now().timestamp() * 1000),
-                )
-            )
+            sink(rejected)
         except Exception as error:
             self.failures += 1
             self.last_error = f"{type(error).__name__}: {error}"
             return False
         self.written += 1
-        with self._shared.lock:
-            if owned.work is not None:
-                owned.work.rejection_is_durable(rejection.offset)
-            self._shared.lock.notify_all()
         return True

@@ -3,15 +3,15 @@
 With BOTH, a record whose delivery succeeded is on both sides; after any failure or crash it may be on one. With
 PRIMARY_THEN_REPAIR and SHADOW, a delivery is that of the primary alone. The repair queue is memory: a crash, or a
 `close` that cannot empty it, leaves those records on the primary only, and so does each that did not fit into it.
-`reconcile` (decide/reconciliation.py) finds all of these by their ids.
+`reconcile` (`streams.lanes.api`) and `kafkakit streams reconcile` find all of these by their ids.
 """
 
 import threading
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
+from typing import Unpack
 
 from kafkakit.core.deliveries import OutgoingRecord
 from kafkakit.core.errors import KafkakitError
@@ -19,8 +19,8 @@ from kafkakit.ports.clock import Clock
 from kafkakit.streams.client.decide.figures import ProducerMetrics
 from kafkakit.streams.client.decide.outgoing import record_bytes
 from kafkakit.streams.client.decide.send_errors import DualWriteError
-from kafkakit.streams.client.delivery import Delivery
-from kafkakit.streams.client.producer import SEND_WAIT_S, Producer, Unacknowledged
+from kafkakit.streams.client.delivery import Delivery, settle
+from kafkakit.streams.client.producer import SEND_WAIT_S, Producer, RecordParts, Unacknowledged
 
 REPAIR_BATCH = 500
 REPAIR_AGAIN_S = 1.0
@@ -56,6 +56,7 @@ class DualProducer:
         self, primary: Producer, secondary: Producer, policy: DualPolicy, clock: Clock, repair_bytes: int = 64 << 20
     ) -> None:
         self.primary, self.secondary, self._policy, self._clock = primary, secondary, policy, clock
+        self.prepared = primary.prepared
         self._repair_limit, self._repair_bytes = repair_bytes, 0
         self._changed = threading.Condition()
         self._repairs: deque[tuple[OutgoingRecord, str]] = deque()
@@ -70,27 +71,12 @@ class DualProducer:
         value: bytes | None,
         key: bytes | None = None,
         *,
-        headers: Sequence[tuple[str, bytes | None]] = (),
-        at_ms: int | None = None,
-        partition: int | None = None,
         lane: str | None = None,
         wait_s: float = SEND_WAIT_S,
+        **parts: Unpack[RecordParts],
     ) -> Delivery:
         """Hand over a record; raises as `Producer.send` for the primary, and with BOTH for the secondary."""
-        record = self.prepared(value, key, headers=headers, at_ms=at_ms, partition=partition)
-        return self.send_record(record, lane=lane, wait_s=wait_s)
-
-    def prepared(
-        self,
-        value: bytes | None,
-        key: bytes | None = None,
-        *,
-        headers: Sequence[tuple[str, bytes | None]] = (),
-        at_ms: int | None = None,
-        partition: int | None = None,
-    ) -> OutgoingRecord:
-        """A checked record with its id, not sent yet."""
-        return self.primary.prepared(value, key, headers=headers, at_ms=at_ms, partition=partition)
+        return self.send_record(self.prepared(value, key, **parts), lane=lane, wait_s=wait_s)
 
     def send_record(self, record: OutgoingRecord, *, lane: str | None = None, wait_s: float = SEND_WAIT_S) -> Delivery:
         """Send what `prepared` made; raises as `send`."""
@@ -148,18 +134,18 @@ class DualProducer:
             delivery = self.secondary.send_record(record, lane=lane, wait_s=wait_s)
         except KafkakitError as error:
             delivery = Delivery()
-            delivery.set_exception(error)
+            settle([(delivery, error)])
         delivery.add_done_callback(self._count)
         return delivery
 
-    def _count(self, delivery: "Delivery | object") -> None:
+    def _count(self, delivery: Delivery) -> None:
         with self._changed:
-            has_failed = isinstance(delivery, Delivery) and delivery.exception() is not None
+            has_failed = delivery.exception() is not None
             self._figures.failed += has_failed
             self._figures.written += not has_failed
 
-    def _queue_repair(self, record: OutgoingRecord, first: "Delivery | object") -> None:
-        if not isinstance(first, Delivery) or first.exception() is not None:
+    def _queue_repair(self, record: OutgoingRecord, first: Delivery) -> None:
+        if first.exception() is not None:
             return
         size = record_bytes(record)
         with self._changed:
@@ -202,10 +188,7 @@ def _both(first: Delivery, second: Delivery) -> Delivery:
             if left[0]:
                 return
         errors = first.exception(), second.exception()
-        if errors == (None, None):
-            joined.set_result(first.result())
-        else:
-            joined.set_exception(DualWriteError(*errors))
+        settle([(joined, first.result() if errors == (None, None) else DualWriteError(*errors))])
 
     first.add_done_callback(count_down)
     second.add_done_callback(count_down)

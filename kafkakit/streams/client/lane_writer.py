@@ -8,7 +8,6 @@ one lane can change their order around a change of the route, a refusal or a los
 import threading
 from collections import deque
 from dataclasses import replace
-from functools import partial
 
 from kafkakit.core.deliveries import Delivered, FailureKind, NotDelivered, OutgoingRecord
 from kafkakit.core.errors import KafkakitError, OperationFailedError, TryLaterError
@@ -20,14 +19,15 @@ from kafkakit.streams.client.decide.send_errors import (
     NotAcknowledgedError,
     RecordRefusedError,
 )
-from kafkakit.streams.client.decide.targets import LaneTarget, lane_target
-from kafkakit.streams.client.delivery import Delivery, Entry, WrittenRecord
-from kafkakit.streams.client.kept_records import KeptRecords, Outcome, settle
+from kafkakit.streams.client.decide.targets import lane_target
+from kafkakit.streams.client.delivery import Delivery, WrittenRecord, settle
+from kafkakit.streams.client.kept_records import Entry, KeptRecords, Outcome
+from kafkakit.streams.client.lane_segments import AGAIN_S, LaneSegments
 from kafkakit.streams.client.segment_writer import OpenSegment, SegmentWriter
-from kafkakit.streams.routes.api import Route, Segment
+from kafkakit.streams.routes.api import Route
 
-AGAIN_S = 0.25
 POLL_EVERY = 64
+_new = tuple.__new__
 
 
 class _Visitor(threading.local):
@@ -35,102 +35,96 @@ class _Visitor(threading.local):
 
 
 class LaneWriter:
-    """Thread-safe. Answers come from the threads of its segments, and time limits from `tick`."""
+    """Thread-safe. Answers come from the threads of its segments and of senders, and time limits from `tick`."""
 
     def __init__(self, lane: str, open_segment: OpenSegment, limits: ProducerLimits, clock: Clock) -> None:
         self.lane = lane
-        self._open, self._limits, self._clock = open_segment, limits, clock
+        self._limits, self._clock = limits, clock
         self._kept = KeptRecords(limits, clock)
-        self._changed = self._kept.changed
+        self._lock = self._kept.lock
+        self._segments = LaneSegments(open_segment, self, limits, clock)
         self._backlog: deque[Entry] = deque()  # those of the kept records that wait for a segment
         self._again: deque[tuple[float, Entry]] = deque()  # those that were refused, with when to try again
-        self._last_segment = 0
         self._visitor = _Visitor()
-        self._target: LaneTarget | None = None
-        self._current: SegmentWriter | None = None
-        self._standby: dict[int, SegmentWriter] = {}
-        self._retiring: list[SegmentWriter] = []
-        self._reopen_s = 0.0
-        self._trouble: KafkakitError | None = None
         self._switch_from_s: float | None = None
-        self._settled_epoch = 0
 
     def follow(self, route: Route) -> None:
         """Act on a newer route."""
-        with self._changed:
-            self._note_settled()
-            self._target, self._trouble, self._reopen_s = lane_target(route, self.lane), None, 0.0
-            if self._kept.taken:
+        with self._lock:
+            if self._kept.is_closed:
+                return
+            self._segments.follow(lane_target(route, self.lane))
+            if self._kept.counters.records:
                 self._aim()
             settled = self._write_backlog()
         settle(settled)
 
     def send(self, record: OutgoingRecord, size: int, wait_s: float) -> Delivery:
         """Take a record; waits up to `wait_s` while the lane is full, then raises `BackPressureError`."""
-        with self._changed:
-            entry = self._kept.take(record, size, wait_s, self.lane, self._reason)
-            if self._current is None:
+        with self._lock:
+            entry = self._kept.take(record, size, wait_s, self.lane, self._segments.reason)
+            if self._segments.current is None:
                 self._aim()
             self._backlog.append(entry)
             settled = self._write_backlog()
-            writer = self._current if self._kept.taken % POLL_EVERY == 0 and not self._visitor.is_in else None
-            if writer is not None:
+            if entry.number % POLL_EVERY or self._visitor.is_in or (writer := self._segments.current) is None:
+                writer = None
+            else:
                 writer.guests += 1
-        settle(settled)
+                writer.guest_polls += 1
+        if settled:
+            settle(settled)
         if writer is not None:
             self._poll_as_guest(writer)
-        return entry.delivery
+        return entry
 
     def check_space(self, size: int) -> None:
         """`BackPressureError` where `send` would have to wait now."""
-        with self._changed:
-            self._kept.check_space(size, self.lane, self._reason)
+        with self._lock:
+            self._kept.check_space(size, self.lane, self._segments.reason)
 
     def tick(self) -> None:
         """Apply time limits; to be called some times a second."""
-        with self._changed:
+        with self._lock:
             settled = [self._given_up(entry) for entry in self._kept.expired()]
             self._take_up_again(self._clock.monotonic())
-            if self._current is None and self._kept:
+            if self._segments.current is None and self._kept:
                 self._aim()
             settled += self._write_backlog()
+            self._kept.wake()
         settle(settled)
 
     def wait_until_answered(self, until_s: float) -> int:
         """Wait for what was sent before this call; how many records have no answer at `until_s`."""
-        with self._changed:
+        with self._lock:
             return self._kept.wait_until_answered(until_s)
 
     def close(self) -> int:
         """Give up what has no answer, and drop every connection in its own thread; how many records were given up."""
-        with self._changed:
+        with self._lock:
             settled = self._kept.close()
             self._backlog.clear()
             self._again.clear()
-            for writer in self._writers():
-                self._retire(writer, 0)
-            self._current = None
-            self._standby.clear()
+            self._segments.close()
         settle(settled)
         return len(settled)
 
     def settled_epoch(self) -> int:
         """The newest epoch that the lane has moved to: nothing of it can be written to a segment of one before."""
-        with self._changed:
-            self._note_settled()
-            return self._settled_epoch
+        with self._lock:
+            return self._segments.settled_epoch()
 
     @property
     def is_gone(self) -> bool:
         """True once it is closed and nothing of it can be written any more."""
-        with self._changed:
-            return self._kept.is_closed and all(each.is_gone for each in self._retiring)
+        with self._lock:
+            return self._kept.is_closed and self._segments.are_gone
 
     def figures(self) -> LaneFigures:
         """The lane now."""
-        with self._changed:
-            writer = self._current
-            is_ready = writer is not None and writer.producer is not None
+        with self._lock:
+            writer = self._segments.current
+            producer = writer.producer if writer else None
             return LaneFigures(
                 lane=self.lane,
                 counters=replace(self._kept.counters),
@@ -139,39 +133,64 @@ class LaneWriter:
                 oldest_ms=self._kept.oldest_s * 1000,
                 segment=writer.segment.id if writer else 0,
                 cluster_id=writer.segment.cluster_id if writer else "",
-                problem="" if is_ready or not self._kept.taken else self._reason(),
-                connection=writer.producer.figures if writer and writer.producer else None,
+                problem="" if producer or not self._kept.counters.records else self._segments.reason(),
+                connection=producer.figures if producer else None,
             )
 
     def connected(self, writer: SegmentWriter) -> None:
         """See `WriterEvents`."""
-        with self._changed:
-            if writer is self._current:
-                self._trouble = None
+        with self._lock:
+            if writer is self._segments.current:
+                self._segments.trouble = None
             settled = self._write_backlog()
         settle(settled)
 
     def not_connected(self, writer: SegmentWriter, error: KafkakitError) -> None:
         """See `WriterEvents`; a place that is not the one the route means fails what waits, as time mends nothing."""
-        with self._changed:
-            if writer is not self._current:
+        with self._lock:
+            if writer is not self._segments.current:
                 return
-            self._trouble = error
-            settled = [] if isinstance(error, TryLaterError) else self._refuse_backlog()
+            self._segments.trouble = error
+            settled = self._write_backlog()
         settle(settled)
 
     def broken(self, writer: SegmentWriter, reason: str) -> None:
         """See `WriterEvents`."""
-        with self._changed:
-            self._replace(writer, reason)
+        with self._lock:
+            self._segments.replace(writer, reason)
 
     def is_drained(self, writer: SegmentWriter) -> bool:
         """See `WriterEvents`."""
-        return writer.unanswered == 0
+        return writer.answered == writer.sent
+
+    def answered(self, writer: SegmentWriter) -> None:
+        """See `WriterEvents`; all answers that are there, under one lock."""
+        answers = writer.producer.answers if writer.producer is not None else None
+        if not answers:
+            return
+        settled: list[Outcome] = []
+        try:
+            with self._lock:
+                while answers:
+                    entry, found = answers.popleft()
+                    writer.answered += 1
+                    if entry.is_over:
+                        self._kept.counters.late += isinstance(found, Delivered)
+                    elif isinstance(found, Delivered):
+                        written = _new(WrittenRecord, (self.lane, *writer.place, *found, entry.attempts))
+                        settled.append(self._kept.settled(entry, written))
+                    elif entry.writer is writer:
+                        settled += self._failed(entry, writer, found)
+                if self._switch_from_s is not None and writer is self._segments.current:
+                    self._note_switch(settled)
+                self._kept.wake()
+        finally:  # an interrupt of the application's thread
+            settle(settled)
 
     def ended(self, writer: SegmentWriter) -> None:
         """See `WriterEvents`; what has no answer is taken back and goes to the segment that takes writes now."""
-        with self._changed:
+        self.answered(writer)
+        with self._lock:
             taken = [entry for entry in self._kept if entry.writer is writer]
             for entry in taken:
                 entry.writer, entry.may_be_written = None, True
@@ -185,33 +204,18 @@ class LaneWriter:
         try:
             if writer.producer is not None and not writer.is_retired:
                 writer.producer.poll(0)
+                self.answered(writer)
         except Exception as error:  # as in the writer's own thread
             self.broken(writer, f"{type(error).__name__}: {error}")
         finally:
             self._visitor.is_in = False
-            with self._changed:
+            with self._lock:
                 writer.guests -= 1
 
     def _aim(self) -> None:
-        """Have a writer for the segment of the route and for those that may come next; retire all others."""
-        target, now_s = self._target, self._clock.monotonic()
-        if target is None or self._kept.is_closed:
-            return
-        segment = target.segment
-        if self._current is not None and (segment is None or self._current.segment.id != segment.id):
-            self._retire(self._current, self._limits.drain_s)
-            self._current = None
-        if segment is not None and self._current is None and now_s >= self._reopen_s:
-            self._current = self._standby.pop(segment.id, None) or self._started(segment)
-            if self._last_segment not in (0, segment.id):
-                self._switch_from_s = now_s
-                self._take_up_again(float("inf"))
-            self._last_segment = segment.id
-        wanted = {following.id: following for following in target.next_segments}
-        for key in self._standby.keys() - wanted.keys():
-            self._retire(self._standby.pop(key), 0)
-        for key in wanted.keys() - self._standby.keys():
-            self._standby[key] = self._started(wanted[key])
+        if self._segments.aim():
+            self._switch_from_s = self._clock.monotonic()
+            self._take_up_again(float("inf"))
 
     def _take_up_again(self, until_s: float) -> None:
         due = []
@@ -219,83 +223,50 @@ class LaneWriter:
             due.append(self._again.popleft()[1])
         self._backlog.extendleft(reversed(due))
 
-    def _started(self, segment: Segment) -> SegmentWriter:
-        writer = SegmentWriter(segment, self._open, self, self._clock)
-        writer.start()
-        return writer
-
-    def _note_settled(self) -> None:
-        target = self._target
-        active = None if target is None or target.segment is None else target.segment.id
-        if target is not None and all(each.is_gone or each.segment.id == active for each in self._retiring):
-            self._settled_epoch = target.epoch
-
-    def _retire(self, writer: SegmentWriter, drain_s: float) -> None:
-        if not writer.is_retired:
-            self._retiring = [*(each for each in self._retiring if not each.is_gone), writer]
-        writer.retire(drain_s)
-
-    def _writers(self) -> list[SegmentWriter]:
-        return [*([self._current] if self._current else ()), *self._standby.values(), *self._retiring]
-
     def _write_backlog(self) -> list[Outcome]:
-        writer, settled = self._current, list[Outcome]()
-        if writer is not None and isinstance(self._trouble, KafkakitError) and writer.producer is None:
-            return [] if isinstance(self._trouble, TryLaterError) else self._refuse_backlog()
-        while self._backlog and writer is not None and writer.producer is not None and not writer.is_retired:
-            entry = self._backlog.popleft()
-            if entry not in self._kept:
+        writer, backlog = self._segments.current, self._backlog
+        settled: list[Outcome] = []
+        if writer is None:
+            return settled
+        producer, segment = writer.producer, writer.segment
+        if producer is None:
+            trouble = self._segments.trouble
+            return settled if trouble is None or isinstance(trouble, TryLaterError) else self._refuse_backlog(trouble)
+        while backlog and not writer.is_retired:
+            entry = backlog.popleft()
+            if entry.is_over:
                 continue  # given up meanwhile
             partition = entry.record.partition
-            if partition is not None and partition >= writer.segment.partitions:
-                text = f"partition {partition} is none of the {writer.segment.partitions} of {writer.segment.topic}"
+            if partition is not None and partition >= segment.partitions:
+                text = f"partition {partition} is none of the {segment.partitions} of {segment.topic}"
                 settled.append(self._kept.settled(entry, RecordRefusedError(text)))
                 continue
             try:
-                if not writer.producer.send(entry.record, partial(self._answered, entry, writer)):
-                    self._backlog.appendleft(entry)
+                if not producer.send(entry.record, entry):
+                    backlog.appendleft(entry)
                     break
             except OperationFailedError as error:
-                self._backlog.appendleft(entry)
-                self._replace(writer, str(error))
+                backlog.appendleft(entry)
+                self._segments.replace(writer, str(error))
                 break
             entry.writer = writer
-            writer.unanswered += 1
             writer.sent += 1
             entry.attempts += 1
-            self._kept.counters.sent_again += entry.attempts > 1
+            if entry.attempts > 1:
+                self._kept.counters.sent_again += 1
+        if settled:
+            self._kept.wake()
         return settled
 
-    def _answered(self, entry: Entry, writer: SegmentWriter, found: Delivered | NotDelivered) -> None:
-        settled: list[Outcome] = []
-        with self._changed:
-            writer.unanswered -= 1
-            if entry not in self._kept:
-                self._kept.counters.late += isinstance(found, Delivered)
-            elif isinstance(found, Delivered):
-                settled.append(self._acknowledged(entry, writer, found))
-            elif entry.writer is writer:
-                settled += self._failed(entry, writer, found)
-        settle(settled)
-
-    def _acknowledged(self, entry: Entry, writer: SegmentWriter, found: Delivered) -> Outcome:
-        counters, segment = self._kept.counters, writer.segment
-        if self._switch_from_s is not None and writer is self._current:
-            counters.switches += 1
-            counters.last_switch_ms = (self._clock.monotonic() - self._switch_from_s) * 1000
-            counters.longest_switch_ms = max(counters.longest_switch_ms, counters.last_switch_ms)
-            self._switch_from_s = None
-        written = WrittenRecord(
-            lane=self.lane,
-            segment=segment.id,
-            cluster_id=segment.cluster_id,
-            topic=segment.topic,
-            partition=found.partition,
-            offset=found.offset,
-            at_ms=found.at_ms,
-            attempts=entry.attempts,
-        )
-        return self._kept.settled(entry, written)
+    def _note_switch(self, settled: list[Outcome]) -> None:
+        """The first acknowledgement on a new segment ends a switch."""
+        if self._switch_from_s is None or not any(isinstance(result, WrittenRecord) for _, result in settled):
+            return
+        counters = self._kept.counters
+        counters.switches += 1
+        counters.last_switch_ms = (self._clock.monotonic() - self._switch_from_s) * 1000
+        counters.longest_switch_ms = max(counters.longest_switch_ms, counters.last_switch_ms)
+        self._switch_from_s = None
 
     def _failed(self, entry: Entry, writer: SegmentWriter, found: NotDelivered) -> list[Outcome]:
         now_s = self._clock.monotonic()
@@ -308,36 +279,20 @@ class LaneWriter:
             entry.may_be_written = True
         self._again.append((now_s + AGAIN_S, entry))
         if found.kind is FailureKind.FATAL:
-            self._replace(writer, found.reason)
+            self._segments.replace(writer, found.reason)
         return []
 
-    def _replace(self, writer: SegmentWriter, reason: str) -> None:
-        """Go on with a new producer after a moment."""
-        if writer is self._current:
-            self._trouble = TryLaterError(reason)
-            self._retire(writer, 0)
-            self._current, self._reopen_s = None, self._clock.monotonic() + AGAIN_S
-
-    def _refuse_backlog(self) -> list[Outcome]:
-        error, waiting = self._trouble, [entry for entry in self._backlog if entry in self._kept]
+    def _refuse_backlog(self, error: KafkakitError) -> list[Outcome]:
+        waiting = [entry for entry in self._backlog if not entry.is_over]
         self._backlog.clear()
-        return [self._kept.settled(entry, error) for entry in waiting] if error is not None else []
+        settled = [self._kept.settled(entry, error) for entry in waiting]
+        self._kept.wake()
+        return settled
 
     def _given_up(self, entry: Entry) -> Outcome:
-        reason = entry.reason or self._reason() or "no broker answered"
+        reason = entry.reason or self._segments.reason() or "no broker answered"
         text = (
             f"a record of lane {self.lane} is given up after {self._clock.monotonic() - entry.sent_s:.3g} s: {reason}"
         )
-        is_paused = self._target is not None and self._target.segment is None
-        kind = LanePausedError if is_paused else NotAcknowledgedError
+        kind = LanePausedError if self._segments.is_paused else NotAcknowledgedError
         return self._kept.settled(entry, kind(text, may_be_written=entry.may_be_written or entry.writer is not None))
-
-    def _reason(self) -> str:
-        if self._target is not None and self._target.reason:
-            return self._target.reason
-        if self._trouble is not None:
-            return str(self._trouble)
-        producer = self._current.producer if self._current else None
-        if producer is None:
-            return "the connection is not there yet"
-        return producer.last_error or ""

@@ -10,6 +10,7 @@ from kafkakit.streams.client.decide.commits import CommitRule
 from kafkakit.streams.client.decide.rules import WorkRules
 from kafkakit.streams.client.records import RecordOrigin
 from kafkakit.streams.client.workers import Checkpoint
+from kafkakit.streams.formats.batch_verdicts import BatchVerdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +18,8 @@ class ConsumerOptions:
     """How a consumer reads and handles; the defaults suit handlers that wait for other services.
 
     `lanes` None are all but `dlq`; `strict_live` serves `live` before all others. `revoke_s` and `close_s` bound what
-    a partition that goes elsewhere, and a close, wait for handlers. `adopt_newer` commits over metadata of a newer
+    a partition that goes elsewhere, and a close, wait for handlers. `strict_guard` judges each batch before any decoder
+    gets it, as docs/bombs.md describes, for about twice the CPU time. `adopt_newer` commits over metadata of a newer
     version of this client, whose acknowledgements are then lost.
     """
 
@@ -31,6 +33,7 @@ class ConsumerOptions:
     revoke_s: float = 5.0
     close_s: float = 10.0
     adopt_newer: bool = False
+    strict_guard: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.concurrency <= 1_000 or self.poll_records < 1:
@@ -51,13 +54,15 @@ class ConsumerHooks:
     """What a consumer calls.
 
     `reject` writes rejected records (none: they stay references in commits, which base does not pass before
-    `StreamConsumer.rejections_are_durable`). `guard` gets the origin and the offset of a batch that the client cannot
-    decode, and the route's epoch: it makes a note that lasts, or returns None to leave it. `filter` sees records before
-    they are handled, by their key and headers: those for which it is false are done at once (an error counts as true).
-    `checkpoint` is called before each record is handled.
+    `StreamConsumer.rejections_are_durable`); `spare` writes those that `reject` could not while their partition is
+    full of what waits. `guard` gets the origin and the offset of a batch that the client cannot decode, the route's
+    epoch, and the verdict that kept the client from decoding it (None where it tried): it makes a note that lasts, or
+    returns None to leave the batch. `filter` sees records before they are handled, by their key and headers: those for
+    which it is false are done at once (an error counts as true). `checkpoint` is called before each record is handled.
     """
 
     reject: RejectSink | None = None
-    guard: Callable[[RecordOrigin, int, int], LeftOut | None] | None = None
+    spare: RejectSink | None = None
+    guard: Callable[[RecordOrigin, int, int, BatchVerdict | None], LeftOut | None] | None = None
     filter: Callable[[ReadRecord], bool] | None = None
     checkpoint: Checkpoint | None = None

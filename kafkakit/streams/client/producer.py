@@ -1,27 +1,34 @@
 """Records into a stream by its name: the route says which topic of which cluster takes them."""
 
-import itertools
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, TypedDict, Unpack
 
 from kafkakit.core.deliveries import Headers, OutgoingRecord
-from kafkakit.core.durations import epoch_ms
 from kafkakit.ports.clock import Clock
+from kafkakit.ports.stream_producer import StreamProducer
 from kafkakit.streams.client.decide.figures import ProducerMetrics
-from kafkakit.streams.client.decide.outgoing import ProducerLimits, check_record, check_size, complete
+from kafkakit.streams.client.decide.outgoing import (
+    ProducerLimits,
+    check_record,
+    checked_headers,
+    complete,
+    record_bytes,
+    too_large,
+)
 from kafkakit.streams.client.decide.registration import ClientEntry, ClientKind
 from kafkakit.streams.client.decide.send_errors import ProducerClosedError, RecordRefusedError
 from kafkakit.streams.client.delivery import Delivery
 from kafkakit.streams.client.lane_writer import LaneWriter
+from kafkakit.streams.client.record_stamps import RecordStamps
 from kafkakit.streams.client.route_follower import RouteFollower
-from kafkakit.streams.client.segment_writer import OpenSegment
-from kafkakit.streams.formats.record_identity import SEQUENCE_BITS, RecordId, session_of
-from kafkakit.streams.routes.api import LIVE, Route
+from kafkakit.streams.routes.api import LIVE, Route, Segment
 
 TICK_S = 0.05
+_new = tuple.__new__  # a third of the time that a named tuple takes
 SEND_WAIT_S = 60.0
 _LOG = logging.getLogger("kafkakit.streams.client")
 
@@ -37,6 +44,14 @@ class RecordHooks:
 
     choose_lane: LaneChoice | None = None
     pathway: PathwayHeaders | None = None
+
+
+class RecordParts(TypedDict, total=False):
+    """What a record may have beside value and key: `at_ms` is its time, in ms of UTC."""
+
+    headers: Iterable[tuple[str, bytes | None]]
+    at_ms: int | None
+    partition: int | None
 
 
 class Unacknowledged(NamedTuple):
@@ -64,17 +79,17 @@ class Producer:
     def __init__(
         self,
         follower: RouteFollower,
-        open_segment: OpenSegment,
+        open_segment: Callable[[str, Segment], StreamProducer],
         clock: Clock,
         random_bytes: Callable[[int], bytes],
         limits: ProducerLimits,
         hooks: RecordHooks,
     ) -> None:
         self._follower, self._open, self._clock, self._limits = follower, open_segment, clock, limits
-        self._hooks, self._random = hooks, random_bytes
+        self._hooks, self._stamps = hooks, RecordStamps(clock, random_bytes)
         self._lock = threading.Lock()
         self._lanes: dict[str, LaneWriter] = {}
-        self._session = session_of(random_bytes(6)), itertools.count()
+        self._used: dict[str, LaneWriter] = {}  # those that the route has
         self._header_errors = 0
         self._stop = threading.Event()
         self._route = follower.current()
@@ -92,11 +107,9 @@ class Producer:
         value: bytes | None,
         key: bytes | None = None,
         *,
-        headers: Sequence[tuple[str, bytes | None]] = (),
-        at_ms: int | None = None,
-        partition: int | None = None,
         lane: str | None = None,
         wait_s: float = SEND_WAIT_S,
+        **parts: Unpack[RecordParts],
     ) -> Delivery:
         """Hand over a record; the result tells where it was written.
 
@@ -104,40 +117,36 @@ class Producer:
         the lane is full, `wait_s` at most, then raises `BackPressureError`; `RecordRefusedError` for a record that
         Kafka or the stream does not take.
         """
-        record = self.prepared(value, key, headers=headers, at_ms=at_ms, partition=partition)
-        return self.send_record(record, lane=lane, wait_s=wait_s)
+        return self.send_record(self.prepared(value, key, **parts), lane=lane, wait_s=wait_s)
 
     def prepared(
         self,
         value: bytes | None,
         key: bytes | None = None,
         *,
-        headers: Sequence[tuple[str, bytes | None]] = (),
+        headers: Iterable[tuple[str, bytes | None]] = (),
         at_ms: int | None = None,
         partition: int | None = None,
     ) -> OutgoingRecord:
         """A checked record with its id and time of ingestion, not sent yet."""
-        try:
-            pairs = tuple((name, content) for name, content in headers) if headers else ()
-        except (TypeError, ValueError):
-            raise RecordRefusedError("headers are pairs of a name and bytes or None") from None
-        record = OutgoingRecord(value=value, key=key, headers=pairs, at_ms=at_ms, partition=partition)
+        own = self._stamps.headers()
+        if headers:
+            own = complete(checked_headers(headers), own)
+        record = _new(OutgoingRecord, (value, key, own, at_ms, partition))
         check_record(record)
-        now_ms = epoch_ms(self._clock.now())
-        return complete(record, self._identity(now_ms), now_ms)
+        return record
 
     def send_record(self, record: OutgoingRecord, *, lane: str | None = None, wait_s: float = SEND_WAIT_S) -> Delivery:
         """Send what `prepared` made; raises as `send`."""
         if lane is None:
             choose = self._hooks.choose_lane
-            lane = LIVE if choose is None else choose(record, epoch_ms(self._clock.now()))
-        writer = self._lane(lane)
+            lane = LIVE if choose is None else choose(record, self._stamps.now_ms())
+        writer = self._used.get(lane) or self._lane(lane)
         if self._hooks.pathway is not None:
             if wait_s <= 0:  # a record that is handed over again and again is one checkpoint
-                writer.check_space(check_size(record, self._limits.batch_bytes))
+                writer.check_space(self._size(record))
             record = self._with_pathway(record, lane, self._hooks.pathway)
-        size = check_size(record, self._limits.batch_bytes)
-        return writer.send(record, size, wait_s)
+        return writer.send(record, self._size(record), wait_s)
 
     def flush(self, timeout_s: float) -> Unacknowledged:
         """Wait for the answers to all that was sent before; what has none when the time ends, by lane."""
@@ -188,18 +197,19 @@ class Producer:
         if route.lane(name) is None:
             names = ", ".join(lane.name for lane in route.lanes)
             raise RecordRefusedError(f"stream {self.stream} has no lane {str(name)[:80]!r}", hint=f"it has {names}")
-        found = self._lanes.get(name)
-        if found is not None:
-            return found
         with self._lock:
             if self._stop.is_set():
                 raise ProducerClosedError("the producer is closed")
             route = self._route
             if name not in self._lanes:
-                writer = LaneWriter(name, self._open, self._limits, self._clock)
+                writer = LaneWriter(name, partial(self._open, name), self._limits, self._clock)
                 writer.follow(route)
                 self._lanes[name] = writer
+            self._used = self._lanes_of(route)
             return self._lanes[name]
+
+    def _lanes_of(self, route: Route) -> dict[str, LaneWriter]:
+        return {name: writer for name, writer in self._lanes.items() if route.lane(name) is not None}
 
     def _writers(self) -> list[LaneWriter]:
         with self._lock:
@@ -207,7 +217,7 @@ class Producer:
 
     def _follow(self, route: Route) -> None:
         with self._lock:
-            self._route = route
+            self._route, self._used = route, self._lanes_of(route)
             lanes = list(self._lanes.values())
         for lane in lanes:  # without the lock: what a lane settles may call back
             lane.follow(route)
@@ -217,26 +227,20 @@ class Producer:
             for lane in self._writers():
                 lane.tick()
 
-    def _identity(self, now_ms: int) -> RecordId:
-        session, numbers = self._session
-        number = next(numbers)  # atomic
-        while number >> SEQUENCE_BITS:
-            with self._lock:
-                if self._session[1] is numbers:
-                    self._session = session_of(self._random(6)), itertools.count()
-            session, numbers = self._session
-            number = next(numbers)
-        return RecordId(at_ms=now_ms, session=session, sequence=number)
+    def _size(self, record: OutgoingRecord) -> int:
+        size = record_bytes(record)
+        if size > self._limits.batch_bytes:
+            raise too_large(size, self._limits.batch_bytes)
+        return size
 
     def _with_pathway(self, record: OutgoingRecord, lane: str, pathway: PathwayHeaders) -> OutgoingRecord:
         try:
             more = pathway(record, lane)
             names = {name for name, _ in more}
-            found = record._replace(headers=(*(h for h in record.headers if h[0] not in names), *more))
-            check_record(found)
+            headers = checked_headers((*(h for h in record.headers if h[0] not in names), *more))
         except Exception as error:  # a record is worth more than its trace
             if not self._header_errors:
                 _LOG.warning("stream %s: records go without a pathway's headers: %s", self.stream, error)
             self._header_errors += 1
             return record
-        return found
+        return record._replace(headers=headers)

@@ -1,11 +1,13 @@
 """A record as a handler gets it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from operator import methodcaller
+from typing import overload
 
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.records import headers_of
 from kafkakit.ports.stream_consumer import ReadRecord
 from kafkakit.streams.client.decide.partition_work import RecordFields
 from kafkakit.streams.client.decide.reading import Source
@@ -62,7 +64,7 @@ class StreamRecord(tuple[ReadRecord, RecordOrigin, int]):
     @property
     def headers(self) -> Sequence[tuple[str, bytes | None]]:
         """Its headers, in order; names may repeat."""
-        return self[0].headers() or ()
+        return headers_of(self[0])
 
     @property
     def lane(self) -> str:
@@ -83,6 +85,27 @@ FIELDS: RecordFields[ReadRecord] = RecordFields(
 )
 
 
-def stream_records(reads: Iterable[ReadRecord], origin: RecordOrigin, tries: int) -> "map[StreamRecord]":
-    """Records of one origin, one by one."""
-    return map(StreamRecord, zip(reads, repeat(origin), repeat(tries), strict=False))
+class StreamRecords(Sequence[StreamRecord]):
+    """Records of one origin. Each is made when it is asked for, so that thousands of them cost no memory."""
+
+    __slots__ = ("_origin", "_reads", "_tries")
+
+    def __init__(self, reads: Sequence[ReadRecord], origin: RecordOrigin, tries: int) -> None:
+        self._reads, self._origin, self._tries = reads, origin, tries
+
+    def __len__(self) -> int:
+        return len(self._reads)
+
+    def __iter__(self) -> Iterator[StreamRecord]:
+        return map(StreamRecord, zip(self._reads, repeat(self._origin), repeat(self._tries), strict=False))
+
+    @overload
+    def __getitem__(self, at: int) -> StreamRecord: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> "StreamRecords": ...
+
+    def __getitem__(self, at: int | slice) -> "StreamRecord | StreamRecords":
+        if isinstance(at, slice):
+            return StreamRecords(self._reads[at], self._origin, self._tries)
+        return StreamRecord((self._reads[at], self._origin, self._tries))

@@ -16,7 +16,6 @@ from kafkakit.ports.stream_producer import StreamProducer
 from kafkakit.streams.routes.api import Segment
 
 POLL_S = 0.05
-BUSY_SENDS = 32
 BUSY_S = 0.005
 CONNECT_AGAIN_S = 0.2
 RECHECK_S = 5.0
@@ -44,6 +43,10 @@ class WriterEvents(Protocol):
         """True where no record waits for an answer of this writer."""
         ...
 
+    def answered(self, writer: "SegmentWriter") -> None:
+        """There may be answers to be taken from its producer."""
+        ...
+
     def ended(self, writer: "SegmentWriter") -> None:
         """No answer of this writer is waited for any longer."""
         ...
@@ -55,12 +58,15 @@ class SegmentWriter:
     def __init__(self, segment: Segment, open_segment: OpenSegment, events: WriterEvents, clock: Clock) -> None:
         self.segment = segment
         self.producer: StreamProducer | None = None
-        self.unanswered = 0
-        self.sent = 0
+        self.is_retired = False
+        """True once it takes no more records."""
+        self.place = segment.id, segment.cluster_id, segment.topic
+        self.sent = self.answered = 0
         self.guests = 0
         """Senders that are in `poll` now; the producer is closed after them."""
         self.is_gone = False
         """True once nothing that was sent through it can be written any more, as far as this process can tell."""
+        self.guest_polls = 0
         self._open, self._events, self._clock = open_segment, events, clock
         self._drain_until_s: float | None = None
         self._retired = threading.Event()
@@ -72,14 +78,10 @@ class SegmentWriter:
 
     def retire(self, drain_s: float) -> None:
         """Take no more records; those on their way have `drain_s` to be acknowledged. The first call decides."""
-        if not self._retired.is_set():
+        if not self.is_retired:
             self._drain_until_s = self._clock.monotonic() + drain_s
+            self.is_retired = True
             self._retired.set()
-
-    @property
-    def is_retired(self) -> bool:
-        """True once it takes no more records."""
-        return self._retired.is_set()
 
     def _run(self) -> None:
         producer = self._connected()
@@ -92,20 +94,21 @@ class SegmentWriter:
             time.sleep(BUSY_S)
         if producer is not None:
             producer.close()
+            self._events.answered(self)
         self.is_gone = True
 
     def _serve(self, producer: StreamProducer) -> None:
-        served = 0
+        seen = 0
         while not self._is_over():
             try:
-                # librdkafka's binding takes the interpreter's lock for each answer, so two busy threads hinder each
-                # other: under load the senders poll, and this thread does what they leave.
-                if self.sent - served >= BUSY_SENDS:
+                # librdkafka's binding lets go of the interpreter's lock after each answer, and a busy sender keeps it
+                # for 5 ms each time: while senders poll, this thread does not.
+                if self.guest_polls != seen:
+                    seen = self.guest_polls
                     time.sleep(BUSY_S)
-                    producer.poll(0)
-                else:
-                    producer.poll(POLL_S)
-                served = self.sent
+                    continue
+                producer.poll(POLL_S)
+                self._events.answered(self)
             except Exception as error:  # a fault of the library or of ours; a new producer goes on
                 _LOG.exception("segment %d on %s", self.segment.id, self.segment.cluster)
                 self._events.broken(self, f"{type(error).__name__}: {error}")

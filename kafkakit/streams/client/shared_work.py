@@ -26,7 +26,8 @@ _GROWTH = 4
 class OwnedPartition:
     """A partition of this member. `work` is None while nothing is known of where its log begins.
 
-    `written` is what the latest commit says, `end` the log's end at that time.
+    `written` is what the latest commit says, `end` the log's end at that time. `still_at` is where reading stands still
+    before that end, since `still_s` of the monotonic clock.
     """
 
     origin: RecordOrigin
@@ -37,6 +38,8 @@ class OwnedPartition:
     is_paused: bool = False
     is_gone: bool = False
     end: int | None = None
+    still_at: int | None = None
+    still_s: float = 0.0
     committed_as: tuple[object, ...] = ()
 
     @property
@@ -45,7 +48,7 @@ class OwnedPartition:
         return self.origin.partition
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class Task:
     """A chunk at a worker, and when it began (seconds of the monotonic clock)."""
 
@@ -64,11 +67,14 @@ class _LaneQueue:
 class SharedWork:
     """Gives chunks to workers by the shares of lanes, and by turns among the partitions of a lane.
 
-    `lock` guards every partition's work; it is notified when a chunk is finished and when there may be work.
+    `lock` guards every partition's work, and is notified when a chunk is finished. Workers wait by themselves: one is
+    woken for new work, and wakes the next where there is more.
     """
 
     def __init__(self, shares: LaneShares, clock: Clock) -> None:
-        self.lock = threading.Condition()
+        lock = threading.RLock()
+        self.lock = threading.Condition(lock)
+        self._workers = threading.Condition(lock)
         self.on_work: Callable[[], None] | None = None
         self._shares = shares
         self._clock = clock
@@ -104,8 +110,8 @@ class SharedWork:
                 owned.work.abandon()
 
     def announce(self) -> None:
-        """There may be work: wake the workers; call with the lock."""
-        self.lock.notify_all()
+        """There may be work: wake a worker; call with the lock."""
+        self._workers.notify()
         if self.on_work is not None:
             self.on_work()
 
@@ -113,6 +119,7 @@ class SharedWork:
         """Give out nothing more, and wait for what workers have, at most so long."""
         with self.lock:
             self._is_stopping = True
+            self._workers.notify_all()
             self.announce()
             self.lock.wait_for(lambda: not self._tasks, wait_s)
 
@@ -128,14 +135,26 @@ class SharedWork:
                 self._finish(finished)
             task = self._take()
             if task is None and wait_s and not self._is_stopping:
-                self.lock.wait(wait_s)
+                self._workers.wait(wait_s)
                 task = self._take()
+            if task is not None and self._ready(self.now_ms()):
+                self.announce()
             return task
+
+    def wait_for_demand(self, wait_s: float) -> None:
+        """Wait, at most so long, while all workers are busy and more work is there than they have.
+
+        Records that are read long before they are handled have left the processor's caches, and Python's collector
+        looks at each of them some times.
+        """
+        with self.lock:
+            self.lock.wait_for(lambda: not (self._shares.are_all_busy and self._ready(self.now_ms())), wait_s)
 
     def hand_in(self, task: Task) -> None:
         """Hand a task in without taking another."""
         with self.lock:
             self._finish(task)
+            self.announce()
 
     def commit_of(self, owned: OwnedPartition, epoch: int, member_hash: int) -> NextCommit | None:
         """What to commit of a partition now; None where the latest commit says it already. Call with the lock."""
@@ -169,17 +188,13 @@ class SharedWork:
         if handled and not task.chunk.is_again:
             took_s = (self._clock.monotonic() - task.began_s) / handled
             lane.record_s = max(took_s, lane.record_s / _GROWTH)
-        self.announce()
+        self.lock.notify_all()
 
     def _take(self) -> Task | None:
         if self._is_stopping:
             return None
         now_ms = self.now_ms()
-        ready = [
-            name
-            for name, lane in self._lanes.items()
-            if any(owned.work is not None and owned.work.has_work(now_ms) for owned in lane.partitions)
-        ]
+        ready = self._ready(now_ms)
         for name in self._shares.order(ready):
             lane = self._lanes[name]
             limit = max(1, min(_MOST, int(SLICE_S / lane.record_s))) if lane.record_s > 0 else _MOST
@@ -193,3 +208,11 @@ class SharedWork:
                     self._tasks.append(task)
                     return task
         return None
+
+    def _ready(self, now_ms: int) -> list[str]:
+        """The lanes that may have work."""
+        return [
+            name
+            for name, lane in self._lanes.items()
+            if any(owned.work is not None and owned.work.has_work(now_ms) for owned in lane.partitions)
+        ]

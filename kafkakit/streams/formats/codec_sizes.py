@@ -1,5 +1,7 @@
 """How much compressed bytes hold, from what stands in front of their data: nothing is decompressed."""
 
+from collections.abc import Iterator
+
 from kafkakit.streams.formats.zstd_frames import DamagedError
 
 GZIP_TIMES, SNAPPY_TIMES, LZ4_TIMES = 1032, 22, 255
@@ -7,7 +9,7 @@ GZIP_TIMES, SNAPPY_TIMES, LZ4_TIMES = 1032, 22, 255
 bytes, and lz4 extends a match by 255 a byte."""
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_BLOCKS = {4: 1 << 16, 5: 1 << 18, 6: 1 << 20, 7: 1 << 22}
-_XERIAL = b"\x82SNAPPY\x00"
+XERIAL = b"\x82SNAPPY\x00"
 
 
 def snappy_size(data: bytes) -> int:
@@ -15,16 +17,20 @@ def snappy_size(data: bytes) -> int:
 
     Raises `DamagedError` for anything else.
     """
-    if not data.startswith(_XERIAL):
-        return _varint(data, 0)
-    at, total = 16, 0
+    if not data.startswith(XERIAL):
+        return _varint(data)
+    return sum(_varint(block) for block in snappy_blocks(data))
+
+
+def snappy_blocks(data: bytes) -> Iterator[bytes]:
+    """The raw blocks inside xerial's framing; raises `DamagedError` for one that is cut."""
+    at = 16
     while at < len(data):
         size = int.from_bytes(data[at : at + 4], "big")
         if at + 4 + size > len(data):
             raise DamagedError("a snappy block ends too early")
-        total += _varint(data, at + 4)
+        yield data[at + 4 : at + 4 + size]
         at += 4 + size
-    return total
 
 
 def lz4_size(data: bytes) -> tuple[int, int | None]:
@@ -55,9 +61,9 @@ def lz4_size(data: bytes) -> tuple[int, int | None]:
     raise DamagedError("an lz4 frame ends too early")
 
 
-def _varint(data: bytes, at: int) -> int:
+def _varint(data: bytes) -> int:
     value = 0
-    for shift, byte in zip(range(0, 35, 7), data[at : at + 5], strict=False):
+    for shift, byte in zip(range(0, 35, 7), data[:5], strict=False):
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value

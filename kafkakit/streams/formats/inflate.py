@@ -2,9 +2,10 @@
 
 import zlib
 
+from kafkakit.streams.formats.codec_sizes import SNAPPY_TIMES, XERIAL, lz4_size, snappy_blocks, snappy_size
 from kafkakit.streams.formats.zstd_frames import MAX_BLOCK, DamagedError, zstd_size
 
-_MAX_WINDOW = 8 << 20  # what every decoder must allow (RFC 8878, section 3.1.1.1.2)
+_MAX_WINDOW = 128 << 20  # what level 22 asks for, and librdkafka allows; memory is only touched by what comes out
 _MAX_MEMBERS = 64  # each is found by copying what follows it
 _PIECE = 64 << 10
 _GZIP = 31  # zlib's word for a gzip header and the largest window
@@ -30,6 +31,13 @@ def inflate_zstd(data: bytes, limit: int) -> bytes:
         raise BombError(limit)
     import zstandard
 
+    try:  # one frame at once, into memory of just the size that its headers allow
+        plain = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW).decompress(
+            data, max_output_size=min(size.at_most, limit), allow_extra_data=False
+        )
+        return bytes(plain)
+    except zstandard.ZstdError:
+        pass  # several frames, or damage: the stream tells which
     reader = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW).stream_reader(data, read_across_frames=True)
     out = bytearray()
     try:
@@ -88,3 +96,29 @@ def inflate_gzip(data: bytes, limit: int) -> bytes:
         if not data:
             return bytes(out)
     raise DamagedError("it has too many gzip members")
+
+
+def inflate_lz4(data: bytes, limit: int) -> bytes:
+    """What an lz4 frame holds; raises as `inflate_zstd`, from its blocks' headers and before any decompression."""
+    most, declared = lz4_size(data)
+    if max(most, declared or 0) > limit:
+        raise BombError(limit)
+    import cramjam
+
+    try:
+        return bytes(cramjam.lz4.decompress(data))
+    except cramjam.DecompressionError as error:
+        raise DamagedError("its lz4 data are damaged") from error
+
+
+def inflate_snappy(data: bytes, limit: int) -> bytes:
+    """What raw snappy, or xerial's framing of it, holds; raises as `inflate_lz4`."""
+    if snappy_size(data) > min(limit, SNAPPY_TIMES * len(data)):
+        raise BombError(limit)
+    import cramjam
+
+    blocks = snappy_blocks(data) if data.startswith(XERIAL) else (data,)
+    try:
+        return b"".join(bytes(cramjam.snappy.decompress_raw(block)) for block in blocks)
+    except cramjam.DecompressionError as error:
+        raise DamagedError("its snappy data are damaged") from error

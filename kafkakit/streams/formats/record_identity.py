@@ -51,9 +51,13 @@ def session_of(random: bytes) -> int:
 
 def encode_record_id(identity: RecordId) -> bytes:
     """The header's value."""
-    high, low = identity.session >> _LOW_BITS, identity.session & _LOW
-    number = identity.at_ms << 80 | 7 << 76 | high << 64 | 2 << 62 | low << SEQUENCE_BITS | identity.sequence
-    return bytes((VERSION,)) + number.to_bytes(16, "big")
+    return identity_prefix(identity.at_ms, identity.session) + identity.sequence.to_bytes(4, "big")
+
+
+def identity_prefix(at_ms: int, session: int) -> bytes:
+    """All of the header's value but the sequence, its last four bytes."""
+    number = at_ms << 48 | 7 << 44 | session >> _LOW_BITS << 32 | 2 << _LOW_BITS | session & _LOW
+    return bytes((VERSION,)) + number.to_bytes(12, "big")
 
 
 def decode_record_id(value: bytes) -> RecordId | None:

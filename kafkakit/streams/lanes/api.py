@@ -1,4 +1,4 @@
-"""What other tools use of `streams lanes`: the choice of a lane, provenance, and entries of the reject ledger."""
+"""What other tools use of `streams lanes`: the choice of a lane, provenance, rejects, and dual writes compared."""
 
 from kafkakit.streams.lanes.decide.provenance import (
     OWN_HEADERS,
@@ -8,6 +8,7 @@ from kafkakit.streams.lanes.decide.provenance import (
     provenance_headers,
     read_provenance,
 )
+from kafkakit.streams.lanes.decide.reconciliation import reconcile, seen_record
 from kafkakit.streams.lanes.decide.reject_ledger import REJECTS_TOPIC, Reject, decode_reject, encode_reject
 from kafkakit.streams.lanes.decide.rules import LaneChooser
 
@@ -23,4 +24,6 @@ __all__ = [
     "encode_reject",
     "provenance_headers",
     "read_provenance",
+    "reconcile",
+    "seen_record",
 ]

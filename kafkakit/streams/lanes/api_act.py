@@ -1,6 +1,5 @@
 """What other tools use of `streams lanes`: the reject ledger, which must have an entry before a commit passes it."""
 
 from kafkakit.streams.lanes.act.reject_ledger import RejectLedger
-from kafkakit.streams.lanes.act.stream_clusters import ClusterPorts
 
-__all__ = ["ClusterPorts", "RejectLedger"]
+__all__ = ["RejectLedger"]

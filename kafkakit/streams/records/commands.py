@@ -8,9 +8,9 @@ import typer
 
 from kafkakit.cli import session
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
+from kafkakit.cli.record_options import MaxBytes
 
 MOST_RECORDS = 1_000
-MOST_BYTES = 64 << 20
 
 app = new_group("Show the records that offsets stand for.")
 
@@ -23,16 +23,7 @@ def show(
         int,
         typer.Option("--count", metavar="N", min=1, max=MOST_RECORDS, help="This many records, markers included."),
     ] = 1,
-    max_bytes: Annotated[
-        int,
-        typer.Option(
-            "--max-bytes",
-            metavar="N",
-            min=0,
-            max=MOST_BYTES,
-            help="Cut keys, values and headers after this many bytes.",
-        ),
-    ] = 1_000,
+    max_bytes: MaxBytes = 1_000,
 ) -> None:
     """Show the record at an offset: time, key, value and headers, and what became of its transaction.
 

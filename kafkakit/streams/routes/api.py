@@ -6,6 +6,7 @@ from kafkakit.streams.routes.decide.document import (
     decode_route,
     encode_route,
     history_path,
+    lane_client_id,
     route_path,
     topic_name,
 )
@@ -67,6 +68,7 @@ __all__ = [
     "encode_route",
     "ended",
     "history_path",
+    "lane_client_id",
     "opened",
     "partitions_of",
     "refuse_open_operation",

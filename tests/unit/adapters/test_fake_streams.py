@@ -27,6 +27,7 @@ class FakeRig:
         self.fake_log = FakeLogReader()
         self.groups: GroupAdmin = self.fake_groups
         self.log: LogReader = self.fake_log
+        self.committed_log: LogReader = self.fake_log.of_committed()
         self._numbers = itertools.count()
 
     def new_topic(self, partitions: int = 1) -> str:

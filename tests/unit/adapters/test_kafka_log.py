@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafkakit.adapters.kafka.log import KafkaLog
+from kafkakit.adapters.kafka.log import KEPT_S, KafkaLog
 from kafkakit.adapters.kafka.log_fetch_connection import PendingRequest
 from kafkakit.adapters.kafka.log_routes import Routes
 from kafkakit.config.security import Security
@@ -74,6 +74,7 @@ class Fake:
                 last_stable_offset=8,
                 log_start_offset=0,
                 records=records.get(f"p{key.partition}"),
+                aborted_transactions=None,
             )
             for key in self.requested(pending)
         ]
@@ -155,6 +156,18 @@ def test_what_is_asked_ahead_is_not_asked_again(fake: Fake, log: KafkaLog) -> No
     assert fetch(log, p0=0)[A].records == b"a"
     assert fetch(log, p2=0)[C].records == b"c"
     assert len(fake.sent) == 1
+
+
+def test_an_answer_that_no_fetch_takes_is_let_go(fake: Fake, log: KafkaLog) -> None:
+    log.request_ahead({A: 0, B: 0, C: 0}, max_bytes=1000, wait_ms=0)
+    fake.answer_all(p0=b"a", p1=b"b", p2=b"c")
+    fake.sent[0].answered -= KEPT_S
+    assert fetch(log, p1=0)[B].records == b"b"
+    assert log._fetches == {}, "A and C were answered long ago"
+    log.request_ahead({A: 0, C: 0}, max_bytes=1000, wait_ms=0)
+    fake.answer_all(p0=b"a", p2=b"c")
+    assert fetch(log, p0=0)[A].records == b"a"
+    assert list(log._fetches) == [C]
 
 
 def test_a_moved_leader_is_looked_up_and_its_error_is_retriable(fake: Fake, log: KafkaLog) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from kafkakit.adapters.read_only import ReadOnlyAdmin
 from kafkakit.core.acls import AclResourceKind
+from kafkakit.core.client_quotas import QuotaEntity
 from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.errors import LeaseLostError, RefusedError
 from kafkakit.core.model import TopicPartition
@@ -24,6 +25,7 @@ READS: dict[str, Callable[[ClusterAdmin], object]] = {
     "dynamic_configs": lambda a: a.dynamic_configs(ResourceKind.TOPIC, ["t"]),
     "broker_configs": lambda a: a.broker_configs([1, 2]),
     "topic_operations": lambda a: a.topic_operations(["t"]),
+    "describe_client_quotas": lambda a: a.describe_client_quotas(),
     "quorum_voters": lambda a: a.quorum_voters(),
     "describe_acls": lambda a: a.describe_acls(AclResourceKind.TOPIC, "t"),
     "describe_producers": lambda a: a.describe_producers([TopicPartition("t", 0)]),
@@ -42,6 +44,7 @@ WRITES: dict[str, Callable[[ClusterAdmin], object]] = {
     "delete_topic_by_id": lambda a: a.delete_topic_by_id("topic-id-000001"),
     "create_acls": lambda a: a.create_acls([]),
     "delete_acls": lambda a: a.delete_acls([]),
+    "alter_client_quotas": lambda a: a.alter_client_quotas({QuotaEntity(user="a"): {"request_percentage": 1.0}}),
     "unregister_broker": lambda a: a.unregister_broker(3),
 }
 

@@ -12,7 +12,7 @@ class LaneShares:
     a live record does not wait for a slow one to end. A lane without work collects no claim.
     """
 
-    __slots__ = ("_others_limit", "_running", "_spent", "_strict", "_weights")
+    __slots__ = ("_others_limit", "_running", "_spent", "_strict", "_weights", "_workers")
 
     def __init__(self, weights: Mapping[str, int], workers: int, *, strict: bool) -> None:
         self._strict = strict and LIVE in weights
@@ -21,6 +21,7 @@ class LaneShares:
         self._running = dict.fromkeys(weights, 0)
         reserved = max(1, workers // 4) if LIVE in weights and len(weights) > 1 else 0
         self._others_limit = max(1, workers - reserved)
+        self._workers = workers
 
     def update(self, weights: Mapping[str, int]) -> None:
         """The lanes and weights of a newer route; lanes that stay keep what they spent."""
@@ -29,6 +30,11 @@ class LaneShares:
         for lane in weights:
             self._spent.setdefault(lane, least)
             self._running.setdefault(lane, 0)
+
+    @property
+    def are_all_busy(self) -> bool:
+        """True while no worker is free."""
+        return sum(self._running.values()) >= self._workers
 
     def order(self, ready: Collection[str]) -> list[str]:
         """The lanes that may have a worker now, the one whose turn it is first."""

@@ -4,12 +4,13 @@
 it was handed to the producer, ms of UTC in decimal digits. A record that has them, as a replayed one, keeps them.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kafkakit.core.deliveries import BatchLimits, OutgoingRecord
+from kafkakit.core.deliveries import BatchLimits, Headers, OutgoingRecord
 from kafkakit.core.errors import UsageError
 from kafkakit.streams.client.decide.send_errors import RecordRefusedError, RecordTooLargeError
-from kafkakit.streams.formats.record_identity import HEADER, RecordId, decode_record_id, encode_record_id
+from kafkakit.streams.formats.record_identity import HEADER, decode_record_id
 
 INGESTED_HEADER = "kafkakit-ingested-ms"
 MAX_HEADERS = 1_000
@@ -67,51 +68,55 @@ class ProducerLimits:
 
 
 def check_record(record: OutgoingRecord) -> None:
-    """`RecordRefusedError` unless every part has a type and a range that Kafka takes."""
-    for name, part in (("value", record.value), ("key", record.key)):
-        if part is not None and type(part) is not bytes:
-            raise RecordRefusedError(f"a record's {name} is bytes or None, not {type(part).__name__}")
-    if not isinstance(record.headers, tuple) or len(record.headers) > MAX_HEADERS:
-        raise RecordRefusedError(f"headers are at most {MAX_HEADERS:,} pairs of a name and bytes or None")
-    for header in record.headers:
-        _check_header(header)
-    if not _is_number(record.at_ms, MAX_TIME_MS):
+    """`RecordRefusedError` unless every part but the headers has a type and a range that Kafka takes."""
+    value, key, _, at_ms, partition = record
+    if value is not None and type(value) is not bytes:
+        raise RecordRefusedError(f"a record's value is bytes or None, not {type(value).__name__}")
+    if key is not None and type(key) is not bytes:
+        raise RecordRefusedError(f"a record's key is bytes or None, not {type(key).__name__}")
+    if at_ms is not None and not (type(at_ms) is int and 0 <= at_ms <= MAX_TIME_MS):
         raise RecordRefusedError("a record's time is a number of ms since 1970, or None")
-    if not _is_number(record.partition, MAX_PARTITION):
+    if partition is not None and not (type(partition) is int and 0 <= partition <= MAX_PARTITION):
         raise RecordRefusedError("a partition is a number from 0, or None for the partitioner's choice")
 
 
-def complete(record: OutgoingRecord, identity: RecordId, now_ms: int) -> OutgoingRecord:
-    """The record with the headers that it lacks, the producer's last. An id that cannot be read is replaced."""
-    own, ingested = (HEADER, encode_record_id(identity)), (INGESTED_HEADER, b"%d" % now_ms)
-    if not record.headers:
-        return record._replace(headers=(own, ingested))
-    kept = tuple(header for header in record.headers if not _is_damaged_id(header))
+def checked_headers(headers: Iterable[tuple[str, bytes | None]]) -> Headers:
+    """The headers as a record holds them; `RecordRefusedError` for what Kafka or its client does not take."""
+    try:
+        pairs = tuple((name, content) for name, content in headers)
+    except (TypeError, ValueError):
+        raise RecordRefusedError("headers are pairs of a name and bytes or None") from None
+    if len(pairs) > MAX_HEADERS:
+        raise RecordRefusedError(f"headers are at most {MAX_HEADERS:,} pairs of a name and bytes or None")
+    for name, content in pairs:
+        _check_header(name, content)
+    return pairs
+
+
+def complete(headers: Headers, own: Headers) -> Headers:
+    """Headers with those of the producer's own that they lack, last. An id that cannot be read is replaced."""
+    kept = tuple(header for header in headers if not _is_damaged_id(header))
     names = {name for name, _ in kept}
-    return record._replace(headers=(*kept, *(header for header in (own, ingested) if header[0] not in names)))
+    return (*kept, *(header for header in own if header[0] not in names))
 
 
 def record_bytes(record: OutgoingRecord) -> int:
     """The most bytes that a record takes in a batch before compression."""
     size = _RECORD_FIELDS_BYTES + len(record.value or b"") + len(record.key or b"")
-    return size + sum(_HEADER_FIELDS_BYTES + len(name.encode()) + len(value or b"") for name, value in record.headers)
-
-
-def check_size(record: OutgoingRecord, limit_bytes: int) -> int:
-    """The record's bytes; `RecordTooLargeError` above the limit."""
-    size = record_bytes(record)
-    if size > limit_bytes:
-        raise RecordTooLargeError(
-            f"a record has {size:,} bytes, and batches of the stream at most {limit_bytes:,} before compression",
-            hint="keep large values elsewhere and write a reference, or raise batch_bytes for all its clients",
-        )
+    for name, value in record.headers:
+        size += _HEADER_FIELDS_BYTES + len(name if name.isascii() else name.encode()) + (len(value) if value else 0)
     return size
 
 
-def _check_header(header: object) -> None:
-    if not isinstance(header, tuple) or len(header) != 2:
-        raise RecordRefusedError("a header is a pair of a name and bytes or None")
-    name, value = header
+def too_large(size: int, limit_bytes: int) -> RecordTooLargeError:
+    """The error for a record whose bytes are above the limit."""
+    return RecordTooLargeError(
+        f"a record has {size:,} bytes, and batches of the stream at most {limit_bytes:,} before compression",
+        hint="keep large values elsewhere and write a reference, or raise batch_bytes for all its clients",
+    )
+
+
+def _check_header(name: object, value: object) -> None:
     # The binding of librdkafka crashes on names of another type, and on text that is not UTF-8; NUL would end a name.
     if type(name) is not str or not name or "\0" in name:
         raise RecordRefusedError("a header's name is text of one character or more, without NUL")
@@ -127,7 +132,3 @@ def _check_header(header: object) -> None:
 
 def _is_damaged_id(header: tuple[str, bytes | None]) -> bool:
     return header[0] == HEADER and (header[1] is None or decode_record_id(header[1]) is None)
-
-
-def _is_number(value: object, most: int) -> bool:
-    return value is None or (type(value) is int and 0 <= value <= most)

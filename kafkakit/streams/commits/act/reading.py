@@ -8,7 +8,6 @@ of foreign payloads only where there is one.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
 
 from kafkakit.core.cluster_facts import ClusterInfo, ItemError
 from kafkakit.core.durations import epoch_ms
@@ -18,6 +17,7 @@ from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
+from kafkakit.ports.cluster_clients import ClusterClients
 from kafkakit.ports.groups import GroupAdmin
 from kafkakit.ports.log import LogReader
 from kafkakit.streams.commits.act.record_dates import RecordTimes
@@ -62,20 +62,6 @@ MOST_OWNERS = 20  # foreign payloads of a group whose owner is looked for
 GROUPS_AT_ONCE = 500
 
 Known = tuple[Sequence[KnownTopic], Sequence[str]]
-
-
-class OtherCluster(Protocol):
-    """The connections to another cluster whose topics and groups may own a payload."""
-
-    @property
-    def log(self) -> LogReader:
-        """Its logs."""
-        ...
-
-    @property
-    def groups(self) -> GroupAdmin:
-        """Its groups."""
-        ...
 
 
 class Inspector:
@@ -268,7 +254,7 @@ def read_broker_limits(admin: ClusterAdmin, info: ClusterInfo) -> Limits:
     return read_limits(answers, ids)
 
 
-def known_elsewhere(clusters: Iterable[AbstractContextManager[OtherCluster]]) -> Known:
+def known_elsewhere(clusters: Iterable[AbstractContextManager[ClusterClients]]) -> Known:
     """Topics and groups of other clusters, each of which is opened for as long as it is read."""
     topics: list[KnownTopic] = []
     names: list[str] = []

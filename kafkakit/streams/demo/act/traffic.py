@@ -209,7 +209,7 @@ class Traffic:
             headers=headers,
         )
         # The callback must not wait: its lock is held for moments only.
-        delivery.add_done_callback(lambda done: self._note_written(number, done, is_bomb=is_bomb))  # type: ignore[arg-type]
+        delivery.add_done_callback(lambda done: self._note_written(number, done, is_bomb=is_bomb))
         return number
 
     def _note_written(self, number: int, delivery: Delivery, *, is_bomb: bool) -> None:

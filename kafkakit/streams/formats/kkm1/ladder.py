@@ -33,16 +33,14 @@ _ADVICE = {
 class Advice:
     """One rung of the ladder, for a partition and its next commit.
 
-    `should_pause` stops new fetches, `should_close_holes` sends repeat offenders elsewhere, `should_spill` asks for
-    the exact state in the ledger before the commit. `duplicates` are acknowledged records that are delivered again
-    if the consumer stops after this commit.
+    `should_pause` stops new fetches, `should_close_holes` sends repeat offenders elsewhere. `duplicates` are
+    acknowledged records that are delivered again if the consumer stops after this commit.
     """
 
     step: Step
     fill: float
     should_pause: bool
     should_close_holes: bool
-    should_spill: bool
     duplicates: int
 
     @property
@@ -51,7 +49,7 @@ class Advice:
         return _ADVICE[self.step]
 
 
-def advise(encoded: Encoded, alphabets: Sequence[str] = ("b",), *, has_ledger: bool = False) -> Advice:
+def advise(encoded: Encoded, alphabets: Sequence[str] = ("b",)) -> Advice:
     """The rung that an encoding stands on, when it was made with these alphabets.
 
     Below 60 % of the limit: free; below 80 %: no new fetches; above: close holes too. A payload that had to widen
@@ -70,7 +68,6 @@ def advise(encoded: Encoded, alphabets: Sequence[str] = ("b",), *, has_ledger: b
         fill=encoded.fill,
         should_pause=step is not Step.FREE,
         should_close_holes=step in (Step.CLOSE_HOLES, Step.WIDEN, Step.COARSEN),
-        should_spill=step is Step.COARSEN and has_ledger,
         duplicates=encoded.forgotten,
     )
 

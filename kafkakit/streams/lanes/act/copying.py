@@ -11,11 +11,12 @@ from kafkakit.core.durations import epoch_ms
 from kafkakit.core.errors import KafkakitError, LeaseLostError, OperationFailedError, RefusedError, TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.clock import Clock
+from kafkakit.ports.cluster_clients import ClusterClients
 from kafkakit.streams.formats.identity import topic_id_bytes
 from kafkakit.streams.lag.api_act import topic_facts
 from kafkakit.streams.lanes.act.batch_writer import BatchRecord, BatchWriter
 from kafkakit.streams.lanes.act.reject_ledger import RejectLedger
-from kafkakit.streams.lanes.act.stream_clusters import ClusterPorts, StreamClusters, lane_of
+from kafkakit.streams.lanes.act.stream_clusters import StreamClusters, lane_of
 from kafkakit.streams.lanes.decide.copy_plan import CopyOutcome, SourceRetention, copy_at_ms
 from kafkakit.streams.lanes.decide.provenance import provenance_headers
 from kafkakit.streams.lanes.decide.reject_ledger import Reject
@@ -72,7 +73,7 @@ class RejectCopier:
         )
 
     def _due(
-        self, ports: ClusterPorts, entries: Sequence[Reject], ahead_s: float | None, tally: _Tally
+        self, ports: ClusterClients, entries: Sequence[Reject], ahead_s: float | None, tally: _Tally
     ) -> Iterator[Reject]:
         """Those to copy now; the others are counted as waiting."""
         facts = topic_facts(ports.admin, sorted({entry.place.topic for entry in entries})) if entries else {}
@@ -94,7 +95,7 @@ class RejectCopier:
                 tally.waiting.append(at_ms)
 
     def _found(
-        self, ports: ClusterPorts, topic_ids: Collection[bytes], entries: Iterator[Reject], tally: _Tally
+        self, ports: ClusterClients, topic_ids: Collection[bytes], entries: Iterator[Reject], tally: _Tally
     ) -> Iterator[tuple[Reject, Entry]]:
         """The records of these references; those that are gone or cannot be read are noted.
 

@@ -11,7 +11,8 @@ from kafkakit.streams.lanes.act.stream_clusters import StreamClusters
 from kafkakit.streams.routes.api import Lane, Segment
 
 _POLL_S = 0.1
-FirstOffsets = Callable[[Segment, Mapping[TopicPartition, range]], Mapping[TopicPartition, int]]
+Window = Callable[[Segment, Mapping[TopicPartition, range]], Mapping[TopicPartition, range]]
+"""The part of what the partitions of a segment hold that is to be read."""
 
 
 class LaneReader:
@@ -20,22 +21,19 @@ class LaneReader:
     def __init__(self, clusters: StreamClusters, clock: Clock, *, wait_s: float) -> None:
         self._clusters, self._clock, self._wait_s = clusters, clock, wait_s
 
-    def records(self, lane: Lane, first: FirstOffsets | None = None) -> Iterator[tuple[Segment, Record]]:
-        """Every committed record below the ends at the start of its segment; `first` says where to begin."""
+    def records(self, lane: Lane, window: Window) -> Iterator[tuple[Segment, Record]]:
+        """Every committed record of the window, which is taken of each segment when its turn comes."""
         for segment in lane.segments:
-            spans = self._clusters.spans(segment, self._wait_s)
-            begin = first(segment, spans) if first else {key: span.start for key, span in spans.items()}
-            left = {key for key, span in spans.items() if begin[key] < span.stop}
-            if left:
-                yield from self._read(segment, {key: begin[key] for key in left}, spans)
+            wanted = window(segment, self._clusters.spans(segment, self._wait_s))
+            spans = {key: span for key, span in wanted.items() if span}
+            if spans:
+                yield from self._read(segment, spans)
 
-    def _read(
-        self, segment: Segment, begin: Mapping[TopicPartition, int], spans: Mapping[TopicPartition, range]
-    ) -> Iterator[tuple[Segment, Record]]:
+    def _read(self, segment: Segment, spans: Mapping[TopicPartition, range]) -> Iterator[tuple[Segment, Record]]:
         data = self._clusters.of_segment(segment).data
-        left = set(begin)
+        left = set(spans)
         deadline = self._clock.monotonic() + self._wait_s
-        with closing(data.consumer(sorted(left), begin)) as consumer:
+        with closing(data.consumer(sorted(left), {key: span.start for key, span in spans.items()})) as consumer:
             while left:
                 for record in consumer.poll(_POLL_S):
                     end = spans[record.partition].stop

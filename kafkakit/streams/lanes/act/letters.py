@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterator, Mapping
 from kafkakit.core.errors import OperationFailedError, UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.clock import Clock
+from kafkakit.ports.cluster_clients import ClusterClients
 from kafkakit.streams.lanes.act.lane_reading import LaneReader
 from kafkakit.streams.lanes.act.reject_ledger import RejectLedger
 from kafkakit.streams.lanes.act.replay_states import ReplayStates
-from kafkakit.streams.lanes.act.stream_clusters import ClusterPorts, StreamClusters, lane_of
+from kafkakit.streams.lanes.act.stream_clusters import StreamClusters
 from kafkakit.streams.lanes.decide.dead_letters import DeadLetter, letter_of, letter_of_entry, letter_of_reject
 from kafkakit.streams.records.api import Found
 from kafkakit.streams.records.api_act import RecordReader
@@ -34,15 +35,16 @@ class LetterReader:
                     yield letter_of_reject(entry)
 
     def copies(self, route: Route) -> Iterator[DeadLetter]:
-        """The records of the DLQ lane. Cost: reading it."""
+        """The records of the DLQ lane, if there is one. Cost: reading it."""
         states = ReplayStates(self._clusters, route.stream)
         reader = LaneReader(self._clusters, self._clock, wait_s=self._wait_s)
 
-        def first(segment: Segment, spans: Mapping[TopicPartition, range]) -> dict[TopicPartition, int]:
+        def window(segment: Segment, spans: Mapping[TopicPartition, range]) -> Mapping[TopicPartition, range]:
             states.of(segment, spans)
-            return {key: span.start for key, span in spans.items()}
+            return spans
 
-        for segment, record in reader.records(lane_of(route, DLQ), first):
+        lane = route.lane(DLQ)
+        for segment, record in reader.records(lane, window) if lane is not None else ():
             state = states.known(segment)[record.partition]
             yield letter_of(record, segment, is_replayed=state.was_done(record.offset))
 
@@ -56,7 +58,8 @@ class LetterReader:
 
         Raises `OperationFailedError` where the topic of a reference is gone, or another one now.
         """
-        for segment in lane_of(route, DLQ).segments:
+        lane = route.lane(DLQ)
+        for segment in lane.segments if lane is not None else ():
             if segment.topic == key.topic:
                 found = self._read(self._clusters.of_segment(segment), key, offset)
                 span = {key: range(found.span.start, found.span.end)}
@@ -77,5 +80,5 @@ class LetterReader:
             hint=f"kafkakit streams dlq list {route.stream} shows what was",
         )
 
-    def _read(self, ports: ClusterPorts, key: TopicPartition, offset: int) -> Found:
+    def _read(self, ports: ClusterClients, key: TopicPartition, offset: int) -> Found:
         return RecordReader(ports.log, ports.data, self._clock, wait_s=self._wait_s).read(key, offset, 1)

@@ -2,14 +2,16 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
+from typing import Protocol
 
 from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.errors import OperationFailedError, RefusedError, TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.new_topic import MOST_REPLICAS, replicas_of_new_topic
+from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
+from kafkakit.ports.data import DataPlane
 from kafkakit.streams.lanes.act.batch_writer import BatchRecord, BatchWriter
-from kafkakit.streams.lanes.act.stream_clusters import ClusterPorts
 from kafkakit.streams.lanes.decide.reject_ledger import REJECTS_TOPIC, Reject, decode_reject, encode_reject
 
 PLACE = TopicPartition(REJECTS_TOPIC, 0)
@@ -18,12 +20,26 @@ _CONFIGS = {"cleanup.policy": "compact", "segment.ms": "86400000"}
 _POLL_S = 0.1
 
 
+class LedgerCluster(Protocol):
+    """What is needed of the cluster."""
+
+    @property
+    def admin(self) -> ClusterAdmin:
+        """The control side."""
+        ...
+
+    @property
+    def data(self) -> DataPlane:
+        """Records in and out."""
+        ...
+
+
 class RejectLedger:
     """Reads and writes entries; a write returns once all in-sync replicas have it, else raises
     `OperationFailedError`. The first write makes the topic. For one thread.
     """
 
-    def __init__(self, ports: ClusterPorts, clock: Clock, *, wait_s: float) -> None:
+    def __init__(self, ports: LedgerCluster, clock: Clock, *, wait_s: float) -> None:
         self._ports, self._clock, self._wait_s = ports, clock, wait_s
         self._writer, self._is_checked = BatchWriter(ports.data, wait_s=wait_s), False
 

@@ -111,12 +111,12 @@ class Replayer:
         """The records that no replay has written; offsets without a record are noted as done."""
         following: dict[TopicPartition, int] = {}
 
-        def first(segment: Segment, spans: Mapping[TopicPartition, range]) -> dict[TopicPartition, int]:
-            starts = {key: state.first for key, state in states.of(segment, spans).items()}
-            following.update(starts)
-            return starts
+        def window(segment: Segment, spans: Mapping[TopicPartition, range]) -> dict[TopicPartition, range]:
+            found = states.of(segment, spans)
+            following.update({key: state.first for key, state in found.items()})
+            return {key: range(state.first, spans[key].stop) for key, state in found.items()}
 
-        for segment, record in self._reader.records(lane_of(route, DLQ), first):
+        for segment, record in self._reader.records(lane_of(route, DLQ), window):
             state = states.known(segment)[record.partition]
             state.skip(following[record.partition], record.offset)
             following[record.partition] = record.offset + 1

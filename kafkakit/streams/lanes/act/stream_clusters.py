@@ -1,49 +1,21 @@
 """The clusters of a stream's route, opened on first use and checked against the route."""
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
 
 from kafkakit.core.errors import RefusedError, TryLaterError, UsageError
 from kafkakit.core.model import TopicPartition
-from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.data import DataPlane
-from kafkakit.ports.groups import GroupAdmin
-from kafkakit.ports.log import LogReader
+from kafkakit.ports.cluster_clients import ClusterClients
 from kafkakit.streams.formats.identity import topic_id_bytes
 from kafkakit.streams.routes.api import Lane, Route, Segment
-
-
-class ClusterPorts(Protocol):
-    """What is needed of one cluster."""
-
-    @property
-    def admin(self) -> ClusterAdmin:
-        """The control side."""
-        ...
-
-    @property
-    def data(self) -> DataPlane:
-        """Records in and out."""
-        ...
-
-    @property
-    def log(self) -> LogReader:
-        """Raw reads."""
-        ...
-
-    @property
-    def groups(self) -> GroupAdmin:
-        """Commits of groups."""
-        ...
 
 
 class StreamClusters:
     """The clusters by the profile that the route names; `open_ports` is called once for each."""
 
-    def __init__(self, open_ports: Callable[[str], ClusterPorts]) -> None:
-        self._open, self._ports = open_ports, dict[tuple[str, str], ClusterPorts]()
+    def __init__(self, open_ports: Callable[[str], ClusterClients]) -> None:
+        self._open, self._ports = open_ports, dict[tuple[str, str], ClusterClients]()
 
-    def of(self, profile: str, cluster_id: str) -> ClusterPorts:
+    def of(self, profile: str, cluster_id: str) -> ClusterClients:
         """The cluster; raises `RefusedError` where the profile leads to another one."""
         if (profile, cluster_id) not in self._ports:
             ports = self._open(profile)
@@ -56,7 +28,7 @@ class StreamClusters:
             self._ports[profile, cluster_id] = ports
         return self._ports[profile, cluster_id]
 
-    def of_segment(self, segment: Segment) -> ClusterPorts:
+    def of_segment(self, segment: Segment) -> ClusterClients:
         """The cluster of a segment; `RefusedError` where its topic is gone, or was created again."""
         ports = self.of(segment.cluster, segment.cluster_id)
         place = ports.log.places([segment.topic]).get(segment.topic)

@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 from kafkakit.cli.command_classes import cli_context
+from kafkakit.cli.record_options import MaxBytes
 from kafkakit.cli.session import finish, open_session
 from kafkakit.streams.lanes.commands import options
 from kafkakit.streams.lanes.commands.opening import clusters_of
 
 MOST_LISTED = 100_000
-MOST_BYTES = 64 << 20
 
 
 def list_(
@@ -59,16 +59,7 @@ def show(
     place: Annotated[
         str, typer.Argument(metavar="TOPIC/PARTITION@OFFSET", help="The record, as in the list.", show_default=False)
     ],
-    max_bytes: Annotated[
-        int,
-        typer.Option(
-            "--max-bytes",
-            metavar="N",
-            min=0,
-            max=MOST_BYTES,
-            help="Cut keys, values and headers after this many bytes.",
-        ),
-    ] = 1_000,
+    max_bytes: MaxBytes = 1_000,
 ) -> None:
     """Show one rejected record: where it came from, why it was rejected, key, value and headers.
 

@@ -31,6 +31,8 @@ class LaneChooser:
 
     def choose(self, record: OutgoingRecord, now_ms: int) -> str:
         """The lane of the first rule that matches, else `live`. Cost: the tests up to it, about 1 us each."""
+        if not self._tests:
+            return LIVE
         at = self.deciding(record, now_ms)
         return LIVE if at is None else self._tests[at][0]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import KafkakitError, OperationFailedError
@@ -17,8 +17,8 @@ from kafkakit.core.group_facts import (
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.rights import lacking
 from kafkakit.ports.admin import ClusterAdmin
+from kafkakit.ports.cluster_clients import ClusterClients
 from kafkakit.ports.groups import GroupAdmin
-from kafkakit.ports.log import LogReader
 from kafkakit.streams.routes.decide.observed import (
     GONE,
     FoundTopic,
@@ -33,27 +33,7 @@ from kafkakit.streams.routes.decide.observed import (
 )
 from kafkakit.streams.routes.decide.route import Route, Segment
 
-
-class StreamCluster(Protocol):
-    """The clients of one cluster; each is opened on first use."""
-
-    @property
-    def admin(self) -> ClusterAdmin:
-        """The control side of the cluster."""
-        ...
-
-    @property
-    def groups(self) -> GroupAdmin:
-        """Its consumer groups."""
-        ...
-
-    @property
-    def log(self) -> LogReader:
-        """Its logs."""
-        ...
-
-
-OpenCluster: TypeAlias = Callable[[str], StreamCluster]
+OpenCluster: TypeAlias = Callable[[str], ClusterClients]
 """The cluster of a profile, `UsageError` for a profile that is not configured; the same one for the same name."""
 
 

@@ -7,7 +7,9 @@ from typing import Annotated
 import typer
 
 from kafkakit.cli.command_classes import cli_context
+from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.session import finish
+from kafkakit.streams.routes.commands.pathway_options import PathwayOptions
 from kafkakit.streams.routes.commands.stream_options import StreamName, open_streams
 
 
@@ -67,8 +69,10 @@ def history(ctx: typer.Context, stream: StreamName) -> int:
     return finish(cli, history_report(stream, kept))
 
 
+@with_option_groups
 def topology(
     ctx: typer.Context,
+    seen: PathwayOptions,
     streams: Annotated[
         list[str] | None, typer.Argument(metavar="[STREAM]...", help="Only these streams.", show_default=False)
     ] = None,
@@ -78,10 +82,15 @@ def topology(
 ) -> int:
     """Show the graph of streams: lanes, topics, clusters, and the groups that read them.
 
+    With --pathways, edges between streams too: the newest records of each topic are read, and the hashes in their
+    pathway headers prove which service read one stream and wrote another. A hash cannot be taken apart, so only
+    services that are named, or whose name is that of their group, are found.
+
     Examples:
 
     \b
     kafkakit --profile prod streams topology
+    kafkakit --profile prod streams topology --pathways --service checkout --service billing --env prod
     kafkakit --profile prod streams topology orders payments --mermaid --output-file streams.mmd
     """
     from kafkakit.streams.routes.show.topology import topology_report
@@ -89,7 +98,8 @@ def topology(
     cli = cli_context(ctx)
     with open_streams(cli, read_only=True) as opened:
         observed = opened.observer.look_at(opened.chosen(streams))
-    return finish(cli, topology_report(observed, as_mermaid=mermaid))
+        edges, problems = seen.look(opened, observed)
+    return finish(cli, topology_report(observed, edges, problems, as_mermaid=mermaid))
 
 
 def resolve(

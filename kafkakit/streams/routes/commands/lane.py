@@ -10,11 +10,15 @@ from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.run_options import Consent
 from kafkakit.cli.session import finish
+from kafkakit.streams.routes.commands import lane_state
 from kafkakit.streams.routes.commands.lane_options import TopicShape
 from kafkakit.streams.routes.commands.stream_options import ClusterChoice, LaneName, StreamName, open_streams
 from kafkakit.streams.routes.commands.topic_creation import create_lanes
 
-app = new_group("Add, remove, pause and list the lanes of a stream.")
+app = new_group("Add, remove, limit, pause and list the lanes of a stream.")
+app.command("quota", cls=CliCommand, short_help="Set or remove the quota of a lane.")(lane_state.quota)
+app.command("pause", cls=CliCommand, short_help="Pause a lane; its clients wait.")(lane_state.pause)
+app.command("resume", cls=CliCommand, short_help="Resume a paused lane.")(lane_state.resume)
 
 
 @app.command("list", cls=CliCommand, short_help="List the lanes of a stream.")
@@ -49,19 +53,22 @@ def add(
 ) -> int:
     """Add a lane to a stream, with a topic of its own.
 
-    The topic is placed, verified and adopted as by `streams create`.
+    The topic is placed, verified and adopted as by `streams create`. --quota limits what each broker takes from all
+    producers of the lane together.
 
     Examples:
 
     \b
     kafkakit --profile prod streams lane add orders bulk --partitions 24 --retention 2d --weight 1 --yes
+    kafkakit --profile prod streams lane add orders backfill --quota 5MB/s
     """
     from kafkakit.streams.routes.decide.document import check_lane
-    from kafkakit.streams.routes.decide.edits import refuse_known_lane, refuse_open_operation, with_lane
+    from kafkakit.streams.routes.decide.edits import refuse_known_lane, refuse_open_operation, with_lane, with_quotas
+    from kafkakit.streams.routes.decide.new_topics import quotas_of
 
     cli, profile = cli_context(ctx), where.profile(cli_context(ctx))
     check_lane(lane)
-    shape.shapes((lane,))
+    rates = quotas_of(shape.shapes((lane,)))
     consent.require_possible(cli)
     with open_streams(cli, read_only=consent.dry_run) as streams:
         before = streams.existing(stream)
@@ -77,7 +84,9 @@ def add(
             streams,
             consent,
             lambda made: streams.change(
-                stream, lambda route: with_lane(route, lane, made[0][1], weight), f"add lane {lane}"
+                stream,
+                lambda route: with_quotas(with_lane(route, lane, made[0][1], weight), rates),
+                f"add lane {lane}",
             ),
         )
 
@@ -91,7 +100,7 @@ def remove(
     consent: Consent,
     force: Annotated[bool, typer.Option("--force", help="Remove it although it may hold unread records.")] = False,
 ) -> int:
-    """Take a lane out of a stream. Its topics stay, and clients stop reading and writing them.
+    """Take a lane out of a stream. Its topics stay, its quota goes, and clients stop reading and writing it.
 
     Every group that reads the stream must have read the lane to its end. Pause the lane first: records that are
     written after the look are not seen.
@@ -105,60 +114,19 @@ def remove(
     from functools import partial
 
     from kafkakit.streams.routes.act.deletion import refuse_unread
-    from kafkakit.streams.routes.decide.edits import without_lane
+    from kafkakit.streams.routes.act.quotas import remove_quotas
+    from kafkakit.streams.routes.decide.edits import existing_lane, without_lane
     from kafkakit.streams.routes.show.routes import changed_report
 
     cli, route = cli_context(ctx), None
     consent.require_possible(cli)
-    with open_streams(cli, read_only=True) as streams:
+    with open_streams(cli, read_only=consent.dry_run) as streams:
         before = streams.existing(stream)
         without_lane(before, lane)
         if not force:
             refuse_unread(before, lane, streams.observer)
         if not consent.dry_run and consent.confirm(cli, f"Take lane {lane} out of stream {stream}?"):
             route = streams.change(stream, partial(without_lane, name=lane), f"remove lane {lane}")
+            claim = partial(streams.claim, command="streams lane remove")
+            streams.warn(remove_quotas(claim, stream, (existing_lane(before, lane),)))
     return finish(cli, changed_report("streams lane remove", stream, route, before, f"lane {lane} removed"))
-
-
-@app.command("pause", cls=CliCommand, short_help="Pause a lane: producers wait, consumers read nothing.")
-@with_option_groups
-def pause(ctx: typer.Context, stream: StreamName, lane: LaneName, consent: Consent) -> int:
-    """Pause a lane: producers of its records wait, and consumers read none of them.
-
-    Examples:
-
-    \b
-    kafkakit --profile prod streams lane pause orders slow --yes
-    """
-    return _pause(ctx, stream, lane, consent, is_paused=True)
-
-
-@app.command("resume", cls=CliCommand, short_help="Resume a paused lane.")
-@with_option_groups
-def resume(ctx: typer.Context, stream: StreamName, lane: LaneName, consent: Consent) -> int:
-    """Resume a paused lane.
-
-    Examples:
-
-    \b
-    kafkakit --profile prod streams lane resume orders slow --yes
-    """
-    return _pause(ctx, stream, lane, consent, is_paused=False)
-
-
-def _pause(ctx: typer.Context, stream: str, lane: str, consent: Consent, *, is_paused: bool) -> int:
-    from functools import partial
-
-    from kafkakit.streams.routes.decide.edits import paused
-    from kafkakit.streams.routes.show.routes import changed_report
-
-    cli, route = cli_context(ctx), None
-    verb = "pause" if is_paused else "resume"
-    consent.require_possible(cli)
-    with open_streams(cli, read_only=True) as streams:
-        before = streams.existing(stream)
-        edit = partial(paused, name=lane, is_paused=is_paused)
-        edit(before)
-        if not consent.dry_run and consent.confirm(cli, f"{verb.capitalize()} lane {lane} of stream {stream}?"):
-            route = streams.change(stream, edit, f"{verb} lane {lane}")
-    return finish(cli, changed_report(f"streams lane {verb}", stream, route, before, f"lane {lane} {verb}d"))

@@ -24,6 +24,13 @@ class TopicShape:
         metavar="DURATION|LANE=DURATION,...",
         help="How long topics keep records (7d,dlq=30d; -1: for ever); the cluster's default when not given.",
     )
+    quota: str = option(
+        "",
+        "--quota",
+        metavar="RATE|LANE=RATE,...",
+        help="What each broker takes from all producers of a lane together, per second (5MB/s); no limit when not "
+        "given.",
+    )
     topics_config: list[str] | None = option(
         None,
         "--topics-config",
@@ -48,7 +55,7 @@ class TopicShape:
         """The shapes of these lanes; `UsageError` for a text that cannot be read."""
         from kafkakit.streams.routes.decide.new_topics import lane_shapes
 
-        return lane_shapes(lanes, self.partitions, self.retention, self.topics_config or ())
+        return lane_shapes(lanes, self.partitions, self.retention, self.topics_config or (), self.quota)
 
     @property
     def scope(self) -> PlacementScope:

@@ -34,11 +34,12 @@ def create(
     """
     from kafkakit.core.errors import UsageError
     from kafkakit.streams.routes.decide.document import check_stream
-    from kafkakit.streams.routes.decide.edits import new_route
+    from kafkakit.streams.routes.decide.edits import new_route, with_quotas
+    from kafkakit.streams.routes.decide.new_topics import quotas_of
 
     cli, profile, names = cli_context(ctx), where.profile(cli_context(ctx)), lanes.names
     check_stream(stream)
-    shape.shapes(names)
+    rates = quotas_of(shape.shapes(names))
     consent.require_possible(cli)
     with open_streams(cli, read_only=consent.dry_run) as streams:
         if streams.routes.read(stream) is not None:
@@ -54,7 +55,9 @@ def create(
             profile,
             streams,
             consent,
-            lambda segments: streams.change_or_create(stream, None, lambda _: new_route(stream, segments), what),
+            lambda segments: streams.change_or_create(
+                stream, None, lambda _: with_quotas(new_route(stream, segments), rates), what
+            ),
         )
 
 
@@ -81,7 +84,7 @@ def link(
     from kafkakit.report.report import cluster_words
     from kafkakit.streams.routes.act.topics import existing_topic, refuse_shared
     from kafkakit.streams.routes.decide.document import check_lane, check_stream
-    from kafkakit.streams.routes.decide.edits import with_topic
+    from kafkakit.streams.routes.decide.edits import missing_quotas, with_topic
     from kafkakit.streams.routes.show.routes import changed_report
 
     cli, profile = cli_context(ctx), where.profile(cli_context(ctx))
@@ -102,6 +105,7 @@ def link(
             streams.warn_of_default_store()
             what = f"link topic {topic} of {profile} to lane {lane}"
             route = streams.change_or_create(stream, before, lambda now: with_topic(stream, now, lane, segment), what)
+            streams.warn(missing_quotas(before, route, lane))
     said = f"topic {topic} of {profile} is in lane {lane}"
     return finish(cli, changed_report("streams link", stream, route, before, said))
 
@@ -114,7 +118,7 @@ def delete(
     topics: Annotated[bool, typer.Option("--topics", help="Delete the topics with all their records, too.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Delete topics although groups read them.")] = False,
 ) -> int:
-    """Delete a stream: its route, and with --topics its topics. The history of the route stays.
+    """Delete a stream: its route, quotas of its lanes, and with --topics its topics. The history of the route stays.
 
     With --topics groups that hold partitions of a topic or have commits for it (Kafka forgets those of an empty group
     after offsets.retention.minutes) are listed and block the deletion. A topic is deleted if it has the id that the
@@ -126,13 +130,16 @@ def delete(
     kafkakit --profile prod streams delete orders
     kafkakit --profile prod streams delete orders --topics --dry-run
     """
+    from functools import partial
+
     from kafkakit.streams.routes.act.deletion import delete_topics, kept_topics, refuse_read
+    from kafkakit.streams.routes.act.quotas import remove_quotas
     from kafkakit.streams.routes.decide.edits import refuse_open_operation
     from kafkakit.streams.routes.show.topics import deleted_report
 
     cli = cli_context(ctx)
     consent.require_possible(cli)
-    with open_streams(cli, read_only=consent.dry_run or not topics) as streams:
+    with open_streams(cli, read_only=consent.dry_run) as streams:
         route = streams.existing(stream)
         refuse_open_operation(route)
         results = kept_topics(route, "to be deleted" if topics else "stays")
@@ -144,4 +151,5 @@ def delete(
             results = delete_topics(lambda profile: streams.claim(profile, "streams delete").admin, route)
         if is_done:
             streams.routes.delete(stream, route, by=streams.by, what="delete", at_ms=streams.now_ms)
+            streams.warn(remove_quotas(partial(streams.claim, command="streams delete"), stream, route.lanes))
     return finish(cli, deleted_report(route, results, is_done=is_done))

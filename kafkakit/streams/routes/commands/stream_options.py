@@ -13,7 +13,7 @@ from kafkakit.cli.completion import complete_profile_names
 from kafkakit.cli.option_groups import option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from kafkakit.cli.context import CliContext
     from kafkakit.cli.session import ClusterSession
@@ -191,6 +191,11 @@ class StreamSession:
         if self._has_store:
             return "kafkakit streams list names the streams"
         return "routes are kept where control_store of the profile says (kafka, zookeeper, file), and it says nothing"
+
+    def warn(self, warnings: Iterable[str]) -> None:
+        """Print each as a warning."""
+        for text in warnings:
+            self.cli.output.warn(text)
 
     def warn_of_default_store(self) -> None:
         """Warn where no control store is configured, so that other hosts do not see the route."""

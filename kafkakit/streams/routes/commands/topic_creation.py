@@ -31,13 +31,14 @@ def create_lanes(
     consent: Consent,
     write: Write,
 ) -> int:
-    """Make the topics of new lanes on the cluster of a profile, then the route by `write`, and end with the report."""
+    """Make topics and quotas of new lanes on a profile's cluster, the route by `write`, and end with the report."""
     from functools import partial
 
     from kafkakit.core.quantities import counted
     from kafkakit.report.report import cluster_words
+    from kafkakit.streams.routes.act.quotas import set_quotas
     from kafkakit.streams.routes.act.topics import create_topics, plan_on
-    from kafkakit.streams.routes.decide.new_topics import leftovers
+    from kafkakit.streams.routes.decide.new_topics import leftovers, quotas_of
     from kafkakit.streams.routes.show.topics import created_report, plan_lines
     from kafkakit.topicmappr.api import tags_needed
 
@@ -55,5 +56,7 @@ def create_lanes(
     if not consent.confirm(cli, f"Create {counted(len(planned), 'topic')} for stream {stream} on {place}?"):
         return finish(cli, report(None))
     segments = create_topics(access.admin, access.clock, profile, access.cluster_id, planned)
+    if rates := quotas_of(shapes):
+        set_quotas(access, stream, rates)
     route = write(segments)
     return finish(cli, report(route))

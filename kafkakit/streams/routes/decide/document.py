@@ -4,7 +4,8 @@ import re
 
 from kafkakit.core.documents import decode_document, encode_document
 from kafkakit.core.errors import InputError, UsageError
-from kafkakit.streams.routes.decide.route import Route, Segment, SegmentState
+from kafkakit.core.quantities import MAX_RATE
+from kafkakit.streams.routes.decide.route import Lane, Route, Segment, SegmentState
 
 ROUTE_KIND = "stream-route"
 # 4 KiB less than a control store takes: an entry of the history holds the route and more.
@@ -54,6 +55,11 @@ def topic_name(stream: str, lane: str, epoch: int) -> str:
     return f"{stream}.{lane}.{epoch}"
 
 
+def lane_client_id(stream: str, lane: str) -> str:
+    """The client id of the lane's producers, which its quota is set on."""
+    return f"kafkakit.{stream}.{lane}"
+
+
 def encode_route(route: Route) -> bytes:
     """The document; raises `UsageError` for a route that is not valid."""
     problem = problem_of(route)
@@ -89,11 +95,8 @@ def problem_of(route: Route) -> str | None:
     if any(not 0 < segment.id < route.next_segment or segment.partitions < 1 for segment in segments):
         return f"the ids of segments are 1 to {route.next_segment - 1} here, and a segment has a partition or more"
     for lane in route.lanes:
-        active = sum(segment.state is SegmentState.ACTIVE for segment in lane.segments)
-        if active > 1 or (active == 0 and not lane.is_paused):
-            return f"lane {lane.name} has {active} active segments: it needs one, or must be paused"
-        if not 1 <= lane.weight <= 1000:
-            return f"lane {lane.name} has the weight {lane.weight}: 1 to 1000"
+        if problem := _lane_problem(lane):
+            return f"lane {lane.name} has {problem}"
     for segment in segments:
         if not _is_sealed_soundly(segment):
             return f"the seal of segment {segment.id} has not one end for each of its partitions, or it is written"
@@ -102,6 +105,17 @@ def problem_of(route: Route) -> str | None:
         return "the id, the kind or the step of its operation has other characters than they may have"
     if len(route.rules) > MAX_RULES or any(rule.lane not in names for rule in route.rules):
         return f"a route has at most {MAX_RULES} rules, each for a lane of its own"
+    return None
+
+
+def _lane_problem(lane: Lane) -> str | None:
+    active = sum(segment.state is SegmentState.ACTIVE for segment in lane.segments)
+    if active > 1 or (active == 0 and not lane.is_paused):
+        return f"{active} active segments: it needs one, or must be paused"
+    if not 1 <= lane.weight <= 1000:
+        return f"the weight {lane.weight}: 1 to 1000"
+    if lane.quota_bytes_per_s is not None and not 1 <= lane.quota_bytes_per_s <= MAX_RATE:
+        return f"the quota {lane.quota_bytes_per_s} bytes/s: 1 to {MAX_RATE}"
     return None
 
 

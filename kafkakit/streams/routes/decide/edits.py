@@ -3,7 +3,7 @@
 All raise `RefusedError` while an operation is open.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from kafkakit.core.errors import RefusedError, UsageError
@@ -70,6 +70,25 @@ def paused(route: Route, name: str, *, is_paused: bool) -> Route:
     if not is_paused and lane.active is None:
         raise RefusedError(f"lane {name} has no active segment, so it cannot be resumed")
     return with_changed(route, replace(lane, is_paused=is_paused))
+
+
+def with_quotas(route: Route, rates: Mapping[str, int | None]) -> Route:
+    """The route with the quotas of lanes in bytes/s, None for a lane without one."""
+    refuse_open_operation(route)
+    for name, rate in rates.items():
+        route = with_changed(route, replace(existing_lane(route, name), quota_bytes_per_s=rate))
+    return route
+
+
+def missing_quotas(before: Route | None, after: Route, name: str) -> Iterator[str]:
+    """Clusters that a lane with a quota came to, where no quota is set yet, in words."""
+    old = None if before is None else before.lane(name)
+    if old is not None and old.quota_bytes_per_s is not None:
+        known = {segment.cluster_id for segment in old.segments}
+        for segment in existing_lane(after, name).segments:
+            if segment.cluster_id not in known:
+                command = f"kafkakit streams lane quota {after.stream} {name} {old.quota_bytes_per_s}B"
+                yield f"the quota of lane {name} is not set on cluster {segment.cluster_id} yet: {command} sets it"
 
 
 def existing_lane(route: Route, name: str) -> Lane:

@@ -8,6 +8,7 @@ from kafkakit.core.durations import parse_duration
 from kafkakit.core.errors import RefusedError, UsageError
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import ClusterSnapshot, Partition, Topic, TopicPartition
+from kafkakit.core.quantities import parse_rate
 from kafkakit.streams.routes.decide.document import topic_name
 from kafkakit.streams.routes.decide.observed import Spans
 from kafkakit.topicmappr.api import NO_CONSTRAINTS, PlaceRequest, TagConstraints, answered, decide_place
@@ -19,11 +20,12 @@ RETENTION = "retention.ms"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneShape:
-    """What the topic of a lane is to be like; `configs` are sorted by key."""
+    """What the topic of a lane is to be like; `configs` are sorted by key, `quota_bytes_per_s` is the lane's."""
 
     lane: str
     partitions: int
     configs: tuple[tuple[str, str], ...] = ()
+    quota_bytes_per_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +75,9 @@ def lane_values(text: str, lanes: Sequence[str], flag: str) -> dict[str, str]:
     return {lane: value for lane, value in values.items() if value is not None}
 
 
-def lane_shapes(lanes: Sequence[str], partitions: str, retention: str, configs: Sequence[str]) -> tuple[LaneShape, ...]:
+def lane_shapes(
+    lanes: Sequence[str], partitions: str, retention: str, configs: Sequence[str], quota: str = ""
+) -> tuple[LaneShape, ...]:
     """The shapes of lanes from the texts of options; `configs` are `KEY=VALUE` or `LANE:KEY=VALUE`."""
     counts, times = lane_values(partitions, lanes, "--partitions"), lane_values(retention, lanes, "--retention")
     settings: dict[str, dict[str, str]] = {lane: {} for lane in lanes}
@@ -85,10 +89,21 @@ def lane_shapes(lanes: Sequence[str], partitions: str, retention: str, configs: 
     for lane in lanes:
         if lane not in counts:
             raise UsageError(f"--partitions says nothing of lane {lane}", hint="--partitions 12,dlq=3")
+    rates = {lane: parse_rate(text) for lane, text in lane_values(quota, lanes, "--quota").items()}
     return tuple(
-        LaneShape(lane=lane, partitions=_count(counts[lane]), configs=tuple(sorted(settings[lane].items())))
+        LaneShape(
+            lane=lane,
+            partitions=_count(counts[lane]),
+            configs=tuple(sorted(settings[lane].items())),
+            quota_bytes_per_s=rates.get(lane),
+        )
         for lane in lanes
     )
+
+
+def quotas_of(shapes: Sequence[LaneShape]) -> dict[str, int | None]:
+    """The quotas by lane, of lanes that have one."""
+    return {shape.lane: shape.quota_bytes_per_s for shape in shapes if shape.quota_bytes_per_s is not None}
 
 
 def plan_topics(

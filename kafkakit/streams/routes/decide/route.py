@@ -57,13 +57,14 @@ class Lane:
     """A part of a stream with topics of its own; segments are in the order in which they became active.
 
     `weight` is the lane's share of a consumer's work beside the others'. Producers of a paused lane wait, its consumers
-    read nothing.
+    read nothing. `quota_bytes_per_s` is what each broker takes from all producers of the lane together, None: all.
     """
 
     name: str
     segments: tuple[Segment, ...]
     weight: int = 1
     is_paused: bool = False
+    quota_bytes_per_s: int | None = None
 
     @property
     def active(self) -> Segment | None:

@@ -14,7 +14,7 @@ from kafkakit.streams.routes.decide.route import Lane, Route
 
 LIST_COLUMNS = ("stream", "epoch", "lanes", "segments", "clusters", "problem")
 SHOW_COLUMNS = ("lane", "segment", "state", "cluster", "topic", "partitions", "records", "problem")
-LANE_COLUMNS = ("lane", "state", "weight", "segments", "writes to", "partitions")
+LANE_COLUMNS = ("lane", "state", "weight", "segments", "writes to", "partitions", "quota_bytes_per_s")
 READER_COLUMNS = ("topic", "group", "state", "members", "unread")
 HISTORY_COLUMNS = ("epoch", "time", "by", "what", "in effect")
 SHOWN_CHANGES = 50
@@ -130,7 +130,7 @@ def _lane_row(lane: Lane) -> tuple[object, ...]:
     active = lane.active
     state = "paused" if lane.is_paused else "open"
     topic, partitions = (active.topic, active.partitions) if active else (None, None)
-    return lane.name, state, lane.weight, len(lane.segments), topic, partitions
+    return lane.name, state, lane.weight, len(lane.segments), topic, partitions, lane.quota_bytes_per_s
 
 
 def _change_data(each: KeptChange) -> dict[str, object]:

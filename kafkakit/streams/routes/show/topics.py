@@ -9,7 +9,7 @@ from kafkakit.report.report import Report
 from kafkakit.streams.routes.decide.new_topics import PlannedTopic
 from kafkakit.streams.routes.decide.route import Route, Segment
 
-COLUMNS = ("lane", "topic", "partitions", "replication", "configs", "action")
+COLUMNS = ("lane", "topic", "partitions", "replication", "quota_bytes_per_s", "configs", "action")
 DELETED_COLUMNS = ("topic", "cluster", "result")
 
 
@@ -68,4 +68,5 @@ def deleted_report(route: Route, results: Sequence[tuple[Segment, str]], *, is_d
 def _row(planned: PlannedTopic) -> tuple[object, ...]:
     configs = tuple(f"{key}={value}" for key, value in planned.shape.configs)
     action = "adopt" if planned.is_there else "create"
-    return planned.shape.lane, planned.topic, planned.shape.partitions, planned.replication, configs, action
+    shape = planned.shape
+    return shape.lane, planned.topic, shape.partitions, planned.replication, shape.quota_bytes_per_s, configs, action

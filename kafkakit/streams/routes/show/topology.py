@@ -3,37 +3,55 @@
 from collections.abc import Iterator, Sequence
 
 from kafkakit.core.printable import printable
+from kafkakit.core.quantities import counted
 from kafkakit.core.tables import text_table
-from kafkakit.report.blocks import records, text_of
+from kafkakit.report.blocks import attributes, records, section, text_of
 from kafkakit.report.report import Report
+from kafkakit.streams.pathways.api import SeenEdges
 from kafkakit.streams.routes.decide.observed import RouteFacts
 from kafkakit.streams.routes.decide.route import Route, SegmentState
 
+EDGE_COLUMNS = ("source", "group", "service", "target", "records")
 COLUMNS = ("stream", "lane", "cluster", "topic", "state", "problem", "group", "members", "unread")
 Observed = Sequence[tuple[Route, RouteFacts]]
 
 
-def topology_report(observed: Observed, *, as_mermaid: bool) -> Report:
-    """A line for each segment and group that reads it, or a Mermaid flow chart of the same."""
+def topology_report(
+    observed: Observed, seen: SeenEdges | None = None, problems: Sequence[str] = (), *, as_mermaid: bool
+) -> Report:
+    """A line for each segment and group that reads it, or a Mermaid flow chart of the same.
+
+    `seen` are edges between streams that records prove, `problems` the topics whose records could not be read.
+    """
     rows = tuple(row for route, facts in observed for row in _rows(route, facts))
-    text = text_of(mermaid_lines(observed)) if as_mermaid else text_table(COLUMNS, rows) if rows else "no streams"
+    lines = text_table(COLUMNS, rows).splitlines() if rows else ["no streams"]
+    if seen is not None:
+        lines += section("Pathways:", _pathway_lines(seen))
     return Report(
         command="streams topology",
-        data={"edges": records(COLUMNS, rows)},
-        text=text,
+        data={
+            "edges": records(COLUMNS, rows),
+            "pathways": None if seen is None else [attributes(edge, *EDGE_COLUMNS) for edge in seen.edges],
+            "unexplained_records": None if seen is None else dict(seen.unexplained),
+        },
+        text=text_of(mermaid_lines(observed, seen) if as_mermaid else lines),
         columns=COLUMNS,
         rows=rows,
         warnings=tuple(
             f"stream {route.stream}: the groups are not known: {why}"
             for route, facts in observed
             for why in facts.unknown
-        ),
+        )
+        + tuple(problems),
         is_document=as_mermaid,
     )
 
 
-def mermaid_lines(observed: Observed) -> Iterator[str]:
-    """The chart: clusters as boxes around topics, solid arrows where records are written, dotted ones elsewhere."""
+def mermaid_lines(observed: Observed, seen: SeenEdges | None = None) -> Iterator[str]:
+    """The chart: clusters as boxes around topics, solid arrows where records are written, dotted ones elsewhere.
+
+    Thick arrows are edges that records prove.
+    """
     yield "flowchart LR"
     clusters = sorted({(s.cluster_id, s.cluster) for route, _ in observed for _, s in route.segments()})
     for number, (cluster_id, name) in enumerate(clusters, 1):
@@ -54,6 +72,18 @@ def mermaid_lines(observed: Observed) -> Iterator[str]:
                 groups[reader.group] = f"g{len(groups) + 1}"
                 yield f'  {groups[reader.group]}[/"{_text(reader.group)}"/]'
             yield f"  t{place}s{reader.segment} --> {groups[reader.group]}"
+    places = {route.stream: place for place, (route, _) in enumerate(observed, 1)}
+    for number, edge in enumerate(() if seen is None else seen.edges, 1):
+        start = groups[edge.group] if edge.source else f'w{number}(("{_text(edge.service)}"))'
+        yield f'  {start} ==>|"{_text(edge.service)}"| r{places[edge.target]}'
+
+
+def _pathway_lines(seen: SeenEdges) -> Iterator[str]:
+    table = ((e.source or "(begins)", e.group, e.service, e.target, e.records) for e in seen.edges)
+    yield from text_table(EDGE_COLUMNS, table).splitlines() if seen.edges else ["no edge is proved"]
+    for stream, count in seen.unexplained.items():
+        if count:
+            yield f"{printable(stream)}: {counted(count, 'record')} with a pathway of services that are not named"
 
 
 def _rows(route: Route, facts: RouteFacts) -> Iterator[tuple[object, ...]]:

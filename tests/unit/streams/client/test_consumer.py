@@ -11,9 +11,10 @@ from zlib import crc32
 import pytest
 
 from kafkakit.adapters.clock import SystemClock
-from kafkakit.core.errors import RefusedError, UsageError
+from kafkakit.core.errors import RefusedError, TryLaterError, UsageError
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
+from kafkakit.streams.client import cluster_reader
 from kafkakit.streams.client.consumer import StreamConsumer
 from kafkakit.streams.client.dead_letters import RejectedRecord
 from kafkakit.streams.client.decide.commits import restore_commit
@@ -22,12 +23,16 @@ from kafkakit.streams.client.decide.reading import reading_plan
 from kafkakit.streams.client.decide.rules import Mode, RetryRule, WorkLimits, WorkRules
 from kafkakit.streams.client.options import ConsumerHooks, ConsumerOptions, LeftOut
 from kafkakit.streams.client.records import RecordOrigin, StreamRecord
+from kafkakit.streams.client.reject_references import RejectReferences, with_references
+from kafkakit.streams.formats.batch_verdicts import BatchVerdict
 from kafkakit.streams.formats.commit import CommitState
 from kafkakit.streams.formats.identity import CommitIdentity
 from kafkakit.streams.formats.kkm1.encode import encode_commit
 from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.lanes.api_act import RejectLedger
 from kafkakit.streams.routes.api import Lane, Route, Segment, SegmentState
 from tests.fakes.group_consumer import FakeGroups
+from tests.rigs.lanes import LaneWorld
 
 TOPIC_ID = "00010203-0405-0607-0809-0a0b0c0d0e0f"
 PLACE = TopicPartition("orders.live.1", 0)
@@ -157,7 +162,8 @@ def test_a_batch_that_cannot_be_decoded_is_left_out_when_the_guard_says_so(clust
     cluster.unreadable = {(PLACE, offset) for offset in range(5, 9)}
     seen, asked = Seen(), list[tuple[TopicPartition, int]]()
 
-    def guard(origin: RecordOrigin, offset: int, epoch: int) -> LeftOut | None:
+    def guard(origin: RecordOrigin, offset: int, epoch: int, verdict: BatchVerdict | None) -> LeftOut | None:
+        assert verdict is None, "a member that judges nothing"
         asked.append((origin.partition, offset))
         assert epoch > 0
         if len(asked) == 1:
@@ -169,6 +175,33 @@ def test_a_batch_that_cannot_be_decoded_is_left_out_when_the_guard_says_so(clust
         assert running.figures().unreadable == len(asked) == 3
     assert set(asked) == {(PLACE, 5)}
     assert seen.values == Counter([*values(0, 5), *values(9, 20)])
+
+
+def test_a_log_that_was_cut_is_read_again(cluster: FakeGroups) -> None:
+    """A broker that lost its disk begins anew: offsets below the commit come once more, with other records."""
+    cluster.write(PLACE, values(0, 30))
+    cluster.commits["billing", PLACE] = CommittedOffset(offset=1_000, metadata="")
+    seen = Seen()
+    with consumer(cluster, handler=seen) as running:
+        until(lambda: committed(cluster).offset == 30)
+        cluster.write(PLACE, values(30, 60))
+        until(lambda: committed(cluster).offset == 60)
+        assert "the log was cut" in running.figures().problems[0]
+    assert seen.values == Counter(values(0, 60))
+
+
+def test_reading_that_stands_still_is_told(cluster: FakeGroups, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients do not report every batch that they cannot decode."""
+    monkeypatch.setattr(cluster_reader, "STILL_S", 0.1)
+    cluster.write(PLACE, values(0, 20))
+    with consumer(cluster, handler=Seen()) as running:
+        until(lambda: ("billing", PLACE) in cluster.commits and committed(cluster).offset == 20)
+        time.sleep(0.3)
+        assert not running.figures().problems
+        cluster.ends[PLACE] += 5
+        cluster.is_silent = True
+        until(lambda: running.figures().problems)
+        assert f"{PLACE} at 20: nothing was read for" in running.figures().problems[0]
 
 
 def test_a_cluster_that_goes_away_is_joined_again(cluster: FakeGroups) -> None:
@@ -262,6 +295,68 @@ def test_a_rejected_record_is_passed_when_it_is_durable(cluster: FakeGroups) -> 
     (one,) = dead
     assert (one.record.offset, one.reason, one.tries, one.error, one.text) == (25, "handler", 1, "RejectError", "never")
     assert (one.group, one.epoch, one.record.lane) == ("billing", 1, "live")
+
+
+def test_what_cannot_be_written_goes_to_the_ledger_once_it_fills_its_partition(cluster: FakeGroups) -> None:
+    cluster.write(PLACE, values(0, 20))
+    spare = list[RejectedRecord]()
+    is_away = threading.Event()
+    is_away.set()
+    letters = list[RejectedRecord]()
+
+    def sink(rejected: RejectedRecord) -> None:
+        if is_away.is_set():
+            raise TryLaterError("the lane is away")
+        letters.append(rejected)
+
+    def fail(record: StreamRecord) -> None:
+        raise RejectError("never")
+
+    work = WorkRules(mode=Mode.UNORDERED, retry=FAST, limits=WorkLimits(records=30))
+    hooks = ConsumerHooks(reject=sink, spare=spare.append)
+    with consumer(cluster, handler=fail, work=work, hooks=hooks, poll_records=10) as running:
+        until(lambda: running.figures().total("undurable") == 20 and running.figures().dead_letters_failed > 1)
+        assert (spare, running.figures().partitions[0].base) == ([], 0)
+        cluster.write(PLACE, values(20, 200))
+        until(lambda: running.figures().total("rejected") == 200 and not running.figures().partitions[0].is_paused)
+        assert running.figures().total("undurable") > 0
+        assert len(spare) > 150
+        is_away.clear()
+        until(lambda: committed(cluster).offset == 200)
+    passed = [rejected.record.offset for rejected in (*spare, *letters)]
+    assert sorted(passed) == list(range(200))
+    assert letters
+
+
+def test_a_record_that_is_rejected_by_reference_stays_in_its_topic(cluster: FakeGroups) -> None:
+    world = LaneWorld()
+    cluster.write(PLACE, values(0, 20))
+
+    def fail(record: StreamRecord) -> None:
+        if record.offset in (3, 5):
+            raise RejectError("never")
+
+    references = RejectReferences(lambda cluster_id: RejectLedger(world, SystemClock(), wait_s=5))
+    hooks = with_references(ConsumerHooks(), references)
+    with consumer(cluster, handler=fail, hooks=hooks):
+        until(lambda: ("billing", PLACE) in cluster.commits and committed(cluster).offset == 20)
+    entries = world.ledger.read()[0].values()
+    assert [(e.topic_id, e.place.topic, e.place.offset, e.failure.group) for e in entries] == [
+        (bytes(range(16)), PLACE.topic, offset, "billing") for offset in (3, 5)
+    ]
+    assert {(e.place.cluster_id, e.place.lane, e.failure.reason, e.failure.error_text) for e in entries} == {
+        ("c1", "live", "handler", "never")
+    }
+    world.data.refuse = 1
+    cluster.write(PLACE, values(20, 25))
+    with consumer(cluster, handler=lambda _: fail_all(), hooks=with_references(ConsumerHooks(), references)) as running:
+        until(lambda: committed(cluster).offset == 25)
+        assert running.figures().dead_letters_failed == 1
+    assert len(world.ledger.read()[0]) == 7
+
+
+def fail_all() -> None:
+    raise RejectError("never")
 
 
 def test_wrong_requests_are_refused(cluster: FakeGroups) -> None:

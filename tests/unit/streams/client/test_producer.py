@@ -77,6 +77,14 @@ def log(fakes: FakeClusters) -> list[OutgoingRecord]:
     return [r for cluster in fakes.clusters.values() for topic in cluster.topics.values() for _, r in topic.log]
 
 
+def test_brokers_see_each_lane_under_a_client_id_of_its_own(fakes: FakeClusters, producer: Producer) -> None:
+    fakes.routes.change("slow", segments=(fakes.segment("a"),), paused=False)
+    producer.send(b"1").result(LIMIT_S)
+    producer.send(b"2", lane="slow").result(LIMIT_S)
+    ids = {made.client_id for made in fakes.clusters["a"].producers}
+    assert ids == {"kafkakit.orders.live", "kafkakit.orders.slow"}
+
+
 def test_a_record_is_written_with_its_id_and_time(fakes: FakeClusters, first: Segment, producer: Producer) -> None:
     written = [producer.send(b"%d" % n, b"key", headers=[("own", None)]).result(LIMIT_S) for n in range(3)]
     assert [(w.segment, w.cluster_id, w.topic, w.attempts) for w in written] == [(1, "cluster-a", first.topic, 1)] * 3
@@ -474,14 +482,10 @@ def test_a_callback_of_a_route_change_may_send_flush_and_read_metrics(
     assert found[0].result(LIMIT_S).cluster_id == "cluster-b"
 
 
-def test_a_delivery_cannot_be_cancelled(fakes: FakeClusters, producer: Producer) -> None:
-    delivery = producer.send(b"x")
-    assert not delivery.cancel()
-    delivery.result(LIMIT_S)
-
-
 def test_the_numbers_of_a_session_end_and_another_begins(producer: Producer) -> None:
-    producer._session = producer._session[0], itertools.count((1 << 32) - 1)
+    stamps = producer._stamps
+    stamps._session = stamps._session[0], itertools.count((1 << 32) - 1)
+    stamps._moment = stamps._made(0.0)
     last, following = producer.prepared(b"x"), producer.prepared(b"y")
     found = [decode_record_id(dict(record.headers)[HEADER] or b"") for record in (last, following)]
     assert [each.sequence for each in found if each] == [(1 << 32) - 1, 0]

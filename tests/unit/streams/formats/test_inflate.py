@@ -18,9 +18,9 @@ def frame(data: bytes, *, sized: bool = True, checked: bool = False, level: int 
     return zstandard.ZstdCompressor(level=level, write_content_size=sized, write_checksum=checked).compress(data)
 
 
-def streamed(data: bytes) -> bytes:
+def streamed(data: bytes, level: int = 3) -> bytes:
     """A frame without a size and with a large window, as Java's output stream writes it."""
-    writer = zstandard.ZstdCompressor(level=3).compressobj()
+    writer = zstandard.ZstdCompressor(level=level).compressobj()
     return writer.compress(data) + writer.flush()
 
 
@@ -32,6 +32,7 @@ def test_honest_frames_come_out_whole(data: bytes) -> None:
         frame(data, checked=True),
         frame(data, level=19),
         streamed(data),
+        streamed(data, level=22),
     ):
         assert inflate_zstd(packed, LIMIT) == data
         size = zstd_size(packed)

@@ -1,21 +1,10 @@
-"""The parts of KKM1 by themselves: numbers, packings bit by bit, alphabets, and the ledger's records."""
+"""The parts of KKM1 by themselves: numbers, packings bit by bit, and alphabets."""
 
 import unicodedata
-from dataclasses import replace
 
 import pytest
 
-from kafkakit.streams.formats.commit import CommitState
 from kafkakit.streams.formats.identity import CommitIdentity
-from kafkakit.streams.formats.kkm1 import ledger
-from kafkakit.streams.formats.kkm1.ledger import (
-    LedgerKey,
-    ledger_key,
-    ledger_record,
-    parse_ledger_key,
-    restore,
-    spilled,
-)
 from kafkakit.streams.formats.kkm1.packing import Encoding, pack_bitmap, pack_rice, pack_runs, pack_smallest, unpack
 from kafkakit.streams.formats.kkm1.text import Alphabet, BadTextError, chars_of, from_text, to_text, utf16_units
 from kafkakit.streams.formats.kkm1.varint import BadBodyError, Cursor, unzigzag, uvarint, zigzag
@@ -125,52 +114,3 @@ def test_text_out_of_its_alphabet_is_refused() -> None:
         for text in texts:
             with pytest.raises(BadTextError):
                 from_text(alphabet, text)
-
-
-def test_a_ledger_key_is_read_back_whatever_the_groups_name() -> None:
-    key = ledger_key(IDENTITY)
-    assert key == b"a/b/00010203-0405-0607-0809-0a0b0c0d0e0f/3"
-    assert parse_ledger_key(key) == LedgerKey(group="a/b", topic_id=bytes(range(16)), partition=3)
-    for other in (b"", b"a/b", b"\xff\xfe", b"a/b/3", b"a/00010203-0405-0607-0809-0a0b0c0d0e0f/x"):
-        assert parse_ledger_key(other) is None
-
-
-def test_a_ledger_holds_what_a_commit_cannot() -> None:
-    state = CommitState(base=7, done=OffsetRanges(tuple((n, n + 1 + n % 3) for n in range(9, 100_000, 5))))
-    record = ledger_record(state, IDENTITY)
-    assert record is not None
-    assert len(record.digest) == 8
-    pointed = spilled(replace(state, done=OffsetRanges(), forgotten=state.done.count), record, 4, 99)
-    restored = restore(pointed, record.value, IDENTITY)
-    assert (restored.is_exact, restored.state.done, restored.state.forgotten) == (True, state.done, 0)
-
-
-def test_a_ledger_is_not_believed_for_another_commit() -> None:
-    state = CommitState(base=7, done=OffsetRanges(((9, 20),)))
-    record = ledger_record(state, IDENTITY)
-    assert record is not None
-    pointed = spilled(state, record, 4, 99)
-    more = replace(pointed, done=OffsetRanges(((9, 21),)))
-    moved = replace(pointed, base=8)
-    for commit in (state, more, moved):
-        restored = restore(commit, record.value, IDENTITY)
-        assert (restored.state, restored.is_exact) == (commit, False)
-        assert restored.reason
-
-
-def test_a_newer_state_of_the_ledger_is_not_taken_for_the_one_that_was_committed() -> None:
-    state = CommitState(base=7, done=OffsetRanges(((9, 20),)))
-    record = ledger_record(state, IDENTITY)
-    newer = ledger_record(replace(state, done=OffsetRanges(((9, 30),))), IDENTITY)
-    assert record is not None
-    assert newer is not None
-    pointed = spilled(state, record, 4, 99)
-    assert restore(pointed, newer.value, IDENTITY).state == pointed
-
-
-def test_a_state_beyond_a_message_is_not_spilled(monkeypatch: pytest.MonkeyPatch) -> None:
-    state = CommitState(base=0, done=OffsetRanges(tuple((n, n + 1 + n % 2) for n in range(3, 9_000, 4))))
-    assert ledger_record(state, IDENTITY) is not None
-    for limit in (50, 500):
-        monkeypatch.setattr(ledger, "MAX_VALUE_BYTES", limit)
-        assert ledger_record(state, IDENTITY) is None

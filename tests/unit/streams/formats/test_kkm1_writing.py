@@ -206,9 +206,8 @@ def test_the_ladder_is_climbed_as_metadata_fill_up() -> None:
         encoded = encode_commit(
             CommitState(base=0, done=islands(count)), IDENTITY, limit_chars=700, alphabets=("b", "w")
         )
-        advice = advise(encoded, ("b", "w"), has_ledger=True)
+        advice = advise(encoded, ("b", "w"))
         assert advice.should_pause == (advice.step is not Step.FREE)
-        assert advice.should_spill == (advice.step is Step.COARSEN)
         assert advice.duplicates == encoded.forgotten
         assert advice.text
         if not seen or seen[-1] is not advice.step:

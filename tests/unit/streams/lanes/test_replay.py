@@ -219,7 +219,7 @@ def test_records_that_come_while_a_lane_is_read_are_left_for_the_next_time(world
     world.put("dlq", b"first")
     world.put("dlq", *(b"%d" % n for n in range(510)), partition=1)
     reader = LaneReader(world.clusters, world.clock, wait_s=5)
-    records = reader.records(lane_of(world.route, "dlq"))
+    records = reader.records(lane_of(world.route, "dlq"), lambda _, spans: spans)
     next(records)
     world.put("dlq", b"late")
     world.put("dlq", b"late", partition=1)

@@ -11,7 +11,8 @@ from kafkakit.core.errors import RefusedError, UsageError
 from kafkakit.core.group_facts import CommittedOffset, GroupState
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.routes.decide.edits import existing_lane, paused, with_lane, with_topic, without_lane
+from kafkakit.streams.routes.decide.document import decode_route, encode_route
+from kafkakit.streams.routes.decide.edits import existing_lane, paused, with_lane, with_quotas, with_topic, without_lane
 from kafkakit.streams.routes.decide.history import RouteChange, in_effect
 from kafkakit.streams.routes.decide.new_topics import lane_shapes, lane_values
 from kafkakit.streams.routes.decide.observed import (
@@ -50,6 +51,19 @@ def test_a_lane_that_a_rule_names_or_that_takes_all_other_records_stays() -> Non
     with pytest.raises(UsageError, match="has no lane none") as refused:
         existing_lane(full, "none")
     assert refused.value.hint == "its lanes are live, bulk"
+
+
+def test_a_route_from_before_quotas_is_read_and_a_quota_is_one_byte_or_more() -> None:
+    plain = route("orders", "live", "dlq")
+    data = encode_route(plain)
+    assert data.count(b',"quota_bytes_per_s":null') == 2
+    assert decode_route(data.replace(b',"quota_bytes_per_s":null', b""), "a route") == plain
+    limited = with_quotas(plain, {"dlq": 1_000})
+    assert decode_route(encode_route(limited), "a route").lanes[1].quota_bytes_per_s == 1_000
+    assert with_quotas(limited, {"dlq": None}) == plain
+    for rate in (0, -1, 2**63):
+        with pytest.raises(UsageError, match="lane dlq has the quota"):
+            encode_route(with_quotas(plain, {"dlq": rate}))
 
 
 def test_only_a_lane_with_an_active_segment_is_resumed() -> None:

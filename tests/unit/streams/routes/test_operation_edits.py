@@ -24,7 +24,7 @@ from kafkakit.streams.routes.api import (
     unsealed,
 )
 from kafkakit.streams.routes.decide.document import problem_of
-from kafkakit.streams.routes.decide.edits import paused, with_lane, with_topic, without_lane
+from kafkakit.streams.routes.decide.edits import paused, with_lane, with_quotas, with_topic, without_lane
 from tests.fakes.control import FakeControlStore
 from tests.rigs.routes import route, segment
 
@@ -118,6 +118,7 @@ def test_what_an_operation_may_not_do(edit: Callable[[], Route], message: str) -
         lambda found: without_lane(found, "bulk"),
         lambda found: paused(found, "live", is_paused=True),
         lambda found: paused(found, "live", is_paused=False),
+        lambda found: with_quotas(found, {"live": 1}),
     ],
 )
 def test_nothing_else_changes_a_stream_while_an_operation_is_open(edit: Callable[[Route], Route]) -> None:

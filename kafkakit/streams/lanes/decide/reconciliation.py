@@ -44,6 +44,11 @@ class Reconciliation:
     examples_other_key: tuple[str, ...]
 
     @property
+    def both(self) -> int:
+        """How many ids are on both sides."""
+        return self.primary.identities - self.missing
+
+    @property
     def is_equal(self) -> bool:
         """True where each record of either side is on the other; duplicates are no difference."""
         return not (self.missing or self.extra or self.other_key)

@@ -1,0 +1,416 @@
+"""The strict guard on real brokers: what it reads is what a plain consumer reads, and bombs cost neither memory nor
+the records behind them."""
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kafkakit.adapters.kafka.log import KafkaLog
+from kafkakit.config.security import to_confluent
+from kafkakit.core.log_reads import LogSpan
+from kafkakit.core.model import TopicPartition
+from kafkakit.ports.stream_consumer import GroupConsumer, ReadBatch
+from kafkakit.streams.client.options import ConsumerHooks, LeftOut
+from kafkakit.streams.client.records import RecordOrigin, StreamRecord
+from kafkakit.streams.formats.batch_verdicts import BatchVerdict, VerdictKind
+from kafkakit.streams.formats.log_batches import Codec
+from tests.clusters.streams_batches import Rec, batch
+from tests.contracts.group_consumer import Member
+from tests.integration.conftest import SandboxCluster
+from tests.integration.stream_clients import OffsetsTransaction, loner
+from tests.integration.stream_rig import StreamRig, becomes, guarded_member
+from tests.property.test_guarded_reads import RECORDS, recompressed
+from tests.rigs.bombs import MIB, checked, zeros_batch
+
+pytestmark = pytest.mark.kafka
+
+Read = tuple[int, bytes | None, bytes | None, tuple[int, int], tuple[tuple[str, bytes | None], ...]]
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+MEMORY_BYTES = 192 * MIB
+"""Above what a read takes by itself, and far below what the bombs hold."""
+
+
+class Kept(Member):
+    """A member that keeps all parts of the records of its one partition."""
+
+    def __init__(self, client: GroupConsumer) -> None:
+        super().__init__(client)
+        self.found: list[Read] = []
+
+    def keep(self, batch: ReadBatch) -> None:
+        self.found += map(parts, batch.records)
+        super().keep(batch)
+
+
+class Scene:
+    """Topics of a cluster, what is written to them, and what each kind of consumer reads."""
+
+    def __init__(self, cluster: SandboxCluster) -> None:
+        self.cluster = cluster
+        self.log = KafkaLog(cluster.bootstrap_servers, cluster.security)
+        self.admin = cluster.open_admin()
+        self.numbers = iter(range(1_000))
+
+    def topic(self, settings: dict[str, str] | None = None, *, copies: int = 1) -> TopicPartition:
+        name, ids = f"guard-{next(self.numbers)}", self.cluster.broker_ids
+        assert self.admin.create_topic(name, {0: ids[-copies:]}, settings or {}) is None
+        key = TopicPartition(name, 0)
+        becomes("no leader", lambda: isinstance(self.log.spans([key])[key], LogSpan))
+        return key
+
+    def append(self, key: TopicPartition, data: bytes) -> int:
+        """Send a batch as it is to the partition's leader; the offset it got."""
+        from kafka.protocol.producer.produce import ProduceRequest
+
+        topic = ProduceRequest.TopicProduceData
+        request = ProduceRequest(
+            transactional_id=None, acks=-1, timeout_ms=60_000, max_version=11,
+            topic_data=[topic(name=key.topic, partition_data=[topic.PartitionProduceData(index=0, records=data)])],
+        )  # fmt: skip
+        leader = self.log.places([key.topic])[key.topic].leaders[0]
+        assert leader is not None
+        answer: Any = self.admin._session.request_brokers({leader: request})[leader]  # type: ignore[attr-defined]
+        (place,) = answer.responses[0].partition_responses
+        assert place.error_code == 0, place
+        return int(place.base_offset)
+
+    def producer(self, codec: str, **more: object) -> Any:
+        from confluent_kafka import Producer
+
+        return Producer(
+            {
+                "bootstrap.servers": self.cluster.bootstrap_servers, "compression.type": codec, "linger.ms": 5,
+                **more, **to_confluent(self.cluster.security),
+            }
+        )  # fmt: skip
+
+    def plain(self, key: TopicPartition, start: int = 0) -> tuple[list[Read], int]:
+        """What confluent-kafka reads from an offset on up to the end that it sees, and that end."""
+        from confluent_kafka import Consumer, KafkaError
+        from confluent_kafka import TopicPartition as Place
+
+        client = Consumer(
+            {
+                "bootstrap.servers": self.cluster.bootstrap_servers, "group.id": "plain", "enable.auto.commit": False,
+                "auto.offset.reset": "earliest", "enable.partition.eof": True, "check.crcs": True,
+                **to_confluent(self.cluster.security),
+            }
+        )  # fmt: skip
+        client.assign([Place(*key, start)])
+        found: list[Read] = []
+        deadline = time.monotonic() + 60
+        try:
+            while time.monotonic() < deadline:
+                for one in client.consume(1_000, 0.2):
+                    if one.error() is None:
+                        found.append(parts(one))
+                    elif one.error().code() == KafkaError._PARTITION_EOF:
+                        return found, one.offset()
+                    else:
+                        raise AssertionError(one.error())
+        finally:
+            client.close()
+        raise AssertionError(f"no end after {len(found)} records")
+
+    def strict(self, key: TopicPartition, end: int, start: int | None = None) -> list[Read]:
+        """What a member with the guard reads up to `end`; it must not come further."""
+        group = f"guarded-{next(self.numbers)}"
+        if start is not None:
+            with loner(self.cluster, group) as client:
+                client.commit({key: (start, "")})
+        member = Kept(guarded_member(self.cluster, group))
+        member.client.subscribe([key.topic], member)
+        try:
+            member.until(lambda: member.next.get(key, -1) >= end)
+            for _ in range(5):
+                member.poll()
+            assert member.next[key] == end
+        finally:
+            member.client.close(30)
+        return member.found
+
+
+def parts(record: Any) -> Read:
+    kind, time_ms = record.timestamp()
+    return record.offset(), record.key(), record.value(), (kind, time_ms), tuple(record.headers() or ())
+
+
+@pytest.fixture(scope="module")
+def scene(cluster: SandboxCluster) -> Iterator[Scene]:
+    made = Scene(cluster)
+    with closing(made.log), closing(made.admin):
+        yield made
+
+
+def fill(scene: Scene, key: TopicPartition, chosen: random.Random, rounds: int) -> None:
+    """Plain records and transactions of two producers, in turn and in every codec."""
+    writers = [
+        scene.producer(codec, **{"transactional.id": f"{key.topic}-{codec}"} if number < 2 else {})
+        for number, codec in enumerate(("zstd", "lz4", *CODECS))
+    ]
+    is_open = [False, False]
+    for writer in writers[:2]:
+        writer.init_transactions(90)
+    for _ in range(rounds):
+        number = chosen.randrange(len(writers))
+        writer = writers[number]
+        if number < 2:
+            if is_open[number] and chosen.random() < 0.5:
+                is_open[number] = False
+                (writer.commit_transaction if chosen.random() < 0.5 else writer.abort_transaction)(90)
+                continue
+            if not is_open[number]:
+                writer.begin_transaction()
+                is_open[number] = True
+        for _ in range(chosen.choice((1, 3, 200))):
+            writer.produce(
+                key.topic,
+                value=chosen.choice((None, b"", chosen.randbytes(20), b"v" * chosen.randrange(3_000))),
+                key=chosen.choice((None, b"", chosen.randbytes(4))),
+                headers=chosen.choice((None, [], [("a", b"1"), ("a", None), ("\u00e9", b"")])),
+                timestamp=chosen.choice((0, 1_758_335_260_000 + chosen.randrange(10**6))),
+                partition=0,
+            )
+        assert writer.flush(60) == 0
+    for writer, still in zip(writers, is_open, strict=False):
+        if still:
+            writer.commit_transaction(90)
+
+
+def test_strict_and_plain_consumers_read_the_same(scene: Scene) -> None:
+    chosen = random.Random(41)
+    key = scene.topic({"retention.ms": "-1", "segment.bytes": str(MIB)})
+    fill(scene, key, chosen, 120)
+    expected, end = scene.plain(key)
+    assert len(expected) > 1_000
+    span = scene.log.spans([key])[key]
+    assert isinstance(span, LogSpan)
+    assert end == span.end > len(expected) + 40, "no transactions are in it"
+    assert scene.strict(key, end) == expected
+    for start in sorted(chosen.sample(range(end), 6)):
+        again, until = scene.plain(key, start)
+        assert until == end
+        assert scene.strict(key, end, start) == again
+
+
+def test_both_stop_before_an_open_transaction(scene: Scene) -> None:
+    key = scene.topic()
+    transaction = OffsetsTransaction(scene.cluster, "open")
+    transaction.begin()
+    transaction.produce(key, b"a", b"b")
+    transaction.commit()
+    transaction.begin()
+    transaction.produce(key, b"c")
+    writer = scene.producer("none")
+    writer.produce(key.topic, b"behind", partition=0)
+    assert writer.flush(60) == 0
+    expected, end = scene.plain(key)
+    assert ([one[2] for one in expected], end) == ([b"a", b"b"], 3)
+    assert scene.strict(key, end) == expected
+    transaction.abort()
+    becomes("the marker is not there", lambda: scene.plain(key)[1] == 6)
+    expected, end = scene.plain(key)
+    assert [one[2] for one in expected] == [b"a", b"b", b"behind"]
+    assert scene.strict(key, end) == expected
+
+
+def test_compacted_topics_are_read_over_their_gaps(scene: Scene) -> None:
+    key = scene.topic(
+        {
+            "cleanup.policy": "compact", "segment.ms": "500", "min.cleanable.dirty.ratio": "0.001",
+            "max.compaction.lag.ms": "500", "delete.retention.ms": "100",
+        }
+    )  # fmt: skip
+    transaction = OffsetsTransaction(scene.cluster, "compacted")
+    for number in range(4):
+        for codec in CODECS:
+            writer = scene.producer(codec)
+            for one in range(60):
+                writer.produce(key.topic, b"%d" % number, key=b"%s%d" % (codec.encode(), one % 7), partition=0)
+            assert writer.flush(60) == 0
+        transaction.begin()
+        transaction._client.produce(key.topic, b"%d" % number, key=b"t", partition=0)
+        transaction._client.flush(60)
+        (transaction.abort if number % 2 else transaction.commit)()
+        time.sleep(0.6)  # a segment is closed by the first record that comes after segment.ms
+
+    def is_compacted() -> bool:
+        return len(scene.plain(key)[0]) < 700
+
+    becomes("the cleaner did not run", is_compacted)
+    becomes("the cleaner did not finish", lambda: scene.plain(key) == scene.plain(key))
+    expected, end = scene.plain(key)
+    found = scene.strict(key, end)
+    late = scene.plain(key)[0]
+    assert [one for one in found if one in late] == late, "the cleaner may take more between the reads"
+    assert set(found) <= set(expected)
+
+
+def as_c(read: Read) -> Read:
+    """With names of headers as librdkafka gives them: up to a NUL."""
+    *others, headers = read
+    return (*others, tuple((name.partition("\0")[0], value) for name, value in headers))  # type: ignore[return-value]
+
+
+def test_random_batches_give_what_a_plain_consumer_gives(scene: Scene) -> None:
+    key = scene.topic({"retention.ms": "-1", "message.timestamp.after.max.ms": str((1 << 63) - 1)})
+    made: list[bytes] = []
+
+    @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(st.lists(RECORDS, min_size=1, max_size=12), st.sampled_from(Codec))
+    def append(records: list[Rec], codec: Codec) -> None:
+        plain = batch(0, records, base_ms=1_758_335_260_000)
+        whole = checked(plain if codec is Codec.NONE else recompressed(plain, codec))
+        scene.append(key, whole)
+        made.append(whole)
+
+    append()
+    expected, end = scene.plain(key)
+    assert len(made) >= 60
+    for mine, theirs in zip(scene.strict(key, end), expected, strict=True):
+        assert as_c(mine) == theirs
+
+
+@pytest.mark.parametrize("codec", [Codec.ZSTD, Codec.GZIP])
+def test_a_gigabyte_in_a_batch_costs_no_memory_and_holds_nothing_up(scene: Scene, codec: Codec) -> None:
+    rig = StreamRig(scene.cluster, f"gigabyte-{codec.name.lower()}", partitions=1)
+    (segment,) = rig.segments["live"]
+    key = TopicPartition(segment.topic, 0)
+    rig.write(segment, range(50))
+    bomb = scene.append(key, zeros_batch(1_000, MIB, codec=codec))
+    rig.write(segment, range(50, 100))
+    seen, verdicts = set[bytes | None](), list[BatchVerdict]()
+
+    def guard(origin: RecordOrigin, offset: int, epoch: int, verdict: BatchVerdict | None) -> LeftOut:
+        assert (origin.partition, offset, epoch) == (key, bomb, rig.epoch)
+        assert verdict is not None
+        verdicts.append(verdict)
+        return LeftOut(next_offset=verdict.end)
+
+    def handle(record: StreamRecord) -> None:
+        seen.add(record.value)
+
+    before = peak_bytes(restart=True)
+    with rig.member(rig.stream, handler=handle, hooks=ConsumerHooks(guard=guard), strict=True):
+        becomes("the records behind it are missing", lambda: len(seen) == 100)
+        becomes(
+            "the end is not committed",
+            lambda: {n: s.base for n, s in rig.committed(rig.stream, segment).items()} == rig.ends(segment),
+        )
+    assert seen == {b"%d" % number for number in range(100)}
+    assert [(one.kind, one.start, one.end) for one in verdicts] == [(VerdictKind.BOMB, bomb, bomb + 1_000)]
+    assert peak_bytes() - before < MEMORY_BYTES
+
+
+def peak_bytes(*, restart: bool = False) -> int:
+    """The most memory of this process since it was restarted."""
+    if restart:
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return 1024 * int(next(line for line in lines if line.startswith("VmHWM")).split()[1])
+
+
+def test_offsets_out_of_range_go_on_as_a_plain_consumer_does(scene: Scene) -> None:
+    key = scene.topic({"retention.ms": "-1"})
+    writer = scene.producer("zstd")
+    for number in range(200):
+        writer.produce(key.topic, b"%d" % number, partition=0)
+        if number % 50 == 49:
+            assert writer.flush(60) == 0
+    from confluent_kafka import TopicPartition as Place
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({"bootstrap.servers": scene.cluster.bootstrap_servers, **to_confluent(scene.cluster.security)})
+    for one in admin.delete_records([Place(*key, 120)]).values():
+        one.result()
+    for start in (0, 119, 5_000):
+        expected, end = scene.plain(key, start)
+        assert [one[0] for one in expected] == list(range(120, 200))
+        assert scene.strict(key, end, start) == expected
+    assert scene.strict(key, 200, 150) == scene.plain(key, 150)[0]
+
+
+def write(scene: Scene, key: TopicPartition, numbers: range) -> None:
+    writer = scene.producer("lz4", **{"enable.idempotence": True})
+    for number in numbers:
+        writer.produce(key.topic, b"%d" % number, partition=0)
+    assert writer.flush(90) == 0
+
+
+def test_the_next_leader_is_followed(scene: Scene) -> None:
+    key = scene.topic(copies=2)
+    write(scene, key, range(500))
+    member = Member(guarded_member(scene.cluster, "moved"))
+    member.client.subscribe([key.topic], member)
+    try:
+        member.until(lambda: member.next.get(key) == 500)
+        leader = scene.log.places([key.topic])[key.topic].leaders[0]
+        assert leader is not None
+        scene.cluster.kill(leader)
+        write(scene, key, range(500, 1_000))
+        member.until(lambda: member.next.get(key) == 1_000)
+        assert scene.log.places([key.topic])[key.topic].leaders[0] != leader
+        assert member.values[key] == [b"%d" % number for number in range(1_000)]
+    finally:
+        scene.cluster.revive()
+        member.client.close(30)
+
+
+def test_a_broker_that_is_away_costs_no_record_and_no_other_partition(scene: Scene) -> None:
+    keys = [scene.topic(), scene.topic()]
+    alone, other = sorted(keys)
+    ids = scene.cluster.broker_ids
+    assert scene.admin.delete_topic(other.topic) is None
+    becomes("the topic is still there", lambda: scene.admin.create_topic(other.topic, {0: ids[:1]}, {}) is None)
+    for key in keys:
+        write(scene, key, range(200))
+    member = Member(guarded_member(scene.cluster, "away"))
+    member.client.subscribe([key.topic for key in keys], member)
+    try:
+        member.until(lambda: [member.next.get(key) for key in keys] == [200, 200])
+        (victim,) = scene.log.places([alone.topic])[alone.topic].leaders.values()
+        assert victim == ids[-1]
+        scene.cluster.kill(victim)
+        write(scene, other, range(200, 400))
+        member.until(lambda: member.next.get(other) == 400)
+        assert member.next[alone] == 200
+    finally:
+        scene.cluster.revive()
+    try:
+        write(scene, alone, range(200, 400))
+        member.until(lambda: member.next.get(alone) == 400)
+        for key in keys:
+            assert [int(value) for value in member.values[key]] == list(range(400))
+            assert member.values[key] == [one[2] for one in scene.plain(key)[0]]
+    finally:
+        member.client.close(30)
+
+
+def test_partitions_that_move_during_reads_repeat_nothing(scene: Scene) -> None:
+    rig = StreamRig(scene.cluster, "moving-guard", partitions=4)
+    (segment,) = rig.segments["live"]
+    rig.write(segment, range(3_000))
+    lock, seen = threading.Lock(), Counter[int]()
+
+    def handle(record: StreamRecord) -> None:
+        time.sleep(0.002)
+        with lock:
+            seen[int(record.value or b"-1")] += 1
+
+    with rig.member("moving", handler=handle, concurrency=4, strict=True) as first:
+        becomes("nothing is handled", lambda: len(seen) > 200)
+        with rig.member("moving", handler=handle, concurrency=4, strict=True) as second:
+            becomes("the second member gets nothing", lambda: second.figures().partitions)
+            becomes("records are missing", lambda: len(seen) == 3_000)
+            assert len(first.figures().partitions) + len(second.figures().partitions) == 4
+    assert set(seen.values()) == {1}
+    assert {n: s.base for n, s in rig.committed("moving", segment).items()} == rig.ends(segment)

@@ -1,0 +1,203 @@
+"""A producer or a consumer of a stream in a process of its own, which tests kill and stop.
+
+Its argument is a JSON object. What it did is in its trace, a line for each event, each written with one system call, so
+that SIGKILL loses nothing that happened before. SIGTERM ends it in order.
+"""
+
+import json
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from kafkakit.adapters.clock import SystemClock
+from kafkakit.adapters.kafka.group_consumer import KafkaGroupConsumer
+from kafkakit.config.read.environment import read_environment
+from kafkakit.config.read.settings import Given, Settings, load_settings
+from kafkakit.ports.clock import Clock
+from kafkakit.streams.client import dead_letter_lane, route_follower
+from kafkakit.streams.client.client import ClientParts, StreamClient
+from kafkakit.streams.client.decide.commits import CommitRule
+from kafkakit.streams.client.decide.failures import DependencyDownError, RejectError
+from kafkakit.streams.client.decide.outgoing import ProducerLimits
+from kafkakit.streams.client.decide.rules import Mode, MoveRule, RetryRule, WorkLimits, WorkRules
+from kafkakit.streams.client.options import ConsumerOptions
+from kafkakit.streams.client.records import StreamRecord
+from kafkakit.wiring import open_control, open_log, open_stream_cluster, this_process
+
+LOOK_S = 0.1
+SESSION_MS = 6_000
+POISON, REJECTED, FLAKY = 97, 89, 13
+
+
+def is_rejected(number: int) -> bool:
+    """Whether no handler takes the record: it fails always, or the handler says that it never will be handled."""
+    return number % POISON == 0 or number % REJECTED == 0
+
+
+class JumpingClock(SystemClock):
+    """A wall clock that is set years forth and back all the time; the monotonic one is the system's."""
+
+    def __init__(self, seed: int) -> None:
+        self._chosen = random.Random(seed)
+
+    def now(self) -> datetime:
+        """Any time from 1971 to 2100."""
+        return datetime(1971, 1, 1, tzinfo=UTC) + timedelta(seconds=self._chosen.randrange(129 * 365 * 86_400))
+
+
+class Trace:
+    """Lines of one process; safe for threads."""
+
+    def __init__(self, path: str) -> None:
+        self._file = os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY)
+
+    def __call__(self, *words: object) -> None:
+        os.write(self._file, (" ".join(map(str, words)) + "\n").encode())
+
+
+def open_client(given: dict[str, Any]) -> StreamClient:
+    """As `connect`, with sessions as short as brokers allow, and a clock that may jump."""
+    route_follower.WAIT_S, dead_letter_lane.WRITE_S = 0.5, 3.0
+    clock: Clock = JumpingClock(given["seed"]) if given["jumps"] else SystemClock()
+    base = Given(profile=given["profile"], profile_origin="argument")
+
+    def settings(name: str) -> Settings:
+        return load_settings(base.for_profile(name), read_environment(), warn=print, input_allowed=False)
+
+    def open_member(name: str, group: str) -> KafkaGroupConsumer:
+        found = settings(name)
+        return KafkaGroupConsumer(found.bootstrap_servers or "", found.security, group, session_timeout_ms=SESSION_MS)
+
+    parts = ClientParts(
+        store=open_control(settings(given["profile"])),
+        open_cluster=lambda name: open_stream_cluster(settings(name)),
+        open_member=open_member,
+        open_guarded=open_member,
+        open_log=lambda name: open_log(settings(name)),
+        clock=clock,
+        random_bytes=os.urandom,
+        holder=this_process("streams client"),
+    )
+    return StreamClient(parts)
+
+
+def produce(client: StreamClient, given: dict[str, Any], trace: Trace, ended: threading.Event) -> None:
+    """Numbered records until it is told to end; a record's number is in its value, and is used once."""
+    producer = client.producer(given["stream"], limits=ProducerLimits(delivery_s=120, lane_records=20_000))
+
+    def note(number: int, delivery: Any) -> None:
+        if delivery.exception() is None:
+            place = delivery.result()
+            trace("acked", number, place.topic, place.partition, place.offset)
+        else:
+            trace("failed", number, delivery.exception())
+
+    def look() -> None:
+        metrics = producer.metrics()
+        trace("again", sum(lane.counters.sent_again for lane in metrics.lanes))
+        trace("figures", metrics.route.epoch)
+        if metrics.route.problem:
+            trace("problem", "route:", metrics.route.problem)
+
+    looking = _often(look, ended)
+    for number in range(given["first"], given["first"] + 1_000_000):
+        if ended.is_set():
+            break
+        trace("sent", number)
+        delivery = producer.send(b"%d" % number, b"%d" % (number % 50))
+        delivery.add_done_callback(partial(note, number))
+        if number % 10 == 0:
+            time.sleep(10 / given["per_s"])
+    left = producer.flush(120)
+    if left:
+        trace("failed", "flush", left.records)
+    looking.join()
+    look()
+    producer.close(0)
+    trace("end")
+
+
+def consume(client: StreamClient, given: dict[str, Any], trace: Trace, ended: threading.Event) -> None:
+    """Handlers that fail, wait for a dependency while the file `outage` is there, and give records up."""
+    outage = Path(given["outage"])
+
+    def handle(record: StreamRecord) -> None:
+        number = int(record.value or b"-1")
+        if given["reads_headers"]:
+            dict(record.headers)
+        if (
+            sha256(record.value or b"").digest()[0] & 1 and outage.exists()
+        ):  # half of them, in no pattern that is short to tell
+            raise DependencyDownError("database")
+        if number % POISON == 0:
+            raise ValueError("poison")
+        if number % REJECTED == 0:
+            raise RejectError("never")
+        if number % FLAKY == 0 and record.tries < 2:
+            raise ConnectionError("not yet")
+        time.sleep(given["handle_s"])
+        trace("done", record.origin.partition.topic, record.origin.partition.partition, record.offset, number)
+
+    options = ConsumerOptions(
+        work=WorkRules(
+            mode=Mode(given["mode"]),
+            retry=RetryRule(first_ms=30, max_ms=300, max_tries=4),
+            moves=MoveRule(acks_per_move=2, outage_share=0.9),
+            limits=WorkLimits(**given["limits"]),
+        ),
+        commit=CommitRule(limit_chars=given["limit_chars"]),
+        concurrency=8,
+        commit_every_s=0.3,
+        close_s=5.0,
+    )
+    consumer = client.consumer(given["stream"], given["group"], handler=handle, options=options)
+
+    def look() -> None:
+        trace("look")
+        figures = consumer.figures()
+        for one in figures.partitions:
+            trace("figure", one.partition.topic, one.partition.partition, one.duplicates, one.handled)
+        trace("figures", figures.epoch)
+        condition = client.follower(given["stream"]).condition()
+        for problem in (*figures.problems, *([f"route: {condition.problem}"] if condition.problem else ())):
+            trace("problem", problem)
+
+    looking = _often(look, ended)
+    consumer.start()
+    ended.wait()
+    looking.join()
+    look()
+    consumer.close()
+    trace("end")
+
+
+def _often(look: Any, ended: threading.Event) -> threading.Thread:
+    def work() -> None:
+        while not ended.wait(LOOK_S):
+            look()
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    return thread
+
+
+def main() -> None:
+    given = json.loads(sys.argv[1])
+    ended = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: ended.set())
+    client = open_client(given)
+    act = produce if given["role"] == "producer" else consume
+    act(client, given, Trace(given["trace"]), ended)
+    client.close(1)
+
+
+if __name__ == "__main__":
+    main()

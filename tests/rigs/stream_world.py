@@ -1,0 +1,319 @@
+"""A stream on two sandbox clusters of one broker each, its producers and consumers as processes, and their faults."""
+
+import itertools
+import json
+import os
+import random
+import signal
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kafkakit.adapters.control.file import FileControl
+from kafkakit.core.model import TopicPartition
+from kafkakit.sandbox import lifecycle
+from kafkakit.streams.routes.api import DLQ, LIVE, Lane, Route, Segment, SegmentState
+from kafkakit.wiring import write_file
+from tests.clusters.streams_batches import Rec, batch
+from tests.integration.conftest import SandboxCluster
+from tests.places import ROOT
+from tests.rigs import stream_checker
+from tests.rigs.stream_checker import Spot, Verdict
+from tests.rigs.stream_process import is_rejected
+from tests.rigs.stream_routes import Routes
+
+WAIT_S = 90.0
+_numbers = itertools.count(1)
+
+
+def becomes(what: str, check: Callable[[], object], wait_s: float = WAIT_S) -> None:
+    """Wait until `check` holds."""
+    deadline = time.monotonic() + wait_s
+    while not check():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+@dataclass(kw_only=True)
+class Worker:
+    """A producer or consumer that is started, killed and started again, each life with a trace of its own."""
+
+    world: "World"
+    name: str
+    given: Mapping[str, object]
+    process: subprocess.Popen[bytes] | None = None
+    lives: int = 0
+
+    def start(self) -> None:
+        """Begin another life."""
+        self.lives += 1
+        number = next(_numbers)
+        given = {
+            **self.given,
+            "trace": str(self.world.folder / f"{self.name}-{self.lives}.trace"),
+            "first": number * 1_000_000,
+            "seed": number,
+        }
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.rigs.stream_process", json.dumps(given)],
+            env=self.world.env, cwd=ROOT, stdout=self.world.output, stderr=self.world.output,
+        )  # fmt: skip
+
+    @property
+    def is_alive(self) -> bool:
+        """False before it started and after it ended or was killed."""
+        return self.process is not None and self.process.poll() is None
+
+    def kill(self) -> None:
+        """SIGKILL it."""
+        if self.process is not None:
+            self.process.send_signal(signal.SIGKILL)
+            self.process.wait()
+
+    def end(self, wait_s: float = WAIT_S) -> None:
+        """SIGTERM it once it works, and wait until it has closed."""
+        assert self.process is not None
+        becomes("a process does not begin", lambda: self.lines("figures") or not self.is_alive, wait_s)
+        self.process.terminate()
+        assert self.process.wait(wait_s) == 0, self.world.printed()
+
+    def lines(self, word: str) -> int:
+        """How many lines of a kind its present life has."""
+        path = self.world.folder / f"{self.name}-{self.lives}.trace"
+        return sum(line.startswith(word + " ") for line in path.read_text().splitlines()) if path.exists() else 0
+
+
+@dataclass(kw_only=True)
+class World:
+    """`live` begins on the first cluster and `dlq` is on `dlq_on`; traces are in `folder`."""
+
+    clusters: Mapping[str, SandboxCluster]
+    folder: Path
+    dlq_on: str = "b"
+    partitions: int = 3
+    workers: list[Worker] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.first = self.clusters["a"]
+        self.env = {**self.first.env, "PYTHONPATH": os.pathsep.join(sys.path)}
+        self.control = self.first.home.state_dir / "control"
+        self.outage = self.folder / "outage"
+        self.output = (self.folder / "output").open("ab")
+        self.routes = Routes(FileControl(self.control, write_file), f"faults-{next(_numbers)}")
+        self.topics: dict[str, str] = {}
+        live, dead = self.segment("a", LIVE, 1), self.segment(self.dlq_on, DLQ, 2)
+        lanes = (Lane(name=LIVE, segments=(live,)), Lane(name=DLQ, segments=(dead,)))
+        self.routes.write(Route(stream=self.routes.stream, epoch=1, next_segment=3, lanes=lanes))
+
+    @property
+    def group(self) -> str:
+        """The group of the consumers."""
+        return self.routes.stream
+
+    @property
+    def servers(self) -> dict[str, str]:
+        """The clusters' addresses."""
+        return {name: cluster.bootstrap_servers for name, cluster in self.clusters.items()}
+
+    def segment(self, name: str, lane: str, number: int) -> Segment:
+        """A new topic on a cluster."""
+        cluster, topic = self.clusters[name], f"{self.routes.stream}.{lane}.{number}"
+        admin = cluster.open_admin()
+        assert admin.create_topic(topic, dict.fromkeys(range(self.partitions), cluster.broker_ids[:1]), {}) is None
+        topic_id = admin.partition_states([topic])[TopicPartition(topic, 0)].topic_id or ""
+        admin.close()
+        if lane != DLQ:
+            self.topics[topic] = name
+        return Segment(
+            id=number, cluster=cluster.name, cluster_id=cluster.cluster_id, topic=topic, topic_id=topic_id,
+            partitions=self.partitions, state=SegmentState.ACTIVE,
+        )  # fmt: skip
+
+    def move(self, name: str) -> None:
+        """Writes go to a new segment on a cluster from now on."""
+        self.routes.move(self.segment(name, LIVE, self.routes.read().next_segment))
+
+    def add(self, role: str, count: int = 1, **more: object) -> list[Worker]:
+        """Workers, started; `more` are their options."""
+        names = [f"{role}-{len(self.workers) + n}" for n in range(count)]
+        given = {
+            "role": role, "profile": self.first.name, "stream": self.routes.stream, "group": self.group,
+            "outage": str(self.outage), "mode": "key", "handle_s": 0.001, "per_s": 400, "limit_chars": 4095,
+            "limits": {}, "jumps": False, "reads_headers": False, **more,
+        }  # fmt: skip
+        added = [Worker(world=self, name=name, given=given) for name in names]
+        for worker in added:
+            worker.start()
+        self.workers += added
+        return added
+
+    def kill_some(self, chosen: random.Random) -> list[Worker]:
+        """SIGKILL one worker or more together, at once; returns them."""
+        alive = [worker for worker in self.workers if worker.is_alive]
+        victims = chosen.sample(alive, chosen.randint(1, max(1, len(alive) - 1)))
+        for worker in victims:
+            assert worker.process is not None
+            worker.process.send_signal(signal.SIGKILL)
+        for worker in victims:
+            worker.kill()
+        return victims
+
+    @contextmanager
+    def hung(self, *names: str) -> Iterator[None]:
+        """SIGSTOP every broker of the clusters: connections stay up, and nothing answers."""
+        pids = [self._pid(name) for name in names]
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
+
+    @contextmanager
+    def gone(self, name: str) -> Iterator[None]:
+        """SIGKILL every broker of a cluster, and start them again at the end."""
+        cluster = self.clusters[name]
+        for broker in cluster.broker_ids:
+            cluster.kill(broker)
+        try:
+            yield
+        finally:
+            cluster.revive()
+
+    @contextmanager
+    def store_away(self) -> Iterator[None]:
+        """No file of the control store can be read meanwhile."""
+        aside = self.control.with_name("control-aside")
+        self.control.rename(aside)
+        self.control.touch()
+        try:
+            yield
+        finally:
+            self.control.unlink()
+            aside.rename(self.control)
+
+    @contextmanager
+    def damaged(self, topic: str, partition: int, place: int, mask: int) -> Iterator[int]:
+        """Other bits in a byte of a partition's second batch; its first offset."""
+        folder = self.clusters[self.topics[topic]].store.root
+        (path,) = folder.glob(f"broker-*/data-*/{topic}-{partition}/*.log")
+        data = path.read_bytes()
+        at = 12 + struct.unpack_from(">i", data, 8)[0]
+        place += at
+        _write(path, place, bytes([data[place] ^ mask]))
+        try:
+            yield int(struct.unpack_from(">q", data, at)[0])
+        finally:
+            _write(path, place, data[place : place + 1])
+
+    def append(self, topic: str, record: Rec) -> None:
+        """Write a batch of one record as it is, whatever its headers are."""
+        from kafka.protocol.producer.produce import ProduceRequest
+        from kafka.record.util import calc_crc32c
+
+        data = bytearray(batch(0, [record], base_ms=int(time.time() * 1000)))
+        struct.pack_into(">I", data, 17, calc_crc32c(memoryview(data)[21:]))
+        cluster, kind = self.clusters[self.topics[topic]], ProduceRequest.TopicProduceData
+        part = kind.PartitionProduceData(index=0, records=bytes(data))
+        request = ProduceRequest(
+            transactional_id=None, acks=-1, timeout_ms=60_000, topic_data=[kind(name=topic, partition_data=[part])],
+            max_version=11,
+        )  # fmt: skip
+        admin = cluster.open_admin()
+        answers: Any = admin._session.request_brokers({cluster.broker_ids[0]: request})  # type: ignore[attr-defined]
+        admin.close()
+        (place,) = answers[cluster.broker_ids[0]].responses[0].partition_responses
+        assert place.error_code == 0, place
+
+    def committed_chars(self) -> int:
+        """The longest metadata of a commit so far."""
+        return max((len(c.text) for c in stream_checker.commits(self.servers["a"]) if c.group == self.group), default=0)
+
+    def at_end(self, topic: str, ends: Mapping[int, int]) -> bool:
+        """Whether partitions are committed to these ends."""
+        found = stream_checker.committed(self.servers[self.topics[topic]], self.group, topic)
+        return all(found.get(number, 0) == end for number, end in ends.items())
+
+    def letters(self) -> Iterator[tuple[Spot, int]]:
+        """The place of each rejected record, by its dead letter's provenance, and the dead letter's time in ms."""
+        return stream_checker.letters(self.servers[self.dlq_on], self.dlq())
+
+    def dlq(self) -> list[str]:
+        """The topics of the dead letters."""
+        return [segment.topic for lane, segment in self.routes.read().segments() if lane.name == DLQ]
+
+    def _pid(self, name: str) -> int:
+        cluster = self.clusters[name]
+        found = lifecycle.loaded(cluster.store).broker(cluster.broker_ids[0])
+        assert found is not None
+        assert found.process is not None
+        return found.process.pid
+
+    def handled(self) -> int:
+        """How many records were handled so far, in all lives."""
+        paths = self.folder.glob("consumer-*.trace")
+        return sum(path.read_bytes().count(b"\ndone ") for path in paths)
+
+    def problems(self, word: str) -> bool:
+        """Whether any process told of a problem with this word."""
+        return any(word in p for life in stream_checker.lives(self.folder) for p in life.problems)
+
+    def revive(self) -> None:
+        """Start every worker that was killed."""
+        for worker in self.workers:
+            if worker.process is not None and worker.process.poll():
+                worker.start()
+
+    def drained(self) -> bool:
+        """Whether every partition is committed to its end."""
+        return all(
+            self.at_end(topic, stream_checker.ends(self.servers[name], topic)) for topic, name in self.topics.items()
+        )
+
+    def finish(self, wait_s: float = WAIT_S) -> Verdict:
+        """End producers, wait until all is handled and committed, end consumers, and count."""
+        self.revive()
+        for worker in self.workers:
+            if worker.name.startswith("producer") and worker.is_alive:
+                worker.end(wait_s)
+        becomes(f"not all is committed: {self.printed()}", self.drained, wait_s)
+        for worker in self.workers:
+            if worker.is_alive:
+                worker.end(wait_s)
+        return self.verdict()
+
+    def verdict(self) -> Verdict:
+        """Count what was done so far."""
+        return stream_checker.check(
+            self.folder, self.servers, topics=self.topics, dlq=self.dlq(), group=self.group, is_rejected=is_rejected
+        )
+
+    def printed(self) -> str:
+        """The end of what the processes printed."""
+        return (self.folder / "output").read_text(errors="replace")[-2_000:]
+
+    def stop(self) -> None:
+        """Leave no process behind."""
+        for worker in self.workers:
+            worker.kill()
+        self.output.close()
+
+    def __enter__(self) -> "World":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def _write(path: Path, place: int, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(place)
+        file.write(data)
