@@ -14,12 +14,13 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.execution.act.lease_guard import GuardedAdmin
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
+from kafkakit.ports.cluster_clients import ClusterClients
 from kafkakit.streams.failover.act.reading import read_writers
 from kafkakit.streams.failover.decide.fences import SIZE_KEY, SIZE_LIMIT, fence_bindings
 from kafkakit.streams.failover.decide.journal import FenceRecord
 from kafkakit.streams.failover.decide.operation import FailoverRequest, FenceKind, LaneMove, Operation
 from kafkakit.streams.routes.api import LaneShape, PlacementScope, Segment, partitions_of, segment_problem
-from kafkakit.streams.routes.api_act import OpenCluster, StreamCluster, create_topics, find_topics, plan_on
+from kafkakit.streams.routes.api_act import OpenCluster, create_topics, find_topics, plan_on
 
 UNKNOWN_MEMBER = "UnknownMemberIdError"
 
@@ -120,7 +121,7 @@ class Effects:
     def _admin(self, profile: str) -> ClusterAdmin:
         return GuardedAdmin(self._open(profile).admin, self._guard)
 
-    def _cluster_of(self, segment: Segment) -> StreamCluster:
+    def _cluster_of(self, segment: Segment) -> ClusterClients:
         """The cluster of a segment whose topic is still the one that is meant; names and addresses prove nothing."""
         cluster = self._open(segment.cluster)
         found = find_topics(cluster.admin, (segment.topic,)).get(segment.topic)

@@ -8,6 +8,7 @@ from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.durations import epoch_ms
 from kafkakit.core.errors import ConflictError, InputError, KafkakitError, RefusedError
 from kafkakit.core.model import TopicPartition
+from kafkakit.ports.cluster_clients import ClusterClients
 from kafkakit.streams.failover.act.journals import Journal, state_of
 from kafkakit.streams.failover.act.reading import OWN_KEYS
 from kafkakit.streams.failover.act.run import OperationRun, RunParts
@@ -18,7 +19,7 @@ from kafkakit.streams.failover.decide.plan import FailoverPlan, make_plan, moves
 from kafkakit.streams.failover.decide.preconditions import TargetPlace
 from kafkakit.streams.failover.decide.standing import routed_at, settled, standing
 from kafkakit.streams.routes.api import Route, RouteOperation, Segment, begun, partitions_of, refuse_open_operation
-from kafkakit.streams.routes.api_act import OpenCluster, StreamCluster
+from kafkakit.streams.routes.api_act import OpenCluster
 
 KIND = "failover"
 USUAL_REPLICATION = 3
@@ -187,7 +188,7 @@ class Planner:
         return replace(move, replication=request.replication or replicas or min(USUAL_REPLICATION, max(1, alive)))
 
 
-def _free_bytes(cluster: StreamCluster, brokers: list[int]) -> int | None:
+def _free_bytes(cluster: ClusterClients, brokers: list[int]) -> int | None:
     """What is free on all log dirs; None where a broker does not say."""
     try:
         answers = cluster.admin.log_dirs(brokers, ())
@@ -198,7 +199,7 @@ def _free_bytes(cluster: StreamCluster, brokers: list[int]) -> int | None:
     return sum(known) if dirs and len(known) == len(dirs) and len(answers) == len(brokers) else None
 
 
-def _bytes_of(cluster: StreamCluster, segment: Segment) -> int | None:
+def _bytes_of(cluster: ClusterClients, segment: Segment) -> int | None:
     """One copy of a topic; None where it is not known."""
     keys = partitions_of(segment)
     try:
@@ -213,7 +214,7 @@ def _bytes_of(cluster: StreamCluster, segment: Segment) -> int | None:
     return sum(sizes.values()) if set(keys) <= set(sizes) else None
 
 
-def _bindings(cluster: StreamCluster, topic: str) -> tuple[AclBinding, ...] | None:
+def _bindings(cluster: ClusterClients, topic: str) -> tuple[AclBinding, ...] | None:
     try:
         return cluster.admin.describe_acls(AclResourceKind.TOPIC, topic)
     except KafkakitError:

@@ -11,13 +11,14 @@ from kafkakit.core.errors import KafkakitError, OperationFailedError
 from kafkakit.core.group_facts import GroupDescription
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
+from kafkakit.ports.cluster_clients import ClusterClients
 from kafkakit.ports.log import LogReader
 from kafkakit.streams.failover.decide.commits import group_facts
 from kafkakit.streams.failover.decide.effective_end import EndWalk
 from kafkakit.streams.failover.decide.evidence import GroupFacts, TopicFacts, WriterFacts, unreachable
 from kafkakit.streams.failover.decide.operation import LaneMove
 from kafkakit.streams.routes.api import Segment, SegmentState, partitions_of, segment_problem
-from kafkakit.streams.routes.api_act import StreamCluster, find_topics
+from kafkakit.streams.routes.api_act import find_topics
 
 OPEN_TO_EVERYONE = "allow.everyone.if.no.acl.found"
 FETCH_BYTES, ANSWER_BYTES, WAIT_MS = 1 << 20, 8 << 20, 500
@@ -26,7 +27,7 @@ OWN_KEYS = frozenset({"leader.replication.throttled.replicas", "follower.replica
 
 
 def read_segments(
-    cluster: StreamCluster, segments: Sequence[Segment], groups: Collection[str], *, every_group: bool, effective: bool
+    cluster: ClusterClients, segments: Sequence[Segment], groups: Collection[str], *, every_group: bool, effective: bool
 ) -> dict[int, TopicFacts]:
     """The topics of segments of one profile. A cluster that is not reached is a fact, and no error.
 
@@ -40,7 +41,7 @@ def read_segments(
 
 
 def read_targets(
-    cluster: StreamCluster, profile: str, moves: Sequence[LaneMove], groups: Collection[str]
+    cluster: ClusterClients, profile: str, moves: Sequence[LaneMove], groups: Collection[str]
 ) -> dict[str, TopicFacts]:
     """The topics of a target by lane, whether they are there or not."""
     try:
@@ -63,7 +64,7 @@ def read_targets(
         return {move.lane: why for move in moves}
 
 
-def read_writers(cluster: StreamCluster, segment: Segment, is_open_by_default: bool | None = None) -> WriterFacts:
+def read_writers(cluster: ClusterClients, segment: Segment, is_open_by_default: bool | None = None) -> WriterFacts:
     """Who writes to a topic and what its cluster offers as fences: one request to each leader, two to each broker.
 
     `is_open_by_default` is what an operator states of topics without ACLs; KRaft brokers do not tell.
@@ -82,7 +83,7 @@ def read_writers(cluster: StreamCluster, segment: Segment, is_open_by_default: b
         return WriterFacts(problem=error.message)
 
 
-def read_bindings(cluster: StreamCluster, segment: Segment, known: WriterFacts) -> WriterFacts:
+def read_bindings(cluster: ClusterClients, segment: Segment, known: WriterFacts) -> WriterFacts:
     """The ACLs of a topic anew, with the rest as it was."""
     try:
         bindings = cluster.admin.describe_acls(AclResourceKind.TOPIC, segment.topic)
@@ -117,7 +118,7 @@ def effective_ends(log: LogReader, spans: Mapping[TopicPartition, LogSpan]) -> d
 
 
 def _read_segments(
-    cluster: StreamCluster, segments: Sequence[Segment], groups: Collection[str], *, every_group: bool, effective: bool
+    cluster: ClusterClients, segments: Sequence[Segment], groups: Collection[str], *, every_group: bool, effective: bool
 ) -> dict[int, TopicFacts]:
     cluster_id = cluster.admin.cluster().cluster_id
     found = find_topics(cluster.admin, {segment.topic for segment in segments})
@@ -137,7 +138,7 @@ def _read_segments(
 
 
 def _facts_of(
-    cluster: StreamCluster,
+    cluster: ClusterClients,
     segments: Sequence[Segment],
     groups: Collection[str],
     cluster_id: str,
@@ -169,7 +170,7 @@ def _facts_of(
 
 
 def _read_groups(
-    cluster: StreamCluster, segments: Sequence[Segment], groups: Collection[str], *, every_group: bool
+    cluster: ClusterClients, segments: Sequence[Segment], groups: Collection[str], *, every_group: bool
 ) -> dict[str, dict[str, GroupFacts]]:
     names = {listed.group for listed in cluster.groups.groups()} | set(groups) if every_group else set(groups)
     described = cluster.groups.describe(sorted(names)) if names else {}
@@ -187,7 +188,7 @@ def _read_groups(
     return found
 
 
-def _allows_everyone(cluster: StreamCluster) -> bool | None:
+def _allows_everyone(cluster: ClusterClients) -> bool | None:
     """The brokers' setting, False where the alive ones differ; None where none of them says."""
     ids = [broker.id for broker in cluster.admin.cluster().brokers if broker.is_alive]
     found = cluster.admin.broker_settings(ids, (OPEN_TO_EVERYONE,))

@@ -81,12 +81,16 @@ class OperationRun:
         """
         parts, operation = self._parts, self.record.operation
         conflicts, idle_since_s = 0, parts.clock.monotonic()
-        tried: Action | None = None
+        tried: list[Action] = []
+        before: tuple[int, OperationRecord] | None = None
         while True:
             parts.require_held()
             route = parts.routes.existing(operation.stream).route
             evidence = parts.observer.look(self.record, route, retiring=until is Step.RETIRED)
             self._remember(evidence)
+            mark = (route.epoch, self.record)
+            if mark != before:
+                before, tried, idle_since_s = mark, [], parts.clock.monotonic()
             action = next_step(self.record, evidence, until)
             if isinstance(action, Wait):
                 left_s = wait_s - (parts.clock.monotonic() - idle_since_s)
@@ -99,8 +103,8 @@ class OperationRun:
                 return self._finished(action)
             if isinstance(action, Refuse):
                 return self._end(EndKind.REFUSED, route, action.reason, action.lines)
-            if action != tried:
-                tried, idle_since_s = action, parts.clock.monotonic()
+            if action not in tried:
+                tried.append(action)
             elif parts.clock.monotonic() - idle_since_s >= wait_s:
                 return self._end(EndKind.WAITING, route, "no-effect", self._problems)
             else:

@@ -8,13 +8,13 @@ from kafkakit.core.acls import AclBinding, AclPattern
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.group_facts import GroupType
 from kafkakit.core.quantities import counted, format_bytes
+from kafkakit.core.rights import lacking
 from kafkakit.streams.failover.decide.evidence import Evidence, TopicFacts, WriterFacts
 from kafkakit.streams.failover.decide.fences import judge_fences
 from kafkakit.streams.failover.decide.operation import FailoverRequest, FenceWish, Operation
 from kafkakit.streams.routes.api import Segment, SegmentState
 
 COMPACT = "compact"
-_ON_TARGET = frozenset({"create", "describe"})
 
 
 class Level(StrEnum):
@@ -175,18 +175,18 @@ def _of_disk(operation: Operation, place: TargetPlace, sizes: Mapping[int, int |
 
 
 def _of_rights(operation: Operation, evidence: Evidence, place: TargetPlace) -> Iterator[Verdict]:
-    if place.rights is not None and not (place.rights >= _ON_TARGET or "all" in place.rights):
-        missing = ", ".join(sorted(_ON_TARGET - place.rights)).upper()
-        yield Verdict(check="rights", level=Level.REFUSED, where=place.profile, text=f"the operator lacks {missing}")
+    if lacking({"create"}, place.rights):
+        text = "CREATE is not granted on the cluster: it must be on the new topics"
+        yield Verdict(check="rights", level=Level.WARNING, where=place.profile, text=text)
     for move in operation.moves:
         there = place.bindings.get(move.topic)
         for number in move.sources:
             writers = evidence.writers.get(number)
             if writers is None or not writers.bindings or there is None:
                 continue
-            lacking = lacking_bindings(writers.bindings, there)
-            if lacking:
-                names = ", ".join(sorted({f"{each.principal} {each.operation}" for each in lacking})[:5])
+            absent = lacking_bindings(writers.bindings, there)
+            if absent:
+                names = ", ".join(sorted({f"{each.principal} {each.operation}" for each in absent})[:5])
                 text = f"lacks ACLs that the old topic has: {names}"
                 yield Verdict(check="acls", level=Level.REFUSED, where=move.topic, text=text)
 

@@ -413,7 +413,6 @@ def test_another_cluster_behind_the_address_is_refused(scene: FailoverScene) -> 
     [
         (lambda s: s.p.admin.topics[OLD].configs.update({"cleanup.policy": "compact"}), "compacted"),
         (lambda s: s.p.groups.open_transaction("billing", TopicPartition(OLD, 0), 3), "transactional-group"),
-        (lambda s: setattr(s.q.admin, "operations", frozenset({"describe"})), "rights"),
         (lambda s: s.q.admin.add_broker(2, None) or s.q.admin.kill(1) or s.q.admin.kill(2), "target-size"),
     ],
 )
