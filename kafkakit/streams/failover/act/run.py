@@ -82,16 +82,16 @@ class OperationRun:
         parts, operation = self._parts, self.record.operation
         conflicts, idle_since_s = 0, parts.clock.monotonic()
         tried: list[Action] = []
-        before: tuple[int, OperationRecord] | None = None
+        before: tuple[int, OperationRecord, int | None] | None = None
         while True:
             parts.require_held()
             route = parts.routes.existing(operation.stream).route
             evidence = parts.observer.look(self.record, route, retiring=until is Step.RETIRED)
             self._remember(evidence)
-            mark = (route.epoch, self.record)
+            action = next_step(self.record, evidence, until)
+            mark = (route.epoch, self.record, action.records if isinstance(action, Wait) else None)
             if mark != before:
                 before, tried, idle_since_s = mark, [], parts.clock.monotonic()
-            action = next_step(self.record, evidence, until)
             if isinstance(action, Wait):
                 left_s = wait_s - (parts.clock.monotonic() - idle_since_s)
                 self._say(action)
