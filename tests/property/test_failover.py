@@ -34,7 +34,7 @@ from kafkakit.streams.failover.decide.operation import (
     Operation,
     Step,
 )
-from kafkakit.streams.failover.decide.quiet import Basis, QuietWatch, watch_ends, window_s
+from kafkakit.streams.failover.decide.quiet import Basis, QuietWatch, basis_of, watch_ends, window_s
 from kafkakit.streams.failover.decide.route_edits import edited
 from kafkakit.streams.failover.decide.standing import standing
 from kafkakit.streams.failover.decide.steps import next_step
@@ -384,6 +384,19 @@ def test_only_equal_readings_on_one_basis_make_a_window(readings: list[tuple[int
     else:
         assert watch is not None
         assert watch.seconds == (max(0.0, kept[-1][2] - kept[0][3]) if len(kept) > 1 else 0.0)
+
+
+def test_the_basis_is_what_holds_for_all_old_topics() -> None:
+    producer = ClientFacts(id="p", is_producer=True, group="", epoch=4, delivery_timeout_s=300)
+    look = Evidence(route=route_at(Step.ROUTED), now_ms=1, clients=(producer,), fenced=frozenset({1}))
+    assert basis_of(look, [1], 4) is Basis.FENCE
+    assert basis_of(look, [1, 2], 4) is Basis.ACKNOWLEDGED
+    assert basis_of(look, [1, 2], 5) is Basis.TIME
+    assert basis_of(replace(look, clients=(replace(producer, is_silent=True),)), [1, 2], 4) is Basis.TIME
+    assert basis_of(replace(look, clients=()), [2], 4) is Basis.TIME
+    request = OPERATION.request
+    assert window_s(request, Basis.TIME, look) == 305
+    assert window_s(request, Basis.TIME, replace(look, clients=())) == 125
 
 
 def test_a_route_that_no_step_explains_is_refused() -> None:

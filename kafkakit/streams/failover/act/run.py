@@ -181,7 +181,8 @@ class OperationRun:
         )
         step = standing(record.operation, changed)
         if action.edit is RouteEdit.ROUTE and step is not None:
-            self._note(step, changed, unready=action.unready)
+            self._note_routed(changed.epoch, action.unready)
+            self._note(step, changed)
         elif action.edit is RouteEdit.RETIRE:
             self._note(Step.RETIRED, changed)
         elif step is not None:
@@ -216,14 +217,18 @@ class OperationRun:
             if merged != record.lost:
                 self._journal.check(Word.LOST, {"lost": data_of_list(merged)})
 
-    def _note(self, step: Step, route: Route, unready: tuple[str, ...] = ()) -> None:
-        """A line for a step that is reached; with the epoch at which producers were sent elsewhere."""
+    def _note_routed(self, epoch: int, unready: tuple[str, ...] = ()) -> None:
+        """The line that says at which epoch producers were sent elsewhere."""
+        self._journal.check(Word.STEP, {"step": Step.ROUTED, "epoch": epoch, "unready": list(unready)})
+        self._parts.reporter.say(f"{Step.ROUTED}: stream {self.record.operation.stream}, epoch {epoch}")
+
+    def _note(self, step: Step, route: Route) -> None:
+        """A line for a step that is reached; where a crash took that of the routed one, the history has its epoch."""
         record = self.record
         if step in (Step.ROUTED, Step.STRANDED, Step.SEALED) and Step.ROUTED not in record.reached_ms:
             history = self._parts.routes.history(record.operation.stream, 200)
-            epoch = routed_at(record.operation, [each.change.route for each in history if each.in_effect])
-            data = {"step": Step.ROUTED, "epoch": epoch or route.epoch, "unready": list(unready)}
-            self._journal.check(Word.STEP, data)
+            found = routed_at(record.operation, [each.change.route for each in history if each.in_effect])
+            self._note_routed(found or route.epoch)
         if step not in self.record.reached_ms:
             self._journal.check(Word.STEP, {"step": step, "epoch": route.epoch})
             self._parts.reporter.say(f"{step}: stream {record.operation.stream}, epoch {route.epoch}")

@@ -1,5 +1,7 @@
 """Failovers from end to end on clusters in memory: planned, in an emergency, late writers, losses, and refusals."""
 
+from dataclasses import replace
+
 import pytest
 
 from kafkakit.core.errors import ConflictError, InputError, LeaseLostError, RefusedError
@@ -13,7 +15,7 @@ from kafkakit.streams.failover.decide.journal import OperationRecord
 from kafkakit.streams.failover.decide.operation import FenceWish, Step
 from kafkakit.streams.failover.decide.outcome import EndKind
 from kafkakit.streams.failover.decide.route_edits import edited
-from kafkakit.streams.routes.api import SegmentState
+from kafkakit.streams.routes.api import GroupRule, SegmentState
 from tests.rigs.failover import STREAM, FailoverScene, FakeClient
 
 OLD = "orders.live.1"
@@ -456,6 +458,20 @@ def test_another_request_does_not_continue_an_open_operation(scene: FailoverScen
 
 
 # -- aborting, leases, conflicts ------------------------------------------------------------------------
+
+
+def test_a_plan_of_an_older_route_is_not_begun(scene: FailoverScene) -> None:
+    planner = scene.planner()
+    plan = planner.plan(scene.request())
+    scene.routes.change(
+        STREAM, lambda route: replace(route, groups=(GroupRule(name="new"),)), by="me", what="groups", at_ms=1
+    )
+    with pytest.raises(ConflictError, match="was changed since the plan"):
+        planner.begin(plan)
+    assert scene.route.operation is None
+    scene.commit("new", scene.route.lanes[0].segments[0], 0, 10)
+    scene.commit("new", scene.route.lanes[0].segments[0], 1, 5)
+    assert scene.run().step is Step.RETIRED
 
 
 def test_an_operation_is_aborted_before_producers_move(scene: FailoverScene) -> None:
