@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkakit.core.errors import ConflictError, KafkakitError
+from kafkakit.core.errors import ConflictError, KafkakitError, LeaseLostError
 from kafkakit.streams.failover.act.closing import abort, newest_certificate
 from kafkakit.streams.failover.decide.operation import Step
 from kafkakit.streams.failover.decide.outcome import EndKind
@@ -31,6 +31,8 @@ class Turns:
         self._go: list[threading.Semaphore] = []
         self._stopped: list[threading.Semaphore] = []
         self._threads: list[threading.Thread] = []
+        self._ended: list[bool] = []
+        self.stopped_by: dict[int, KafkakitError] = {}
 
     def start(self, work: Callable[[], object]) -> None:
         number = len(self._threads)
@@ -39,14 +41,15 @@ class Turns:
             self._mine.number = number
             self._go[number].acquire()
             try:
-                with suppress(KafkakitError):
-                    work()
+                work()
+            except KafkakitError as error:
+                self.stopped_by[number] = error
             finally:
                 self._mine.number = None
                 self._ended[number] = True
                 self._stopped[number].release()
 
-        self._ended = [*getattr(self, "_ended", []), False]
+        self._ended.append(False)
         self._go.append(threading.Semaphore(0))
         self._stopped.append(threading.Semaphore(0))
         self._threads.append(threading.Thread(target=body, daemon=True))
@@ -72,7 +75,7 @@ class Turns:
         raise AssertionError("a process did not end")
 
 
-def interleave(scene: FailoverScene, works: list[Callable[[], object]], schedule: list[tuple[int, int]]) -> None:
+def interleave(scene: FailoverScene, works: list[Callable[[], object]], schedule: list[tuple[int, int]]) -> Turns:
     turns = Turns()
     write = scene.store._replace
 
@@ -87,15 +90,27 @@ def interleave(scene: FailoverScene, works: list[Callable[[], object]], schedule
     turns.play(schedule)
     scene.clock.on_sleep.pop(0)
     scene.store._replace = write  # type: ignore[method-assign]
+    return turns
+
+
+def test_processes_that_take_turns_stop_each_other_and_the_route_is_sound() -> None:
+    scene = make_scene()
+    scene.begin()
+    turns = interleave(scene, [lambda: scene.resume(wait_s=30)] * 2, [(0, 1), (1, 1)] * 100)
+    assert [type(error) for error in turns.stopped_by.values()] == [LeaseLostError]
+    check_history(scene)
 
 
 schedules = st.lists(st.tuples(st.integers(0, 1), st.integers(1, 15)), max_size=14)
 
 
+@pytest.mark.parametrize("begun", [False, True])
 @pytest.mark.parametrize("fenced", [False, True])
 @settings(max_examples=60, deadline=None)
 @given(schedule=schedules, late=st.booleans())
-def test_two_processes_run_the_same_failover(fenced: bool, schedule: list[tuple[int, int]], late: bool) -> None:
+def test_two_processes_run_the_same_failover(
+    fenced: bool, begun: bool, schedule: list[tuple[int, int]], late: bool
+) -> None:
     scene = make_scene(fenced=fenced)
     writes = [2] if late else []
 
@@ -104,6 +119,8 @@ def test_two_processes_run_the_same_failover(fenced: bool, schedule: list[tuple[
             scene.write(OLD, writes.pop())
 
     scene.clock.on_sleep.append(write_late)
+    if begun:
+        scene.begin()
     interleave(scene, [lambda: scene.run(wait_s=30)] * 2, schedule)
     for _ in range(4):
         with suppress(ConflictError):
@@ -119,6 +136,7 @@ def test_two_processes_run_the_same_failover(fenced: bool, schedule: list[tuple[
 @given(schedule=schedules)
 def test_one_process_runs_what_another_aborts(schedule: list[tuple[int, int]]) -> None:
     scene = make_scene()
+    scene.begin()
 
     def take_back() -> None:
         abort(scene.parts(), scene.open_cluster, STREAM)
