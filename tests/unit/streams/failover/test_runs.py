@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kafkakit.core.errors import ConflictError, InputError, LeaseLostError, RefusedError, TryLaterError
+from kafkakit.core.group_facts import GroupType
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.client.api import ClientKind, ClientRegistration
 from kafkakit.streams.failover.act.closing import abort, newest_certificate, reclaim
@@ -443,6 +444,15 @@ def test_missing_acls_on_the_target_are_refused(scene: FailoverScene) -> None:
     }  # fmt: skip
     plan = scene.planner().plan(scene.request())
     assert [(verdict.check, "User:app" in verdict.text) for verdict in plan.refused] == [("acls", True)]
+
+
+def test_only_groups_of_the_stream_are_required_and_share_groups_are_refused(scene: FailoverScene) -> None:
+    scene.p.groups.seed("unrelated", TopicPartition("other", 0), 5)
+    assert scene.planner().plan(scene.request()).operation.groups == ("billing",)
+    scene.p.groups.add_group("sharing", kind=GroupType.SHARE)
+    scene.p.groups.join("sharing", TopicPartition(OLD, 0))
+    plan = scene.planner().plan(scene.request())
+    assert [(verdict.check, verdict.where) for verdict in plan.refused] == [("share-group", "sharing")]
 
 
 def test_the_duplicate_budget_is_kept(scene: FailoverScene) -> None:
