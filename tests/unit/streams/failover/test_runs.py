@@ -61,7 +61,7 @@ def test_groups_have_an_offset_in_the_target_before_producers_move(scene: Failov
 
 
 def test_a_group_that_others_keep_alive_on_the_target_is_waited_for(scene: FailoverScene) -> None:
-    """Nobody but its members can commit for it, and a plain member begins where its settings say."""
+    """Only its members can commit for it, and a plain member begins where its settings say."""
     scene.clients.clear()
     scene.readers.clear()
     scene.q.groups.join("billing", TopicPartition("other", 0))
