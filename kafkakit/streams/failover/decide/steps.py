@@ -113,7 +113,7 @@ def _unseeded(record: OperationRecord, facts: TopicFacts) -> Iterator[tuple[str,
 
 
 def _starts_itself(group: str, facts: TopicFacts, evidence: Evidence) -> bool:
-    """True for a live group of stream clients: only its members can commit for it, and they begin at the start of a log."""
+    """True for a live group of stream clients: only members can commit for it, and they begin at the start of a log."""
     found = facts.groups.get(group)
     is_live = found is not None and found.state not in (GroupState.EMPTY, GroupState.DEAD)
     return is_live and bool(evidence.consumers(group))
