@@ -15,6 +15,7 @@ from kafkakit.streams.routes.decide.route import Route, Segment, SegmentState
 
 VISIBLE_WITHIN_S = 30.0
 POLL_S = 0.2
+ALREADY_THERE = "TopicAlreadyExistsError"
 
 
 def plan_on(
@@ -68,11 +69,17 @@ def refuse_shared(segment: Segment, routes: Collection[Route]) -> None:
 
 
 def _create(admin: ClusterAdmin, planned: PlannedTopic) -> None:
+    """Create a topic; one whose answer was lost may be there all the same, which a second request finds out.
+
+    Raises `TryLaterError` where the second answer is lost, too.
+    """
+    replicas, configs = dict(enumerate(planned.lists)), dict(planned.shape.configs)
     try:
-        error = admin.create_topic(planned.topic, dict(enumerate(planned.lists)), dict(planned.shape.configs))
+        error = admin.create_topic(planned.topic, replicas, configs)
     except TryLaterError:
-        # Where the answer was lost the topic is there all the same, which the verification finds out.
-        return
+        error = admin.create_topic(planned.topic, replicas, configs)
+        if error is not None and error.name == ALREADY_THERE:
+            return  # the verification tells whether it is the planned one
     if error is not None:
         raise OperationFailedError(f"topic {planned.topic} is not created: {error}")
 
