@@ -34,7 +34,7 @@ class Planner:
     def plan(self, request: FailoverRequest) -> FailoverPlan:
         """Judge what a failover would need and do now; `RefusedError` while another operation is open."""
         route = self._parts.routes.existing(request.stream).route
-        if self._superseded(request, route) is None:
+        if self._superseded(request, route) is None and not self._is_lost(route):
             refuse_open_operation(route)
         target = self._open(request.to)
         info = target.admin.cluster()
@@ -83,9 +83,11 @@ class Planner:
         def edit(found: Route) -> Route:
             if found.epoch != operation.from_epoch:
                 raise ConflictError(f"stream {operation.stream} was changed since the plan")
-            return begun(found if superseded is None else replace(found, operation=None), opening)
+            return begun(replace(found, operation=None) if is_replaced else found, opening)
 
-        superseded = self._superseded(operation.request, parts.routes.existing(operation.stream).route)
+        before = parts.routes.existing(operation.stream).route
+        superseded = self._superseded(operation.request, before)
+        is_replaced = superseded is not None or self._is_lost(before)
         parts.require_held()
         parts.routes.change(
             operation.stream,
@@ -108,7 +110,7 @@ class Planner:
         if journal.state is None:
             raise RefusedError(
                 f"operation {route.operation.id} of stream {route.stream} has no journal",
-                hint="the control store lost it; kafkakit streams failover abort ends the operation",
+                hint="the control store lost it; kafkakit streams history shows what the operation changed",
             )
         if journal.state.is_aborting:
             raise RefusedError(
@@ -121,7 +123,9 @@ class Planner:
 
         Raises `RefusedError` where the open operation has another shape, or is being aborted.
         """
-        run = None if self._superseded(request, route) else self.open_run(route)
+        if self._superseded(request, route) or self._is_lost(route):
+            return None
+        run = self.open_run(route)
         if run is None:
             return None
         differences = tuple(run.record.request.differences(request))
@@ -169,6 +173,13 @@ class Planner:
             return None
         step = standing(journal.state.operation, route)
         return None if step is None or step.can_abort else journal
+
+    def _is_lost(self, route: Route) -> bool:
+        """Whether the open operation has changed nothing but the route's mark, and the store lost its journal."""
+        found = route.operation
+        if found is None or found.kind != KIND or found.step != Step.PLANNED:
+            return False
+        return self._parts.journals.record(found.id) is None
 
     def _shapes(self, route: Route) -> dict[str, tuple[int, dict[str, str]]]:
         """Replicas and settings of the topics that are written now, by lane; those of the cluster's own left out."""

@@ -155,14 +155,23 @@ class OperationRun:
                 names = ", ".join(action.transactions)
                 self._parts.reporter.warn(f"{action.segment.topic}: the fence is down again, it held up {names}")
                 self._amend_without_fence()
+            case ChangeRoute(edit=RouteEdit.RETIRE) if not self._has_certificate():
+                self._certify(evidence)
             case ChangeRoute():
                 self._change_route(action, evidence)
             case Certify():
-                certificate, data = make_certificate(self.record, evidence, self._parts.version)
-                self._parts.journals.write_certificate(operation.id, data)
-                journal.check(Word.CERTIFIED, {"sha256": certificate.sha256, "epoch": evidence.route.epoch})
-                self._note(Step.DRAINED, evidence.route)
-                self._parts.reporter.say(f"drained: certificate {certificate.sha256[:16]}")
+                self._certify(evidence)
+
+    def _has_certificate(self) -> bool:
+        """Whether the store still has the certificate that the journal names: it may have lost it."""
+        return self._parts.journals.has_certificate(self.record.operation.id, self.record.certificate)
+
+    def _certify(self, evidence: Evidence) -> None:
+        certificate, data = make_certificate(self.record, evidence, self._parts.version)
+        self._parts.journals.write_certificate(self.record.operation.id, data)
+        self._journal.check(Word.CERTIFIED, {"sha256": certificate.sha256, "epoch": evidence.route.epoch})
+        self._note(Step.DRAINED, evidence.route)
+        self._parts.reporter.say(f"drained: certificate {certificate.sha256[:16]}")
 
     def _change_route(self, action: ChangeRoute, evidence: Evidence) -> None:
         """One compare-and-set. A process whose evidence is older than the route changes nothing."""

@@ -37,9 +37,9 @@ def quiesce(record: OperationRecord, evidence: Evidence) -> Action:
         lines = tuple(f"{each.topic}: {_problem(each, evidence)}" for each in away)
         reason = "stranded" if record.request.is_emergency else "source-unreachable"
         return strand(record, evidence) or Wait(reason=reason, lines=lines)
-    problems = tuple(f"{each.topic}: {evidence.old[each.id].problem}" for each in old if evidence.old[each.id].problem)
-    if problems:
-        return Refuse(reason="source-differs", lines=problems)
+    differing = refuse_others(record, evidence)
+    if differing is not None:
+        return differing
     fence = _fence(record, evidence, old)
     if fence is not None:
         return fence
@@ -58,6 +58,17 @@ def quiesce(record: OperationRecord, evidence: Evidence) -> Action:
     if any(len(evidence.old[each.id].effective) < each.partitions for each in old):
         return Wait(reason="effective-ends", lines=("the last records of old logs could not be found yet",))
     return ChangeRoute(edit=RouteEdit.SEAL)
+
+
+def refuse_others(record: OperationRecord, evidence: Evidence) -> Refuse | None:
+    """Refuse where a cluster that answers is another one, or has another topic under the name; None: all are meant."""
+    found = ((segment, evidence.old.get(segment.id)) for _, segment in record.operation.old_segments(evidence.route))
+    lines = tuple(
+        f"{segment.topic}: {facts.problem}"
+        for segment, facts in found
+        if facts is not None and facts.is_reachable and facts.problem
+    )
+    return Refuse(reason="source-differs", lines=lines) if lines else None
 
 
 def _fence(record: OperationRecord, evidence: Evidence, old: list[Segment]) -> Action | None:

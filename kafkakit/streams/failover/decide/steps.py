@@ -32,7 +32,7 @@ from kafkakit.streams.failover.decide.drained import (
 from kafkakit.streams.failover.decide.evidence import Evidence, TopicFacts
 from kafkakit.streams.failover.decide.journal import OperationRecord
 from kafkakit.streams.failover.decide.operation import LaneMove, Step
-from kafkakit.streams.failover.decide.quiescing import quiesce, strand
+from kafkakit.streams.failover.decide.quiescing import quiesce, refuse_others, strand
 from kafkakit.streams.failover.decide.standing import settled, standing
 
 
@@ -121,7 +121,7 @@ def _starts_itself(group: str, facts: TopicFacts, evidence: Evidence) -> bool:
 
 def _switch(record: OperationRecord, evidence: Evidence) -> Action:
     """Consumers must read the new segments before producers write to them, except in an emergency."""
-    prepared = _prepare(record, evidence)
+    prepared = _prepare(record, evidence) or refuse_others(record, evidence)
     if prepared is not None:
         return prepared
     unready = []
@@ -140,6 +140,9 @@ def _switch(record: OperationRecord, evidence: Evidence) -> Action:
 
 def _drain(record: OperationRecord, evidence: Evidence, until: Step) -> Action:
     """Sealed topics until they are drained, certified and out of the route."""
+    differing = refuse_others(record, evidence)
+    if differing is not None:
+        return differing
     grown = tuple(
         (segment.id, partition, more)
         for _, segment in record.operation.old_segments(evidence.route)

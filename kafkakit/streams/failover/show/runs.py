@@ -188,8 +188,8 @@ def _record_data(record: OperationRecord) -> dict[str, object]:
 
 
 def _steps(record: OperationRecord) -> tuple[tuple[object, ...], ...]:
-    """Each step with the time since the one before it."""
-    found = sorted(record.reached_ms.items(), key=lambda item: (item[1], list(Step).index(item[0])))
+    """Each step with the time since the one before it, which is negative where clocks of hosts differ."""
+    found = sorted(record.reached_ms.items(), key=lambda item: list(Step).index(item[0]))
     before = [record.operation.started_ms, *(at_ms for _, at_ms in found)]
     return tuple(
         (step, _time(at_ms), round((at_ms - earlier) / 1000, 3))

@@ -499,9 +499,9 @@ def test_a_wall_clock_before_1970_stamps_the_beginning_of_time() -> None:
         def now(self) -> datetime:
             return datetime(1969, 12, 31, tzinfo=UTC)
 
-    stamps = RecordStamps(Early(), lambda count: bytes(count))
+    stamps = RecordStamps(Early(), bytes)
     (_, identity), (_, ingested) = stamps.headers()
-    found = decode_record_id(identity)
+    found = decode_record_id(identity or b"")
     assert (found and found.at_ms, ingested, stamps.now_ms()) == (0, b"0", 0)
 
 

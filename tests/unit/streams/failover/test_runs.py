@@ -17,6 +17,7 @@ from kafkakit.streams.failover.decide.journal import OperationRecord
 from kafkakit.streams.failover.decide.operation import FenceWish, Step
 from kafkakit.streams.failover.decide.outcome import EndKind
 from kafkakit.streams.failover.decide.route_edits import edited
+from kafkakit.streams.failover.show.runs import run_report
 from kafkakit.streams.routes.api import GroupRule, SegmentState
 from tests.rigs.failover import STREAM, FailoverScene, FakeClient
 
@@ -563,6 +564,33 @@ def test_a_lost_lease_stops_before_the_next_effect(scene: FailoverScene) -> None
     with pytest.raises(LeaseLostError):
         run.run(Step.RETIRED, 600)
     assert (scene.store.writes, scene.q.admin.calls) == (before, [])
+
+
+@pytest.mark.parametrize("skews", [(600, -600, 600, -600), (-600, 600, -600, 600)])
+def test_clocks_that_are_wrong_by_minutes_change_nothing(scene: FailoverScene, skews: tuple[int, ...]) -> None:
+    """Each step by a process on another host: windows and silence are measured, and times only written down."""
+    scene.producer(is_live=False, delivery_timeout_ms=20_000)
+    for skew_s, step in zip(skews, (Step.ROUTED, Step.SEALED, Step.DRAINED, Step.RETIRED), strict=True):
+        scene.skew_s = skew_s
+        if step is Step.SEALED:
+            scene.readers.clear()
+            scene.write(OLD, 1)
+            assert scene.run(wait_s=5).step is Step.ROUTED, "the window is no shorter by another clock"
+            assert scene.run(wait_s=126).step is Step.SEALED
+            scene.readers.append("billing")
+        else:
+            assert scene.run(until=step).step is step
+    record = next(scene.parts().journals.records())
+    assert (record.basis, record.window_s >= 125, record.late, record.end) == ("time", True, 0, Step.RETIRED)
+    rows = [row[0] for row in run_report("run", scene.run()).rows]
+    assert rows == [Step.PLANNED, Step.OPENED, Step.ROUTED, Step.SEALED, Step.DRAINED, Step.RETIRED]
+    # The grace is counted from what the last process wrote down, and ends minutes early or late with its clock.
+    scene.skew_s = 0
+    with pytest.raises(TryLaterError, match="grace"):
+        reclaim(scene.parts(), scene.open_cluster, record.operation.id, grace_s=3600, keep=False)
+    scene.clock.advance(3600 + 600)
+    closing = reclaim(scene.parts(), scene.open_cluster, record.operation.id, grace_s=3600, keep=False)
+    assert closing.results == ((OLD, "deleted"),)
 
 
 def test_evidence_of_another_route_changes_nothing(scene: FailoverScene) -> None:
