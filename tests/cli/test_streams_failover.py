@@ -4,8 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.core.lease import Holder, LeaseRecord, Life, encode_lease
-from kafkakit.streams.failover.decide.journal import lease_of
 from kafkakit.streams.routes.api import GroupRule
 from tests.rigs.failover import STREAM
 from tests.rigs.failover_desk import OLD, FailoverDesk
@@ -86,19 +84,6 @@ def test_an_operation_is_aborted(desk: FailoverDesk) -> None:
     assert len(desk.scene.route.lanes[0].segments) == 1
     assert desk.failover("abort", "--yes").code == 2
     assert desk.failover("resume").code == 2
-
-
-def test_another_operator_holds_the_lease(desk: FailoverDesk, monkeypatch: pytest.MonkeyPatch) -> None:
-    holder = Holder(host="other", user="eve", command="streams failover run", pid=7)
-    now = desk.scene.clock.now()
-    record = LeaseRecord(token=1, beats=0, ttl_s=15, taken_at=now, renewed_at=now, holder=holder)
-    desk.scene.store.cas(lease_of(STREAM), encode_lease(record), None)
-    from kafkakit.adapters import own_process
-
-    monkeypatch.setattr(own_process, "life_of", lambda _: Life.ALIVE)
-    ran = desk.failover("run", "--to", "q", "--yes")
-    assert ran.code == 75
-    assert "held by process 7 of eve on other" in ran.stderr
 
 
 def test_words_that_cannot_be_meant(desk: FailoverDesk) -> None:

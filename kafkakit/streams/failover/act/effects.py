@@ -11,6 +11,7 @@ from kafkakit.core.errors import OperationFailedError, RefusedError, TryLaterErr
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
+from kafkakit.execution.act.cluster_access import ClusterAccess
 from kafkakit.execution.act.lease_guard import GuardedAdmin
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
@@ -19,8 +20,8 @@ from kafkakit.streams.failover.act.reading import read_writers
 from kafkakit.streams.failover.decide.fences import SIZE_KEY, SIZE_LIMIT, fence_bindings
 from kafkakit.streams.failover.decide.journal import FenceRecord
 from kafkakit.streams.failover.decide.operation import FailoverRequest, FenceKind, LaneMove, Operation
-from kafkakit.streams.routes.api import LaneShape, PlacementScope, Segment, partitions_of, segment_problem
-from kafkakit.streams.routes.api_act import OpenCluster, create_topics, find_topics, plan_on
+from kafkakit.streams.routes.api import LaneShape, PlacementScope, Route, Segment, partitions_of, segment_problem
+from kafkakit.streams.routes.api_act import OpenCluster, create_topics, find_topics, plan_on, set_quotas
 
 UNKNOWN_MEMBER = "UnknownMemberIdError"
 
@@ -31,8 +32,10 @@ class Effects:
     def __init__(self, open_cluster: OpenCluster, clock: Clock, guard: Callable[[], None]) -> None:
         self._open, self._clock, self._guard = open_cluster, clock, guard
 
-    def create(self, operation: Operation, move: LaneMove) -> str:
+    def create(self, operation: Operation, move: LaneMove, quota: int | None) -> str:
         """Create a target's topic, or take an empty one of its shape; returns its id once it can be seen.
+
+        `quota` in bytes/s is that of the lane, which its new cluster must have, too.
 
         Raises `RefusedError` for a topic that is there and cannot be taken.
         """
@@ -45,6 +48,8 @@ class Effects:
         scope = PlacementScope(replication=move.replication or None)
         planned = plan_on(snapshot, cluster.log, operation.stream, operation.topic_epoch, (shape,), scope)
         ((_, segment),) = create_topics(self._admin(profile), self._clock, profile, found, planned)
+        if quota is not None:
+            self._set_quota(profile, found, operation.stream, move.lane, quota)
         return segment.topic_id
 
     def seed(self, profile: str, offsets: Mapping[str, Mapping[TopicPartition, int]]) -> tuple[str, ...]:
@@ -112,6 +117,18 @@ class Effects:
         if error is not None:
             raise OperationFailedError(f"topic {segment.topic} is not deleted: {error}")
         return "deleted"
+
+    def drop_quota(self, route: Route, lane: str, segment: Segment) -> None:
+        """Remove a lane's quota from the cluster of a segment that is out of the route, where it has no other one."""
+        found = route.lane(lane)
+        stays = found is not None and any(each.cluster_id == segment.cluster_id for each in found.segments)
+        if found is not None and found.quota_bytes_per_s is not None and not stays:
+            if self._open(segment.cluster).admin.cluster().cluster_id == segment.cluster_id:
+                self._set_quota(segment.cluster, segment.cluster_id, route.stream, lane, None)
+
+    def _set_quota(self, profile: str, cluster_id: str, stream: str, lane: str, rate: int | None) -> None:
+        access = ClusterAccess(cluster_id=cluster_id, admin=self._admin(profile), clock=self._clock)
+        set_quotas(access, stream, {lane: rate})
 
     def drop_bindings(self, segment: Segment, bindings: tuple[AclBinding, ...]) -> None:
         """Remove the ACLs of a fence once its topic is gone."""

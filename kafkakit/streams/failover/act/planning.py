@@ -10,7 +10,6 @@ from kafkakit.core.errors import ConflictError, InputError, KafkakitError, Refus
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.cluster_clients import ClusterClients
 from kafkakit.streams.failover.act.journals import Journal, state_of
-from kafkakit.streams.failover.act.reading import OWN_KEYS
 from kafkakit.streams.failover.act.run import OperationRun, RunParts
 from kafkakit.streams.failover.decide.journal import Word
 from kafkakit.streams.failover.decide.operation import FailoverRequest, LaneMove, Operation, Step
@@ -19,7 +18,7 @@ from kafkakit.streams.failover.decide.plan import FailoverPlan, make_plan, moves
 from kafkakit.streams.failover.decide.preconditions import TargetPlace
 from kafkakit.streams.failover.decide.standing import routed_at, settled, standing
 from kafkakit.streams.routes.api import Route, RouteOperation, Segment, begun, partitions_of, refuse_open_operation
-from kafkakit.streams.routes.api_act import OpenCluster
+from kafkakit.streams.routes.api_act import OpenCluster, own_settings
 
 KIND = "failover"
 USUAL_REPLICATION = 3
@@ -39,7 +38,7 @@ class Planner:
         target = self._open(request.to)
         info = target.admin.cluster()
         alive = [broker.id for broker in info.brokers if broker.is_alive]
-        shapes = {} if request.is_emergency else self._shapes(route)
+        shapes = _known_shapes(route) if request.is_emergency else self._shapes(route)
         moves = tuple(
             self._sized(move, request, shapes.get(move.lane, (0, {}))[0], len(alive))
             for move in moves_of(request, route, {lane: configs for lane, (_, configs) in shapes.items()})
@@ -191,12 +190,17 @@ class Planner:
             configs = admin.dynamic_configs(ResourceKind.TOPIC, (topic,)).get(topic, {})
             states = admin.partition_states((topic,)).values()
             replicas = max((len(state.replicas) for state in states), default=0)
-            found[lane.name] = (replicas, {k: v for k, v in configs.items() if k not in OWN_KEYS})
+            found[lane.name] = (replicas, dict(own_settings(configs)))
         return found
 
     @staticmethod
     def _sized(move: LaneMove, request: FailoverRequest, replicas: int, alive: int) -> LaneMove:
         return replace(move, replication=request.replication or replicas or min(USUAL_REPLICATION, max(1, alive)))
+
+
+def _known_shapes(route: Route) -> dict[str, tuple[int, dict[str, str]]]:
+    """The same of what the route has, which does not know replicas: as often as is usual."""
+    return {lane.name: (0, dict(lane.active.settings)) for lane in route.lanes if lane.active is not None}
 
 
 def _free_bytes(cluster: ClusterClients, brokers: list[int]) -> int | None:

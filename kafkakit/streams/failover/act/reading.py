@@ -18,12 +18,10 @@ from kafkakit.streams.failover.decide.effective_end import EndWalk
 from kafkakit.streams.failover.decide.evidence import GroupFacts, TopicFacts, WriterFacts, unreachable
 from kafkakit.streams.failover.decide.operation import LaneMove
 from kafkakit.streams.routes.api import Segment, SegmentState, partitions_of, segment_problem
-from kafkakit.streams.routes.api_act import find_topics
+from kafkakit.streams.routes.api_act import find_topics, own_settings
 
 OPEN_TO_EVERYONE = "allow.everyone.if.no.acl.found"
 FETCH_BYTES, ANSWER_BYTES, WAIT_MS = 1 << 20, 8 << 20, 500
-OWN_KEYS = frozenset({"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"})
-"""Settings of a topic that belong to its cluster, and are not carried to another one."""
 
 
 def read_segments(
@@ -160,7 +158,7 @@ def _facts_of(
             cluster_id=cluster_id,
             topic_id=segment.topic_id,
             partitions=segment.partitions,
-            configs={k: v for k, v in configs.get(segment.topic, {}).items() if k not in OWN_KEYS},
+            configs=dict(own_settings(configs.get(segment.topic, {}))),
             spans={key.partition: spans[key] for key in partitions_of(segment) if key in spans},
             effective={key.partition: ends[key] for key in partitions_of(segment) if key in ends},
             groups=read[segment.topic],

@@ -131,7 +131,8 @@ class OperationRun:
         match action:
             case CreateTopics():
                 journal.intent(Word.CREATE, {"topics": [move.topic for move in action.moves]})
-                made = {move.lane: effects.create(operation, move) for move in action.moves}
+                quotas = {lane.name: lane.quota_bytes_per_s for lane in evidence.route.lanes}
+                made = {move.lane: effects.create(operation, move, quotas.get(move.lane)) for move in action.moves}
                 journal.check(Word.CREATE, {"topic_ids": made})
             case SeedGroups():
                 places = {g: {str(k): v for k, v in offsets.items()} for g, offsets in action.offsets.items()}

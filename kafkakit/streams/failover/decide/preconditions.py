@@ -64,7 +64,7 @@ def judge_preconditions(
     yield from _of_disk(operation, place, sizes)
     yield from _of_rights(operation, evidence, place)
     if operation.request.is_emergency:
-        text = "consumers are not waited for, and the settings of the old topics are not read: the target's apply"
+        text = "consumers are not waited for; the new topics get the settings of the old ones that the route has"
         yield Verdict(check="emergency", level=Level.WARNING, where=operation.stream, text=text)
 
 

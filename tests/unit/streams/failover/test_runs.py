@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from kafkakit.core.client_quotas import PRODUCER_BYTE_RATE, QuotaEntity
 from kafkakit.core.errors import ConflictError, InputError, LeaseLostError, RefusedError, TryLaterError
 from kafkakit.core.group_facts import GroupType
 from kafkakit.core.model import TopicPartition
@@ -22,6 +23,7 @@ from kafkakit.streams.routes.api import GroupRule, SegmentState
 from tests.rigs.failover import STREAM, FailoverScene, FakeClient
 
 OLD = "orders.live.1"
+LANE = QuotaEntity(client_id="kafkakit.orders.live")
 
 
 @pytest.fixture
@@ -376,6 +378,46 @@ def test_a_target_that_is_lost_while_the_old_topics_drain_is_left_in_an_emergenc
     assert [each.cluster for each in certificate.segments] == ["p", "q"]
     ends = [record.end for record in scene.parts().journals.records()]
     assert ends == [Step.SUPERSEDED, Step.RETIRED]
+
+
+def test_an_emergency_gives_new_topics_the_settings_that_the_route_has(scene: FailoverScene) -> None:
+    scene.p.admin.topics[OLD].configs.update({"retention.ms": "7000", "leader.replication.throttled.replicas": "0:1"})
+    assert scene.run().step is Step.RETIRED
+    scene.q.is_away = True
+    scene.run(to="r", is_emergency=True)
+    target = scene.route.lanes[0].active
+    assert target is not None
+    assert (target.cluster, target.settings) == ("r", (("retention.ms", "7000"),))
+    assert scene.clusters["r"].admin.topics[target.topic].configs == {"retention.ms": "7000"}
+
+
+def limited(scene: FailoverScene, rate: int) -> None:
+    """The lane has a quota, on the clusters that it is on."""
+    scene.routes.change(
+        STREAM,
+        lambda route: replace(route, lanes=tuple(replace(lane, quota_bytes_per_s=rate) for lane in route.lanes)),
+        by="me", what="quota", at_ms=1,
+    )  # fmt: skip
+    scene.p.admin.alter_client_quotas({LANE: {PRODUCER_BYTE_RATE: rate}})
+
+
+def test_the_quota_of_a_lane_goes_with_it(scene: FailoverScene) -> None:
+    limited(scene, 5_000)
+    end = scene.run(until=Step.OPENED, wait_s=0)
+    assert (scene.p.admin.quotas, scene.q.admin.quotas) == ({LANE: {PRODUCER_BYTE_RATE: 5_000}},) * 2
+    end = scene.run()
+    closing = reclaim(scene.parts(), scene.open_cluster, end.record.operation.id, grace_s=0, keep=False)
+    assert closing.results == ((OLD, "deleted"),)
+    assert (scene.p.admin.quotas, scene.q.admin.quotas) == ({}, {LANE: {PRODUCER_BYTE_RATE: 5_000}})
+
+
+def test_an_abort_takes_the_quota_of_a_lane_back(scene: FailoverScene) -> None:
+    limited(scene, 5_000)
+    scene.clients[1].follows = False
+    assert scene.run(wait_s=1).step is Step.OPENED
+    assert scene.q.admin.quotas
+    abort(scene.parts(), scene.open_cluster, STREAM)
+    assert (scene.p.admin.quotas, scene.q.admin.quotas) == ({LANE: {PRODUCER_BYTE_RATE: 5_000}}, {})
 
 
 # -- refusals -------------------------------------------------------------------------------------------
