@@ -143,7 +143,7 @@ def _to_abort(parts: RunParts, stream: str) -> Journal:
 
 
 def _made(operation: Operation, open_cluster: OpenCluster) -> dict[str, Segment]:
-    """By lane the topics of the target that are there: their names hold the epoch of this operation, so they are its own."""
+    """By lane the topics of the target that are there: their names hold the operation's epoch, so they are its own."""
     cluster = open_cluster(operation.request.to)
     cluster_id = cluster.admin.cluster().cluster_id
     if cluster_id != operation.cluster_id:

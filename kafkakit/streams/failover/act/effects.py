@@ -23,7 +23,8 @@ from kafkakit.streams.failover.decide.operation import FailoverRequest, FenceKin
 from kafkakit.streams.routes.api import LaneShape, PlacementScope, Route, Segment, partitions_of, segment_problem
 from kafkakit.streams.routes.api_act import OpenCluster, create_topics, find_topics, plan_on, set_quotas
 
-UNKNOWN_MEMBER = "UnknownMemberIdError"
+SEEDED_AT_ONCE = 50
+"""Groups whose offsets are read together before each of them gets its own."""
 
 
 class Effects:
@@ -59,14 +60,20 @@ class Effects:
         """
         problems = []
         groups = self._open(profile).groups
-        for group, places in offsets.items():
+        for at in range(0, len(offsets), SEEDED_AT_ONCE):
+            names = list(offsets)[at : at + SEEDED_AT_ONCE]
             # What another process committed since the look must stay.
-            there = groups.committed(group, list(places))
-            wanted = {key: CommittedOffset(offset=offset) for key, offset in places.items() if key not in there}
-            self._guard()
-            for key, error in groups.commit(group, wanted).items() if wanted else ():
-                if error is not None:
-                    problems.append(f"group {group}: {key}: {error}")
+            there = groups.committed_by(names, {key for name in names for key in offsets[name]})
+            for name in names:
+                found = there[name]
+                if isinstance(found, ItemError):
+                    problems.append(f"group {name}: {found}")
+                    continue
+                places = {k: CommittedOffset(offset=start) for k, start in offsets[name].items() if k not in found}
+                self._guard()
+                for key, error in groups.commit(name, places).items() if places else ():
+                    if error is not None:
+                        problems.append(f"group {name}: {key}: {error}")
         return tuple(problems)
 
     def planned_fence(self, segment: Segment, kind: FenceKind, request: FailoverRequest) -> FenceRecord:
@@ -121,10 +128,11 @@ class Effects:
     def drop_quota(self, route: Route, lane: str, segment: Segment) -> None:
         """Remove a lane's quota from the cluster of a segment that is out of the route, where it has no other one."""
         found = route.lane(lane)
-        stays = found is not None and any(each.cluster_id == segment.cluster_id for each in found.segments)
-        if found is not None and found.quota_bytes_per_s is not None and not stays:
-            if self._open(segment.cluster).admin.cluster().cluster_id == segment.cluster_id:
-                self._set_quota(segment.cluster, segment.cluster_id, route.stream, lane, None)
+        if found is None or found.quota_bytes_per_s is None:
+            return
+        stays = any(each.cluster_id == segment.cluster_id for each in found.segments)
+        if not stays and self._open(segment.cluster).admin.cluster().cluster_id == segment.cluster_id:
+            self._set_quota(segment.cluster, segment.cluster_id, route.stream, lane, None)
 
     def _set_quota(self, profile: str, cluster_id: str, stream: str, lane: str, rate: int | None) -> None:
         access = ClusterAccess(cluster_id=cluster_id, admin=self._admin(profile), clock=self._clock)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from kafkakit.core.acls import AclResourceKind
 from kafkakit.core.cluster_facts import ItemError, ResourceKind
-from kafkakit.core.errors import KafkakitError, OperationFailedError
+from kafkakit.core.errors import KafkakitError, OperationFailedError, TryLaterError
 from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupType
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
@@ -29,8 +29,8 @@ def read_segments(
 ) -> dict[int, TopicFacts]:
     """The topics of segments of one profile. A cluster that is not reached is a fact, and no error.
 
-    With `every_group` all groups of the cluster are read, one request each. Cost without: one request for each group,
-    four for the topics, three to each leader.
+    With `every_group` all groups of the cluster are read. Cost: four requests for the topics, three to each leader, and
+    for groups three to each coordinator, and one more for each 500 of them.
     """
     try:
         return _read_segments(cluster, segments, groups, every_group=every_group, effective=effective)
@@ -174,24 +174,33 @@ def _read_groups(
     described = cluster.groups.describe(sorted(names)) if names else {}
     keys = [key for segment in segments for key in partitions_of(segment)]
     found: dict[str, dict[str, GroupFacts]] = {segment.topic: {} for segment in segments}
+    sharing = [name for name, about in described.items() if getattr(about, "type", None) is GroupType.SHARE]
+    commits = {**cluster.groups.committed_by(sorted(names - set(sharing)), keys), **_shared(cluster, sharing)}
     for name in sorted(names):
-        about = described.get(name)
+        about, own = described.get(name), commits[name]
         if not isinstance(about, GroupDescription):
             raise OperationFailedError(f"group {name} is not described: {about or 'no answer'}")
-        commits = _shared(cluster, name) if about.type is GroupType.SHARE else cluster.groups.committed(name, keys)
+        if isinstance(own, ItemError):
+            words = f"group {name} is not read: {own}"
+            raise TryLaterError(words) if own.retriable else OperationFailedError(words)
         for segment in segments:
-            facts = group_facts(segment, about, commits)
+            facts = group_facts(segment, about, own)
             if name in groups or facts.commits or any(facts.held):
                 found[segment.topic][name] = facts
     return found
 
 
-def _shared(cluster: ClusterClients, group: str) -> Mapping[TopicPartition, CommittedOffset | ItemError]:
-    """Where a share group stands, as commits: it has none, and asking for them is an error."""
-    found = cluster.groups.share_offsets([group]).get(group, ())
-    if isinstance(found, ItemError):
-        raise OperationFailedError(f"share group {group} is not read: {found}")
-    return {each.place: each.error or CommittedOffset(offset=each.start or 0) for each in found}
+def _shared(
+    cluster: ClusterClients, groups: Sequence[str]
+) -> dict[str, Mapping[TopicPartition, CommittedOffset | ItemError] | ItemError]:
+    """Where share groups stand, as commits: they have none, and asking for them is an error."""
+    found = cluster.groups.share_offsets(groups) if groups else {}
+    return {
+        name: each
+        if isinstance(each, ItemError)
+        else {one.place: one.error or CommittedOffset(offset=one.start or 0) for one in each}
+        for name, each in found.items()
+    }
 
 
 def _allows_everyone(cluster: ClusterClients) -> bool | None:

@@ -1,6 +1,8 @@
 """Failovers from end to end on clusters in memory: planned, in an emergency, late writers, losses, and refusals."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -264,6 +266,35 @@ def test_a_group_that_shows_up_keeps_the_segment(scene: FailoverScene) -> None:
     end = scene.run()
     assert (end.kind, end.reason) == (EndKind.REFUSED, "unknown-groups")
     assert scene.run(ignored=("audit",)).step is Step.RETIRED
+
+
+def test_thousands_of_groups_are_read_together(scene: FailoverScene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """3,000 groups of other topics and 2,000 of the stream: what is requested does not grow with their number."""
+    for number in range(5_000):
+        topic = OLD if number % 5 < 2 else "other"
+        for partition, end in ((0, 10), (1, 5)):
+            scene.p.groups.seed(f"group-{number}", TopicPartition(topic, partition), end)
+    requests: list[str] = []
+    for name in ("describe", "committed_by", "committed", "groups"):
+        for cluster in (scene.p, scene.q):
+            monkeypatch.setattr(cluster.groups, name, counted_calls(name, getattr(cluster.groups, name), requests))
+    plan = scene.planner().plan(scene.request())
+    assert len(plan.operation.groups) == 2_001
+    assert sorted(requests) == ["committed_by", "describe", "groups"]
+    requests.clear()
+    run = scene.planner().begin(plan)
+    assert run.run(Step.SEALED, 600).step is Step.DRAINED
+    assert len(scene.q.groups.commits) == 2_001
+    # Before they get the starts of the target's logs, the offsets of 50 groups at a time are read once more.
+    assert (requests.count("committed"), len(requests) < 60 + 2_001 / 50) == (0, True)
+
+
+def counted_calls(name: str, call: Callable[..., Any], calls: list[str]) -> Callable[..., Any]:
+    def counted(*arguments: Any, **options: Any) -> Any:
+        calls.append(name)
+        return call(*arguments, **options)
+
+    return counted
 
 
 def test_open_transactions_delay_the_seal(scene: FailoverScene) -> None:
