@@ -22,11 +22,18 @@ def test_plan_writes_nothing_and_names_every_precondition(desk: FailoverDesk) ->
     assert ran.code == 0, ran.stderr
     found = {(each["check"], each["level"]) for each in ran.json["verdicts"]}
     assert {("target", "ok"), ("source", "ok"), ("disk", "ok")} <= found
-    assert ran.json["backlog"] == [{"group": "billing", "topic": OLD, "offsets": 5, "size_bytes": 375}]
+    (row,) = ran.json["backlog"]
+    assert (row["group"], row["topic"], row["offsets"], row["size_bytes"]) == ("billing", OLD, 5, 375)
+    assert row["eta_s"] == 6.0, "five offsets in the six seconds that the plan measured"
+    assert row["time_lag_s"] == 8_890_339.274, "from the record's time to 1 January 2026"
     assert ran.json["duplicates"]["most"] == 0
     assert ran.json["windows_s"] == {"fence": 2.0, "acknowledged": 2.0, "time": 125.0}
     assert desk.scene.store.writes == writes
     text = desk.run("failover", "plan", STREAM, "--to", "q", options=()).stdout
+    desk.scene.readers.clear()
+    desk.scene.write(OLD, 5)
+    (row,) = desk.failover("plan", "--to", "q").json["backlog"]
+    assert (row["offsets"], row["eta_s"]) == (5, None), "a group that reads nothing has no end in sight"
     assert "basis time: the ends of old logs must stay the same for 125 s" in text
 
 

@@ -27,7 +27,7 @@ def plan(ctx: typer.Context, stream: StreamName, options: FailoverOptions) -> in
     cli = cli_context(ctx)
     request = options.request(stream)
     with open_failover(cli, stream) as session:
-        found = session.planner(session.parts()).plan(request)
+        found = session.planner(session.parts()).plan(request, measured=True)
     return finish(cli, plan_report(found))
 
 

@@ -536,6 +536,19 @@ def test_the_duplicate_budget_is_kept(scene: FailoverScene) -> None:
     assert [verdict.check for verdict in plan.refused] == ["duplicates"]
 
 
+def test_hazards_of_commits_are_warnings_of_the_plan(scene: FailoverScene) -> None:
+    segment = scene.route.lanes[0].segments[0]
+    scene.commit("billing", segment, 0, 10, epoch=1)
+    scene.commit("billing", replace(segment, cluster_id="another-id"), 1, 5, epoch=1)
+    scene.commit("ahead", segment, 0, 99)
+    scene.commit("ahead", segment, 1, 98)
+    found = [each for each in scene.planner().plan(scene.request()).verdicts if each.check == "metadata"]
+    assert [(each.level, each.where) for each in found] == [("warning", "ahead"), ("warning", "billing")]
+    assert found[0].text.startswith(f"{OLD}: partition 0: committed 99, but the log ends at 10")
+    assert found[0].text.endswith("(2 partitions are like this)")
+    assert found[1].text.startswith(f"{OLD}: partition 1: ")
+
+
 def test_another_request_does_not_continue_an_open_operation(scene: FailoverScene) -> None:
     scene.run(until=Step.ROUTED)
     with pytest.raises(RefusedError, match="is open, and it is not this one"):
