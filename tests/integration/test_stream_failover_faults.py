@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kafkakit.adapters.control.file import FileControl
 from kafkakit.adapters.files import write_file
+from kafkakit.core.client_quotas import PRODUCER_BYTE_RATE, QuotaEntity
 from kafkakit.core.lease import decode_lease, encode_lease
 from kafkakit.streams.failover.decide.journal import lease_of
 from tests.integration.conftest import SandboxCluster, StartCluster
@@ -209,3 +210,27 @@ def test_two_operators_and_one_that_lost_its_lease(clusters: Clusters) -> None:
         said = first.communicate(timeout=LIMIT_S)
     assert first.returncode == 75, said
     assert '"reason": "lease-lost"' in said[0]
+
+
+def test_a_quota_delays_the_producers_of_the_lane_and_refuses_none(clusters: Clusters) -> None:
+    stream = Stream(clusters, "delayed")
+    stream.write()
+    stream.commit("billing", 1)
+    ended = stream.run("--fence", "quota", code=75, wait="5s")
+    assert (ended["step"], ended["basis"]) == ("sealed", "time")
+    name = QuotaEntity(client_id="kafkakit.delayed.live")
+    with closing(clusters.old.open_admin()) as admin:
+        assert admin.describe_client_quotas()[name] == {PRODUCER_BYTE_RATE: 1}
+    servers = {"bootstrap.servers": clusters.old.bootstrap_servers}
+    client = Producer({**servers, "client.id": name.client_id, "enable.idempotence": False, "linger.ms": 0})
+    client.produce(stream.topic, value=b"x" * 1_000)
+    assert client.flush(LIMIT_S) == 0, "the first request is taken, and the next ones wait"
+    client.produce(stream.topic, value=b"x" * 1_000)
+    assert client.flush(3) == 1
+    client.purge()
+    ended = stream.run("--fence", "quota", code=1)
+    assert (ended["reason"], ended["lines"][0]) == ("late-writer", f"{stream.topic}-0: 1 offsets after the seal")
+    stream.commit("billing", 4)
+    assert stream.run("--fence", "quota", wait="10s")["step"] == "retired"
+    with closing(clusters.old.open_admin()) as admin:
+        assert name not in admin.describe_client_quotas()

@@ -6,8 +6,9 @@ The caller has written the intent, and looks at the live state afterwards: an an
 from collections.abc import Callable, Iterable, Mapping
 
 from kafkakit.core.acls import AclBinding
+from kafkakit.core.client_quotas import PRODUCER_BYTE_RATE, QuotaEntity
 from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ItemError, ResourceKind
-from kafkakit.core.errors import OperationFailedError, RefusedError, TryLaterError
+from kafkakit.core.errors import KafkakitError, OperationFailedError, RefusedError, TryLaterError
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
@@ -17,10 +18,18 @@ from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.cluster_clients import ClusterClients
 from kafkakit.streams.failover.act.reading import read_writers
-from kafkakit.streams.failover.decide.fences import SIZE_KEY, SIZE_LIMIT, fence_bindings
+from kafkakit.streams.failover.decide.fences import FENCE_RATE, SIZE_KEY, SIZE_LIMIT, fence_bindings
 from kafkakit.streams.failover.decide.journal import FenceRecord
-from kafkakit.streams.failover.decide.operation import FailoverRequest, FenceKind, LaneMove, Operation
-from kafkakit.streams.routes.api import LaneShape, PlacementScope, Route, Segment, partitions_of, segment_problem
+from kafkakit.streams.failover.decide.operation import FenceKind, LaneMove, Operation
+from kafkakit.streams.routes.api import (
+    LaneShape,
+    PlacementScope,
+    Route,
+    Segment,
+    lane_client_id,
+    partitions_of,
+    segment_problem,
+)
 from kafkakit.streams.routes.api_act import OpenCluster, create_topics, find_topics, plan_on, set_quotas
 
 SEEDED_AT_ONCE = 50
@@ -49,8 +58,7 @@ class Effects:
         scope = PlacementScope(replication=move.replication or None)
         planned = plan_on(snapshot, cluster.log, operation.stream, operation.topic_epoch, (shape,), scope)
         ((_, segment),) = create_topics(self._admin(profile), self._clock, profile, found, planned)
-        if quota is not None:
-            self._set_quota(profile, found, operation.stream, move.lane, quota)
+        self._match_quota(profile, found, operation.stream, move.lane, quota)
         return segment.topic_id
 
     def seed(self, profile: str, offsets: Mapping[str, Mapping[TopicPartition, int]]) -> tuple[str, ...]:
@@ -76,9 +84,15 @@ class Effects:
                         problems.append(f"group {name}: {key}: {error}")
         return tuple(problems)
 
-    def planned_fence(self, segment: Segment, kind: FenceKind, request: FailoverRequest) -> FenceRecord:
-        """What a fence will add and replace, read from the cluster: to be written down before it goes up."""
-        cluster = self._cluster_of(segment)
+    def planned_fence(self, segment: Segment, kind: FenceKind, operation: Operation, quota: int | None) -> FenceRecord:
+        """What a fence will add and replace, read from the cluster: to be written down before it goes up.
+
+        `quota` is that of the segment's lane, which a quota fence replaces.
+        """
+        cluster, request = self._cluster_of(segment), operation.request
+        if kind is FenceKind.QUOTA:
+            client_id, before = operation.client_id_of(segment.id), None if quota is None else str(quota)
+            return FenceRecord(segment=segment.id, kind=kind, before=before, client_id=client_id)
         if kind is FenceKind.ACL:
             writers = read_writers(cluster, segment, request.is_open_by_default)
             if writers.problem:
@@ -93,6 +107,8 @@ class Effects:
         admin = self._admin(segment.cluster)
         if fence.kind is FenceKind.CONFIG:
             self._alter(admin, segment, ConfigOp.SET, SIZE_LIMIT)
+        if fence.kind is FenceKind.QUOTA:
+            _limit(admin, fence.client_id, FENCE_RATE)
         for binding in fence.bindings:
             _raise_first(admin.create_acls((binding,)).values(), f"the fence on {segment.topic}")
 
@@ -103,6 +119,8 @@ class Effects:
         if fence.kind is FenceKind.CONFIG:
             op = ConfigOp.DELETE if fence.before is None else ConfigOp.SET
             self._alter(admin, segment, op, fence.before)
+        if fence.kind is FenceKind.QUOTA:
+            _limit(admin, fence.client_id, None if fence.before is None else int(fence.before))
         for binding in reversed(fence.bindings):
             _raise_first(admin.delete_acls((binding,)).values(), f"the fence on {segment.topic}")
 
@@ -134,6 +152,18 @@ class Effects:
         if not stays and self._open(segment.cluster).admin.cluster().cluster_id == segment.cluster_id:
             self._set_quota(segment.cluster, segment.cluster_id, route.stream, lane, None)
 
+    def _match_quota(self, profile: str, cluster_id: str, stream: str, lane: str, quota: int | None) -> None:
+        """Give a lane its quota, and take one away that an earlier stay left; None needs no right to read quotas."""
+        entity = QuotaEntity(client_id=lane_client_id(stream, lane))
+        try:
+            known = self._open(profile).admin.describe_client_quotas().get(entity, {}).get(PRODUCER_BYTE_RATE)
+        except KafkakitError:
+            if quota is not None:
+                raise
+            return
+        if known != quota:
+            self._set_quota(profile, cluster_id, stream, lane, quota)
+
     def _set_quota(self, profile: str, cluster_id: str, stream: str, lane: str, rate: int | None) -> None:
         access = ClusterAccess(cluster_id=cluster_id, admin=self._admin(profile), clock=self._clock)
         set_quotas(access, stream, {lane: rate})
@@ -158,6 +188,11 @@ class Effects:
     def _alter(self, admin: ClusterAdmin, segment: Segment, op: ConfigOp, value: str | None) -> None:
         change = ConfigChange(kind=ResourceKind.TOPIC, name=segment.topic, key=SIZE_KEY, op=op, value=value)
         _raise_first(admin.alter_configs((change,)).values(), f"{SIZE_KEY} of {segment.topic}")
+
+
+def _limit(admin: ClusterAdmin, client_id: str, rate: int | None) -> None:
+    answers = admin.alter_client_quotas({QuotaEntity(client_id=client_id): {PRODUCER_BYTE_RATE: rate}})
+    _raise_first(answers.values(), f"the quota of client id {client_id}")
 
 
 def _raise_first(answers: Iterable[ItemError | None], what: str) -> None:

@@ -6,6 +6,7 @@ Commits are read before ends, so that an end which did not grow was the end when
 from collections.abc import Collection, Mapping, Sequence
 
 from kafkakit.core.acls import AclResourceKind
+from kafkakit.core.client_quotas import Quotas
 from kafkakit.core.cluster_facts import ItemError, ResourceKind
 from kafkakit.core.errors import KafkakitError, OperationFailedError, TryLaterError
 from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupType
@@ -76,6 +77,7 @@ def read_writers(cluster: ClusterClients, segment: Segment, is_open_by_default: 
             transactions=tuple(each for each in transactions if not each.partitions.isdisjoint(keys)),
             bindings=cluster.admin.describe_acls(AclResourceKind.TOPIC, segment.topic),
             allows_everyone=_allows_everyone(cluster) if is_open_by_default is None else is_open_by_default,
+            quotas=_quotas(cluster),
         )
     except KafkakitError as error:
         return WriterFacts(problem=error.message)
@@ -92,6 +94,7 @@ def read_bindings(cluster: ClusterClients, segment: Segment, known: WriterFacts)
         transactions=known.transactions,
         bindings=bindings,
         allows_everyone=known.allows_everyone,
+        quotas=known.quotas,
     )
 
 
@@ -201,6 +204,14 @@ def _shared(
         else {one.place: one.error or CommittedOffset(offset=one.start or 0) for one in each}
         for name, each in found.items()
     }
+
+
+def _quotas(cluster: ClusterClients) -> Quotas | None:
+    """The cluster's quotas; None where it has none to tell, or not to this user."""
+    try:
+        return cluster.admin.describe_client_quotas()
+    except KafkakitError:
+        return None
 
 
 def _allows_everyone(cluster: ClusterClients) -> bool | None:

@@ -143,7 +143,9 @@ class OperationRun:
                 self._problems = problems
             case RaiseFence():
                 known = [f for f in self.record.fences if (f.segment, f.kind) == (action.segment.id, action.kind)]
-                fence = known[0] if known else effects.planned_fence(action.segment, action.kind, self.record.request)
+                lane = next(lane for lane, each in evidence.route.segments() if each.id == action.segment.id)
+                quota = lane.quota_bytes_per_s
+                fence = known[0] if known else effects.planned_fence(action.segment, action.kind, operation, quota)
                 if not known:
                     journal.intent(Word.FENCE, data_of(fence))
                 effects.raise_fence(action.segment, fence)
@@ -153,9 +155,10 @@ class OperationRun:
                     journal.intent(Word.UNFENCE, {"segment": fence.segment, "transactions": action.transactions})
                     effects.lower_fence(action.segment, fence)
                     journal.check(Word.UNFENCE, {"segment": fence.segment})
-                names = ", ".join(action.transactions)
-                self._parts.reporter.warn(f"{action.segment.topic}: the fence is down again, it held up {names}")
-                self._amend_without_fence()
+                if action.transactions:
+                    names = ", ".join(action.transactions)
+                    self._parts.reporter.warn(f"{action.segment.topic}: the fence is down again, it held up {names}")
+                    self._amend_without_fence()
             case ChangeRoute(edit=RouteEdit.RETIRE) if not self._has_certificate():
                 self._certify(evidence)
             case ChangeRoute():

@@ -56,7 +56,8 @@ class FailoverOptions:
     fence: FenceWish = option(
         FenceWish.AUTO,
         "--fence",
-        help="What keeps late writers from the old topics: auto (an ACL where one can be used), acl, config, none.",
+        help="What keeps late writers from the old topics: auto (an ACL where one can be used), acl, config "
+        "(a size limit), quota (which only delays), none.",
     )
     require_group: Annotated[
         list[str] | None,

@@ -80,8 +80,8 @@ def make_plan(
         verdicts=tuple(verdicts),
         backlog=tuple(backlog_rows(operation, old.values(), sizes, pace, evidence.now_ms)),
         fences={
-            number: judge_fences(facts, evidence.writers[number])
-            for number, (_, facts) in old.items()
+            number: judge_fences(operation, segment, facts, evidence.writers[number])
+            for number, (segment, facts) in old.items()
             if number in evidence.writers
         },
         windows_s={basis: window_s(request, basis, evidence) for basis in Basis},

@@ -11,7 +11,7 @@ from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.core.rights import lacking
 from kafkakit.streams.failover.decide.evidence import Evidence, TopicFacts, WriterFacts
 from kafkakit.streams.failover.decide.fences import judge_fences
-from kafkakit.streams.failover.decide.operation import FailoverRequest, FenceWish, Operation
+from kafkakit.streams.failover.decide.operation import FenceWish, Operation
 from kafkakit.streams.routes.api import Segment, SegmentState
 
 COMPACT = "compact"
@@ -59,7 +59,7 @@ def judge_preconditions(
     yield from _of_topics(operation, evidence)
     for segment, facts in old.values():
         yield from _of_source(operation, segment, facts)
-        yield from _of_writers(operation.request, segment, facts, evidence.writers.get(segment.id))
+        yield from _of_writers(operation, segment, facts, evidence.writers.get(segment.id))
     yield from _of_groups(operation, old.values())
     yield from _of_disk(operation, place, sizes)
     yield from _of_rights(operation, evidence, place)
@@ -124,8 +124,9 @@ def _of_source(operation: Operation, segment: Segment, facts: TopicFacts) -> Ite
 
 
 def _of_writers(
-    request: FailoverRequest, segment: Segment, facts: TopicFacts, writers: WriterFacts | None
+    operation: Operation, segment: Segment, facts: TopicFacts, writers: WriterFacts | None
 ) -> Iterator[Verdict]:
+    request = operation.request
     if writers is None or facts.problem:
         return
     if writers.problem:
@@ -136,7 +137,7 @@ def _of_writers(
         text = f"transactions are open ({names}): the old topic is sealed when they have ended"
         yield Verdict(check="transactions", level=Level.WARNING, where=segment.topic, text=text)
     if request.fence not in (FenceWish.AUTO, FenceWish.NONE):
-        for verdict in judge_fences(facts, writers):
+        for verdict in judge_fences(operation, segment, facts, writers):
             if verdict.kind.value == request.fence.value and not verdict.is_usable:
                 text = f"fence {verdict.kind}: {'; '.join(verdict.reasons)}"
                 yield Verdict(check="fence", level=Level.REFUSED, where=segment.topic, text=text)

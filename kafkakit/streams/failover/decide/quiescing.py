@@ -84,9 +84,10 @@ def _fence(record: OperationRecord, evidence: Evidence, old: list[Segment]) -> A
         if FenceKind.CONFIG in raised and writers.open_transactions:
             return LowerFence(segment=segment, transactions=writers.open_transactions)
         is_early = waiting_producers(evidence, epoch) and evidence.routed_for_s < FENCE_AFTER_S
-        if segment.id in evidence.fenced or (wish is FenceWish.AUTO and is_early):
+        if segment.id in evidence.fenced | evidence.delayed or (wish is FenceWish.AUTO and is_early):
             continue
-        kind = raised[0] if raised else choose_fence(wish, judge_fences(evidence.old[segment.id], writers))
+        verdicts = judge_fences(record.operation, segment, evidence.old[segment.id], writers)
+        kind = raised[0] if raised else choose_fence(wish, verdicts)
         if kind is not FenceKind.NONE:
             return RaiseFence(segment=segment, kind=kind)
     return None

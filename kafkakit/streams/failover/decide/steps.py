@@ -15,6 +15,7 @@ from kafkakit.streams.failover.decide.actions import (
     ChangeRoute,
     CreateTopics,
     Finished,
+    LowerFence,
     Refuse,
     ReportLate,
     RouteEdit,
@@ -31,7 +32,7 @@ from kafkakit.streams.failover.decide.drained import (
 )
 from kafkakit.streams.failover.decide.evidence import Evidence, TopicFacts
 from kafkakit.streams.failover.decide.journal import OperationRecord
-from kafkakit.streams.failover.decide.operation import LaneMove, Step
+from kafkakit.streams.failover.decide.operation import FenceKind, LaneMove, Step
 from kafkakit.streams.failover.decide.quiescing import quiesce, refuse_others, strand
 from kafkakit.streams.failover.decide.standing import settled, standing
 
@@ -163,6 +164,11 @@ def _drain(record: OperationRecord, evidence: Evidence, until: Step) -> Action:
         names = ", ".join(evidence.unknown_groups[:20])
         lines = (f"groups that are not part of the operation committed for old topics: {names}",)
         return Refuse(reason=Item.UNKNOWN_GROUPS, lines=lines)
+    # A quota is on the lane's producers, wherever they write on that cluster: it must not outlive the operation.
+    quotas = {fence.segment for fence in record.fences if fence.kind is FenceKind.QUOTA}
+    for _, segment in record.operation.old_segments(evidence.route):
+        if segment.id in quotas:
+            return LowerFence(segment=segment, transactions=())
     return ChangeRoute(edit=RouteEdit.RETIRE)
 
 

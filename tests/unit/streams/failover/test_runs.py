@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from kafkakit.core.client_quotas import PRODUCER_BYTE_RATE, QuotaEntity
-from kafkakit.core.errors import ConflictError, InputError, LeaseLostError, RefusedError, TryLaterError
+from kafkakit.core.errors import (
+    ConflictError,
+    InputError,
+    LeaseLostError,
+    OperationFailedError,
+    RefusedError,
+    TryLaterError,
+)
 from kafkakit.core.group_facts import GroupType
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.client.api import ClientKind, ClientRegistration
@@ -23,6 +30,7 @@ from kafkakit.streams.failover.decide.route_edits import edited
 from kafkakit.streams.failover.show.runs import run_report
 from kafkakit.streams.routes.api import GroupRule, SegmentState
 from tests.rigs.failover import STREAM, FailoverScene, FakeClient
+from tests.rigs.routes import Killed
 
 OLD = "orders.live.1"
 LANE = QuotaEntity(client_id="kafkakit.orders.live")
@@ -183,6 +191,68 @@ def test_a_size_fence_comes_down_when_a_transaction_waits_for_its_marker(scene: 
     assert end.record.fences == ()
     assert "max.message.bytes" not in scene.p.admin.topics[OLD].configs
     assert any("held up tx" in line for line in scene.voice.lines)
+
+
+@pytest.mark.parametrize("rate", [None, 5_000])
+def test_a_quota_delays_late_writers_and_goes_before_the_old_topic(scene: FailoverScene, rate: int | None) -> None:
+    if rate is not None:
+        limited(scene, rate)
+    scene.clients[0].follows = False
+    scene.readers.clear()
+    scene.write(OLD, 1)
+    end = scene.run(fence=FenceWish.QUOTA, wait_s=130)
+    assert (end.step, end.record.basis, end.record.window_s >= 125) == (Step.SEALED, "time", True)
+    assert scene.p.admin.quotas == {LANE: {PRODUCER_BYTE_RATE: 1}}
+    scene.readers.append("billing")
+    end = scene.run(fence=FenceWish.QUOTA)
+    assert (end.step, end.record.fences) == (Step.RETIRED, ())
+    assert scene.p.admin.quotas == ({} if rate is None else {LANE: {PRODUCER_BYTE_RATE: rate}})
+
+
+def test_a_quota_fence_comes_down_whatever_write_is_the_last() -> None:
+    number, killed = 0, True
+    while killed:
+        scene = FailoverScene()
+        scene.write(OLD, 3)
+        scene.readers.append("billing")
+        scene.read_all("billing")
+        scene.store.after, scene.store.cut = number % 2 == 0, scene.store.count + number // 2
+        try:
+            scene.run(fence=FenceWish.QUOTA)
+            killed = False
+        except Killed:
+            scene.store.cut = None
+        assert scene.run(fence=FenceWish.QUOTA).step is Step.RETIRED
+        assert scene.p.admin.quotas == {}
+        number += 1
+    assert number > 40
+
+
+def test_a_quota_fence_is_refused_where_it_would_not_reach_or_reach_too_far(scene: FailoverScene) -> None:
+    def reasons(**more: str) -> list[str]:
+        found = scene.planner().plan(scene.request(fence=FenceWish.QUOTA, **more)).refused
+        return [verdict.text for verdict in found if verdict.check == "fence"]
+
+    assert reasons() == []
+    scene.p.admin.fail_next("describe_client_quotas", OperationFailedError("not authorized"))
+    assert reasons() == ["fence quota: the quotas of the cluster cannot be read"]
+    scene.p.admin.quotas = {QuotaEntity(user="app"): {PRODUCER_BYTE_RATE: 10**6}}
+    assert reasons() == ["fence quota: users have quotas, which come before those of client ids"]
+    scene.p.admin.quotas = {QuotaEntity(user="app"): {"consumer_byte_rate": 10**6}}
+    assert reasons() == []
+    scene.readers.clear()
+    scene.write(OLD, 1)
+    assert scene.run(wait_s=5).step is Step.SEALED
+    with pytest.raises(RefusedError, match="the lane's new topic is on the same cluster"):
+        scene.run(to="p", fence=FenceWish.QUOTA, is_emergency=True)
+    scene.readers.append("billing")
+    assert scene.run(to="p", fence=FenceWish.NONE, is_emergency=True).step is Step.RETIRED
+
+
+def test_a_quota_that_an_earlier_stay_left_is_taken_away(scene: FailoverScene) -> None:
+    scene.q.admin.quotas = {LANE: {PRODUCER_BYTE_RATE: 1}}
+    assert scene.run().step is Step.RETIRED
+    assert scene.q.admin.quotas == {}
 
 
 def test_a_size_fence_is_refused_while_a_transaction_is_open(scene: FailoverScene) -> None:
