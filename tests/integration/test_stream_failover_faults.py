@@ -229,7 +229,7 @@ def test_a_quota_delays_the_producers_of_the_lane_and_refuses_none(clusters: Clu
     assert client.flush(3) == 1
     client.purge()
     ended = stream.run("--fence", "quota", code=1)
-    assert (ended["reason"], ended["lines"][0]) == ("late-writer", f"{stream.topic}-0: 1 offsets after the seal")
+    assert (ended["reason"], ended["lines"][0]) == ("late-writer", f"{stream.topic}-0: 1 offset after the seal")
     stream.commit("billing", 4)
     assert stream.run("--fence", "quota", wait="10s")["step"] == "retired"
     with closing(clusters.old.open_admin()) as admin:

@@ -29,7 +29,7 @@ from kafkakit.streams.failover.decide.actions import (
     Wait,
 )
 from kafkakit.streams.failover.decide.certificate import make_certificate
-from kafkakit.streams.failover.decide.drained import losses
+from kafkakit.streams.failover.decide.drained import late_words, losses
 from kafkakit.streams.failover.decide.evidence import Evidence
 from kafkakit.streams.failover.decide.journal import OperationRecord, Word, data_of, merged_losses
 from kafkakit.streams.failover.decide.operation import FailoverRequest, FenceWish, Step
@@ -211,9 +211,10 @@ class OperationRun:
         for _, segment in self.record.operation.old_segments(evidence.route):
             if segment.id in segments:
                 grown = {partition: more for number, partition, more in action.grown if number == segment.id}
-                lines += [f"{segment.topic}-{n}: {more} offsets after the seal" for n, more in grown.items()]
+                lines += [late_words(segment, n, more) for n, more in grown.items()]
                 writers = self._parts.observer.writers_of(segment, self.record.request)
                 lines += [f"{segment.topic}: {each}" for each in writers.words_of(grown)]
+        lines.append("the seal is void; find the writer and stop it, then continue")
         route = self._parts.routes.existing(self.record.operation.stream).route
         return self._end(EndKind.LATE, route, "late-writer", tuple(lines))
 

@@ -63,10 +63,11 @@ def run(ctx: typer.Context, stream: StreamName, options: FailoverOptions, consen
             return finish(cli, run_report("streams failover run", done, cli.program))
         if begun is None:
             found = planner.plan(request)
-            question = f"Send the producers of stream {stream} to {request.to}?"
-            if found.refused or consent.dry_run or not consent.confirm(cli, question):
+            if found.refused or consent.dry_run:
                 return finish(cli, plan_report(found, "streams failover run", "nothing is done"))
             cli.output.say(plan_report(found).text)
+            if not consent.confirm(cli, f"Send the producers of stream {stream} to {request.to}?"):
+                return finish(cli, plan_report(found, "streams failover run", "nothing is done"))
             begun = planner.begin(found)
         cli.operation_words = ("stopped; the operation stays open", "run the same command again to continue")
         end = begun.run(Step.RETIRED, wait_s)

@@ -22,12 +22,13 @@ from kafkakit.streams.routes.api import Lane, Route, SegmentState, topic_name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailoverPlan:
-    """What would be done and what speaks against it. `fences` are by old segment id, `window_s` by basis."""
+    """What would be done and what speaks against it. `fences` and `topics` are by old segment id, windows by basis."""
 
     operation: Operation
     verdicts: tuple[Verdict, ...]
     backlog: tuple[BacklogRow, ...] = ()
     fences: Mapping[int, tuple[FenceVerdict, ...]] = field(default_factory=dict)
+    topics: Mapping[int, str] = field(default_factory=dict)
     windows_s: Mapping[Basis, float] = field(default_factory=dict)
     budget: DuplicateBudget = field(default_factory=DuplicateBudget)
 
@@ -84,6 +85,7 @@ def make_plan(
             for number, (segment, facts) in old.items()
             if number in evidence.writers
         },
+        topics={number: segment.topic for number, (segment, _) in old.items()},
         windows_s={basis: window_s(request, basis, evidence) for basis in Basis},
         budget=budget,
     )

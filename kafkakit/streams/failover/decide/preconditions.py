@@ -11,7 +11,7 @@ from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.core.rights import lacking
 from kafkakit.streams.failover.decide.evidence import Evidence, TopicFacts, WriterFacts
 from kafkakit.streams.failover.decide.fences import judge_fences
-from kafkakit.streams.failover.decide.operation import FenceWish, Operation
+from kafkakit.streams.failover.decide.operation import FenceWish, LaneMove, Operation
 from kafkakit.streams.routes.api import Segment, SegmentState
 
 COMPACT = "compact"
@@ -96,11 +96,20 @@ def _of_topics(operation: Operation, evidence: Evidence) -> Iterator[Verdict]:
         if facts.records or facts.whole_spans is None:
             text = "exists on the target and is not empty" if facts.records else "exists, and its log cannot be read"
             yield Verdict(check="target-empty", level=Level.REFUSED, where=move.topic, text=text)
-        elif facts.partitions != move.partitions or dict(facts.configs) != dict(move.configs):
-            text = "exists on the target with another shape"
+        elif facts.partitions != move.partitions or differing_configs(move, facts):
+            configs = (
+                f", and other configurations: {', '.join(found)}" if (found := differing_configs(move, facts)) else ""
+            )
+            text = f"exists with {counted(facts.partitions, 'partition')}, {move.partitions} planned{configs}"
             yield Verdict(check="target-empty", level=Level.REFUSED, where=move.topic, text=text)
         else:
             yield Verdict(check="target-empty", level=Level.OK, where=move.topic, text="exists, is empty, and is taken")
+
+
+def differing_configs(move: LaneMove, facts: TopicFacts) -> tuple[str, ...]:
+    """The keys of configurations in which a topic that is there differs from the planned one."""
+    wanted = dict(move.configs)
+    return tuple(sorted(key for key in {*wanted, *facts.configs} if wanted.get(key) != facts.configs.get(key)))
 
 
 def _of_source(operation: Operation, segment: Segment, facts: TopicFacts) -> Iterator[Verdict]:

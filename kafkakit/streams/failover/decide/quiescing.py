@@ -36,6 +36,7 @@ def quiesce(record: OperationRecord, evidence: Evidence) -> Action:
     if away:
         lines = tuple(f"{each.topic}: {_problem(each, evidence)}" for each in away)
         reason = "stranded" if record.request.is_emergency else "source-unreachable"
+        lines = (*lines, "producers have moved; the old topics are sealed and drained once their cluster answers")
         return strand(record, evidence) or Wait(reason=reason, lines=lines)
     differing = refuse_others(record, evidence)
     if differing is not None:

@@ -72,7 +72,7 @@ def _quiet_lines(plan: FailoverPlan) -> Iterator[str]:
             if verdict.kind is not FenceKind.NONE:
                 words = "; ".join(verdict.reasons or verdict.notes)
                 state = "can be used" if verdict.is_usable else "cannot be used"
-                yield f"segment {number}, fence {verdict.kind}: {state} ({words})"
+                yield f"{plan.topics[number]}, fence {verdict.kind}: {state} ({words})"
 
 
 def _table(rows: Sequence[tuple[object, ...]], total: int) -> list[str]:

@@ -30,7 +30,12 @@ def run_report(command: str, end: RunEnd, program: str = "kafkakit") -> Report:
     lines += optional_section("Reason:", list(end.lines))
     lines += section("Steps:", text_table(STEP_COLUMNS, rows).splitlines())
     lines += _facts(record)
-    if end.kind is not EndKind.DONE:
+    if end.kind is EndKind.REFUSED:
+        lines += [
+            "",
+            f"to continue with other options: {program} streams failover run {stream} --to {record.request.to}",
+        ]
+    elif end.kind is not EndKind.DONE:
         lines += ["", f"to continue: {program} streams failover resume {stream}"]
     return Report(
         command=command,
@@ -59,7 +64,7 @@ def status_report(stream: str, record: OperationRecord | None, step: Step | None
     state = step or record.end
     rows = _steps(record)
     lines = [
-        f"stream {stream}, operation {record.operation.id}: {state or 'cut'}",
+        f"stream {stream}, operation {record.operation.id}: {state or 'cut before it began'}",
         f"to {record.request.to} (cluster {record.operation.cluster_id}), begun by {record.operation.operator}",
         f"lease: {lease}",
     ]

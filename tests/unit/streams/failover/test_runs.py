@@ -311,7 +311,7 @@ def test_a_writer_after_the_retirement_keeps_the_topic(scene: FailoverScene) -> 
     scene.write(OLD, 1)
     closing = reclaim(scene.parts(), scene.open_cluster, end.record.operation.id, grace_s=0, keep=False)
     assert closing.check is not None
-    assert closing.check.late == (f"{OLD}-0: 1 offsets after the seal",)
+    assert closing.check.late == (f"{OLD}-0: 1 offset after the seal",)
     assert OLD in scene.p.admin.topics
 
 
