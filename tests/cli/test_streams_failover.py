@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from kafkakit.cli.context import CliContext
 from kafkakit.streams.routes.api import GroupRule
 from tests.rigs.failover import STREAM
 from tests.rigs.failover_desk import OLD, FailoverDesk
@@ -79,6 +80,18 @@ def test_waiting_exits_with_75_and_a_late_writer_with_1(desk: FailoverDesk) -> N
     assert (ran.code, ran.json["reason"]) == (1, "late-writer")
     desk.scene.readers.append("billing")
     assert desk.failover("retire").code == 0
+
+
+def test_the_plan_is_shown_before_the_question(desk: FailoverDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CliContext, "input_allowed", True)
+    words = ("--profile", "q", "streams", "failover", "run", STREAM, "--to", "q")
+    ran = desk.home.run(*words, stdin="no\n")
+    question = "Send the producers of stream orders to cluster q-id (profile q)? Type 'yes'"
+    assert (ran.code, desk.scene.route.operation) == (0, None)
+    assert 0 <= ran.stderr.index("Preconditions:") < ran.stderr.index(question)
+    assert ran.stdout.endswith("nothing is done\n")
+    ran = desk.home.run(*words, stdin="yes\n")
+    assert (ran.code, ran.stdout.splitlines()[0].endswith("is retired")) == (0, True), ran.stderr
 
 
 def test_an_operation_is_aborted(desk: FailoverDesk) -> None:

@@ -117,6 +117,15 @@ def test_a_precondition_that_does_not_hold_is_refused_and_nothing_is_begun(desk:
     assert desk.scene.q.admin.calls == []
 
 
+def test_an_old_cluster_that_does_not_answer_is_left_in_an_emergency_alone(desk: FailoverDesk) -> None:
+    desk.scene.p.is_away = True
+    for words in (("plan", "--to", "q"), ("run", *RUN)):
+        ran = desk.failover(*words)
+        assert (ran.code, "--emergency" in ran.json["error"]["hint"]) == (75, True)
+    ran = desk.failover("run", *RUN, "--emergency")
+    assert (ran.code, ran.json["reason"], ran.json["step"]) == (75, "stranded", "stranded")
+
+
 FAULTS: dict[str, tuple[Step, Change, int, str]] = {
     "another cluster behind the target's address": (Step.OPENED, other_cluster("q"), 2, "target-differs"),
     "the target was created again": (Step.OPENED, made_again("q", NEW), 2, "target-differs"),

@@ -6,7 +6,7 @@ from dataclasses import replace
 from kafkakit.core.acls import AclBinding, AclResourceKind
 from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.durations import epoch_ms
-from kafkakit.core.errors import ConflictError, InputError, KafkakitError, RefusedError
+from kafkakit.core.errors import ConflictError, InputError, KafkakitError, RefusedError, TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.cluster_clients import ClusterClients
 from kafkakit.streams.failover.act.journals import Journal, state_of
@@ -43,7 +43,11 @@ class Planner:
         target = self._open(request.to)
         info = target.admin.cluster()
         alive = [broker.id for broker in info.brokers if broker.is_alive]
-        shapes = _known_shapes(route) if request.is_emergency else self._shapes(route)
+        try:
+            shapes = _known_shapes(route) if request.is_emergency else self._shapes(route)
+        except TryLaterError as error:
+            hint = "--emergency sends producers elsewhere without it, and drains it once it is back"
+            raise TryLaterError(f"an old cluster does not answer: {error.message}", hint=hint) from error
         moves = tuple(
             self._sized(move, request, shapes.get(move.lane, (0, {}))[0], len(alive))
             for move in moves_of(request, route, {lane: configs for lane, (_, configs) in shapes.items()})

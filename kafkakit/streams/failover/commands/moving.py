@@ -47,6 +47,7 @@ def run(ctx: typer.Context, stream: StreamName, options: FailoverOptions, consen
     kafkakit --profile prod streams failover run orders --to east --emergency --yes
     """
     from kafkakit.core.durations import parse_duration_or_zero
+    from kafkakit.report.report import cluster_words
     from kafkakit.streams.failover.decide.operation import Step
     from kafkakit.streams.failover.show.plan import plan_report
     from kafkakit.streams.failover.show.runs import run_report
@@ -66,7 +67,8 @@ def run(ctx: typer.Context, stream: StreamName, options: FailoverOptions, consen
             if found.refused or consent.dry_run:
                 return finish(cli, plan_report(found, "streams failover run", "nothing is done"))
             cli.output.say(plan_report(found).text)
-            if not consent.confirm(cli, f"Send the producers of stream {stream} to {request.to}?"):
+            place = cluster_words(found.operation.cluster_id, request.to)
+            if not consent.confirm(cli, f"Send the producers of stream {stream} to {place}?"):
                 return finish(cli, plan_report(found, "streams failover run", "nothing is done"))
             begun = planner.begin(found)
         cli.operation_words = ("stopped; the operation stays open", "run the same command again to continue")

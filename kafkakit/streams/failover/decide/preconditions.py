@@ -97,9 +97,8 @@ def _of_topics(operation: Operation, evidence: Evidence) -> Iterator[Verdict]:
             text = "exists on the target and is not empty" if facts.records else "exists, and its log cannot be read"
             yield Verdict(check="target-empty", level=Level.REFUSED, where=move.topic, text=text)
         elif facts.partitions != move.partitions or differing_configs(move, facts):
-            configs = (
-                f", and other configurations: {', '.join(found)}" if (found := differing_configs(move, facts)) else ""
-            )
+            keys = ", ".join(differing_configs(move, facts))
+            configs = f", and other configurations: {keys}" if keys else ""
             text = f"exists with {counted(facts.partitions, 'partition')}, {move.partitions} planned{configs}"
             yield Verdict(check="target-empty", level=Level.REFUSED, where=move.topic, text=text)
         else:

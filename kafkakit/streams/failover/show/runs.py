@@ -31,10 +31,8 @@ def run_report(command: str, end: RunEnd, program: str = "kafkakit") -> Report:
     lines += section("Steps:", text_table(STEP_COLUMNS, rows).splitlines())
     lines += _facts(record)
     if end.kind is EndKind.REFUSED:
-        lines += [
-            "",
-            f"to continue with other options: {program} streams failover run {stream} --to {record.request.to}",
-        ]
+        command = f"{program} streams failover run {stream} --to {record.request.to}"
+        lines += ["", f"to continue with other options: {command}"]
     elif end.kind is not EndKind.DONE:
         lines += ["", f"to continue: {program} streams failover resume {stream}"]
     return Report(
