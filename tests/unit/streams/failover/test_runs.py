@@ -218,11 +218,11 @@ def test_a_quota_fence_comes_down_whatever_write_is_the_last() -> None:
         scene.read_all("billing")
         scene.store.after, scene.store.cut = number % 2 == 0, scene.store.count + number // 2
         try:
-            scene.run(fence=FenceWish.QUOTA)
+            scene.run(fence=FenceWish.QUOTA, quiet_s=1.0)
             killed = False
         except Killed:
             scene.store.cut = None
-        assert scene.run(fence=FenceWish.QUOTA).step is Step.RETIRED
+        assert scene.run(fence=FenceWish.QUOTA, quiet_s=1.0).step is Step.RETIRED
         assert scene.p.admin.quotas == {}
         number += 1
     assert number > 40
