@@ -159,6 +159,13 @@ def read_old_moves(settings: Settings) -> bytes:
     return b"" if found is None else found.value
 
 
+def ask_approver(command: str, plan: bytes) -> str:
+    """The answer of an operator's command to a plan."""
+    from kafkakit.adapters.approver import ask_approver as ask
+
+    return ask(command, plan)
+
+
 def open_lease(
     store: ControlStore,
     clock: Clock,

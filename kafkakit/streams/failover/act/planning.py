@@ -13,7 +13,7 @@ from kafkakit.streams.failover.act.journals import Journal, state_of
 from kafkakit.streams.failover.act.reading import OWN_KEYS
 from kafkakit.streams.failover.act.run import OperationRun, RunParts
 from kafkakit.streams.failover.decide.journal import Word
-from kafkakit.streams.failover.decide.operation import FailoverRequest, LaneMove, Operation, Step
+from kafkakit.streams.failover.decide.operation import FailoverRequest, LaneMove, Operation, OperationKind, Step
 from kafkakit.streams.failover.decide.outcome import EndKind, RunEnd
 from kafkakit.streams.failover.decide.plan import FailoverPlan, make_plan, moves_of, required_groups
 from kafkakit.streams.failover.decide.preconditions import TargetPlace
@@ -21,7 +21,6 @@ from kafkakit.streams.failover.decide.standing import routed_at, settled, standi
 from kafkakit.streams.routes.api import Route, RouteOperation, Segment, begun, partitions_of, refuse_open_operation
 from kafkakit.streams.routes.api_act import OpenCluster
 
-KIND = "failover"
 USUAL_REPLICATION = 3
 
 
@@ -45,7 +44,7 @@ class Planner:
             for move in moves_of(request, route, {lane: configs for lane, (_, configs) in shapes.items()})
         )
         operation = Operation(
-            id=f"{route.epoch + 1:06d}-{KIND}-{self._random_hex()}",
+            id=f"{route.epoch + 1:06d}-{request.kind}-{self._random_hex()}",
             request=request,
             cluster_id=info.cluster_id,
             moves=moves,
@@ -74,11 +73,11 @@ class Planner:
             sizes = {each.id: _bytes_of(self._open(each.cluster), each) for _, each in operation.old_segments(route)}
         return make_plan(operation, evidence, place, sizes)
 
-    def begin(self, plan: FailoverPlan) -> OperationRun:
+    def begin(self, plan: FailoverPlan, approval: str = "") -> OperationRun:
         """Make the plan the stream's operation; `ConflictError` where the route is not the planned one any more."""
-        parts, operation = self._parts, plan.operation
+        parts, operation = self._parts, replace(plan.operation, approval=approval)
         journal = parts.journals.begin(operation)
-        opening = RouteOperation(id=operation.id, kind=KIND, step=Step.PLANNED)
+        opening = RouteOperation(id=operation.id, kind=operation.request.kind, step=Step.PLANNED)
 
         def edit(found: Route) -> Route:
             if found.epoch != operation.from_epoch:
@@ -91,7 +90,7 @@ class Planner:
             operation.stream,
             edit,
             by=parts.operator,
-            what=f"operation {operation.id}: begin failover to {operation.request.to}",
+            what=f"operation {operation.id}: begin {operation.request.kind} to {operation.request.to}",
             at_ms=epoch_ms(parts.clock.now()),
         )
         if superseded is not None:
@@ -102,7 +101,7 @@ class Planner:
         """The run of the operation that the route names; None without one. `RefusedError` for one of another tool."""
         if route.operation is None:
             return None
-        if route.operation.kind != KIND:
+        if route.operation.kind not in set(OperationKind):
             raise RefusedError(f"stream {route.stream} has an operation {route.operation.kind} open")
         journal = self._parts.journals.open(route.operation.id)
         if journal.state is None:
@@ -162,7 +161,7 @@ class Planner:
     def _superseded(self, request: FailoverRequest, route: Route) -> Journal | None:
         """The journal of the open operation that this request takes over: an emergency leaves the cluster that the open
         one has moved producers to, and drains everything that is left."""
-        if not request.is_emergency or route.operation is None or route.operation.kind != KIND:
+        if not request.is_emergency or route.operation is None:
             return None
         journal = self._parts.journals.open(route.operation.id)
         if journal.state is None or journal.state.request.to == request.to:
