@@ -9,7 +9,7 @@ from kafkakit import __version__
 from kafkakit.core.errors import MissingExtraError, RefusedError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from kafkakit.adapters.metrics.datadog_api import DatadogApi, DatadogQueries
     from kafkakit.adapters.metrics.prometheus_api import PrometheusApi
@@ -159,7 +159,7 @@ def read_old_moves(settings: Settings) -> bytes:
     return b"" if found is None else found.value
 
 
-def ask_approver(command: str, plan: bytes) -> str:
+def ask_approver(command: str, plan: Mapping[str, object]) -> str:
     """The answer of an operator's command to a plan."""
     from kafkakit.adapters.approver import ask_approver as ask
 

@@ -87,15 +87,13 @@ class Approval:
 
     def words(self, cli: CliContext, sha256: str, plan: Mapping[str, object]) -> str:
         """Who approved the plan, empty where no approval is asked for; `RefusedError` without one."""
-        from msgspec.json import encode
-
         from kafkakit.core.approval import read_approval
         from kafkakit.wiring import ask_approver
 
         if not self.approve_with:
             return ""
         cli.output.say(f"approval of plan {sha256} by {self.approve_with}")
-        return read_approval(ask_approver(self.approve_with, encode(plan)), sha256)
+        return read_approval(ask_approver(self.approve_with, plan), sha256)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

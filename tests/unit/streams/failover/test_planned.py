@@ -1,5 +1,7 @@
 """Moves, returns and other numbers of partitions by the same machine, the order of reading, and approvals."""
 
+from typing import Any
+
 import pytest
 
 from kafkakit.core.approval import read_approval
@@ -29,7 +31,7 @@ def scene() -> FailoverScene:
     return scene
 
 
-def partitions(count: int, **more: object) -> dict[str, object]:
+def partitions(count: int, **more: Any) -> dict[str, Any]:
     return {"to": "p", "kind": OperationKind.REPARTITION, "lanes": ("live",), "partitions": count, **more}
 
 
