@@ -106,9 +106,7 @@ class MovesScene(FailoverScene):
 
     def lease(self, path: str) -> Lease:
         holder = Holder(host="h", user="u", command="c", pid=next(self._ids))
-        return Lease(
-            self.store, self.clock, path, holder, what=path, life_of=lambda _: Life.ENDED, say=self.voice.say
-        )
+        return Lease(self.store, self.clock, path, holder, what=path, life_of=lambda _: Life.GONE, say=self.voice.say)
 
     def planner(self, parts: Any = None, **more: Any) -> Any:
         template = FailoverRequest(**{"stream": "", "to": "", "kind": OperationKind.MOVE, **more})
@@ -143,5 +141,3 @@ class MovesScene(FailoverScene):
         if journal is not None:
             planner.amend(journal, intent)
         return self.carry_out(series, journal, pace or Pace(at_once=2))
-
-

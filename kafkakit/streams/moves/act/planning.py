@@ -71,7 +71,7 @@ class SeriesPlanner:
         elif len(places) > 1:
             loads = self._measure(profiles)
         chosen = evacuation(self.routes, cluster_id, places, loads, unit)
-        return self._series(SeriesKind.EVACUATE, profile, cluster_id, chosen)
+        return self._series(SeriesKind.EVACUATE, profile, cluster_id, places, chosen)
 
     def balance(self, capacities: Sequence[tuple[str, int]]) -> Series:
         """Moves that spread streams over clusters (profile, capacity in the rule's unit) by what is written."""
@@ -80,29 +80,38 @@ class SeriesPlanner:
             raise UsageError("two profiles reach the same cluster")
         loads = self._measure({place.cluster_id: place.profile for place in places})
         chosen = balance(self.routes, places, loads, self._rule.unit, self._rule.within_ppm)
-        return self._series(SeriesKind.BALANCE, "", "", chosen)
+        return self._series(SeriesKind.BALANCE, "", "", places, chosen)
 
     def series_for(
         self, newest: Journal | None, intent: SeriesIntent, *, is_replanned: bool
     ) -> tuple[Journal | None, Series]:
-        """The series that is under way with its journal, else a new one, which keeps to the pace of the one before."""
-        if newest is not None and not is_replanned and record_of(newest).todo:
-            return newest, record_of(newest).series
-        series = intent.make()
-        counted = () if newest is None else record_of(newest).counted_ms
-        return None, replace(series, earlier_ms=tuple(at for at in counted if at > series.started_ms - HOUR_MS))
+        """The series that is under way with its journal, else a new one.
+
+        A new one keeps to the pace of the one before, and continues those of its moves whose operations are open.
+        """
+        if newest is None:
+            return None, intent.make()
+        before = record_of(newest)
+        if before.todo and not is_replanned:
+            return newest, before.series
+        series, busy = intent.make(), {route.stream for route in self.routes if route.operation is not None}
+        kept = tuple(move for move in before.todo if move.stream in busy)
+        names = {move.stream for move in kept}
+        moves = (*kept, *(move for move in series.moves if move.stream not in names))
+        earlier = tuple(at for at in before.counted_ms if at > series.started_ms - HOUR_MS)
+        return None, replace(series, moves=moves, earlier_ms=earlier)
 
     def amend(self, journal: Journal, intent: SeriesIntent) -> None:
         """Continue a series with other limits; `RefusedError` where it was planned for other targets."""
         series = record_of(journal).series
-        others = sorted({move.to for move in series.moves} - set(intent.targets))
+        differences = []
+        if set(series.targets) != set(intent.targets):
+            differences.append(f"it was planned for {', '.join(series.targets)}")
         if series.template.is_emergency and not self._template.is_emergency:
-            others.append("--emergency")
-        if others:
-            raise RefusedError(
-                f"{series.kind} is under way with other targets: {', '.join(others)}",
-                hint="--replan makes a new plan",
-            )
+            differences.append("it was begun with --emergency")
+        if differences:
+            words = "; ".join(differences)
+            raise RefusedError(f"{series.kind} is under way, and {words}", hint="--replan makes a new plan")
         if self._template != series.template:
             journal.check(Word.AMEND, data_of(self._template))
 
@@ -123,13 +132,16 @@ class SeriesPlanner:
                 found[move.stream] = refused(plan) if plan.refused else plan
         return found
 
-    def _series(self, kind: SeriesKind, subject: str, cluster_id: str, chosen: ChosenMoves) -> Series:
+    def _series(
+        self, kind: SeriesKind, subject: str, cluster_id: str, places: Sequence[Place], chosen: ChosenMoves
+    ) -> Series:
         if len(chosen.moves) > MOST_MOVES:
             raise RefusedError(f"{len(chosen.moves):,} streams would move, at most {MOST_MOVES:,} are in one plan")
         return Series(
             kind=kind,
             subject=subject,
             cluster_id=cluster_id,
+            targets=tuple(place.profile for place in places),
             moves=chosen.moves,
             template=self._template,
             operator=self._ports.operator,

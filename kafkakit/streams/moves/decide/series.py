@@ -54,7 +54,9 @@ class SpreadFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """Moves of streams that were planned together. `subject` is the profile that is emptied, of a balance nothing.
+    """Moves of streams that were planned together, to clusters of the profiles `targets`.
+
+    `subject` is the profile of the cluster that is emptied, and `cluster_id` its id; both are empty in a balance.
 
     `template` is the request of each move but for its stream, lanes and target. `earlier_ms` are begins of the series
     before within its last hour, which count for the pace.
@@ -63,6 +65,7 @@ class Series:
     kind: SeriesKind
     subject: str
     cluster_id: str
+    targets: tuple[str, ...]
     moves: tuple[PlannedMove, ...]
     template: FailoverRequest
     operator: str

@@ -4,6 +4,7 @@ import pytest
 
 from kafkakit.core.errors import RefusedError, UsageError
 from kafkakit.streams.failover.api import EndKind
+from kafkakit.streams.failover.api_act import StreamOperation
 from kafkakit.streams.moves.decide.leftover import NOT_PLANNED, left_over
 from kafkakit.streams.moves.decide.series import HOUR_MS, Pace, most_in_an_hour
 from tests.rigs.moves import MovesScene
@@ -117,18 +118,25 @@ def test_an_operation_of_another_operator_is_left_alone(scene: MovesScene) -> No
 
 def test_lanes_on_other_clusters_stay(scene: MovesScene) -> None:
     scene.add_stream("two", lanes=("live", "slow"))
+    scene.add_stream("other", cluster="r")
+    scene.tick()
     scene.evacuate("q", pace=Pace(at_once=9))
-    scene.add_stream("mixed", cluster="r", lanes=("live",))
-    assert scene.active("two", "slow").cluster == "q"
-    assert scene.evacuate().left == ()
-    assert scene.active("mixed").cluster == "r"
+    request = scene.request(stream="two", to="p", lanes=("slow",))
+    operation = StreamOperation(scene.ports(), request)
+    operation.advance(wait_s=60)
+    operation.close()
+    assert (scene.active("two").cluster, scene.active("two", "slow").cluster) == ("q", "p")
+    end = scene.evacuate("r")
+    assert [(move.stream, move.lanes) for move in end.record.series.moves] == [("two", ("slow",))]
+    assert (scene.active("two").cluster, scene.active("two", "slow").cluster) == ("q", "r")
+    assert end.left == ()
 
 
 def test_other_targets_are_another_plan(scene: MovesScene) -> None:
     scene.readers.clear()
     scene.write("orders.live.1")
     scene.evacuate("q")
-    with pytest.raises(RefusedError, match="other targets: q"):
+    with pytest.raises(RefusedError, match="planned for q"):
         scene.evacuate("r")
     with pytest.raises(UsageError, match="other clusters"):
         scene.evacuate("p", replan=True)
@@ -142,7 +150,7 @@ def test_streams_are_spread_over_several_targets_by_what_is_written() -> None:
     loads: dict[str, int] = {}
     for move in series.moves:
         loads[move.to] = loads.get(move.to, 0) + move.load
-    assert sorted(loads.values()) == [60, 60]
+    assert all(load in (60, 61) for load in loads.values())  # rates are rounded up
     assert series.figures is not None
     assert series.figures.is_proven
     assert series.sha256 == scene.planner().evacuation("p", ["q", "r"]).sha256
@@ -150,6 +158,7 @@ def test_streams_are_spread_over_several_targets_by_what_is_written() -> None:
 
 def test_an_emergency_moves_producers_off_a_cluster_that_is_away(scene: MovesScene) -> None:
     scene.readers.clear()
+    scene.consumer("billing")
     for name in scene.names:
         scene.write(f"{name}.live.1", 3)
     scene.p.is_away = True
@@ -185,7 +194,7 @@ def test_a_process_that_ends_at_any_write_is_continued_within_the_pace(*, after:
         end = scene.evacuate(pace=Pace(at_once=1, per_hour=2))
         assert (end.kind, end.left) == (EndKind.DONE, ()), number
         assert set(scene.where().values()) == {"q"}
-        assert end.record.most_open == 1
+        assert end.record.most_open <= 1
         assert most_in_an_hour(end.record.counted_ms) <= 2
 
 
