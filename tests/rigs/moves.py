@@ -29,7 +29,7 @@ class MovesScene(FailoverScene):
         super().__init__()
         for cluster in self.clusters.values():
             cluster.data = None  # type: ignore[attr-defined]
-        self.written: dict[tuple[str, str], int] = {}
+        self.written: dict[str, int] = {}
         self.clock.on_sleep.append(self._write_on)
         self.names = ["orders", *(f"s{number}" for number in range(streams - 1))]
         for name in self.names[1:]:
@@ -57,14 +57,14 @@ class MovesScene(FailoverScene):
     def rate(self, stream: str, records_per_s: int, size: int = 100) -> None:
         """Let a producer write to the live lane of a stream as the clock moves, records of so many bytes."""
         segment = self.active(stream)
-        self.written[segment.cluster, segment.topic] = records_per_s
+        self.written[stream] = records_per_s
         self.write(segment.topic, 10, cluster=segment.cluster)
         self.clusters[segment.cluster].admin.write(segment.topic, 0, 10 * size)
 
     def _write_on(self, seconds: float) -> None:
-        for (cluster, topic), rate in self.written.items():
-            if seconds >= 1:
-                self.write(topic, int(rate * seconds), cluster=cluster)
+        for stream, rate in self.written.items() if seconds >= 1 else ():
+            segment = self.active(stream)
+            self.write(segment.topic, int(rate * seconds), cluster=segment.cluster)
 
     def active(self, stream: str, lane: str = "live") -> Segment:
         found = self.routes.existing(stream).route.lane(lane)

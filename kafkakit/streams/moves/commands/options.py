@@ -77,7 +77,7 @@ class MeasureOptions:
     by: LoadUnit = option(LoadUnit.BYTES, "--by", help="What is measured: bytes of one copy, or records.")
     window: str = option("10s", "--window", metavar="DURATION", help="How long it is measured what is written.")
 
-    def rule(self, within: str = "0") -> MeasureRule:
+    def rule(self, within: str = "0%") -> MeasureRule:
         """The options as a rule; `UsageError` for a duration or a share that cannot be read."""
         from kafkakit.core.durations import parse_duration
         from kafkakit.core.quantities import parse_percent
