@@ -3,7 +3,8 @@
 Run: python bench/streams_evacuate.py [--streams 200] [--at-once 10] [--per-hour 1000] [--kills 2]
 
 Two sandbox clusters of one broker each, routes in files of this host. Each stream has a topic of two partitions with
-some records that group `billing` has read; `--live` of them are written and read by clients of streams meanwhile.
+some records that group `reports` has read; `--live` of them are written and read by clients of streams meanwhile, as
+group `billing`: members that are alive on the new cluster keep other processes from committing a first offset there.
 `kafkakit streams evacuate` is started, killed with SIGKILL when a share of the streams has moved, and started again.
 Whether the pace was kept is counted here from the journals of the operations, which the command under test does not
 count by. Prints one JSON object.
@@ -42,7 +43,8 @@ from kafkakit.streams.routes.api_act import RouteStore, find_topics
 from kafkakit.wiring import this_machine
 from tests.integration.conftest import Home, SandboxCluster, SilentReporter
 
-PARTITIONS, RECORDS, GROUP = 2, 20, "billing"
+PARTITIONS, RECORDS = 2, 20
+IDLE_GROUP, LIVE_GROUP = "reports", "billing"
 LIMIT_S = 3600
 HOUR_MS = 3_600_000
 
@@ -55,7 +57,7 @@ def cluster(home: Home, name: str) -> SandboxCluster:
     return SandboxCluster(machine=machine, store=store, home=home, state=state)
 
 
-def make_streams(old: SandboxCluster, routes: RouteStore, names: list[str]) -> None:
+def make_streams(old: SandboxCluster, routes: RouteStore, names: list[str], live: list[str]) -> None:
     """Topics with records that the group has read, and the routes over them."""
     admin = old.open_admin()
     for name in names:
@@ -67,8 +69,8 @@ def make_streams(old: SandboxCluster, routes: RouteStore, names: list[str]) -> N
             producer.produce(f"{name}.live.1", b"%d" % number, partition=number % PARTITIONS)
         producer.poll(0)
     producer.flush(60)
-    reader = Consumer({"bootstrap.servers": old.bootstrap_servers, "group.id": GROUP})
-    keys = [(f"{name}.live.1", number) for name in names for number in range(PARTITIONS)]
+    reader = Consumer({"bootstrap.servers": old.bootstrap_servers, "group.id": IDLE_GROUP})
+    keys = [(f"{name}.live.1", number) for name in names if name not in live for number in range(PARTITIONS)]
     reader.commit(offsets=[TopicPartition(topic, number, RECORDS) for topic, number in keys], asynchronous=False)
     reader.close()
     for name in names:
@@ -98,7 +100,9 @@ class Traffic:
 
     def start(self) -> None:
         self.threads = [
-            threading.Thread(target=work, args=(name,)) for name in self.names for work in (self.write, self.read)
+            threading.Thread(target=work, args=(name,), daemon=True)
+            for name in self.names
+            for work in (self.write, self.read)
         ]
         for thread in self.threads:
             thread.start()
@@ -122,7 +126,7 @@ class Traffic:
         options = ConsumerOptions(concurrency=2, commit_every_s=0.2)
         with (
             connect(self.profile, environment=self.home.env) as client,
-            client.consumer(name, GROUP, handler=handle, options=options),
+            client.consumer(name, LIVE_GROUP, handler=handle, options=options),
         ):
             self.closing.wait()
 
@@ -191,8 +195,9 @@ def main() -> None:
         stack.callback(new.down)
         store = FileControl(home.state_dir / "control", write_file)
         routes, names = RouteStore(store), [f"s{number:04d}" for number in range(asked.streams)]
-        make_streams(old, routes, names)
-        traffic = Traffic(names[:: max(1, asked.streams // asked.live)][: asked.live], home, new.name)
+        live = names[:: max(1, asked.streams // asked.live)][: asked.live]
+        make_streams(old, routes, names, live)
+        traffic = Traffic(live, home, new.name)
         traffic.start()
         stack.callback(traffic.closing.set)
         stack.callback(traffic.stop.set)
@@ -207,6 +212,7 @@ def main() -> None:
             out = Path(folder) / f"run-{number}.json"
             with out.open("wb") as stdout:
                 process = subprocess.Popen(words, env=home.env, stdout=stdout, stderr=subprocess.DEVNULL)
+                stack.callback(process.kill)
                 while process.poll() is None and time.monotonic() - began_s < LIMIT_S:
                     if number < asked.kills and moved(routes, names, new.cluster_id) >= goal:
                         process.kill()

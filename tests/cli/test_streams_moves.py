@@ -38,9 +38,7 @@ class Desk:
         """A command that answers with a text, in which {0} is the hash of the plan on stdin."""
         script = self.home.folder / "approve.py"
         script.write_text(
-            "import json, pathlib, sys\n"
-            "plan = json.load(sys.stdin)\n"
-            f"print({text!r}.format(plan['plan_sha256']))\n"
+            f"import json, pathlib, sys\nplan = json.load(sys.stdin)\nprint({text!r}.format(plan['plan_sha256']))\n"
         )
         return f"python3 {script}"
 
