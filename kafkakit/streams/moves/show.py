@@ -29,7 +29,13 @@ def series_report(
 ) -> Report:
     """A plan; it exits with 2 where a move would be refused. `judged` may lack moves that were not looked at."""
     rows = tuple(
-        (move.stream, move.to, ",".join(move.lanes) or "all", move.load, *_verdict(judged.get(move.stream)))
+        (
+            move.stream,
+            move.to,
+            ",".join(move.lanes) or "all",
+            move.load if series.figures else None,
+            *_verdict(judged.get(move.stream)),
+        )
         for move in series.moves
     )
     is_refused = any(isinstance(each, MoveEnd) and each.kind is EndKind.REFUSED for each in judged.values())
@@ -129,8 +135,7 @@ def _why(end: MoveEnd | None) -> str:
 def _figure_lines(figures: SpreadFigures) -> Iterator[str]:
     rows = [(c.profile, c.capacity, c.before, c.after, _percent(c.after * PPM // c.capacity)) for c in figures.clusters]
     yield from text_table(SHARE_COLUMNS, rows).splitlines()
-    proof = "proven" if figures.is_proven else f"no plan is below {_percent(figures.bound_ppm)}"
-    yield f"{figures.unit} a second; largest use {_percent(figures.largest_ppm)}, {proof}"
+    yield f"{figures.unit}; largest use {_percent(figures.largest_ppm)}, no plan is below {_percent(figures.bound_ppm)}"
 
 
 def _percent(ppm: int) -> str:

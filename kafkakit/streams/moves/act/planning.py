@@ -64,7 +64,7 @@ class SeriesPlanner:
         cluster_id = self.evacuated(profile)
         places = [Place(profile=name, cluster_id=self._id_of(name)) for name in dict.fromkeys(targets)]
         profiles = {cluster_id: profile, **{place.cluster_id: place.profile for place in places}}
-        loads, unit = {}, str(self._rule.unit)
+        loads, unit = {}, f"{self._rule.unit}/s"
         if len(places) > 1 and self._template.is_emergency:
             segments = (lane.active for route in self.routes for lane in route.lanes if lane.active)
             loads, unit = {(each.cluster_id, each.topic): each.partitions for each in segments}, "partitions"
@@ -79,7 +79,7 @@ class SeriesPlanner:
         if len({place.cluster_id for place in places}) < len(places):
             raise UsageError("two profiles reach the same cluster")
         loads = self._measure({place.cluster_id: place.profile for place in places})
-        chosen = balance(self.routes, places, loads, self._rule.unit, self._rule.within_ppm)
+        chosen = balance(self.routes, places, loads, f"{self._rule.unit}/s", self._rule.within_ppm)
         return self._series(SeriesKind.BALANCE, "", "", places, chosen)
 
     def series_for(

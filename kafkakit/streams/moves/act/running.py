@@ -90,8 +90,13 @@ class SeriesRun:
         """Begin or continue moves while there is a place; returns for how many ms the pace allows no begin."""
         while queue and len(self._flights) < pace.at_once:
             move = queue[0]
+            found = self._routes.read(move.stream)
+            if found is None:
+                queue.pop(0)
+                self._end(move.stream, MoveEnd(kind=EndKind.DONE, reason="deleted"))
+                continue
             # What is open already has been counted: it only takes its place again.
-            is_open = move.stream in self.record.open or self._has_operation(move)
+            is_open = move.stream in self.record.open or found.route.operation is not None
             if not is_open:
                 left_ms = pace.wait_ms(self.record.counted_ms, epoch_ms(self._clock.now()))
                 if left_ms > 0:
@@ -101,10 +106,6 @@ class SeriesRun:
             self._begin(move)
             self.keep(AWAY_S)
         return 0
-
-    def _has_operation(self, move: PlannedMove) -> bool:
-        found = self._routes.read(move.stream)
-        return found is not None and found.route.operation is not None
 
     def _begin(self, move: PlannedMove) -> None:
         series = self.record.series

@@ -1,5 +1,7 @@
 """Series of moves on clusters in memory: the pace, what is left, other targets, and processes that end anywhere."""
 
+from dataclasses import replace
+
 import pytest
 
 from kafkakit.core.errors import RefusedError, UsageError
@@ -7,6 +9,7 @@ from kafkakit.streams.failover.api import EndKind
 from kafkakit.streams.failover.api_act import StreamOperation
 from kafkakit.streams.moves.decide.leftover import NOT_PLANNED, left_over
 from kafkakit.streams.moves.decide.series import HOUR_MS, Pace, most_in_an_hour
+from kafkakit.streams.routes.api import RouteOperation
 from tests.rigs.moves import MovesScene
 from tests.rigs.routes import Killed
 
@@ -104,12 +107,17 @@ def test_a_stream_that_came_later_is_listed_and_planned_next(scene: MovesScene) 
     assert scene.evacuate().kind is EndKind.DONE
 
 
+def test_a_stream_that_was_deleted_meanwhile_is_done(scene: MovesScene) -> None:
+    series = scene.planner().evacuation("p", ["q"])
+    scene.routes.delete("s2", scene.routes.existing("s2").route, by="me", what="x", at_ms=2)
+    scene.names.remove("s2")
+    end = scene.carry_out(series, None, Pace(at_once=2))
+    assert (end.kind, end.record.ends["s2"].reason) == (EndKind.DONE, "deleted")
+    assert len(end.record.begins_ms) == 3
+
+
 def test_an_operation_of_another_operator_is_left_alone(scene: MovesScene) -> None:
     route = scene.routes.existing("s0").route
-    from dataclasses import replace
-
-    from kafkakit.streams.routes.api import RouteOperation
-
     other = RouteOperation(id="000002-failover-x", kind="failover", step="planned")
     scene.routes.change("s0", lambda _: replace(route, operation=other), by="eve", what="x", at_ms=2)
     end = scene.evacuate()
