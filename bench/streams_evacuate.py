@@ -91,7 +91,7 @@ class Traffic:
     names: list[str]
     home: Home
     profile: str
-    sent: set[tuple[str, bytes]] = field(default_factory=set)
+    sent: dict[tuple[str, bytes], str] = field(default_factory=dict)
     handled: Counter[tuple[str, bytes]] = field(default_factory=Counter)
     stop: threading.Event = field(default_factory=threading.Event)
     closing: threading.Event = field(default_factory=threading.Event)
@@ -112,9 +112,9 @@ class Traffic:
             number = 0
             while not self.stop.is_set():
                 value = b"live-%d" % number
-                producer.send(value, key=b"%d" % (number % 50)).result(300)
+                done = producer.send(value, key=b"%d" % (number % 50)).result(300)
                 with self.lock:
-                    self.sent.add((name, value))
+                    self.sent[name, value] = f"{done.topic}-{done.partition} at {done.offset}"
                 number += 1
                 time.sleep(0.02)
 
@@ -142,7 +142,12 @@ class Traffic:
 
     def lost(self) -> int:
         with self.lock:
-            return len(self.sent - set(self.handled))
+            return len(self.sent.keys() - self.handled.keys())
+
+    def lost_where(self) -> list[str]:
+        """Where the first of them were written."""
+        with self.lock:
+            return sorted(self.sent[key] for key in self.sent.keys() - self.handled.keys())[:10]
 
     def twice(self) -> int:
         with self.lock:
@@ -236,7 +241,12 @@ def main() -> None:
             "an_hour_most": most_in_an_hour(found),
             "operations": len(found),
             "report": {key: report[key] for key in ("result", "done", "most_at_once", "most_in_an_hour", "left")},
-            "live": {"sent": len(traffic.sent), "lost": traffic.lost(), "twice": traffic.twice()},
+            "live": {
+                "sent": len(traffic.sent),
+                "lost": traffic.lost(),
+                "lost_where": traffic.lost_where(),
+                "twice": traffic.twice(),
+            },
             "goal": {"moved": asked.streams, "at_once_most": asked.at_once, "lost": 0},
             "machine": shape(),
         }
