@@ -133,6 +133,8 @@ class Traffic:
     def end(self) -> None:
         """Stop writing, let everything be read, stop reading."""
         self.stop.set()
+        for thread in self.threads[::2]:  # the writers: what they sent last counts, too
+            thread.join(300)
         until_s = time.monotonic() + 120
         while self.lost() and time.monotonic() < until_s:
             time.sleep(0.2)
