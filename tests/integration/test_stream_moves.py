@@ -134,6 +134,31 @@ def test_an_evacuation_that_is_killed_is_continued(clusters: Clusters) -> None:
     assert clusters.where(*streams) == {clusters.new.name}
 
 
+def test_a_balance_measures_what_is_written(clusters: Clusters) -> None:
+    clusters.make("left", "right")
+    producer, stop = Producer({"bootstrap.servers": clusters.old.bootstrap_servers}), threading.Event()
+
+    def write() -> None:
+        while not stop.wait(0.02):
+            for topic in ("left.live.1", "right.live.1"):
+                producer.produce(topic, b"x" * 1000, partition=1)
+            producer.flush(30)
+
+    thread = threading.Thread(target=write, daemon=True)
+    thread.start()
+    capacities = [f"--capacity={each.name}=10MB/s" for each in (clusters.old, clusters.new)]
+    found = clusters.run("balance", *capacities, "--window", "3s", "--dry-run", code=0)
+    stop.set()
+    thread.join(LIMIT_S)
+    (move,) = found["moves"]
+    assert (move["stream"] in ("left", "right"), move["to"]) == (True, clusters.new.name)
+    assert 500 < move["load"] < 50_000
+    before = [each["before"] for each in found["figures"]["clusters"]]
+    assert before[0] > before[1] == 0
+    clusters.run("delete", "left", "--yes")
+    clusters.run("delete", "right", "--yes")
+
+
 def test_records_of_a_key_stay_in_order_when_partitions_change(
     clusters: Clusters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
