@@ -238,8 +238,8 @@ class FailoverScene:
         return self.clusters[cluster].log.log(TopicPartition(topic, partition)).end
 
     def read_all(self, group: str) -> None:
-        """A group commits the ends of every segment of the route that can be reached."""
-        for _, segment in self.route.segments():
+        """A group commits the ends of every segment that it may read and that can be reached."""
+        for segment in [each for lane in self.route.lanes for each in lane.readable]:
             cluster = self.clusters[segment.cluster]
             if cluster.is_away:
                 continue

@@ -8,7 +8,7 @@ import pytest
 
 from kafkakit import wiring
 from kafkakit.streams.client import api_act
-from kafkakit.streams.failover.commands.options import FailoverSession
+from kafkakit.streams.failover.act import operations
 from tests.rigs.command_line import Home, Ran
 from tests.rigs.failover import STREAM, FailoverScene
 
@@ -32,7 +32,7 @@ class FailoverDesk:
         patch.setattr(wiring, "open_control", lambda *_: scene.store)
         patch.setattr(api_act, "read_clients", lambda *_: [client.registration() for client in scene.clients])
         patch.setattr(wiring, "system_clock", lambda: scene.clock)
-        patch.setattr(FailoverSession, "_count_rejects", lambda *_: scene.rejects)
+        patch.setattr(operations, "count_rejects", lambda *_: scene.rejects)
         scene.write(OLD, 10)
         scene.write(OLD, 5, partition=1)
         scene.readers.append("billing")

@@ -14,7 +14,7 @@ from kafkakit.streams.failover.act.pace import measure_pace
 from kafkakit.streams.failover.act.run import OperationRun, RunParts
 from kafkakit.streams.failover.decide.backlog import Pace
 from kafkakit.streams.failover.decide.journal import Word
-from kafkakit.streams.failover.decide.operation import FailoverRequest, LaneMove, Operation, Step
+from kafkakit.streams.failover.decide.operation import FailoverRequest, LaneMove, Operation, OperationKind, Step
 from kafkakit.streams.failover.decide.outcome import EndKind, RunEnd
 from kafkakit.streams.failover.decide.plan import FailoverPlan, make_plan, moves_of, required_groups
 from kafkakit.streams.failover.decide.preconditions import TargetPlace, known_segments
@@ -22,7 +22,6 @@ from kafkakit.streams.failover.decide.standing import routed_at, settled, standi
 from kafkakit.streams.routes.api import Route, RouteOperation, Segment, begun, partitions_of, refuse_open_operation
 from kafkakit.streams.routes.api_act import OpenCluster, own_settings
 
-KIND = "failover"
 USUAL_REPLICATION = 3
 
 
@@ -53,7 +52,7 @@ class Planner:
             for move in moves_of(request, route, {lane: configs for lane, (_, configs) in shapes.items()})
         )
         operation = Operation(
-            id=f"{route.epoch + 1:06d}-{KIND}-{self._random_hex()}",
+            id=f"{route.epoch + 1:06d}-{request.kind}-{self._random_hex()}",
             request=request,
             cluster_id=info.cluster_id,
             moves=moves,
@@ -84,11 +83,11 @@ class Planner:
         pace = measure_pace(self._open, self._parts.clock, operation, old) if measured else Pace()
         return make_plan(operation, evidence, place, sizes, pace)
 
-    def begin(self, plan: FailoverPlan) -> OperationRun:
+    def begin(self, plan: FailoverPlan, approval: str = "") -> OperationRun:
         """Make the plan the stream's operation; `ConflictError` where the route is not the planned one any more."""
-        parts, operation = self._parts, plan.operation
+        parts, operation = self._parts, replace(plan.operation, approval=approval)
         journal = parts.journals.begin(operation)
-        opening = RouteOperation(id=operation.id, kind=KIND, step=Step.PLANNED)
+        opening = RouteOperation(id=operation.id, kind=operation.request.kind, step=Step.PLANNED)
 
         def edit(found: Route) -> Route:
             if found.epoch != operation.from_epoch:
@@ -103,7 +102,7 @@ class Planner:
             operation.stream,
             edit,
             by=parts.operator,
-            what=f"operation {operation.id}: begin failover to {operation.request.to}",
+            what=f"operation {operation.id}: begin {operation.request.kind} to {operation.request.to}",
             at_ms=epoch_ms(parts.clock.now()),
         )
         if superseded is not None:
@@ -114,7 +113,7 @@ class Planner:
         """The run of the operation that the route names; None without one. `RefusedError` for one of another tool."""
         if route.operation is None:
             return None
-        if route.operation.kind != KIND:
+        if route.operation.kind not in set(OperationKind):
             raise RefusedError(f"stream {route.stream} has an operation {route.operation.kind} open")
         journal = self._parts.journals.open(route.operation.id)
         if journal.state is None:
@@ -176,7 +175,7 @@ class Planner:
     def _superseded(self, request: FailoverRequest, route: Route) -> Journal | None:
         """The journal of the open operation that this request takes over: an emergency leaves the cluster that the open
         one has moved producers to, and drains everything that is left."""
-        if not request.is_emergency or route.operation is None or route.operation.kind != KIND:
+        if not request.is_emergency or route.operation is None:
             return None
         journal = self._parts.journals.open(route.operation.id)
         if journal.state is None or journal.state.request.to == request.to:
@@ -187,7 +186,7 @@ class Planner:
     def _is_lost(self, route: Route) -> bool:
         """Whether the open operation has changed nothing but the route's mark, and the store lost its journal."""
         found = route.operation
-        if found is None or found.kind != KIND or found.step != Step.PLANNED:
+        if found is None or found.kind not in set(OperationKind) or found.step != Step.PLANNED:
             return False
         return self._parts.journals.record(found.id) is None
 

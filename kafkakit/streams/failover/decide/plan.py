@@ -1,7 +1,10 @@
 """The plan of a failover: a verdict for each precondition, the fences, the window, and the duplicate budget."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+
+import msgspec
 
 from kafkakit.core.errors import RefusedError, UsageError
 from kafkakit.streams.failover.decide.backlog import BacklogRow, Pace, backlog_rows
@@ -33,6 +36,13 @@ class FailoverPlan:
     budget: DuplicateBudget = field(default_factory=DuplicateBudget)
 
     @property
+    def sha256(self) -> str:
+        """What an approval is about: the same for the same plan of another process, and another one for any change of
+        the route, the request, the topics or the groups."""
+        essence = replace(self.operation, id="", operator="", started_ms=0, approval="", starts={})
+        return sha256(msgspec.json.encode(essence, order="deterministic")).hexdigest()
+
+    @property
     def refused(self) -> tuple[Verdict, ...]:
         """The verdicts that keep the operation from being begun."""
         return tuple(verdict for verdict in self.verdicts if verdict.level is Level.REFUSED)
@@ -50,9 +60,12 @@ def moves_of(request: FailoverRequest, route: Route, configs: Mapping[str, Mappi
     opened = [lane.name for lane in chosen for each in lane.segments if each.state is SegmentState.OPENED]
     if opened:
         raise RefusedError(f"lane {opened[0]} has a segment that is opened already", hint="finish or remove it first")
+    alike = [lane.name for lane in chosen if lane.active and lane.active.partitions == request.partitions]
+    if alike:
+        raise UsageError(f"lane {alike[0]} of stream {route.stream} has {request.partitions} partitions already")
     if not chosen:
         raise UsageError(f"stream {route.stream} has no active segment that could move")
-    return tuple(_move(route, lane, configs.get(lane.name, {})) for lane in chosen)
+    return tuple(_move(request, route, lane, configs.get(lane.name, {})) for lane in chosen)
 
 
 def required_groups(request: FailoverRequest, route: Route, evidence: Evidence) -> tuple[str, ...]:
@@ -91,13 +104,13 @@ def make_plan(
     )
 
 
-def _move(route: Route, lane: Lane, configs: Mapping[str, str]) -> LaneMove:
+def _move(request: FailoverRequest, route: Route, lane: Lane, configs: Mapping[str, str]) -> LaneMove:
     assert lane.active is not None
     return LaneMove(
         lane=lane.name,
         sources=tuple(segment.id for segment in lane.segments),
         topic=topic_name(route.stream, lane.name, route.epoch + 1),
-        partitions=lane.active.partitions,
+        partitions=request.partitions or lane.active.partitions,
         replication=0,
         configs=tuple(sorted(configs.items())),
     )

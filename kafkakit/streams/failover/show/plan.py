@@ -23,7 +23,9 @@ def plan_report(plan: FailoverPlan, command: str = "streams failover plan", done
     moves = [(m.lane, m.topic, m.partitions, m.replication, m.sources) for m in operation.moves]
     backlog = [(row.group, row.topic, row.offsets, row.size_bytes, row.time_lag_s, row.eta_s) for row in plan.backlog]
     lines = [
-        f"failover of stream {operation.stream} to {operation.request.to} (cluster {operation.cluster_id})",
+        f"{operation.request.kind} of stream {operation.stream} to {operation.request.to} "
+        f"(cluster {operation.cluster_id})",
+        f"plan {plan.sha256}",
         "",
         *text_table(MOVE_COLUMNS, moves).splitlines(),
     ]
@@ -38,6 +40,7 @@ def plan_report(plan: FailoverPlan, command: str = "streams failover plan", done
         command=command,
         data={
             "stream": operation.stream,
+            "plan_sha256": plan.sha256,
             "operation": plain_value(operation),
             "verdicts": records(VERDICT_COLUMNS, rows),
             "moves": records(MOVE_COLUMNS, moves),

@@ -134,6 +134,11 @@ def test_a_window_of_the_operator_is_taken_at_its_word(scene: FailoverScene) -> 
     assert 10 <= scene.clock.elapsed < 20
 
 
+def test_a_window_of_the_operator_is_not_about_producers_that_live_and_have_not_moved(scene: FailoverScene) -> None:
+    scene.producer(follows=False, delivery_timeout_ms=40_000)
+    assert scene.run(quiet_s=2.0).record.window_s >= 45
+
+
 def test_an_acl_fence_keeps_readers_and_is_taken_away_with_the_topic(scene: FailoverScene) -> None:
     scene.clients[0].follows = False
     scene.p.admin.acls = set()
