@@ -7,9 +7,10 @@ import pytest
 
 from kafkakit.adapters.metrics.datadog_api import DatadogApi
 from kafkakit.autothrottle.act import events
-from kafkakit.autothrottle.act.events import MAX_WAITING, EventSender
+from kafkakit.autothrottle.act.events import EventSender
 from kafkakit.autothrottle.act.overrides import ControlOverrides
 from kafkakit.autothrottle.decide.events import event_tags, events_of
+from kafkakit.execution.act.event_queue import MAX_WAITING
 from kafkakit.autothrottle.decide.law import Decision, Memory
 from kafkakit.autothrottle.decide.overrides import Override
 from kafkakit.autothrottle.decide.tick import Tick

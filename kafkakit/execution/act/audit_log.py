@@ -1,4 +1,4 @@
-"""The audit log: a line of JSON on disk before each change and after it."""
+"""An audit log: a line of JSON before each change and after it, in a file or in the control store."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -10,7 +10,7 @@ from kafkakit.ports.clock import Clock
 
 
 class AuditLog:
-    """Appends to a file, which may be rotated at any time; safe for several threads.
+    """Appends lines to a file, which may be rotated at any time; safe for several threads.
 
     Raises `OperationFailedError` where a line cannot be written: then nothing is to be changed.
     """
@@ -19,18 +19,20 @@ class AuditLog:
         self._file, self._clock, self._lock = file, clock, Lock()
 
     def record(self, what: Mapping[str, object]) -> None:
-        """One line, on disk when this returns."""
+        """One line, durable when this returns."""
         line = json.dumps({"time": self._clock.now().isoformat(), **what}, separators=(",", ":"), default=str)
         with self._lock:
             self._file.append(f"{line}\n".encode())
 
     @contextmanager
-    def around(self, what: Mapping[str, object]) -> Iterator[None]:
-        """A line before the block, which makes a change, and one after it with the outcome."""
+    def around(self, what: Mapping[str, object]) -> Iterator[dict[str, object]]:
+        """A line before the block, which makes a change, and one after it with the outcome and what the block added."""
         self.record({**what, "outcome": "begun"})
+        more: dict[str, object] = {}
         try:
-            yield
-        except Exception as error:
-            self.record({**what, "outcome": "failed", "error": str(error)[:500]})
+            yield more
+        except (Exception, KeyboardInterrupt) as error:
+            words = str(error) or type(error).__name__
+            self.record({**what, **more, "outcome": "failed", "error": words[:500]})
             raise
-        self.record({**what, "outcome": "done"})
+        self.record({**what, "outcome": "done", **more})
