@@ -36,7 +36,6 @@ WHOLE_EVERY_S = 60.0
 WHOLE_SHARE = 20  # the time between two looks at the whole cluster is at least that many times what one takes
 THROTTLES_EVERY_S = 15.0
 LEASE_EVERY_S = 15.0
-PATIENCE_S = 90.0
 MIN_ISR = "min.insync.replicas"
 MOVES_CONTINUE = "the moves continue by themselves on the brokers"
 

@@ -14,6 +14,8 @@ from kafkakit.core.errors import (
 from kafkakit.execution.act.retrier import Retrier
 from kafkakit.ports.clock import Clock
 
+PATIENCE_S = 90.0
+
 
 class WatchedView(Protocol):
     """What a look gives."""

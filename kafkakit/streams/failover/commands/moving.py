@@ -9,6 +9,7 @@ from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.run_options import Consent
 from kafkakit.cli.session import finish
 from kafkakit.streams.failover.commands.options import FailoverOptions, StreamName, Wait, open_failover
+from kafkakit.streams.failover.commands.watch_options import NO_EVENTS, EventOptions
 
 
 @with_option_groups
@@ -32,7 +33,14 @@ def plan(ctx: typer.Context, stream: StreamName, options: FailoverOptions) -> in
 
 
 @with_option_groups
-def run(ctx: typer.Context, stream: StreamName, options: FailoverOptions, consent: Consent, wait: Wait = "10m") -> int:
+def run(
+    ctx: typer.Context,
+    stream: StreamName,
+    options: FailoverOptions,
+    consent: Consent,
+    events: EventOptions,
+    wait: Wait = "10m",
+) -> int:
     """Move a stream to another cluster: new topics, producers sent there, the old topics read to their ends.
 
     Groups get their first offsets in the new topics, consumers read both, then one change of the route moves all
@@ -54,7 +62,7 @@ def run(ctx: typer.Context, stream: StreamName, options: FailoverOptions, consen
     cli, request = cli_context(ctx), options.request(stream)
     wait_s = parse_duration_or_zero(wait, "--wait")
     consent.require_possible(cli)
-    with open_failover(cli, stream, "" if consent.dry_run else "streams failover run") as session:
+    with open_failover(cli, stream, "" if consent.dry_run else "streams failover run", events) as session:
         parts = session.parts()
         planner = session.planner(parts)
         begun = None if consent.dry_run else planner.resume(request, session.route)
@@ -70,11 +78,12 @@ def run(ctx: typer.Context, stream: StreamName, options: FailoverOptions, consen
             begun = planner.begin(found)
         cli.operation_words = ("stopped; the operation stays open", "run the same command again to continue")
         end = begun.run(Step.RETIRED, wait_s)
+        session.audit.note(end)
     return finish(cli, run_report("streams failover run", end, cli.program))
 
 
 @with_option_groups
-def resume(ctx: typer.Context, stream: StreamName, wait: Wait = "10m") -> int:
+def resume(ctx: typer.Context, stream: StreamName, events: EventOptions, wait: Wait = "10m") -> int:
     """Continue the open operation of a stream as it was begun.
 
     Examples:
@@ -82,10 +91,12 @@ def resume(ctx: typer.Context, stream: StreamName, wait: Wait = "10m") -> int:
     \b
     kafkakit --profile prod streams failover resume orders
     """
-    return carry_on(ctx, stream, wait, "retired")
+    return carry_on(ctx, stream, wait, "retired", "resume", events)
 
 
-def carry_on(ctx: typer.Context, stream: str, wait: str, until: str) -> int:
+def carry_on(
+    ctx: typer.Context, stream: str, wait: str, until: str, verb: str, events: EventOptions = NO_EVENTS
+) -> int:
     """Continue the open operation of a stream until a step is reached."""
     from kafkakit.core.durations import parse_duration_or_zero
     from kafkakit.core.errors import RefusedError
@@ -93,13 +104,14 @@ def carry_on(ctx: typer.Context, stream: str, wait: str, until: str) -> int:
     from kafkakit.streams.failover.show.runs import run_report
 
     cli, wait_s = cli_context(ctx), parse_duration_or_zero(wait, "--wait")
-    with open_failover(cli, stream, "streams failover resume") as session:
+    with open_failover(cli, stream, f"streams failover {verb}", events) as session:
         begun = session.planner(session.parts()).open_run(session.route)
         if begun is None:
             raise RefusedError(f"stream {stream} has no open operation", hint="kafkakit streams failover history")
         cli.operation_words = ("stopped; the operation stays open", "run the same command again to continue")
         end = begun.run(Step(until), wait_s)
-    return finish(cli, run_report("streams failover resume", end, cli.program))
+        session.audit.note(end)
+    return finish(cli, run_report(f"streams failover {verb}", end, cli.program))
 
 
 @with_option_groups

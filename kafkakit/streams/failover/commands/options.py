@@ -10,6 +10,7 @@ import typer
 
 from kafkakit.cli.completion import complete_profile_names
 from kafkakit.cli.option_groups import option
+from kafkakit.streams.failover.commands.watch_options import NO_EVENTS, EventOptions
 from kafkakit.streams.failover.decide.operation import FenceWish
 
 if TYPE_CHECKING:
@@ -129,10 +130,22 @@ class FailoverOptions:
 class FailoverSession:
     """The control store of the profile in use, the clusters of others, and the lease of one stream."""
 
-    def __init__(self, cli: CliContext, home: ClusterSession, stack: ExitStack, stream: str, command: str) -> None:
+    def __init__(
+        self,
+        cli: CliContext,
+        home: ClusterSession,
+        stack: ExitStack,
+        stream: str,
+        command: str,
+        events: EventOptions = NO_EVENTS,
+    ) -> None:
+        from kafkakit.streams.failover.act.audit import CommandAudit
+
         self.cli, self.home, self.stream = cli, home, stream
         self._stack, self._command = stack, command
         self._clusters: dict[str, ClusterSession] = {}
+        put = events.open(stack, cli, stream) if command else None
+        self.audit = CommandAudit() if put is None else CommandAudit(put)
 
     def cluster(self, profile: str) -> ClusterSession:
         """The cluster of a profile; `UsageError` for one that no file has."""
@@ -153,7 +166,7 @@ class FailoverSession:
 
     def parts(self) -> RunParts:
         """What a run works with; takes the stream's lease where the command may write, `TryLaterError` names its
-        holder."""
+        holder, and writes the audit log."""
         from kafkakit import __version__
         from kafkakit.core.lease import DEFAULT_TTL_S
         from kafkakit.execution.act.lease_guard import HeldClock
@@ -171,13 +184,16 @@ class FailoverSession:
         if self._command:
             say, what = self.cli.output.say, f"operations of stream {self.stream}"
             lease = open_lease(control, clock, self.stream, self._command, say, lease_of(self.stream), what)
-            lease.acquire()
+            token = lease.acquire()
             self._stack.callback(lease.release)
+            about = {"token": token, "by": self.home.requester, "command": self._command}
+            audit = self.audit.around(control, clock, self.stream, about, self.cli.output.warn)
+            self._stack.enter_context(audit)
             clock, guard = HeldClock(clock, lease, DEFAULT_TTL_S / 10), lease.require_held
         clients = ClientWatch(lambda: read_clients(control, self.stream), clock)
         return RunParts(
             routes=RouteStore(control),
-            journals=OperationJournals(control, clock, self.stream),
+            journals=OperationJournals(control, clock, self.stream, self.audit.see),
             observer=OperationObserver(self.cluster, clients, clock, self._count_rejects),
             effects=Effects(self.cluster, clock, guard),
             clock=clock,
@@ -186,6 +202,14 @@ class FailoverSession:
             operator=self.home.requester,
             version=__version__,
         )
+
+    def lease_words(self) -> str:
+        """Which process works on the stream, in words."""
+        from kafkakit.execution.act.lease_reader import read_lease
+        from kafkakit.streams.failover.decide.journal import lease_of
+
+        lease = read_lease(self.home.control, lease_of(self.stream))
+        return "no process" if lease is None else str(lease)
 
     def planner(self, parts: RunParts) -> Planner:
         """What plans and begins operations."""
@@ -206,14 +230,16 @@ class FailoverSession:
 
 
 @contextmanager
-def open_failover(cli: CliContext, stream: str, command: str = "") -> Iterator[FailoverSession]:
+def open_failover(
+    cli: CliContext, stream: str, command: str = "", events: EventOptions = NO_EVENTS
+) -> Iterator[FailoverSession]:
     """A session about one stream; without a `command` nothing can be written."""
     from kafkakit.cli.session import open_session
     from kafkakit.streams.routes.api import check_stream
 
     with ExitStack() as stack:
         home = stack.enter_context(open_session(cli, read_only=not command))
-        yield FailoverSession(cli, home, stack, check_stream(stream), command)
+        yield FailoverSession(cli, home, stack, check_stream(stream), command, events)
 
 
 def _refuse_writes() -> None:
