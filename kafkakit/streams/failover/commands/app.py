@@ -1,7 +1,7 @@
 """`kafkakit streams failover`: the commands."""
 
 from kafkakit.cli.command_classes import CliCommand, new_group
-from kafkakit.streams.failover.commands import moving, proving, watching
+from kafkakit.streams.failover.commands import moving, proving, rehearsing, watching
 
 app = new_group("Move a stream to another cluster without loss, and prove it.")
 app.command("plan", cls=CliCommand, short_help="Show what a failover would do and need.")(moving.plan)
@@ -12,4 +12,5 @@ app.command("abort", cls=CliCommand, short_help="Take an operation back before p
 app.command("certify", cls=CliCommand, short_help="Continue until the old topics are drained.")(proving.certify)
 app.command("retire", cls=CliCommand, short_help="Continue until the old topics are retired.")(proving.retire)
 app.command("reclaim", cls=CliCommand, short_help="Delete the old topics of a retired operation.")(proving.reclaim)
+app.command("rehearse", cls=CliCommand, short_help="Rehearse a failover on a shadow stream.")(rehearsing.rehearse)
 app.command("history", cls=CliCommand, short_help="Show all operations and commands of a stream.")(watching.history)

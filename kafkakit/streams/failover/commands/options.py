@@ -14,7 +14,7 @@ from kafkakit.streams.failover.commands.watch_options import NO_EVENTS, EventOpt
 from kafkakit.streams.failover.decide.operation import FenceWish
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from kafkakit.cli.context import CliContext
     from kafkakit.cli.session import ClusterSession
@@ -138,11 +138,12 @@ class FailoverSession:
         stream: str,
         command: str,
         events: EventOptions = NO_EVENTS,
+        audited_as: str = "",
     ) -> None:
         from kafkakit.streams.failover.act.audit import CommandAudit
 
         self.cli, self.home, self.stream = cli, home, stream
-        self._stack, self._command = stack, command
+        self._stack, self._command, self._audited_as = stack, command, audited_as or stream
         self._clusters: dict[str, ClusterSession] = {}
         put = events.open(stack, cli, stream) if command else None
         self.audit = CommandAudit() if put is None else CommandAudit(put)
@@ -187,7 +188,7 @@ class FailoverSession:
             token = lease.acquire()
             self._stack.callback(lease.release)
             about = {"token": token, "by": self.home.requester, "command": self._command}
-            audit = self.audit.around(control, clock, self.stream, about, self.cli.output.warn)
+            audit = self.audit.around(control, clock, self._audited_as, about, self.cli.output.warn)
             self._stack.enter_context(audit)
             clock, guard = HeldClock(clock, lease, DEFAULT_TTL_S / 10), lease.require_held
         clients = ClientWatch(lambda: read_clients(control, self.stream), clock)
@@ -202,6 +203,13 @@ class FailoverSession:
             operator=self.home.requester,
             version=__version__,
         )
+
+    def after_release(self, work: Callable[[], object]) -> None:
+        """Do something once the lease is given back, and before the control store is closed.
+
+        To be called before `parts`, which takes the lease.
+        """
+        self._stack.callback(work)
 
     def lease_words(self) -> str:
         """Which process works on the stream, in words."""
@@ -231,15 +239,18 @@ class FailoverSession:
 
 @contextmanager
 def open_failover(
-    cli: CliContext, stream: str, command: str = "", events: EventOptions = NO_EVENTS
+    cli: CliContext, stream: str, command: str = "", events: EventOptions = NO_EVENTS, audited_as: str = ""
 ) -> Iterator[FailoverSession]:
-    """A session about one stream; without a `command` nothing can be written."""
+    """A session about one stream; without a `command` nothing can be written.
+
+    A command is in the audit log of the stream, or in that of `audited_as`.
+    """
     from kafkakit.cli.session import open_session
     from kafkakit.streams.routes.api import check_stream
 
     with ExitStack() as stack:
         home = stack.enter_context(open_session(cli, read_only=not command))
-        yield FailoverSession(cli, home, stack, check_stream(stream), command, events)
+        yield FailoverSession(cli, home, stack, check_stream(stream), command, events, audited_as)
 
 
 def _refuse_writes() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from kafkakit.cli.command_classes import cli_context
@@ -46,7 +48,13 @@ def status(ctx: typer.Context, stream: StreamName, options: LiveOptions) -> int:
     return finish(cli, status_report(stream, record, step, lease))
 
 
-def history(ctx: typer.Context, stream: StreamName) -> int:
+def history(
+    ctx: typer.Context,
+    stream: StreamName,
+    rehearsals: Annotated[
+        bool, typer.Option("--rehearsals", help="Show the rehearsals of the stream, and how ready it is by the newest.")
+    ] = False,
+) -> int:
     """Show all operations of a stream, and every command that could change it: when, by whom, on which plan.
 
     The plan is the hash of the operation with the limits that the command gave. Commands are in the audit log of the
@@ -56,12 +64,19 @@ def history(ctx: typer.Context, stream: StreamName) -> int:
 
     \b
     kafkakit --profile prod streams failover history orders
+    kafkakit --profile prod streams failover history orders --rehearsals
     """
+    from kafkakit.core.durations import epoch_ms
     from kafkakit.streams.failover.act.audit import commands_of
+    from kafkakit.streams.failover.act.rehearsal import RehearsalHistory
     from kafkakit.streams.failover.show.history import history_report
+    from kafkakit.streams.failover.show.rehearsals import rehearsals_report
 
     cli = cli_context(ctx)
     with open_failover(cli, stream) as session:
+        if rehearsals:
+            kept = RehearsalHistory(session.home.control, session.stream).read()
+            return finish(cli, rehearsals_report(stream, kept, epoch_ms(session.home.clock.now())))
         found = tuple(session.parts().journals.records())
         commands, damaged = commands_of(session.home.control, session.stream)
     return finish(cli, history_report(stream, found, commands, damaged))
