@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kafkakit.core.acls import AclBinding, AclOperation, AclPermission, AclResourceKind
 from kafkakit.core.errors import TryLaterError
 from kafkakit.streams.client.api import ClientKind
 from kafkakit.streams.failover.act.rehearsal import RehearsalHistory
@@ -125,6 +126,42 @@ def test_the_shadow_is_like_the_stream(desk: Desk, loads: list[FakeLoad], monkey
     monkeypatch.setattr(desk.scene.p.admin, "create_topic", noting)
     assert rehearse(desk).code == 0
     assert seen == [(f"{SHADOW}.live.1", 2, {"retention.ms": "1000"})]
+
+
+def test_acls_on_the_shadow_are_removed_and_others_stay(desk: Desk, loads: list[FakeLoad]) -> None:
+    admin = desk.scene.p.admin
+
+    def binding(topic: str) -> AclBinding:
+        return AclBinding(
+            kind=AclResourceKind.TOPIC, name=topic, principal="User:x", operation=AclOperation.WRITE,
+            permission=AclPermission.DENY,
+        )  # fmt: skip
+
+    admin.acls = set()
+    bound: list[AclBinding] = []
+
+    def bind(_: object) -> None:
+        if not bound and f"{SHADOW}.live.1" in admin.topics:
+            bound.extend([binding(f"{SHADOW}.live.1"), binding("orders.live.1")])
+            admin.create_acls(bound)
+
+    desk.scene.clock.on_sleep.append(bind)
+    assert rehearse(desk).code == 0
+    assert bound
+    assert set(admin.acls) == {binding("orders.live.1")}
+
+
+def test_a_certificate_that_does_not_hold_is_no_success(
+    desk: Desk, loads: list[FakeLoad], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(load: FakeLoad) -> None:
+        desk.scene.write(f"{SHADOW}.live.1", 1)
+        load.is_writing = False
+
+    monkeypatch.setattr(FakeLoad, "end_writing", late)
+    ran = rehearse(desk)
+    assert (ran.code, ran.json["rehearsal"]["outcome"]["is_verified"], ran.json["score"]) == (1, False, 0)
+    assert left(desk) == []
 
 
 def test_lost_records_exit_with_1_and_score_0(

@@ -26,7 +26,7 @@ class CommandAudit:
     ) -> Iterator[None]:
         """A line before the command and one after it; raises where the first cannot be written: nothing is done then.
 
-        `what` has the token of the lease, `by` and `command`.
+        `what` has a random `id`, `by` and `command`.
         """
         log = AuditLog(SharedStoreLines(store, audit_root(stream)), clock)
         with log.around(what, warn) as self._more:

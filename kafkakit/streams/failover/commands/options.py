@@ -168,6 +168,8 @@ class FailoverSession:
     def parts(self) -> RunParts:
         """What a run works with; takes the stream's lease where the command may write, `TryLaterError` names its
         holder, and writes the audit log."""
+        from secrets import token_hex
+
         from kafkakit import __version__
         from kafkakit.core.lease import DEFAULT_TTL_S
         from kafkakit.execution.act.lease_guard import HeldClock
@@ -185,9 +187,9 @@ class FailoverSession:
         if self._command:
             say, what = self.cli.output.say, f"operations of stream {self.stream}"
             lease = open_lease(control, clock, self.stream, self._command, say, lease_of(self.stream), what)
-            token = lease.acquire()
+            lease.acquire()
             self._stack.callback(lease.release)
-            about = {"token": token, "by": self.home.requester, "command": self._command}
+            about: dict[str, object] = {"id": token_hex(8), "by": self.home.requester, "command": self._command}
             audit = self.audit.around(control, clock, self._audited_as, about, self.cli.output.warn)
             self._stack.enter_context(audit)
             clock, guard = HeldClock(clock, lease, DEFAULT_TTL_S / 10), lease.require_held
@@ -215,9 +217,10 @@ class FailoverSession:
         """Which process works on the stream, in words."""
         from kafkakit.execution.act.lease_reader import read_lease
         from kafkakit.streams.failover.decide.journal import lease_of
+        from kafkakit.streams.failover.decide.live import NO_PROCESS
 
         lease = read_lease(self.home.control, lease_of(self.stream))
-        return "no process" if lease is None else str(lease)
+        return NO_PROCESS if lease is None or lease.holder is None else str(lease)
 
     def planner(self, parts: RunParts) -> Planner:
         """What plans and begins operations."""

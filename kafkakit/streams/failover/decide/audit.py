@@ -19,12 +19,12 @@ MOST_COMMANDS = 1000
 class AuditLine:
     """A line of the log: the beginning of a command, or its end with the outcome (`done`, `failed`).
 
-    `token` is that of the lease that the command held, which no other command of its name has. `plan_sha256` is that of
-    the operation that the command worked on, empty where it worked on none.
+    `id` is random, the same in both. `plan_sha256` is that of the operation that the command worked on, empty where it
+    worked on none.
     """
 
     time: str
-    token: int
+    id: str
     by: str
     command: str
     outcome: str
@@ -62,7 +62,7 @@ def plan_sha256(operation: Operation) -> str:
 
 def read_commands(data: bytes) -> tuple[tuple[AuditedCommand, ...], int]:
     """The newest commands of a log, oldest first, and how many lines cannot be read."""
-    found: dict[tuple[int, str], AuditedCommand] = {}
+    found: dict[str, AuditedCommand] = {}
     damaged = 0
     for text in data.splitlines():
         try:
@@ -70,9 +70,8 @@ def read_commands(data: bytes) -> tuple[tuple[AuditedCommand, ...], int]:
         except msgspec.MsgspecError:
             damaged += 1
             continue
-        key = (line.token, line.command)
-        began = found[key].began if key in found else line.time
-        found[key] = AuditedCommand(began=began, ended="" if line.outcome == "begun" else line.time, line=line)
+        began = found[line.id].began if line.id in found else line.time
+        found[line.id] = AuditedCommand(began=began, ended="" if line.outcome == "begun" else line.time, line=line)
     return tuple(found.values())[-MOST_COMMANDS:], damaged
 
 

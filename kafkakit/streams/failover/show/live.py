@@ -8,7 +8,7 @@ from kafkakit.core.tables import text_table
 from kafkakit.report.blocks import optional_section, section, text_of
 from kafkakit.report.metrics_text import exposition, gauge, single
 from kafkakit.report.report import Report
-from kafkakit.streams.failover.decide.live import GroupDrain, LiveView
+from kafkakit.streams.failover.decide.live import NO_PROCESS, GroupDrain, LiveView
 from kafkakit.streams.failover.decide.operation import Step
 
 PREFIX = "kafkakit_failover_"
@@ -39,6 +39,8 @@ def live_text(view: LiveView) -> str:
     if drain:
         lines += section("Drain:", text_table(DRAIN_COLUMNS, drain[:MOST_ROWS]).splitlines())
         lines += [f"and {len(drain) - MOST_ROWS} more"] if len(drain) > MOST_ROWS else []
+    if view.operation and view.holder == NO_PROCESS:
+        lines += ["", f"no process works on it; to continue: kafkakit streams failover resume {view.stream}"]
     return text_of(lines)
 
 
