@@ -11,9 +11,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
+from kafkakit.adapters.control.file import FileControl
 from kafkakit.streams.client.connect import connect
 from kafkakit.streams.failover.decide.rehearsal import shadow_of
+from kafkakit.wiring import write_file
 from tests.integration.conftest import StartCluster
 from tests.integration.runbooks import blocks, run_blocks
 from tests.integration.test_stream_failover import LIMIT_S, Clusters, Traffic, until
@@ -55,8 +58,13 @@ def left(clusters: Clusters, stream: str) -> list[str]:
     for cluster in (clusters.old, clusters.new):
         with closing(cluster.open_admin()) as admin:
             found += [name for name in admin.topic_operations() if name.startswith(f"{shadow}.")]
-    folder = clusters.old.home.state_dir / "control" / "streams" / shadow
-    return found + [str(path) for path in folder.rglob("*") if path.is_file()]
+        listed = AdminClient({"bootstrap.servers": cluster.bootstrap_servers}).list_consumer_groups()
+        found += [group.group_id for group in listed.result(LIMIT_S).valid if group.group_id == shadow]
+    return found + list(control(clusters).children(f"streams/{shadow}"))
+
+
+def control(clusters: Clusters) -> FileControl:
+    return FileControl(clusters.old.home.state_dir / "control", write_file)
 
 
 def test_the_runbook(clusters: Clusters, tmp_path: Path) -> None:
@@ -90,9 +98,8 @@ def begun(clusters: Clusters, stream: str) -> "subprocess.Popen[str]":
         [sys.executable, "-m", "kafkakit", "--profile", clusters.new.name, *words],
         env=clusters.old.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
-    operations = clusters.old.home.state_dir / "control" / "streams" / shadow_of(stream) / "operations"
-    deadline = time.monotonic() + LIMIT_S
-    while not operations.exists():
+    store, deadline = control(clusters), time.monotonic() + LIMIT_S
+    while not store.children(f"streams/{shadow_of(stream)}/operations"):
         assert process.poll() is None, process.communicate()[0]
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -67,7 +67,7 @@ def read_commands(data: bytes) -> tuple[tuple[AuditedCommand, ...], int]:
     for text in data.splitlines():
         try:
             line = msgspec.json.decode(text, type=AuditLine)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             damaged += 1
             continue
         began = found[line.id].began if line.id in found else line.time
