@@ -58,8 +58,9 @@ def left(clusters: Clusters, stream: str) -> list[str]:
     for cluster in (clusters.old, clusters.new):
         with closing(cluster.open_admin()) as admin:
             found += [name for name in admin.topic_operations() if name.startswith(f"{shadow}.")]
-        listed = AdminClient({"bootstrap.servers": cluster.bootstrap_servers}).list_consumer_groups()
-        found += [group.group_id for group in listed.result(LIMIT_S).valid if group.group_id == shadow]
+        client = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})  # answers come while it is referenced
+        listed = client.list_consumer_groups().result(LIMIT_S).valid
+        found += [group.group_id for group in listed if group.group_id == shadow]
     return found + list(control(clusters).children(f"streams/{shadow}"))
 
 
