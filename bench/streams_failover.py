@@ -246,8 +246,13 @@ class Application:
         for number in range(PROCESSES):
             self._start(f"produce-{number}", first=number * 10_000_000, per_s=self.per_s / PROCESSES)
             self._start(f"consume-{number}")
-        becomes("records do not flow", lambda: len(self.lines("done")) > self.per_s)
+        becomes("records do not flow, or lag stays", self._is_idle)
         return self
+
+    def _is_idle(self) -> bool:
+        """Whether records flow, and consumers keep up with them."""
+        done = len(self.lines("done"))
+        return done > self.per_s and len(self.lines("acked")) - done < self.per_s / 4
 
     def __exit__(self, *_: object) -> None:
         for process in self.processes.values():
