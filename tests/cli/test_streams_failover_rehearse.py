@@ -16,8 +16,8 @@ from kafkakit.streams.failover.commands import rehearsal_options
 from kafkakit.streams.failover.decide.rehearsal import LoadFigures, Rehearsal
 from kafkakit.streams.routes.api import SegmentState
 from kafkakit.streams.routes.api_act import RouteStore
-from tests.cli.test_streams_failover import Desk
 from tests.rigs.failover import STREAM, FakeClient
+from tests.rigs.failover_desk import FailoverDesk as Desk
 from tests.rigs.routes import Killed
 
 SHADOW = f"kafkakit-rehearsal.{STREAM}"

@@ -7,8 +7,9 @@ import pytest
 
 from kafkakit.core.errors import TryLaterError
 from kafkakit.streams.failover.decide.audit import audit_root
-from tests.cli.test_streams_failover import OLD, Desk
 from tests.rigs.failover import STREAM
+from tests.rigs.failover_desk import OLD
+from tests.rigs.failover_desk import FailoverDesk as Desk
 
 
 @pytest.fixture

@@ -14,10 +14,9 @@ from kafkakit.execution.act.retrier import wait_until
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.cluster_clients import ClusterClients
 from kafkakit.ports.control import ControlStore
-from kafkakit.streams.failover.act.reading import OWN_KEYS
 from kafkakit.streams.failover.decide.journal import lease_of
 from kafkakit.streams.routes.api import Lane, LaneShape, PlacementScope, Route, Segment
-from kafkakit.streams.routes.api_act import OpenCluster, RouteStore, create_topics, find_topics, plan_on
+from kafkakit.streams.routes.api_act import OpenCluster, RouteStore, create_topics, find_topics, own_settings, plan_on
 
 GONE_S = 30.0
 LEAVE_S = 60.0
@@ -65,8 +64,7 @@ class ShadowStream:
         cluster = self._open(like.cluster)
         configs = cluster.admin.dynamic_configs(ResourceKind.TOPIC, (like.topic,)).get(like.topic, {})
         copies = [len(state.replicas) for state in cluster.admin.partition_states((like.topic,)).values()]
-        kept = tuple(sorted((key, value) for key, value in configs.items() if key not in OWN_KEYS))
-        shape = LaneShape(lane=lane, partitions=like.partitions, configs=kept)
+        shape = LaneShape(lane=lane, partitions=like.partitions, configs=own_settings(configs))
         snapshot = cluster.admin.snapshot(now=self._clock.now(), sizes=False)
         scope = PlacementScope(replication=max(copies, default=0) or None)
         planned = plan_on(snapshot, cluster.log, self._name, 1, (shape,), scope)

@@ -16,7 +16,7 @@ from kafkakit.streams.failover.decide.operation import Step
 from kafkakit.streams.routes.api import Route, Segment
 
 WINDOW_S = 10.0
-NO_PROCESS = "no process"
+NO_PROCESS = "held by no process"
 ACTION_WORDS = {
     "CreateTopics": "creating the target's topics",
     "SeedGroups": "committing first offsets for groups",
