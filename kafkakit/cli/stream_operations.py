@@ -133,4 +133,5 @@ def operation_ports(cli: CliContext, home: ClusterSession, clusters: ProfileSess
         random_hex=lambda: token_hex(4),
         operator=home.requester,
         version=__version__,
+        command=command,
     )

@@ -101,7 +101,7 @@ class MovesScene(FailoverScene):
         return OperationPorts(
             store=self.store, clock=clock or self.clock, open_cluster=self.open_cluster,
             open_lease=lambda stream: self.lease(lease_of(stream)), timeout_s=lambda _: 1.0, reporter=self.voice,
-            random_hex=lambda: f"{next(self._ids):08x}", operator="tester", version="1",
+            random_hex=lambda: f"{next(self._ids):08x}", operator="tester", version="1", command="test",
         )  # fmt: skip
 
     def lease(self, path: str) -> Lease:

@@ -1,7 +1,7 @@
 """Operations of streams for commands and for other tools: what one works with, and one that is open under its lease."""
 
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -11,10 +11,11 @@ from kafkakit.execution.act.lease_guard import Held, HeldClock
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.control import ControlStore
 from kafkakit.ports.reporter import Reporter
+from kafkakit.streams.failover.act.audit import CommandAudit
 from kafkakit.streams.failover.act.clients import ClientWatch
 from kafkakit.streams.failover.act.closing import newest
 from kafkakit.streams.failover.act.effects import Effects
-from kafkakit.streams.failover.act.journals import OperationJournals
+from kafkakit.streams.failover.act.journals import OnLine, OperationJournals, no_line
 from kafkakit.streams.failover.act.observer import OperationObserver
 from kafkakit.streams.failover.act.planning import Planner
 from kafkakit.streams.failover.act.run import OperationRun, RunParts
@@ -56,9 +57,12 @@ class OperationPorts:
     random_hex: Callable[[], str]
     operator: str
     version: str
+    command: str
 
 
-def run_parts(ports: OperationPorts, stream: str, clock: Clock, guard: Callable[[], None]) -> RunParts:
+def run_parts(
+    ports: OperationPorts, stream: str, clock: Clock, guard: Callable[[], None], on_line: OnLine = no_line
+) -> RunParts:
     """What one run works with; `guard` is called before each change, and `clock` keeps the lease while it sleeps."""
 
     from kafkakit.streams.client.api_act import read_clients
@@ -66,7 +70,7 @@ def run_parts(ports: OperationPorts, stream: str, clock: Clock, guard: Callable[
     clients = ClientWatch(lambda: read_clients(ports.store, stream), clock)
     return RunParts(
         routes=RouteStore(ports.store),
-        journals=OperationJournals(ports.store, clock, stream),
+        journals=OperationJournals(ports.store, clock, stream, on_line),
         observer=OperationObserver(ports.open_cluster, clients, clock, lambda segment: count_rejects(ports, segment)),
         effects=Effects(ports.open_cluster, clock, guard),
         clock=clock,
@@ -75,6 +79,11 @@ def run_parts(ports: OperationPorts, stream: str, clock: Clock, guard: Callable[
         operator=ports.operator,
         version=ports.version,
     )
+
+
+def audited(ports: OperationPorts) -> dict[str, object]:
+    """Who does what, for the audit log."""
+    return {"id": ports.random_hex(), "by": ports.operator, "command": ports.command}
 
 
 def count_rejects(ports: OperationPorts, segment: Segment) -> int:
@@ -123,11 +132,15 @@ class StreamOperation:
         self.end: RunEnd | None = None
         self.refused: FailoverPlan | None = None
         self._run: OperationRun | None = None
-        self._lease = ports.open_lease(request.stream)
+        self._lease, self._audit, self._stack = ports.open_lease(request.stream), CommandAudit(), ExitStack()
         self._lease.acquire()
+        self._stack.callback(self._lease.release)
         try:
+            self._stack.enter_context(
+                self._audit.around(ports.store, ports.clock, request.stream, audited(ports), ports.reporter.warn)
+            )
             clock = HeldClock(ports.clock, self._lease, DEFAULT_TTL_S / 10)
-            parts = run_parts(ports, request.stream, clock, self._lease.require_held)
+            parts = run_parts(ports, request.stream, clock, self._lease.require_held, self._audit.see)
             self._begin(Planner(parts, ports.open_cluster, ports.random_hex), parts, approval)
         except BaseException:
             self.close()
@@ -149,10 +162,12 @@ class StreamOperation:
 
         What is quiet and what is fenced is remembered from one call to the next.
         """
-        if self.end is None:
-            assert self._run is not None
-            return self._run.run(until, wait_s)
-        return self.end
+        if self.end is not None:
+            return self.end
+        assert self._run is not None
+        end = self._run.run(until, wait_s)
+        self._audit.note(end)
+        return end
 
     def keep(self, wait_s: float) -> None:
         """Keep the lease while something else is done; a lease that is lost shows in the next `advance`."""
@@ -161,4 +176,4 @@ class StreamOperation:
 
     def close(self) -> None:
         """Give the lease back; an operation that is open stays so."""
-        self._lease.release()
+        self._stack.close()

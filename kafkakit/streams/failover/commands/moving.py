@@ -11,6 +11,7 @@ from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.run_options import Approval, Consent
 from kafkakit.cli.session import finish
 from kafkakit.streams.failover.commands.options import FailoverOptions, StreamName, Wait, open_failover
+from kafkakit.streams.failover.commands.watch_options import NO_EVENTS, EventOptions
 
 if TYPE_CHECKING:
     from kafkakit.streams.failover.decide.operation import FailoverRequest
@@ -43,6 +44,7 @@ def run(
     options: FailoverOptions,
     consent: Consent,
     approval: Approval,
+    events: EventOptions,
     wait: Wait = "10m",
 ) -> int:
     """Move a stream to another cluster: new topics, producers sent there, the old topics read to their ends.
@@ -58,11 +60,17 @@ def run(
     kafkakit --profile prod streams failover run orders --to east --yes
     kafkakit --profile prod streams failover run orders --to east --emergency --yes
     """
-    return carry_out(ctx, "streams failover run", options.request(stream), consent, approval, wait)
+    return carry_out(ctx, "streams failover run", options.request(stream), consent, approval, wait, events)
 
 
 def carry_out(
-    ctx: typer.Context, command: str, request: FailoverRequest, consent: Consent, approval: Approval, wait: str
+    ctx: typer.Context,
+    command: str,
+    request: FailoverRequest,
+    consent: Consent,
+    approval: Approval,
+    wait: str,
+    events: EventOptions = NO_EVENTS,
 ) -> int:
     """Begin the operation of a request, or continue it, until the old topics are retired."""
     from kafkakit.core.durations import parse_duration_or_zero
@@ -74,7 +82,7 @@ def carry_out(
 
     cli, wait_s = cli_context(ctx), parse_duration_or_zero(wait, "--wait")
     consent.require_possible(cli)
-    with open_failover(cli, request.stream, "" if consent.dry_run else command) as session:
+    with open_failover(cli, request.stream, "" if consent.dry_run else command, events) as session:
         parts = session.parts()
         planner, request = session.planner(parts), aimed(parts, request)
         begun = None if consent.dry_run else planner.resume(request, session.route)
@@ -93,11 +101,12 @@ def carry_out(
             begun = planner.begin(found, approval.words(cli, found.sha256, report.data))
         cli.operation_words = ("stopped; the operation stays open", "run the same command again to continue")
         end = begun.run(Step.RETIRED, wait_s)
+        session.audit.note(end)
     return finish(cli, run_report(command, end, cli.program))
 
 
 @with_option_groups
-def resume(ctx: typer.Context, stream: StreamName, wait: Wait = "10m") -> int:
+def resume(ctx: typer.Context, stream: StreamName, events: EventOptions, wait: Wait = "10m") -> int:
     """Continue the open operation of a stream as it was begun.
 
     Examples:
@@ -105,10 +114,12 @@ def resume(ctx: typer.Context, stream: StreamName, wait: Wait = "10m") -> int:
     \b
     kafkakit --profile prod streams failover resume orders
     """
-    return carry_on(ctx, stream, wait, "retired")
+    return carry_on(ctx, stream, wait, "retired", "resume", events)
 
 
-def carry_on(ctx: typer.Context, stream: str, wait: str, until: str) -> int:
+def carry_on(
+    ctx: typer.Context, stream: str, wait: str, until: str, verb: str, events: EventOptions = NO_EVENTS
+) -> int:
     """Continue the open operation of a stream until a step is reached."""
     from kafkakit.core.durations import parse_duration_or_zero
     from kafkakit.core.errors import RefusedError
@@ -116,13 +127,14 @@ def carry_on(ctx: typer.Context, stream: str, wait: str, until: str) -> int:
     from kafkakit.streams.failover.show.runs import run_report
 
     cli, wait_s = cli_context(ctx), parse_duration_or_zero(wait, "--wait")
-    with open_failover(cli, stream, "streams failover resume") as session:
+    with open_failover(cli, stream, f"streams failover {verb}", events) as session:
         begun = session.planner(session.parts()).open_run(session.route)
         if begun is None:
             raise RefusedError(f"stream {stream} has no open operation", hint="kafkakit streams failover history")
         cli.operation_words = ("stopped; the operation stays open", "run the same command again to continue")
         end = begun.run(Step(until), wait_s)
-    return finish(cli, run_report("streams failover resume", end, cli.program))
+        session.audit.note(end)
+    return finish(cli, run_report(f"streams failover {verb}", end, cli.program))
 
 
 @with_option_groups

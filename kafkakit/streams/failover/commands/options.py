@@ -12,9 +12,10 @@ from kafkakit.cli.completion import complete_profile_names
 from kafkakit.cli.option_groups import option
 from kafkakit.cli.session import ProfileSessions
 from kafkakit.cli.stream_operations import MoveLimits, operation_ports
+from kafkakit.streams.failover.commands.watch_options import NO_EVENTS, EventOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from kafkakit.cli.context import CliContext
     from kafkakit.cli.session import ClusterSession
@@ -69,10 +70,23 @@ class FailoverOptions:
 class FailoverSession:
     """The control store of the profile in use, the clusters of others, and the lease of one stream."""
 
-    def __init__(self, cli: CliContext, home: ClusterSession, stack: ExitStack, stream: str, command: str) -> None:
+    def __init__(
+        self,
+        cli: CliContext,
+        home: ClusterSession,
+        stack: ExitStack,
+        stream: str,
+        command: str,
+        events: EventOptions = NO_EVENTS,
+        audited_as: str = "",
+    ) -> None:
+        from kafkakit.streams.failover.act.audit import CommandAudit
+
         self.cli, self.home, self.stream = cli, home, stream
-        self._stack, self._command = stack, command
+        self._stack, self._command, self._audited_as = stack, command, audited_as or stream
         self.cluster = ProfileSessions(cli, stack, read_only=not command)
+        put = events.open(stack, cli, stream) if command else None
+        self.audit = CommandAudit() if put is None else CommandAudit(put)
 
     @property
     def route(self) -> Route:
@@ -83,10 +97,10 @@ class FailoverSession:
 
     def parts(self) -> RunParts:
         """What a run works with; takes the stream's lease where the command may write, `TryLaterError` names its
-        holder."""
+        holder, and writes the audit log."""
         from kafkakit.core.lease import DEFAULT_TTL_S
         from kafkakit.execution.act.lease_guard import HeldClock
-        from kafkakit.streams.failover.act.operations import run_parts
+        from kafkakit.streams.failover.act.operations import audited, run_parts
 
         ports = operation_ports(self.cli, self.home, self.cluster, self._command)
         if not self._command:
@@ -94,7 +108,26 @@ class FailoverSession:
         lease = ports.open_lease(self.stream)
         lease.acquire()
         self._stack.callback(lease.release)
-        return run_parts(ports, self.stream, HeldClock(ports.clock, lease, DEFAULT_TTL_S / 10), lease.require_held)
+        around = self.audit.around(ports.store, ports.clock, self._audited_as, audited(ports), self.cli.output.warn)
+        self._stack.enter_context(around)
+        clock = HeldClock(ports.clock, lease, DEFAULT_TTL_S / 10)
+        return run_parts(ports, self.stream, clock, lease.require_held, self.audit.see)
+
+    def after_release(self, work: Callable[[], object]) -> None:
+        """Do something once the lease is given back, and before the control store is closed.
+
+        To be called before `parts`, which takes the lease.
+        """
+        self._stack.callback(work)
+
+    def lease_words(self) -> str:
+        """Which process works on the stream, in words."""
+        from kafkakit.execution.act.lease_reader import read_lease
+        from kafkakit.streams.failover.decide.journal import lease_of
+        from kafkakit.streams.failover.decide.live import NO_PROCESS
+
+        lease = read_lease(self.home.control, lease_of(self.stream))
+        return NO_PROCESS if lease is None or lease.holder is None else str(lease)
 
     def planner(self, parts: RunParts) -> Planner:
         """What plans and begins operations."""
@@ -106,14 +139,19 @@ class FailoverSession:
 
 
 @contextmanager
-def open_failover(cli: CliContext, stream: str, command: str = "") -> Iterator[FailoverSession]:
-    """A session about one stream; without a `command` nothing can be written."""
+def open_failover(
+    cli: CliContext, stream: str, command: str = "", events: EventOptions = NO_EVENTS, audited_as: str = ""
+) -> Iterator[FailoverSession]:
+    """A session about one stream; without a `command` nothing can be written.
+
+    A command is in the audit log of the stream, or in that of `audited_as`.
+    """
     from kafkakit.cli.session import open_session
     from kafkakit.streams.routes.api import check_stream
 
     with ExitStack() as stack:
         home = stack.enter_context(open_session(cli, read_only=not command))
-        yield FailoverSession(cli, home, stack, check_stream(stream), command)
+        yield FailoverSession(cli, home, stack, check_stream(stream), command, events, audited_as)
 
 
 def _refuse_writes() -> None:
