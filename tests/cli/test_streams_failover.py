@@ -54,11 +54,13 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
 
 def test_plan_writes_nothing_and_names_every_precondition(desk: Desk) -> None:
     writes = desk.scene.store.writes
+    desk.scene.p.admin.write(OLD, 0, 1_500)
+    desk.scene.write(OLD, 5)
     ran = desk.failover("plan", "--to", "q")
     assert ran.code == 0, ran.stderr
     found = {(each["check"], each["level"]) for each in ran.json["verdicts"]}
     assert {("target", "ok"), ("source", "ok"), ("disk", "ok")} <= found
-    assert ran.json["backlog"] == [{"group": "billing", "topic": OLD, "offsets": 0}]
+    assert ran.json["backlog"] == [{"group": "billing", "topic": OLD, "offsets": 5, "size_bytes": 375}]
     assert ran.json["duplicates"]["most"] == 0
     assert ran.json["windows_s"] == {"fence": 2.0, "acknowledged": 2.0, "time": 125.0}
     assert desk.scene.store.writes == writes

@@ -123,6 +123,7 @@ def looks(draw: st.DrawFn) -> tuple[OperationRecord, Evidence]:
     record = OperationRecord(
         operation=replace(OPERATION, request=request), at=datetime(2026, 1, 1, tzinfo=UTC), routed_epoch=4,
         topic_ids=draw(st.sampled_from([{}, {"live": "id-2"}])), certificate=draw(st.sampled_from(["", "x"])),
+        certified_epoch=draw(st.sampled_from([4, 4, 3])),
     )  # fmt: skip
     quiet = st.builds(
         Quiet, basis=st.sampled_from(list(Basis)), seconds=st.sampled_from([0.0, 2.0, 60.0, 125.0, 400.0])
@@ -182,7 +183,7 @@ def test_nothing_is_concluded_from_what_was_not_read(look: tuple[OperationRecord
     assert evidence.rejects == {1: 0}
     if isinstance(action, ChangeRoute):
         assert action.edit is RouteEdit.RETIRE
-        assert record.certificate
+        assert (bool(record.certificate), record.certified_epoch) == (True, 4)
         assert evidence.unknown_groups == ()
 
 
@@ -212,7 +213,8 @@ def test_drained_evidence_is_certified_then_retired() -> None:
     record, evidence = drained()
     assert missing_items(record, evidence) == ()
     assert next_step(record, evidence) == Certify()
-    certified = replace(record, certificate="x")
+    certified = replace(record, certificate="x", certified_epoch=4)
+    assert next_step(replace(certified, certified_epoch=3), evidence) == Certify()
     assert next_step(certified, evidence) == ChangeRoute(edit=RouteEdit.RETIRE)
     assert next_step(certified, evidence, Step.DRAINED) == Finished(step=Step.DRAINED)
 
@@ -246,7 +248,7 @@ def test_one_defect_keeps_a_segment(defect: str, certificate: str) -> None:
     if facts.is_reachable:
         facts = replace(facts, groups={"g": group})
     broken = replace(evidence, old={1: facts})
-    action = next_step(replace(record, certificate=certificate), broken)
+    action = next_step(replace(record, certificate=certificate, certified_epoch=4), broken)
     assert isinstance(action, ReportLate if defect == "grown" else Wait)
 
 

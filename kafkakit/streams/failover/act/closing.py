@@ -125,6 +125,8 @@ def _to_abort(parts: RunParts, stream: str) -> Journal:
         record = journal.state
         if record is None:
             continue
+        if Step.ROUTED in record.reached_ms:
+            raise RefusedError(f"operation {name} has sent producers to its target, and cannot be aborted")
         if route.operation is not None:
             withdrawn(record.operation, route)
             return journal

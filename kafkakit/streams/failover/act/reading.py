@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from kafkakit.core.acls import AclResourceKind
 from kafkakit.core.cluster_facts import ItemError, ResourceKind
 from kafkakit.core.errors import KafkakitError, OperationFailedError
-from kafkakit.core.group_facts import GroupDescription
+from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupType
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.cluster_clients import ClusterClients
@@ -180,12 +180,20 @@ def _read_groups(
         about = described.get(name)
         if not isinstance(about, GroupDescription):
             raise OperationFailedError(f"group {name} is not described: {about or 'no answer'}")
-        commits = cluster.groups.committed(name, keys)
+        commits = _shared(cluster, name) if about.type is GroupType.SHARE else cluster.groups.committed(name, keys)
         for segment in segments:
             facts = group_facts(segment, about, commits)
             if name in groups or facts.commits or any(facts.held):
                 found[segment.topic][name] = facts
     return found
+
+
+def _shared(cluster: ClusterClients, group: str) -> Mapping[TopicPartition, CommittedOffset | ItemError]:
+    """Where a share group stands, as commits: it has none, and asking for them is an error."""
+    found = cluster.groups.share_offsets([group]).get(group, ())
+    if isinstance(found, ItemError):
+        raise OperationFailedError(f"share group {group} is not read: {found}")
+    return {each.place: each.error or CommittedOffset(offset=each.start or 0) for each in found}
 
 
 def _allows_everyone(cluster: ClusterClients) -> bool | None:

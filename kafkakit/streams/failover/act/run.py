@@ -160,7 +160,7 @@ class OperationRun:
             case Certify():
                 certificate, data = make_certificate(self.record, evidence, self._parts.version)
                 self._parts.journals.write_certificate(operation.id, data)
-                journal.check(Word.CERTIFIED, {"sha256": certificate.sha256})
+                journal.check(Word.CERTIFIED, {"sha256": certificate.sha256, "epoch": evidence.route.epoch})
                 self._note(Step.DRAINED, evidence.route)
                 self._parts.reporter.say(f"drained: certificate {certificate.sha256[:16]}")
 

@@ -73,7 +73,8 @@ class OperationRecord:
 
     `reached_ms` is when each step was first seen, `routed_epoch` the route's epoch with the targets active, `unready`
     are groups that had not acknowledged by then, and `late` counts detections of late writers. `topic_ids` are those of
-    the targets by lane. `certificate` is the sha256 of the newest certificate, empty while there is none that counts.
+    the targets by lane. `certificate` is the sha256 of the newest certificate, empty while there is none that counts;
+    it is about the seals in the route of `certified_epoch`.
     """
 
     operation: Operation
@@ -88,6 +89,7 @@ class OperationRecord:
     basis: str = ""
     window_s: float = 0.0
     certificate: str = ""
+    certified_epoch: int = 0
     is_aborting: bool = False
 
     @property
@@ -180,7 +182,9 @@ _READERS: Mapping[tuple[RecordKind, Word], Callable[[OperationRecord, Line], Ope
     (RecordKind.CHECK, Word.LOST): lambda record, line: replace(
         record, lost=merged_losses(record.lost, _read(line.data["lost"], tuple[LostRange, ...]))
     ),
-    (RecordKind.CHECK, Word.CERTIFIED): lambda record, line: replace(record, certificate=str(line.data["sha256"])),
+    (RecordKind.CHECK, Word.CERTIFIED): lambda record, line: replace(
+        record, certificate=str(line.data["sha256"]), certified_epoch=int(line.data["epoch"])
+    ),
     (RecordKind.INTENT, Word.ABORT): lambda record, _: replace(record, is_aborting=True),
 }
 """What each line means; a line without an entry changes nothing."""

@@ -23,11 +23,15 @@ from kafkakit.streams.routes.api import Lane, Route, Segment, SegmentState, topi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BacklogRow:
-    """What a group still has to read of an old segment; None where a commit is not known."""
+    """What a group still has to read of an old segment; None where it is not known.
+
+    `size_bytes` is its share of one copy, by offsets.
+    """
 
     group: str
     topic: str
     offsets: int | None
+    size_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +90,7 @@ def make_plan(
     return FailoverPlan(
         operation=operation,
         verdicts=tuple(verdicts),
-        backlog=tuple(_backlog(operation, old.values())),
+        backlog=tuple(_backlog(operation, old.values(), sizes)),
         fences={
             number: judge_fences(facts, evidence.writers[number])
             for number, (_, facts) in old.items()
@@ -109,7 +113,9 @@ def _move(route: Route, lane: Lane, configs: Mapping[str, str]) -> LaneMove:
     )
 
 
-def _backlog(operation: Operation, old: Iterable[tuple[Segment, TopicFacts]]) -> Iterator[BacklogRow]:
+def _backlog(
+    operation: Operation, old: Iterable[tuple[Segment, TopicFacts]], sizes: Mapping[int, int | None]
+) -> Iterator[BacklogRow]:
     for segment, facts in old:
         for name in operation.groups:
             commits = facts.groups[name].commits if name in facts.groups else {}
@@ -117,4 +123,6 @@ def _backlog(operation: Operation, old: Iterable[tuple[Segment, TopicFacts]]) ->
             known = spans is not None and not any(isinstance(each, ItemError) for each in commits.values())
             left = (left_in(commits.get(n), span.end, span.start) for n, span in (spans or {}).items())
             offsets = sum(left) if known else None
-            yield BacklogRow(group=name, topic=segment.topic, offsets=offsets)
+            held, size = facts.records, sizes.get(segment.id)
+            share = None if offsets is None or size is None else size * offsets // held if held else 0
+            yield BacklogRow(group=name, topic=segment.topic, offsets=offsets, size_bytes=share)

@@ -13,7 +13,7 @@ from kafkakit.streams.failover.decide.plan import FailoverPlan
 
 VERDICT_COLUMNS = ("check", "level", "where", "text")
 MOVE_COLUMNS = ("lane", "topic", "partitions", "replication", "sources")
-BACKLOG_COLUMNS = ("group", "topic", "offsets")
+BACKLOG_COLUMNS = ("group", "topic", "offsets", "size_bytes")
 
 
 def plan_report(plan: FailoverPlan, command: str = "streams failover plan", done: str = "") -> Report:
@@ -21,7 +21,7 @@ def plan_report(plan: FailoverPlan, command: str = "streams failover plan", done
     operation = plan.operation
     rows = tuple((v.check, v.level, v.where, v.text) for v in plan.verdicts)
     moves = [(m.lane, m.topic, m.partitions, m.replication, m.sources) for m in operation.moves]
-    backlog = [(row.group, row.topic, row.offsets) for row in plan.backlog]
+    backlog = [(row.group, row.topic, row.offsets, row.size_bytes) for row in plan.backlog]
     lines = [
         f"failover of stream {operation.stream} to {operation.request.to} (cluster {operation.cluster_id})",
         "",
@@ -74,7 +74,7 @@ def _quiet_lines(plan: FailoverPlan) -> Iterator[str]:
                 yield f"segment {number}, fence {verdict.kind}: {state} ({words})"
 
 
-def _table(rows: list[tuple[str, str, int | None]]) -> list[str]:
+def _table(rows: list[tuple[str, str, int | None, int | None]]) -> list[str]:
     total = sum(row[2] or 0 for row in rows)
     table = text_table(BACKLOG_COLUMNS, rows).splitlines()
     return [*table, counted(total, "offset")] if rows else []

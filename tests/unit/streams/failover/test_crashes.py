@@ -5,12 +5,12 @@ from itertools import pairwise
 
 import pytest
 
-from kafkakit.core.errors import ConflictError, OperationFailedError, TryLaterError
+from kafkakit.core.errors import ConflictError, OperationFailedError, RefusedError, TryLaterError
 from kafkakit.streams.failover.act.closing import abort, newest_certificate
 from kafkakit.streams.failover.decide.operation import Step
 from kafkakit.streams.failover.decide.outcome import EndKind
 from kafkakit.streams.failover.decide.standing import settled
-from kafkakit.streams.routes.api import Route, SegmentState
+from kafkakit.streams.routes.api import Route, SegmentState, encode_route, route_path
 from tests.rigs.failover import STREAM, FailoverScene
 from tests.rigs.routes import Killed
 
@@ -122,6 +122,31 @@ def test_an_abort_ends_at_any_write() -> None:
         assert set(scene.q.admin.topics) == set()
         number += 1
     assert number >= 3
+
+
+def lose_newest_route(scene: FailoverScene) -> None:
+    """The store forgets the newest write of the route; the entry of its history, which came before, is still there."""
+    routes = routes_of(scene)
+    found = scene.store.get(route_path(STREAM))
+    assert found is not None
+    scene.store.cas(route_path(STREAM), encode_route(routes[-2]), found.version)
+
+
+@pytest.mark.parametrize("until", [Step.ROUTED, Step.DRAINED, Step.RETIRED])
+def test_the_store_loses_its_newest_route(until: Step) -> None:
+    scene = make_scene()
+    scene.run(until=until)
+    lose_newest_route(scene)
+    if until is Step.ROUTED:
+        scene.write("orders.live.2", 3, cluster="q")
+        with pytest.raises(RefusedError, match="cannot be aborted"):
+            abort(scene.parts(), scene.open_cluster, STREAM)
+    if until is Step.DRAINED:
+        scene.write(OLD, 2)
+    assert scene.resume().step is Step.RETIRED
+    certificate, _ = newest_certificate(scene.parts().journals)
+    assert certificate.segments[0].partitions[0].end == scene.end_of(OLD)
+    assert [lane.active.cluster for lane in scene.route.lanes if lane.active] == ["q"]
 
 
 @pytest.mark.parametrize("call", ["create_topic", "create_acls"])

@@ -4,11 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from kafkakit.core.errors import ConflictError, InputError, LeaseLostError, RefusedError
+from kafkakit.core.errors import ConflictError, InputError, LeaseLostError, RefusedError, TryLaterError
+from kafkakit.core.group_facts import GroupType
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.client.api import ClientKind, ClientRegistration
 from kafkakit.streams.failover.act.closing import abort, newest_certificate, reclaim
 from kafkakit.streams.failover.act.run import RunParts, same
+from kafkakit.streams.failover.act.verification import check_certificate
 from kafkakit.streams.failover.decide.actions import RouteEdit
 from kafkakit.streams.failover.decide.evidence import Evidence
 from kafkakit.streams.failover.decide.journal import OperationRecord
@@ -59,7 +61,7 @@ def test_groups_have_an_offset_in_the_target_before_producers_move(scene: Failov
 
 
 def test_a_group_that_others_keep_alive_on_the_target_is_waited_for(scene: FailoverScene) -> None:
-    """Nobody but its members can commit for it, and a plain member begins where its settings say."""
+    """Only its members can commit for it, and a plain member begins where its settings say."""
     scene.clients.clear()
     scene.readers.clear()
     scene.q.groups.join("billing", TopicPartition("other", 0))
@@ -444,6 +446,15 @@ def test_missing_acls_on_the_target_are_refused(scene: FailoverScene) -> None:
     assert [(verdict.check, "User:app" in verdict.text) for verdict in plan.refused] == [("acls", True)]
 
 
+def test_only_groups_of_the_stream_are_required_and_share_groups_are_refused(scene: FailoverScene) -> None:
+    scene.p.groups.seed("unrelated", TopicPartition("other", 0), 5)
+    assert scene.planner().plan(scene.request()).operation.groups == ("billing",)
+    scene.p.groups.add_group("sharing", kind=GroupType.SHARE)
+    scene.p.groups.join("sharing", TopicPartition(OLD, 0))
+    plan = scene.planner().plan(scene.request())
+    assert [(verdict.check, verdict.where) for verdict in plan.refused] == [("share-group", "sharing")]
+
+
 def test_the_duplicate_budget_is_kept(scene: FailoverScene) -> None:
     scene.p.groups.seed("billing", TopicPartition(OLD, 0), 3, "what is this")
     plan = scene.planner().plan(scene.request(max_duplicates=10))
@@ -499,6 +510,35 @@ def test_a_topic_that_was_created_again_is_not_reclaimed(scene: FailoverScene) -
     closing = reclaim(scene.parts(), scene.open_cluster, end.record.operation.id, grace_s=0, keep=False)
     assert closing.results == ((OLD, "kept: it was created again, under another id"),)
     assert OLD in scene.p.admin.topics
+
+
+def test_what_cannot_be_checked_is_not_reclaimed(scene: FailoverScene) -> None:
+    end = scene.run()
+    scene.p.is_away = True
+    with pytest.raises(TryLaterError, match="not every old topic can be checked"):
+        reclaim(scene.parts(), scene.open_cluster, end.record.operation.id, grace_s=0, keep=False)
+    closing = reclaim(scene.parts(), scene.open_cluster, end.record.operation.id, grace_s=0, keep=True)
+    assert closing.results == ((OLD, "kept"),)
+
+
+def test_a_topic_with_more_partitions_is_not_taken_for_a_deleted_one(scene: FailoverScene) -> None:
+    end = scene.run()
+    topic = scene.p.admin.topics[OLD]
+    topic.partitions[2] = topic.partitions[1]
+    certificate, _ = newest_certificate(scene.parts().journals)
+    check = check_certificate(certificate, scene.open_cluster, end.record.certificate)
+    assert (check.gone, len(check.unread), check.is_anchored) == ((), 1, True)
+    scene.p.admin.cluster_id = "other"
+    check = check_certificate(certificate, scene.open_cluster, "another hash")
+    assert (check.gone, len(check.unread), check.is_anchored) == ((), 1, False)
+
+
+def test_offsets_that_went_back_show(scene: FailoverScene) -> None:
+    end = scene.run()
+    certificate, _ = newest_certificate(scene.parts().journals)
+    scene.p.groups.seed("billing", TopicPartition(OLD, 0), 3)
+    check = check_certificate(certificate, scene.open_cluster, end.record.certificate)
+    assert check.short == (f"group billing is at 3 of 10 in {OLD}",)
 
 
 def test_seeding_never_moves_an_offset_that_came_since_the_look(scene: FailoverScene) -> None:
