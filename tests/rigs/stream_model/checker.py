@@ -36,6 +36,8 @@ class Notes:
     committed: dict[tuple[str, str], int] = field(default_factory=dict)
     denied: dict[str, bool] = field(default_factory=dict)
     listed: dict[str, frozenset[str]] = field(default_factory=dict)
+    topics: dict[tuple[str, str], str] = field(default_factory=dict)
+    offsets: dict[tuple[str, str], frozenset[TopicPartition]] = field(default_factory=dict)
     writes_after_loss: int = 0
     route_at_loss: int | None = None
 
@@ -61,6 +63,10 @@ class Checker:
                     notes.ends.setdefault((cluster, key), []).append((notes.calls, now_s, span))
         elif name == "committed":
             notes.committed[cluster, args[0]] = notes.calls
+            notes.offsets[cluster, args[0]] = frozenset(result)
+        elif name == "partition_states":
+            for topic in args[0]:
+                notes.topics[cluster, topic] = self.world.topic_id(cluster, topic)
         elif name == "groups":
             groups = self.world.clusters[cluster].groups._groups.items()
             found = (g for g, held in groups if any(key.topic == OLD for key in held.offsets))
@@ -74,11 +80,11 @@ class Checker:
         """What stood before a change."""
         version, _ = self.world.store.documents()[ROUTE_PATH]
         if port != "store":
-            self._identity(cluster, name, args)
+            self._identity(life.name, cluster, name, args)
         if name == "commit":
-            offsets = self.world.clusters[cluster].groups._groups.get(args[0])
-            there = {} if offsets is None else dict(offsets.offsets)
-            require(not set(there) & set(args[1]), "I4", f"group {args[0]} had an offset in {sorted(args[1])}")
+            there = self.lives[life.name].offsets.get((cluster, args[0]))
+            require(there is not None, "I4", f"offsets of group {args[0]} were not read before it was given some")
+            require(not (there or set()) & set(args[1]), "I4", f"group {args[0]} had an offset in {sorted(args[1])}")
             for key, offset in args[1].items():
                 require(offset.metadata == "", "I12", f"metadata {offset.metadata!r} was carried to {key}")
         if name in ("delete_topic", "delete_topic_by_id"):
@@ -99,7 +105,7 @@ class Checker:
             require(name == "cas" and args[2] == version, "I1", "the route was not changed by compare-and-set")
             self._route(life.name, old, self.world.route())
 
-    def _identity(self, cluster: str, name: str, args: tuple[Any, ...]) -> None:
+    def _identity(self, life: str, cluster: str, name: str, args: tuple[Any, ...]) -> None:
         """I11: whatever is changed is a topic that the route means, or one that is new."""
         if name == "alter_configs":
             names = {change.name for change in args[0]}
@@ -111,9 +117,10 @@ class Checker:
             return
         for topic in names:
             known = [each for each in self._every_segment() if (each["cluster_id"], each["topic"]) == (f"{cluster}-id", topic)]
-            there = self.world.topic_id(cluster, topic)
+            # What changes between a look and the change that follows it, no process can know.
+            there = self.lives[life].topics.get((cluster, topic), "")
             is_meant = not known or any(each["topic_id"] == there for each in known)
-            require(is_meant and there != "", "I11", f"{name} on {topic}, which is another topic now")
+            require(is_meant and there != "", "I11", f"{name} on {topic}, which was another topic at the last look")
 
     def _every_segment(self) -> Iterator[dict[str, Any]]:
         """All segments that ever were in a route."""
@@ -179,7 +186,7 @@ class Checker:
         if world.scenario.fence == "config":
             fenced = world.is_denied(segment["cluster"], segment["topic"])
         producers = [client for client in world.clients if client.kind == "producer"]
-        moved = bool(producers) and all(client.epoch >= routed and client.is_live for client in producers)
+        moved = bool(producers) and all(client.epoch >= routed for client in producers)
         window_s = SHORT_S if fenced or moved else world.scenario.quiet_s or LONG_S
         for partition, end, stable, effective in segment["seal"]:
             reads = notes.ends.get((segment["cluster"], TopicPartition(segment["topic"], partition)), [])

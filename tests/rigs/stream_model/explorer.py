@@ -14,8 +14,7 @@ from tests.rigs.stream_model.checker import Checker, Violation, require
 from tests.rigs.stream_model.process import Life, LifeEnd, Point, Pruned
 from tests.rigs.stream_model.world import Scenario, World, resources
 
-MOST_LIVES = 14
-OTHERS = ("other:route", "other:drain", "other:run", "other:abort")
+MOST_LIVES = 20
 FAILING_READS = frozenset({"spans", "committed", "groups", "get", "describe_acls", "registrations"})
 
 
@@ -78,20 +77,35 @@ class Exploration:
             if life.number > last:
                 self._note(hash((command, *key)), left)
 
+        crashed: list[tuple[bytes, str, dict[int, str], int, tuple[str, ...]]] = []
+
+        def on_written(name: str) -> None:
+            """The process ends here: what it leaves is taken from this run, which goes on."""
+            key = hash(("crash", command, world.key(), world.holder))
+            if life.number <= last + 1 or self.seen.get(key, -1) >= left - 1:
+                return
+            self.seen[key] = left - 1
+            left_behind: World = pickle.loads(world.kept())
+            left_behind.happened.append(f"crash:{name}")
+            words = f"life {world.lives}, call {life.number - 1} {name}: crash"
+            self.ends["killed"] = self.ends.get("killed", 0) + 1
+            crashed.extend(self._next(left_behind, command, left - 1, LifeEnd(word="killed"), (*path, words)))
+
         life.on_loop = on_loop
+        if left and "crash" in self.scenario.faults:
+            life.on_written = on_written
         try:
             end = life.execute(command)
         except Pruned:
             end = None
-        found = []
+        found = crashed
         if left:
             for point in life.points:
                 if point.number > last:
-                    for what in self._at(point):
+                    for what in self._at(point, left):
                         more = {**deviations, point.number: what}
                         words = f"life {world.lives}, call {point.number} {point.name}: {what}"
-                        if path or not deviations or True:
-                            found.append((kept, command, more, left - 1, (*path, words)))
+                        found.append((kept, command, more, left - 1, (*path, words)))
         if self.part[1] > 1 and left == self.depth and not deviations and world.lives == 1:
             found = found[self.part[0] :: self.part[1]]
         if end is not None:
@@ -109,8 +123,10 @@ class Exploration:
             Checker(world).finished()
             return []
         following = "run"
-        if end.word == "done":
+        if end.word == "done" or command == "reclaim":
             following = "reclaim"
+        elif end.word == "plan-refused" and {"recreate", "early_write", "begin_transaction"} & set(world.happened):
+            return []
         elif end.word == "refused" or end.word == "RefusedError":
             following = self._after_refusal(world, command, end, path)
             if not following:
@@ -151,11 +167,17 @@ class Exploration:
             raise Pruned
         self.seen[key] = left
 
-    def _at(self, point: Point) -> list[str]:
-        """The deviations that make a difference at a call."""
+    def _at(self, point: Point, left: int) -> list[str]:
+        """The deviations that make a difference at a call; crashes come from `on_written`.
+
+        A journal that cannot be written ends the process, as a crash does: that is tried where it is the first fault.
+        """
         found = resources(self.scenario.events, point.concerns)
-        if point.is_write:
-            found += ["crash", "lost", "refused", *OTHERS]
-        elif point.name in FAILING_READS:
+        faults = [each for each in self.scenario.faults if each != "crash"]
+        if point.is_write and "journal" in point.concerns:
+            found += [each for each in faults if left == self.depth and not each.startswith("other:")]
+        elif point.is_write:
+            found += faults
+        elif point.name in FAILING_READS and "refused" in faults:
             found.append("refused")
         return found

@@ -6,13 +6,10 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
-from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import KafkakitError, LeaseLostError, TryLaterError
-from kafkakit.core.log_reads import LogSpan
-from kafkakit.core.model import TopicPartition
 from kafkakit.streams.failover.act import run as run_module
 from kafkakit.streams.failover.act.clients import ClientWatch
-from kafkakit.streams.failover.act.closing import abort, reclaim
+from kafkakit.streams.failover.act.closing import abort, newest_certificate, reclaim
 from kafkakit.streams.failover.act.effects import Effects
 from kafkakit.streams.failover.act.journals import OperationJournals
 from kafkakit.streams.failover.act.observer import OperationObserver
@@ -72,6 +69,7 @@ class Life:
     deviations: Mapping[int, str]
     checker: Checker
     on_loop: Any = None
+    on_written: Any = None
     points: list[Point] = field(default_factory=list)
     number: int = 0
     run: OperationRun | None = None
@@ -95,6 +93,10 @@ class Life:
         if command == "abort":
             abort(parts, self.open_cluster, STREAM)
             return LifeEnd(word="aborted")
+        if command == "reclaim":
+            name = newest_certificate(parts.journals)[0].operation
+            closing = reclaim(parts, self.open_cluster, name, grace_s=0, keep=False)
+            return LifeEnd(word="reclaimed" if closing.results else "kept", reason=str(closing.results))
         scenario = self.world.scenario
         request = FailoverRequest(
             stream=STREAM, to="q", fence=scenario.fence, quiet_s=scenario.quiet_s, is_emergency=scenario.is_emergency,
@@ -104,14 +106,11 @@ class Life:
         self.run = planner.resume(request, route)
         done = None if self.run else planner.finished(request, route)
         if done is not None:
-            if command == "reclaim":
-                closing = reclaim(parts, self.open_cluster, done.record.operation.id, grace_s=0, keep=False)
-                return LifeEnd(word="reclaimed" if closing.results else "kept", reason=str(closing.results))
             return LifeEnd(word="done")
         if self.run is None:
             plan = planner.plan(request)
             if plan.refused:
-                return LifeEnd(word="refused", reason=",".join(verdict.check for verdict in plan.refused))
+                return LifeEnd(word="plan-refused", reason=",".join(verdict.check for verdict in plan.refused))
             self.run = planner.begin(plan)
         until = Step.ROUTED if command == "route" else Step.DRAINED if command == "drain" else Step.RETIRED
         end = self.run.run(until, WAIT_S)
@@ -174,6 +173,8 @@ class Life:
             concerns |= {"write", "lease"}
         if port == "store" and name == "get" and args == (ROUTE_PATH,) and self.on_loop is not None:
             self._mark()
+            if port == "store" and ("/journal/" in args[0] or "/certificate/" in args[0]):
+                concerns.add("journal")
         fault = self.point(name, frozenset(concerns), is_write=is_write)
         if fault == "refused" or (cluster in self.world.away and port != "clients"):
             raise TryLaterError(f"{port} {cluster} does not answer")
@@ -183,6 +184,8 @@ class Life:
             self.checker.read(self.name, cluster, name, args, result)
         if is_write:
             self.checker.after(self, before, port, cluster, name, args, result)
+            if self.on_written is not None and not fault:
+                self.on_written(name)
         if fault == "crash":
             raise Killed
         if fault == "lost":
@@ -232,18 +235,12 @@ class Tapped:
 
 
 class TappedCluster:
-    """The ports of one cluster; one that is away fails when a client would connect."""
+    """The ports of one cluster."""
 
     def __init__(self, life: Life, profile: str) -> None:
-        if profile in life.world.away:
-            raise TryLaterError(f"cluster {profile} does not answer")
         cluster = life.world.clusters[profile]
         self.admin, self.groups, self.log = (
             Tapped(life, port, profile, inner)
             for port, inner in (("admin", cluster.admin), ("groups", cluster.groups), ("log", cluster.log))
         )
 
-
-def ends_in(result: Any) -> dict[TopicPartition, LogSpan]:
-    """The spans in an answer."""
-    return {key: each for key, each in result.items() if not isinstance(each, ItemError)}

@@ -53,6 +53,7 @@ class Scenario:
     quiet_s: float | None = None
     is_emergency: bool = False
     events: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ("crash", "lost", "refused", "other:route", "other:drain", "other:run", "other:abort")
 
 
 @dataclass(kw_only=True)
@@ -107,7 +108,7 @@ class World:
                 self.clusters["p"].groups.seed(group, TopicPartition(OLD, number), 0)
             self.read(group, most=None if group == "billing" or not self.scenario.is_slow else 0)
         if self.scenario.is_away:
-            self.away["p"] = 12
+            self.away["p"] = 4
 
     # -- what is seen -------------------------------------------------------------------------------
 
