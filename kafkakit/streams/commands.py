@@ -10,6 +10,7 @@ from kafkakit.streams.lag.commands.app import app as lag
 from kafkakit.streams.lanes.commands.app import dlq
 from kafkakit.streams.lanes.commands.reconcile import reconcile
 from kafkakit.streams.lanes.commands.route import route
+from kafkakit.streams.lanes.commands.rules import rules
 from kafkakit.streams.pathways.commands import pathway
 from kafkakit.streams.records.commands import app as records
 from kafkakit.streams.routes.commands import inspecting, making
@@ -29,6 +30,7 @@ app.command("topology", cls=CliCommand, short_help="Show the graph of streams.")
 app.command("resolve", cls=CliCommand, short_help="Print addresses and topics for plain clients.")(inspecting.resolve)
 app.command("reconcile", cls=CliCommand, short_help="Compare the two streams of a dual write.")(reconcile)
 lane.command("route", cls=CliCommand, short_help="Count which lane sampled records would go to.")(route)
+lane.command("rules", cls=CliCommand, short_help="Show or replace the rules of a stream.")(rules)
 app.add_typer(lane, name="lane")
 app.add_typer(bombs, name="bombs")
 app.add_typer(commits, name="commits")
