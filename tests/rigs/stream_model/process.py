@@ -173,8 +173,8 @@ class Life:
             concerns |= {"write", "lease"}
         if port == "store" and name == "get" and args == (ROUTE_PATH,) and self.on_loop is not None:
             self._mark()
-            if port == "store" and ("/journal/" in args[0] or "/certificate/" in args[0]):
-                concerns.add("journal")
+        if is_write and port == "store" and ("/journal/" in args[0] or "/certificate/" in args[0]):
+            concerns.add("journal")
         fault = self.point(name, frozenset(concerns), is_write=is_write)
         if fault == "refused" or (cluster in self.world.away and port != "clients"):
             raise TryLaterError(f"{port} {cluster} does not answer")
