@@ -7,44 +7,82 @@ is the world from which the next process continues with the same command.
 
 import pickle
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from tests.rigs.stream_model.checker import Checker, Violation, require
 from tests.rigs.stream_model.process import Life, LifeEnd, Point, Pruned
-from tests.rigs.stream_model.world import Scenario, World, resources
+from tests.rigs.stream_model.world import EVENTS, Scenario, World, resources
 
 MOST_LIVES = 20
 FAILING_READS = frozenset({"spans", "committed", "groups", "get", "describe_acls", "registrations"})
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """A world in which a process begins a command, or without a command a process before one of its turns.
+
+    `left` are the deviations that may still come, `path` those that came, and `came_from` the state before.
+    """
+
+    kept: bytes
+    command: str
+    left: int
+    path: tuple[str, ...]
+    deviations: Mapping[int, str] = field(default_factory=dict)
+    came_from: int | None = None
+
+    @property
+    def last(self) -> int:
+        """The call of the last deviation."""
+        return max(self.deviations, default=-1)
+
+
 @dataclass(kw_only=True)
 class Exploration:
-    """What was explored; `seen` has the deviations that were left at each state."""
+    """What was explored. More deviations left come first, so that every state is met first with the most of them.
+
+    `after` is the state that follows each one without a deviation: where that leads in a circle, nothing ever ends.
+    """
 
     scenario: Scenario
     depth: int
-    seen: dict[int, int] = field(default_factory=dict)
-    lives: int = 0
-    ends: dict[str, int] = field(default_factory=dict)
-    failures: list[str] = field(default_factory=list)
-    broken: set[str] = field(default_factory=set)
     most_failures: int = 1
     deadline_s: float | None = None
-    part: tuple[int, int] = (0, 1)
+    seen: set[int] = field(default_factory=set)
+    after: dict[int, int] = field(default_factory=dict)
+    paths: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    lives: int = 0
+    ends: Counter[str] = field(default_factory=Counter)
+    failures: list[str] = field(default_factory=list)
+    broken: set[str] = field(default_factory=set)
     is_cut: bool = False
+    _waiting: dict[int, list[Work]] = field(default_factory=dict)
 
     def explore(self) -> None:
         """Explore everything, or until there are enough failures."""
-        self._from(World(scenario=self.scenario).kept(), "run", self.depth, LifeEnd(word=""), ())
+        self._waiting = {left: [] for left in range(self.depth + 1)}
+        self._add(Work(kept=World(scenario=self.scenario).kept(), command="run", left=self.depth, path=()))
+        for left in range(self.depth, -1, -1):
+            while self._waiting[left] and not self._is_over:
+                work = self._waiting[left].pop()
+                try:
+                    self._do(work)
+                except Pruned:
+                    continue
+                except Violation as violation:
+                    self._fail(violation, work.path)
+        self._look_for_circles()
 
     @property
     def words(self) -> str:
         """One line."""
-        ends = ", ".join(f"{count} {word}" for word, count in sorted(self.ends.items()))
+        ends = ", ".join(f"{count:,} {word}" for word, count in sorted(self.ends.items()))
         return (
-            f"{self.scenario.name}, {self.depth} deviations: {len(self.seen):,} states, {self.lives:,} lives of a process,"
-            f" {ends}{', cut' if self.is_cut else ''}"
+            f"{self.scenario.name}, {self.depth} deviations: {len(self.seen):,} states, {self.lives:,} lives of a process"
+            f" ({ends}){', cut' if self.is_cut else ''}"
         )
 
     @property
@@ -53,97 +91,127 @@ class Exploration:
             self.is_cut = True
         return self.is_cut or len(self.failures) >= self.most_failures
 
-    def _from(self, kept: bytes, command: str, left: int, last: LifeEnd, path: tuple[str, ...]) -> None:
-        """From a world in which no process runs."""
-        work: list[tuple[bytes, str, dict[int, str], int, tuple[str, ...]]] = [(kept, command, {}, left, path)]
-        while work and not self._is_over:
-            kept, command, deviations, left, path = work.pop()
-            try:
-                work += self._life(kept, command, deviations, left, path)
-            except Violation as violation:
-                self.failures.append(f"{violation} after {list(path)}")
-                self.broken.add(violation.name)
+    def _fail(self, violation: Violation, path: tuple[str, ...]) -> None:
+        self.failures.append(f"{violation} after {list(path)}")
+        self.broken.add(violation.name)
 
-    def _life(
-        self, kept: bytes, command: str, deviations: dict[int, str], left: int, path: tuple[str, ...]
-    ) -> Iterator[tuple[bytes, str, dict[int, str], int, tuple[str, ...]]]:
-        world: World = pickle.loads(kept)
-        world.lives += 1
+    def _add(self, work: Work) -> None:
+        self._waiting[work.left].append(work)
+
+    def _note(self, key: int, came_from: int | None) -> int:
+        """A state is reached: `Pruned` where it was before."""
+        if came_from is not None:
+            self.after[came_from] = key
+        if key in self.seen:
+            raise Pruned
+        self.seen.add(key)
+        return key
+
+    def _do(self, work: Work) -> None:
+        """One life of a process, from its beginning or from a turn, to its end or to a state that was met."""
         self.lives += 1
-        last = max(deviations, default=-1)
-        life = Life(world=world, name=f"run-{world.lives}", deviations=deviations, checker=Checker(world))
+        life, state = self._taken_up(work)
+        bases = [(0, work)]
 
-        def on_loop(*key: object) -> None:
-            if life.number > last:
-                self._note(hash((command, *key)), left)
-
-        crashed: list[tuple[bytes, str, dict[int, str], int, tuple[str, ...]]] = []
+        def on_turn() -> None:
+            nonlocal state
+            if life.number > work.last:
+                state = self._note(life.key(), state)
+                if work.left:
+                    kept = replace(work, kept=life.kept(), command="", deviations={})
+                    bases.append((len(life.points), kept))
 
         def on_written(name: str) -> None:
             """The process ends here: what it leaves is taken from this run, which goes on."""
-            key = hash(("crash", command, world.key(), world.holder))
-            if life.number <= last + 1 or self.seen.get(key, -1) >= left - 1:
-                return
-            self.seen[key] = left - 1
-            left_behind: World = pickle.loads(world.kept())
-            left_behind.happened.append(f"crash:{name}")
-            words = f"life {world.lives}, call {life.number - 1} {name}: crash"
-            self.ends["killed"] = self.ends.get("killed", 0) + 1
-            crashed.extend(self._next(left_behind, command, left - 1, LifeEnd(word="killed"), (*path, words)))
+            if life.number > work.last:
+                left_behind: World = pickle.loads(life.world.kept())
+                left_behind.happened.append(f"crash:{name}")
+                words = f"{life.name} {life.command}, call {life.number - 1} {name}: crash"
+                self.ends["crashed"] += 1
+                path = (*work.path, words)
+                self._next(left_behind, life.command, LifeEnd(word="crashed"), work.left - 1, path, None)
 
-        life.on_loop = on_loop
-        if left and "crash" in self.scenario.faults:
+        life.on_turn = on_turn
+        if work.left and "crash" in self.scenario.faults:
             life.on_written = on_written
         try:
-            end = life.execute(command)
-        except Pruned:
-            end = None
-        found = crashed
-        if left:
-            for point in life.points:
-                if point.number > last:
-                    for what in self._at(point, left):
-                        more = {**deviations, point.number: what}
-                        words = f"life {world.lives}, call {point.number} {point.name}: {what}"
-                        found.append((kept, command, more, left - 1, (*path, words)))
-        if self.part[1] > 1 and left == self.depth and not deviations and world.lives == 1:
-            found = found[self.part[0] :: self.part[1]]
-        if end is not None:
-            self.ends[end.word] = self.ends.get(end.word, 0) + 1
-            found += self._next(world, command, left, end, path)
-        return iter(found)
+            end = life.execute()
+            self.ends[end.word] += 1
+            self._next(life.world, life.command, end, work.left, work.path, state)
+        finally:
+            if work.left:
+                self._deviate(life, bases)
+
+    def _taken_up(self, work: Work) -> tuple[Life, int | None]:
+        state = work.came_from
+        if not work.command:
+            life: Life = pickle.loads(work.kept)
+        else:
+            world: World = pickle.loads(work.kept)
+            if not work.deviations:
+                state = self._note(hash(("begins", work.command, world.key())), state)
+                self.paths[state] = work.path
+            world.lives += 1
+            life = Life(world=world, name=f"run-{world.lives}", command=work.command, checker=Checker(world))
+        life.deviations = work.deviations
+        return life, state
+
+    def _deviate(self, life: Life, bases: list[tuple[int, Work]]) -> None:
+        """All that may go another way at the calls that were made."""
+        bases = [*bases, (len(life.points), bases[0][1])]
+        for (first, base), (end, _) in pairwise(bases):
+            for point in life.points[first:end]:
+                there = base.deviations.get(point.number, "")
+                if point.number < base.last or (there and there not in EVENTS):
+                    continue
+                for what in self._at(point, base.left):
+                    if what != there:
+                        words = f"{life.name} {life.command}, call {point.number} {point.name}: {what}"
+                        more = {**base.deviations, point.number: f"{there}+{what}"}
+                        work = replace(base, deviations=more, left=base.left - 1, path=(*base.path, words), came_from=None)
+                        self._add(work)
 
     def _next(
-        self, world: World, command: str, left: int, end: LifeEnd, path: tuple[str, ...]
-    ) -> list[tuple[bytes, str, dict[int, str], int, tuple[str, ...]]]:
+        self, world: World, command: str, end: LifeEnd, left: int, path: tuple[str, ...], state: int | None
+    ) -> None:
         """What the operator does after a life."""
         if end.word in ("reclaimed", "kept"):
             for _ in range(4):
                 world.tick(1.0)
             Checker(world).finished()
-            return []
+            return
         following = "run"
         if end.word == "done" or command == "reclaim":
             following = "reclaim"
         elif end.word == "plan-refused" and {"recreate", "early_write", "begin_transaction"} & set(world.happened):
-            return []
+            return
         elif end.word == "refused" or end.word == "RefusedError":
-            following = self._after_refusal(world, command, end, path)
+            following = self._after_refusal(world, command, end)
             if not following:
-                return []
+                return
         world.holder = ""
         world.clock.advance(1.0)
         world.tick(1.0)
         for client in world.clients:
             client.follows = client.is_live
         require(world.lives < MOST_LIVES, "I9", f"no end after {world.lives} processes; the last: {end.word} {end.reason}")
-        try:
-            self._note(hash(("between", following, world.key())), left)
-        except Pruned:
-            return []
-        return [(world.kept(), following, {}, left, path)]
+        self._add(Work(kept=world.kept(), command=following, left=left, path=path, came_from=state))
 
-    def _after_refusal(self, world: World, command: str, end: LifeEnd, path: tuple[str, ...]) -> str:
+    def _look_for_circles(self) -> None:
+        """I9: without a further deviation everything comes to an end."""
+        ended: set[int] = set()
+        for first in self.after:
+            trail: dict[int, None] = {}
+            state: int | None = first
+            while state is not None and state not in ended and state not in trail:
+                trail[state] = None
+                state = self.after.get(state)
+            if state in trail:
+                path = next((self.paths[each] for each in trail if each in self.paths), ())
+                self._fail(Violation("I9", "processes go round in a circle"), path)
+            ended.update(trail)
+
+    def _after_refusal(self, world: World, command: str, end: LifeEnd) -> str:
         """What an operator does where a refusal is right; an end of the path where only people can judge."""
         reasons = {
             "unknown-groups": "stranger", "lost-records": "trim", "source-differs": "recreate",
@@ -161,11 +229,6 @@ class Exploration:
         is_excused = "abort" in end.reason and "other:abort" in happened
         require(is_excused, "I9", f"refused without a reason: {end.word} {end.reason}")
         return "abort"
-
-    def _note(self, key: int, left: int) -> None:
-        if self.seen.get(key, -1) >= left:
-            raise Pruned
-        self.seen[key] = left
 
     def _at(self, point: Point, left: int) -> list[str]:
         """The deviations that make a difference at a call; crashes come from `on_written`.

@@ -1,13 +1,11 @@
 """One life of one process that runs the failover: its calls are counted, events and faults come at chosen calls."""
 
-import sys
-from collections.abc import Mapping
+import pickle
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import FrameType
 from typing import Any
 
 from kafkakit.core.errors import KafkakitError, LeaseLostError, TryLaterError
-from kafkakit.streams.failover.act import run as run_module
 from kafkakit.streams.failover.act.clients import ClientWatch
 from kafkakit.streams.failover.act.closing import abort, newest_certificate, reclaim
 from kafkakit.streams.failover.act.effects import Effects
@@ -17,10 +15,10 @@ from kafkakit.streams.failover.act.planning import Planner
 from kafkakit.streams.failover.act.run import OperationRun, RunParts
 from kafkakit.streams.failover.decide.operation import FailoverRequest, Step
 from kafkakit.streams.routes.api_act import RouteStore
-from tests.rigs.failover import STREAM, Voice
+from tests.rigs.failover import STREAM
 from tests.rigs.routes import Killed
 from tests.rigs.stream_model.checker import Checker
-from tests.rigs.stream_model.world import ROUTE_PATH, World, happen
+from tests.rigs.stream_model.world import World, happen, shape_of_record
 
 WRITES = frozenset(
     {"cas", "delete", "create_topic", "delete_topic", "delete_topic_by_id", "create_acls", "delete_acls"}
@@ -35,7 +33,7 @@ CONCERNS: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 """What a call reads or changes: an event that concerns nothing of it may as well come later."""
 WAIT_S = 20.0
-RUN_FILE = run_module.__file__
+HANG_S = 30.0
 
 
 class Pruned(BaseException):
@@ -60,40 +58,64 @@ class LifeEnd:
     reason: str = ""
 
 
+class Silent:
+    """A reporter that keeps nothing."""
+
+    def say(self, line: str) -> None:
+        """See `Reporter`."""
+
+    warn = say
+
+    def progress(self, label: str) -> Any:
+        raise NotImplementedError(label)
+
+
 @dataclass(kw_only=True)
 class Life:
-    """`deviations` are by the number of the call. `on_loop` is called with a key of the state at each look."""
+    """`deviations` are by the number of the call. `on_turn` is called before each turn of a run, where a life can be
+    kept and taken up again; `on_written` after each change."""
 
     world: World
     name: str
-    deviations: Mapping[int, str]
+    command: str
     checker: Checker
-    on_loop: Any = None
-    on_written: Any = None
+    deviations: Mapping[int, str] = field(default_factory=dict)
+    on_turn: Callable[[], None] | None = None
+    on_written: Callable[[str], None] | None = None
     points: list[Point] = field(default_factory=list)
     number: int = 0
     run: OperationRun | None = None
     parts: RunParts | None = None
-    ended_by: str = ""
 
-    def execute(self, command: str) -> LifeEnd:
-        """Run a command as a new process until it ends or is ended."""
-        self.world.holder = self.name
-        self.checker.begin(self.name)
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "on_turn": None, "on_written": None, "points": [], "deviations": {}}
+
+    def kept(self) -> bytes:
+        return pickle.dumps(self, protocol=5)
+
+    def execute(self) -> LifeEnd:
+        """Run the command as a new process until it ends or is ended; one that was kept goes on."""
         try:
-            return self._execute(command)
+            if self.run is None:
+                self.world.holder = self.name
+                self.checker.begin(self.name)
+                end = self._begin()
+                if end is not None:
+                    return end
+            return self._turns()
         except Killed:
             return LifeEnd(word="killed")
         except KafkakitError as error:
             return LifeEnd(word=type(error).__name__, reason=error.message)
 
-    def _execute(self, command: str) -> LifeEnd:
+    def _begin(self) -> LifeEnd | None:
+        """What comes before the first turn; the end of a command that has none."""
         parts = self.parts = self.make_parts()
-        planner = Planner(parts, self.open_cluster, lambda: f"{len(self.world.happened):04x}{self.world.lives:04x}")
-        if command == "abort":
+        planner = Planner(parts, self.open_cluster, self._new_id)
+        if self.command == "abort":
             abort(parts, self.open_cluster, STREAM)
             return LifeEnd(word="aborted")
-        if command == "reclaim":
+        if self.command == "reclaim":
             name = newest_certificate(parts.journals)[0].operation
             closing = reclaim(parts, self.open_cluster, name, grace_s=0, keep=False)
             return LifeEnd(word="reclaimed" if closing.results else "kept", reason=str(closing.results))
@@ -103,18 +125,32 @@ class Life:
             groups=self.world.required, is_open_by_default=True if scenario.has_authorizer else None,
         )  # fmt: skip
         route = parts.routes.existing(STREAM).route
-        self.run = planner.resume(request, route)
-        done = None if self.run else planner.finished(request, route)
-        if done is not None:
+        run = planner.resume(request, route)
+        if run is None and planner.finished(request, route) is not None:
             return LifeEnd(word="done")
-        if self.run is None:
+        if run is None:
             plan = planner.plan(request)
             if plan.refused:
                 return LifeEnd(word="plan-refused", reason=",".join(verdict.check for verdict in plan.refused))
-            self.run = planner.begin(plan)
-        until = Step.ROUTED if command == "route" else Step.DRAINED if command == "drain" else Step.RETIRED
-        end = self.run.run(until, WAIT_S)
-        return LifeEnd(word=end.kind.value, reason=end.reason)
+            run = planner.begin(plan)
+        self.run = run
+        return None
+
+    def _turns(self) -> LifeEnd:
+        assert self.run is not None
+        until = {"route": Step.ROUTED, "drain": Step.DRAINED}.get(self.command, Step.RETIRED)
+        while True:
+            if self.on_turn is not None:
+                self.on_turn()
+            end = self.run.turn(until, WAIT_S)
+            if end is not None:
+                return LifeEnd(word=end.kind.value, reason=end.reason)
+
+    def _new_id(self) -> str:
+        """Different for every operation, and the same in states that are the same."""
+        folder = f"streams/{STREAM}/operations/"
+        known = {path.split("/")[3] for path in self.world.store.documents() if path.startswith(folder)}
+        return f"{'f' if self.name.startswith('other') else '0'}{len(known):07x}"
 
     def make_parts(self) -> RunParts:
         clock = Tapped(self, "clock", "", self.world.clock)
@@ -123,12 +159,12 @@ class Life:
         return RunParts(
             routes=RouteStore(store),
             journals=OperationJournals(store, clock, STREAM),  # type: ignore[arg-type]
-            observer=OperationObserver(self.open_cluster, clients, clock, lambda _: 0),  # type: ignore[arg-type]
+            observer=OperationObserver(self.open_cluster, clients, clock, no_rejects),  # type: ignore[arg-type]
             effects=Effects(self.open_cluster, clock, self.require_held),  # type: ignore[arg-type]
             clock=clock,  # type: ignore[arg-type]
-            reporter=Voice(),
+            reporter=Silent(),
             require_held=self.require_held,
-            operator=self.name,
+            operator="operator",
             version="1",
         )
 
@@ -164,19 +200,20 @@ class Life:
         """Another process takes the lease over and works, while this one stands still."""
         self.world.lives += 1
         self.world.happened.append(f"other:{command}")
-        Life(world=self.world, name=f"other-{self.world.lives}", deviations={}, checker=self.checker).execute(command)
+        Life(world=self.world, name=f"other-{self.world.lives}", command=command, checker=self.checker).execute()
 
     def call(self, port: str, cluster: str, name: str, do: Any, *args: Any, **more: Any) -> Any:
         is_write = name in WRITES
         concerns = {f"{each}:{cluster}" for each in CONCERNS.get(name, ())} | {port}
         if is_write:
             concerns |= {"write", "lease"}
-        if port == "store" and name == "get" and args == (ROUTE_PATH,) and self.on_loop is not None:
-            self._mark()
         if is_write and port == "store" and ("/journal/" in args[0] or "/certificate/" in args[0]):
             concerns.add("journal")
         fault = self.point(name, frozenset(concerns), is_write=is_write)
-        if fault == "refused" or (cluster in self.world.away and port != "clients"):
+        where = cluster or port
+        if where in self.world.hung:
+            self.world.clock.advance(HANG_S)
+        if fault == "refused" or where in self.world.away:
             raise TryLaterError(f"{port} {cluster} does not answer")
         before = self.checker.before(self, port, cluster, name, args) if is_write else None
         result = do(*args, **more)
@@ -192,30 +229,36 @@ class Life:
             raise TryLaterError(f"{port} {cluster} did not answer")
         return result
 
-    def _mark(self) -> None:
-        """The state at the beginning of a look: the world, and what the process has in memory."""
-        frame: FrameType | None = sys._getframe(5)
-        if frame is None or frame.f_code.co_name != "run" or frame.f_code.co_filename != RUN_FILE:
-            return
-        self.on_loop(self.world.key(), self._memory(frame.f_locals), self.world.holder == self.name)
-
-    def _memory(self, local: Mapping[str, Any]) -> str:
-        assert self.parts is not None
-        observer, now_s = self.parts.observer, self.world.clock.elapsed
+    def key(self) -> int:
+        """A number for the world, and for everything that the process has in memory before a turn."""
+        assert self.parts is not None and self.run is not None
+        observer, now_s, progress = self.parts.observer, self.world.clock.elapsed, self.run._progress
         quiet, clients = observer._quiet, observer._clients._seen
         beats = {client.id: client.beat for client in self.world.clients}
-        found = (
-            None if quiet is None else (quiet.basis, quiet.ends, now_s - quiet.since_s, now_s - quiet.seen_s),
-            repr(observer._writers),
-            None if observer._routed_s is None else now_s - observer._routed_s,
-            sorted((name, beats.get(name) == beat, now_s - since) for name, (beat, since) in clients.items()),
-            local.get("conflicts"),
-            repr(local.get("tried")),
-            None if local.get("before") is None else local["before"][0],
-            now_s - local.get("idle_since_s", now_s),
-            self.run is not None and repr(self.run._problems),
+
+        def ago(at_s: float | None) -> float | None:
+            return None if at_s is None else round(now_s - at_s, 3)
+
+        memory = (
+            None if quiet is None else (quiet.basis, quiet.ends, ago(quiet.since_s), ago(quiet.seen_s)),
+            observer._writers,
+            ago(observer._routed_s),
+            sorted((name, beats.get(name) == beat, ago(since)) for name, (beat, since) in clients.items()),
+            progress.conflicts,
+            progress.tried,
+            None if progress.mark is None else ago(progress.idle_since_s),
+            self.run._problems,
+            shape_of_record(self.run.record),
+            self.run._journal._file._tail_version,  # type: ignore[attr-defined]
+            self.world.holder == self.name,
+            self.checker.lives[self.name].writes_after_loss,
         )
-        return repr(found)
+        return hash((self.command, self.world.key(), repr(memory)))
+
+
+def no_rejects(_: Any) -> int:
+    """Nothing is rejected by reference in this model."""
+    return 0
 
 
 class Tapped:
@@ -224,7 +267,12 @@ class Tapped:
     def __init__(self, life: Life, port: str, cluster: str, inner: Any) -> None:
         self._life, self._port, self._cluster, self._inner = life, port, cluster, inner
 
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self)
+
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
         do = getattr(self._inner, name)
         if not callable(do) or name in ("now", "monotonic"):
             return do

@@ -3,13 +3,16 @@
 import json
 import pickle
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.journal_lines import read_lines
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.transactions import OpenTransaction, ProducerState
 from kafkakit.streams.client.api import ClientKind
+from kafkakit.streams.failover.decide.journal import GRAMMAR, OperationRecord, fold
 from kafkakit.streams.failover.decide.operation import FenceWish
 from kafkakit.streams.routes.api import Lane, Route, Segment, SegmentState
 from kafkakit.streams.routes.api_act import RouteStore
@@ -23,11 +26,34 @@ OLD = f"{STREAM}.live.1"
 PRODUCER = (77, 0)
 Spot: TypeAlias = tuple[str, int, int]
 """Topic id, partition and offset of a record."""
-_TIMES = frozenset({"time", "prev", "at_ms", "sealed_at_ms", "sha256", "started_ms", "basis", "window_s"})
+_TIMES = frozenset({"time", "prev", "at_ms", "sealed_at_ms", "sha256", "started_ms", "basis", "window_s", "by"})
+_NO_TIME = datetime(2000, 1, 1, tzinfo=UTC)
+_JOURNAL, _CERTIFICATE = "/journal/", "/certificate/"
+EXCUSES = frozenset({"rewind", "early_write", "recreate", "trim", "stranger", "begin_transaction", "other:abort"})
+"""What an operator has to judge: an end that is right after one of these may be wrong without."""
 
 
 class ModelStore(FakeControlStore):
-    """The store in memory, without what cannot be kept: nothing waits in it."""
+    """The store in memory, without what cannot be kept: nothing waits in it. `newest` is what its last write replaced."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.newest: tuple[str, tuple[int, bytes] | None] | None = None
+
+    def _replace(self, path: str, value: bytes, expected: int | None) -> int:
+        newest = path, self._documents.get(path)
+        version = super()._replace(path, value, expected)
+        self.newest = newest
+        return version
+
+    def forget_newest(self) -> None:
+        """The newest write is lost, as with a leader that had told no follower."""
+        if self.newest is not None:
+            path, before = self.newest
+            self._documents.pop(path)
+            if before is not None:
+                self._documents[path] = before
+            self.newest = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in vars(self).items() if key != "_changed"}
@@ -60,8 +86,8 @@ class Scenario:
 class World:
     """The state. `acked` are records that a producer was told are written, `handled` those that a group has read.
 
-    `lost` were deleted by retention, `holder` has the stream's lease. `away` are clusters that do not answer, each with
-    how many more ticks; None: until something brings it back.
+    `lost` were deleted by retention, `holder` has the stream's lease. `away` are clusters, or `store`, that do not answer,
+    each with how many more ticks; those that are `hung` take their time to fail.
     """
 
     scenario: Scenario
@@ -73,6 +99,7 @@ class World:
     handled: dict[str, set[Spot]] = field(default_factory=dict)
     lost: set[Spot] = field(default_factory=set)
     away: dict[str, int] = field(default_factory=dict)
+    hung: set[str] = field(default_factory=set)
     required: tuple[str, ...] = ("audit", "billing")
     writes_left: int = 3
     known: dict[str, int] = field(default_factory=dict)
@@ -173,13 +200,16 @@ class World:
             self.away[name] -= 1
             if self.away[name] <= 0:
                 del self.away[name]
+        self.hung &= set(self.away)
         if self.writes_left and self.write_as_known():
             self.writes_left -= 1
-        self.known["producer"] = epoch
+        if "store" in self.away:
+            epoch = 0  # clients keep what they have
+        self.known["producer"] = max(epoch, self.known["producer"])
         for client in self.clients:
             client.beat += client.is_live
             if client.is_live and client.follows:
-                client.epoch = epoch
+                client.epoch = max(epoch, client.epoch)
         for group in self.required:
             self.read(group, most=1 if group == "audit" and self.scenario.is_slow else None)
 
@@ -211,22 +241,51 @@ class World:
             ]
             admin = cluster.admin
             clusters.append((name, topics, logs, groups, sorted(admin.acls or ()), len(admin.transactions)))
-        documents = [(path, _shape(value)) for path, (_, value) in sorted(self.store.documents().items()) if value]
+        documents = [(path, _shape(path, value)) for path, (_, value) in sorted(self.store.documents().items()) if value]
+        certificates = [value for path, (_, value) in self.store.documents().items() if value and _CERTIFICATE in path]
+        counts = [
+            any(record.certificate.encode() in value for value in certificates)
+            for path, (_, value) in sorted(self.store.documents().items())
+            if value and _JOURNAL in path and (record := _record(value)).certificate
+        ]
         clients = [(each.id, each.epoch, each.is_live, each.follows) for each in self.clients]
         records = [frozenset(self.acked), frozenset(self.lost), *(frozenset(self.handled[g]) for g in self.required)]
-        more = (clients, sorted(self.away.items()), self.writes_left, sorted(self.known.items()), self.required)
+        excuses = sorted(EXCUSES & set(self.happened))
+        outages = (sorted(self.away.items()), sorted(self.hung), self.store.newest is not None)
+        more = (clients, outages, self.writes_left, sorted(self.known.items()), self.required, excuses, counts)
         return hash((repr((clusters, documents, more)), *records))
 
 
 _shapes: dict[bytes, str] = {}
+_records: dict[bytes, OperationRecord] = {}
 
 
-def _shape(value: bytes) -> str:
-    """A document without the times and hashes in it."""
+def _shape(path: str, value: bytes) -> str:
+    """A document without the times and hashes in it; of a journal what it means."""
     found = _shapes.get(value)
     if found is None:
-        found = _shapes[value] = repr([_without_times(json.loads(line)) for line in value.splitlines() if line])
+        if _JOURNAL in path:
+            found = shape_of_record(_record(value))
+        else:
+            found = repr([_without_times(json.loads(line)) for line in value.splitlines() if line])
+        _shapes[value] = found
     return found
+
+
+def _record(value: bytes) -> OperationRecord:
+    found = _records.get(value)
+    if found is None:
+        state = read_lines(value, "journal", None, fold, GRAMMAR)[1]
+        assert state is not None
+        found = _records[value] = state
+    return found
+
+
+def shape_of_record(record: OperationRecord) -> str:
+    """What a journal means, without times."""
+    operation = replace(record.operation, started_ms=0)
+    same = replace(record, operation=operation, at=_NO_TIME, reached_ms={}, certificate="", basis="", window_s=0.0)
+    return repr((same, sorted(record.reached_ms), bool(record.certificate)))
 
 
 def _without_times(value: Any) -> Any:
@@ -280,6 +339,22 @@ def end_transaction(world: World) -> None:
 def away(world: World) -> None:
     """The old cluster does not answer for a while."""
     world.away["p"] = 3
+
+
+def hang(world: World) -> None:
+    """The old cluster hangs: every call waits before it fails."""
+    away(world)
+    world.hung.add("p")
+
+
+def store_away(world: World) -> None:
+    """The control store does not answer for a while."""
+    world.away["store"] = 2
+
+
+def store_forgets(world: World) -> None:
+    """The control store loses its newest write."""
+    world.store.forget_newest()
 
 
 def target_away(world: World) -> None:
@@ -351,6 +426,9 @@ EVENTS = {
     "begin_transaction": (begin_transaction, ("log:p", "tx:p")),
     "end_transaction": (end_transaction, ("log:p", "tx:p", "config:p")),
     "away": (away, ("log:p", "groups:p", "meta:p", "acl:p")),
+    "hang": (hang, ("log:p", "groups:p", "meta:p")),
+    "store_away": (store_away, ("store",)),
+    "store_forgets": (store_forgets, ("store",)),
     "target_away": (target_away, ("log:q", "groups:q", "meta:q")),
     "stranger": (stranger, ("groups:p",)),
     "rewind": (rewind, ("groups:p",)),
