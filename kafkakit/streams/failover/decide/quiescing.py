@@ -29,6 +29,12 @@ def strand(record: OperationRecord, evidence: Evidence) -> Action | None:
     return None
 
 
+def source_problems(record: OperationRecord, evidence: Evidence) -> tuple[str, ...]:
+    """Why old topics whose clusters answer are not those that are meant: another cluster, or another topic id."""
+    found = ((each.topic, evidence.old.get(each.id)) for _, each in record.operation.old_segments(evidence.route))
+    return tuple(f"{topic}: {each.problem}" for topic, each in found if each and each.is_reachable and each.problem)
+
+
 def quiesce(record: OperationRecord, evidence: Evidence) -> Action:
     """Old topics until they can be sealed."""
     old = [segment for _, segment in record.operation.old_segments(evidence.route)]
@@ -37,7 +43,7 @@ def quiesce(record: OperationRecord, evidence: Evidence) -> Action:
         lines = tuple(f"{each.topic}: {_problem(each, evidence)}" for each in away)
         reason = "stranded" if record.request.is_emergency else "source-unreachable"
         return strand(record, evidence) or Wait(reason=reason, lines=lines)
-    problems = tuple(f"{each.topic}: {evidence.old[each.id].problem}" for each in old if evidence.old[each.id].problem)
+    problems = source_problems(record, evidence)
     if problems:
         return Refuse(reason="source-differs", lines=problems)
     fence = _fence(record, evidence, old)

@@ -32,7 +32,7 @@ from kafkakit.streams.failover.decide.drained import (
 from kafkakit.streams.failover.decide.evidence import Evidence, TopicFacts
 from kafkakit.streams.failover.decide.journal import OperationRecord
 from kafkakit.streams.failover.decide.operation import LaneMove, Step
-from kafkakit.streams.failover.decide.quiescing import quiesce, strand
+from kafkakit.streams.failover.decide.quiescing import quiesce, source_problems, strand
 from kafkakit.streams.failover.decide.standing import settled, standing
 
 
@@ -147,6 +147,9 @@ def _drain(record: OperationRecord, evidence: Evidence, until: Step) -> Action:
     )
     if grown:
         return ReportLate(grown=grown)
+    differing = source_problems(record, evidence)
+    if differing:
+        return Refuse(reason="source-differs", lines=differing)
     missing = missing_items(record, evidence)
     if missing:
         return _wait_for(missing)
