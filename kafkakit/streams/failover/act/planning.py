@@ -34,7 +34,7 @@ class Planner:
     def plan(self, request: FailoverRequest) -> FailoverPlan:
         """Judge what a failover would need and do now; `RefusedError` while another operation is open."""
         route = self._parts.routes.existing(request.stream).route
-        if self._superseded(request, route) is None:
+        if self._superseded(request, route) is None and not self._is_lost(route):
             refuse_open_operation(route)
         target = self._open(request.to)
         info = target.admin.cluster()
@@ -83,9 +83,10 @@ class Planner:
         def edit(found: Route) -> Route:
             if found.epoch != operation.from_epoch:
                 raise ConflictError(f"stream {operation.stream} was changed since the plan")
-            return begun(found if superseded is None else replace(found, operation=None), opening)
+            return begun(replace(found, operation=None) if superseded or is_lost else found, opening)
 
-        superseded = self._superseded(operation.request, parts.routes.existing(operation.stream).route)
+        route = parts.routes.existing(operation.stream).route
+        superseded, is_lost = self._superseded(operation.request, route), self._is_lost(route)
         parts.require_held()
         parts.routes.change(
             operation.stream,
@@ -104,11 +105,13 @@ class Planner:
             return None
         if route.operation.kind != KIND:
             raise RefusedError(f"stream {route.stream} has an operation {route.operation.kind} open")
+        if self._is_lost(route):
+            return None
         journal = self._parts.journals.open(route.operation.id)
         if journal.state is None:
             raise RefusedError(
                 f"operation {route.operation.id} of stream {route.stream} has no journal",
-                hint="the control store lost it; kafkakit streams failover abort ends the operation",
+                hint="the control store lost it; kafkakit streams history has what the operation changed",
             )
         if journal.state.is_aborting:
             raise RefusedError(
@@ -158,6 +161,13 @@ class Planner:
             is_done = is_same and record.end is Step.RETIRED
             return RunEnd(kind=EndKind.DONE, step=Step.RETIRED, record=record) if is_done else None
         return None
+
+    def _is_lost(self, route: Route) -> bool:
+        """Whether the store lost the plan of the open operation before anything was done: it is planned anew."""
+        found = route.operation
+        if found is None or found.kind != KIND or found.step != Step.PLANNED:
+            return False
+        return self._parts.journals.open(found.id).state is None
 
     def _superseded(self, request: FailoverRequest, route: Route) -> Journal | None:
         """The journal of the open operation that this request takes over: an emergency leaves the cluster that the open
