@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from kafkakit.core.durations import epoch_ms
-from kafkakit.core.errors import ConflictError
+from kafkakit.core.errors import ConflictError, InputError, RefusedError
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.reporter import Reporter
 from kafkakit.streams.failover.act.effects import Effects
@@ -171,6 +171,8 @@ class OperationRun:
                 names = ", ".join(action.transactions)
                 self._parts.reporter.warn(f"{action.segment.topic}: the fence is down again, it held up {names}")
                 self._amend_without_fence()
+            case ChangeRoute(edit=RouteEdit.RETIRE) if not self._has_certificate():
+                self._act(Certify(), evidence)  # the store lost it; what it proves is looked at again
             case ChangeRoute():
                 self._change_route(action, evidence)
             case Certify():
@@ -179,6 +181,14 @@ class OperationRun:
                 journal.check(Word.CERTIFIED, {"sha256": certificate.sha256, "epoch": evidence.route.epoch})
                 self._note(Step.DRAINED, evidence.route)
                 self._parts.reporter.say(f"drained: certificate {certificate.sha256[:16]}")
+
+    def _has_certificate(self) -> bool:
+        """Whether the store has the certificate that the journal names."""
+        try:
+            found, _ = self._parts.journals.certificate(self.record.operation.id)
+        except (InputError, RefusedError):
+            return False
+        return found.sha256 == self.record.certificate
 
     def _change_route(self, action: ChangeRoute, evidence: Evidence) -> None:
         """One compare-and-set. A process whose evidence is older than the route changes nothing."""
@@ -256,6 +266,9 @@ class OperationRun:
         route = self._parts.routes.existing(self.record.operation.stream).route
         if action.step.is_over and action.step not in self.record.reached_ms:
             self._journal.check(Word.STEP, {"step": action.step, "epoch": route.epoch})
+        if action.step in (Step.ABORTED, Step.SUPERSEDED):
+            lines = (f"operation {self.record.operation.id} is not the stream's any more, and has not moved it",)
+            return RunEnd(kind=EndKind.REFUSED, step=action.step, record=self.record, reason=action.step, lines=lines)
         return RunEnd(kind=EndKind.DONE, step=action.step, record=self.record)
 
     def _end(
