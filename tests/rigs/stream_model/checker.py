@@ -133,15 +133,19 @@ class Checker:
         require(new["epoch"] > old["epoch"], "I2", f"epoch {new['epoch']} after {old['epoch']}")
         operation = (new.get("operation") or old.get("operation") or {}).get("id")
         entry = self.world.store.documents().get(f"streams/{STREAM}/history/{new['epoch']:012d}", (0, b""))[1]
-        require(bool(operation) and str(operation).encode() in entry, "I1", "a change of the route names no operation")
+        is_named = bool(operation) and (str(operation).encode() in entry or "store_forgets" in self.world.happened)
+        require(is_named, "I1", "a change of the route names no operation")
         states = {each["id"]: each for lane in new["lanes"] for each in lane["segments"]}
+        for number, each in states.items():
+            if each["state"] in ("draining", "stranded"):
+                self.world.draining_since.setdefault(number, new["epoch"])
         for lane in new["lanes"]:
             active = sum(each["state"] == "active" for each in lane["segments"])
             require(active == 1, "I3", f"lane {lane['name']} has {active} active segments")
         for lane in old["lanes"]:
             for each in lane["segments"]:
                 after = states.get(each["id"])
-                self._segment(name, each, after, new)
+                self._segment(name, each, after)
         first = {each["id"]: each for lane in old["lanes"] for each in lane["segments"]}
         for number, each in states.items():
             if each["state"] == "active" and first.get(number, each)["state"] == "opened":
@@ -164,7 +168,7 @@ class Checker:
                 starts_itself = any(client.group == group for client in self.world.clients)
                 require(is_there or starts_itself, "I4", f"group {group} has no offset at the start of {key}")
 
-    def _segment(self, name: str, old: dict[str, Any], new: dict[str, Any] | None, route: dict[str, Any]) -> None:
+    def _segment(self, name: str, old: dict[str, Any], new: dict[str, Any] | None) -> None:
         if new is None:
             if old["state"] in WRITTEN:
                 self._retired(name, old)
@@ -175,13 +179,13 @@ class Checker:
             grown = [p for p, end, *_ in old["seal"] if self._last(notes, old, p).end > end]
             require(bool(grown), "I6", "a seal was taken away although nothing grew")
         if new["seal"] and not old["seal"]:
-            self._sealed(name, new, route)
+            self._sealed(name, new)
 
-    def _sealed(self, name: str, segment: dict[str, Any], route: dict[str, Any]) -> None:
+    def _sealed(self, name: str, segment: dict[str, Any]) -> None:
         """I6 and I8: the process itself saw the ends stand still for the window, on a basis that it has proven."""
         notes, world = self.lives[name], self.world
         require(segment["state"] == "draining", "I6", f"a segment was sealed while it was {segment['state']}")
-        routed = min((e["epoch"] for e in self._routes() if self._is_draining(e, segment["id"])), default=route["epoch"])
+        routed = world.draining_since[segment["id"]]
         fenced = notes.denied.get(segment["cluster"], False) and world.is_denied(segment["cluster"], segment["topic"])
         if world.scenario.fence == "config":
             fenced = world.is_denied(segment["cluster"], segment["topic"])
@@ -255,16 +259,6 @@ class Checker:
                 for each in json.loads(value)["segments"]:
                     found = each if each["segment"] == segment else found
         return found
-
-    def _routes(self) -> Iterator[dict[str, Any]]:
-        for path, (_, value) in self.world.store.documents().items():
-            if value and path.startswith(f"streams/{STREAM}/history/"):
-                yield json.loads(value)["route"]
-
-    @staticmethod
-    def _is_draining(route: dict[str, Any], segment: int) -> bool:
-        states = (each["state"] for lane in route["lanes"] for each in lane["segments"] if each["id"] == segment)
-        return any(state in ("draining", "stranded") for state in states)
 
     def _last(self, notes: Notes, segment: dict[str, Any], partition: int) -> LogSpan:
         return self._last_read(notes, segment["cluster"], TopicPartition(segment["topic"], partition))[2]

@@ -32,7 +32,6 @@ CONCERNS: Mapping[str, tuple[str, ...]] = {
     "create_topic": ("meta", "log"), "delete_topic_by_id": ("meta", "log"), "cluster": ("meta",),
 }  # fmt: skip
 """What a call reads or changes: an event that concerns nothing of it may as well come later."""
-WAIT_S = 20.0
 HANG_S = 30.0
 
 
@@ -142,7 +141,7 @@ class Life:
         while True:
             if self.on_turn is not None:
                 self.on_turn()
-            end = self.run.turn(until, WAIT_S)
+            end = self.run.turn(until, self.world.scenario.wait_s)
             if end is not None:
                 return LifeEnd(word=end.kind.value, reason=end.reason)
 

@@ -76,7 +76,8 @@ class Scenario:
     has_authorizer: bool = False
     is_away: bool = False
     fence: FenceWish = FenceWish.AUTO
-    quiet_s: float | None = None
+    quiet_s: float | None = 3.0
+    wait_s: float = 20.0
     is_emergency: bool = False
     events: tuple[str, ...] = ()
     faults: tuple[str, ...] = ("crash", "lost", "refused", "other:route", "other:drain", "other:run", "other:abort")
@@ -86,7 +87,7 @@ class Scenario:
 class World:
     """The state. `acked` are records that a producer was told are written, `handled` those that a group has read.
 
-    `lost` were deleted by retention, `holder` has the stream's lease. `away` are clusters, or `store`, that do not answer,
+    `lost` were deleted by retention, `draining_since` has the epochs since which segments are not written any more, `holder` has the stream's lease. `away` are clusters, or `store`, that do not answer,
     each with how many more ticks; those that are `hung` take their time to fail.
     """
 
@@ -100,6 +101,7 @@ class World:
     lost: set[Spot] = field(default_factory=set)
     away: dict[str, int] = field(default_factory=dict)
     hung: set[str] = field(default_factory=set)
+    draining_since: dict[int, int] = field(default_factory=dict)
     required: tuple[str, ...] = ("audit", "billing")
     writes_left: int = 3
     known: dict[str, int] = field(default_factory=dict)
@@ -136,6 +138,7 @@ class World:
             self.read(group, most=None if group == "billing" or not self.scenario.is_slow else 0)
         if self.scenario.is_away:
             self.away["p"] = 4
+        self.store.newest = None
 
     # -- what is seen -------------------------------------------------------------------------------
 
