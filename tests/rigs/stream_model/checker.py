@@ -116,7 +116,11 @@ class Checker:
         else:
             return
         for topic in names:
-            known = [each for each in self._every_segment() if (each["cluster_id"], each["topic"]) == (f"{cluster}-id", topic)]
+            known = [
+                each
+                for each in self._every_segment()
+                if (each["cluster_id"], each["topic"]) == (f"{cluster}-id", topic)
+            ]
             # What changes between a look and the change that follows it, no process can know.
             there = self.lives[life].topics.get((cluster, topic), "")
             is_meant = not known or any(each["topic_id"] == there for each in known)
@@ -157,7 +161,10 @@ class Checker:
         for each in old.values():
             if each["state"] == "active":
                 require(each["partitions"] == segment["partitions"], "I14", "another number of partitions")
-        require(self.world.topic_id(segment["cluster"], segment["topic"]) == segment["topic_id"], "I11", "another topic")
+                require(not self.world.scenario.is_compacted, "I13", f"{each['topic']} is compacted, and no one agreed")
+        require(
+            self.world.topic_id(segment["cluster"], segment["topic"]) == segment["topic_id"], "I11", "another topic"
+        )
         for group in self.world.required:
             for number in range(segment["partitions"]):
                 key = TopicPartition(segment["topic"], number)
@@ -203,11 +210,15 @@ class Checker:
                 require(effective <= end, "I6", "the effective end is above the end")
                 data = [b.last + 1 for b in log.log(TopicPartition(segment["topic"], partition)).batches
                         if not b.attributes & 0x20 and b.last < end]  # fmt: skip
-                require(effective == max(data, default=effective), "I6", f"effective end {effective}, data ends at {data}")
+                require(
+                    effective == max(data, default=effective), "I6", f"effective end {effective}, data ends at {data}"
+                )
             same = [at for _, at, span in reads if span.end == end]
             first = next((i for i in range(len(reads)) if all(r[2].end == end for r in reads[i:])), len(reads))
             seen_s = reads[-1][1] - reads[first][1] if first < len(reads) else 0.0
-            require(seen_s + 1e-6 >= window_s, "I8", f"ends seen for {seen_s:g} s of {window_s:g} s ({len(same)} looks)")
+            require(
+                seen_s + 1e-6 >= window_s, "I8", f"ends seen for {seen_s:g} s of {window_s:g} s ({len(same)} looks)"
+            )
 
     def _retired(self, name: str, segment: dict[str, Any]) -> None:
         """I5, I6, I10: a certificate, one more look at offsets and then at ends, and no group that was forgotten."""
@@ -216,7 +227,11 @@ class Checker:
         require(bool(segment["seal"]), "I5", "an unsealed segment left the route")
         require(certificate is not None, "I5", "a segment left the route without a certificate")
         assert certificate is not None
-        require([list(each) for each in certificate["partitions"]] == segment["seal"], "I5", "the certificate is of another seal")
+        require(
+            [list(each) for each in certificate["partitions"]] == segment["seal"],
+            "I5",
+            "the certificate is of another seal",
+        )
         groups = {each["group"]: each["committed"] for each in certificate["groups"]}
         missing = set(self.world.required) - set(groups)
         require(not missing, "I5", f"groups {sorted(missing)} are not in the certificate")
@@ -225,7 +240,9 @@ class Checker:
             number, _, span = self._last_read(notes, cluster, key)
             require(span.end == end, "I6", f"retired at {end}, the last look found {span.end}")
             for group in self.world.required:
-                require(notes.committed.get((cluster, group), number) < number, "I6", "ends were not read after offsets")
+                require(
+                    notes.committed.get((cluster, group), number) < number, "I6", "ends were not read after offsets"
+                )
                 at = self.world.handled[group]
                 spots = [s for s in self.world.acked - self.world.lost if s[:2] == (segment["topic_id"], partition)]
                 unread = [s for s in spots if s[2] < effective and s not in at]
@@ -249,7 +266,9 @@ class Checker:
         for partition in range(PARTITIONS):
             _, _, span = self._last_read(notes, cluster, TopicPartition(meant[0]["topic"], partition))
             for group in self.world.required:
-                unread = [s for s in spots if s[1] == partition and s[2] < span.end and s not in self.world.handled[group]]
+                unread = [
+                    s for s in spots if s[1] == partition and s[2] < span.end and s not in self.world.handled[group]
+                ]
                 require(not unread or "rewind" in self.world.happened, "I7", f"deleted before {group} read {unread}")
 
     def _certificate(self, segment: int) -> dict[str, Any] | None:

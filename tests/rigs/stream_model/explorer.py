@@ -11,12 +11,15 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from unittest.mock import patch
 
+from kafkakit.streams.failover.act import run as run_module
 from tests.rigs.stream_model.checker import Checker, Violation, require
 from tests.rigs.stream_model.process import Life, LifeEnd, Point, Pruned
 from tests.rigs.stream_model.world import EVENTS, EXCUSES, Scenario, World, resources
 
 MOST_LIVES = 20
+POLL_S = 1.0
 FAILING_READS = frozenset({"spans", "committed", "groups", "get", "describe_acls", "registrations"})
 
 
@@ -62,7 +65,11 @@ class Exploration:
     _waiting: dict[int, list[Work]] = field(default_factory=dict)
 
     def explore(self) -> None:
-        """Explore everything, or until there are enough failures."""
+        """Explore everything, or until there are enough failures. Between two looks at what is waited for is 1 s."""
+        with patch.object(run_module, "POLL_S", POLL_S):
+            self._explore()
+
+    def _explore(self) -> None:
         self._waiting = {left: [] for left in range(self.depth + 1)}
         self._add(Work(kept=World(scenario=self.scenario).kept(), command="run", left=self.depth, path=()))
         for left in range(self.depth, -1, -1):
@@ -168,7 +175,9 @@ class Exploration:
                     if what != there:
                         words = f"{life.name} {life.command}, call {point.number} {point.name}: {what}"
                         more = {**base.deviations, point.number: f"{there}+{what}"}
-                        work = replace(base, deviations=more, left=base.left - 1, path=(*base.path, words), came_from=None)
+                        work = replace(
+                            base, deviations=more, left=base.left - 1, path=(*base.path, words), came_from=None
+                        )
                         self._add(work)
 
     def _next(
@@ -200,7 +209,9 @@ class Exploration:
         world.tick(1.0)
         for client in world.clients:
             client.follows = client.is_live
-        require(world.lives < MOST_LIVES, "I9", f"no end after {world.lives} processes; the last: {end.word} {end.reason}")
+        require(
+            world.lives < MOST_LIVES, "I9", f"no end after {world.lives} processes; the last: {end.word} {end.reason}"
+        )
         self._add(Work(kept=world.kept(), command=following, left=left, path=path, came_from=state))
 
     def _look_for_circles(self) -> None:

@@ -290,4 +290,3 @@ class TappedCluster:
             Tapped(life, port, profile, inner)
             for port, inner in (("admin", cluster.admin), ("groups", cluster.groups), ("log", cluster.log))
         )
-

@@ -73,8 +73,10 @@ class Scenario:
     name: str
     is_registered: bool = True
     is_slow: bool = False
+    backlog: int = 0
     has_authorizer: bool = False
     is_away: bool = False
+    is_compacted: bool = False
     fence: FenceWish = FenceWish.AUTO
     quiet_s: float | None = 3.0
     wait_s: float = 20.0
@@ -115,6 +117,8 @@ class World:
             self.clusters[name] = SceneCluster(admin=admin)
         admin = self.clusters["p"].admin
         admin.add_topic(OLD, dict.fromkeys(range(PARTITIONS), (1,)))
+        if self.scenario.is_compacted:
+            admin.topics[OLD].configs["cleanup.policy"] = "compact"
         if self.scenario.has_authorizer:
             admin.acls = set()
         segment = Segment(
@@ -130,7 +134,7 @@ class World:
                 FakeClient(id="client-2", kind=ClientKind.CONSUMER, group="billing"),
             ]
         self.handled = {group: set() for group in self.required}
-        for number in (0, 0, 1):
+        for number in (0, 0, 1, *(0,) * self.scenario.backlog):
             self.append("p", OLD, number)
         for group in self.required:
             for number in range(PARTITIONS):
@@ -183,6 +187,8 @@ class World:
             name, topic = segment["cluster"], segment["topic"]
             if name in self.away or self.topic_id(name, topic) != segment["topic_id"]:
                 continue
+            if segment["state"] == "opened" and not is_stream:
+                continue  # plain clients are pointed at a topic when it is written
             cluster = self.clusters[name]
             cluster.log.follow()
             for number in range(segment["partitions"]):
@@ -244,7 +250,9 @@ class World:
             ]
             admin = cluster.admin
             clusters.append((name, topics, logs, groups, sorted(admin.acls or ()), len(admin.transactions)))
-        documents = [(path, _shape(path, value)) for path, (_, value) in sorted(self.store.documents().items()) if value]
+        documents = [
+            (path, _shape(path, value)) for path, (_, value) in sorted(self.store.documents().items()) if value
+        ]
         certificates = [value for path, (_, value) in self.store.documents().items() if value and _CERTIFICATE in path]
         counts = [
             any(record.certificate.encode() in value for value in certificates)
@@ -314,8 +322,13 @@ def begin_transaction(world: World) -> None:
     end = world.clusters["p"].log.append(key, batch(0, [Rec(None, b"t")], transactional=True, producer=PRODUCER))
     admin.transactions.append(
         OpenTransaction(
-            transactional_id="tx", producer_id=PRODUCER[0], producer_epoch=0, state="Ongoing", timeout_ms=60_000,
-            started_ms=1, partitions=frozenset({key}),
+            transactional_id="tx",
+            producer_id=PRODUCER[0],
+            producer_epoch=0,
+            state="Ongoing",
+            timeout_ms=60_000,
+            started_ms=1,
+            partitions=frozenset({key}),
         )  # fmt: skip
     )
     state = ProducerState(
