@@ -5,11 +5,10 @@ own life, and by what really was so.
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
 from tests.rigs.failover import PARTITIONS, STREAM
@@ -19,7 +18,7 @@ SHORT_S, LONG_S = 2.0, 125.0
 WRITTEN = ("active", "draining", "stranded")
 
 
-class Violation(AssertionError):
+class ViolationError(AssertionError):
     """An invariant does not hold."""
 
     def __init__(self, name: str, text: str) -> None:
@@ -306,8 +305,4 @@ class Checker:
 def require(holds: bool, name: str, text: str) -> None:
     """Raise for an invariant that does not hold."""
     if not holds:
-        raise Violation(name, text)
-
-
-Check = Callable[[], None]
-__all__ = ["Checker", "ItemError", "Violation", "require"]
+        raise ViolationError(name, text)

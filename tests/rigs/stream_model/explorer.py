@@ -14,7 +14,7 @@ from itertools import pairwise
 from unittest.mock import patch
 
 from kafkakit.streams.failover.act import run as run_module
-from tests.rigs.stream_model.checker import Checker, Violation, require
+from tests.rigs.stream_model.checker import Checker, ViolationError, require
 from tests.rigs.stream_model.process import Life, LifeEnd, Point, Pruned
 from tests.rigs.stream_model.world import EVENTS, EXCUSES, Scenario, World, resources
 
@@ -79,7 +79,7 @@ class Exploration:
                     self._do(work)
                 except Pruned:
                     continue
-                except Violation as violation:
+                except ViolationError as violation:
                     self._fail(violation, work.path)
         self._look_for_circles()
 
@@ -87,10 +87,8 @@ class Exploration:
     def words(self) -> str:
         """One line."""
         ends = ", ".join(f"{count:,} {word}" for word, count in sorted(self.ends.items()))
-        return (
-            f"{self.scenario.name}, {self.depth} deviations: {len(self.seen):,} states, {self.lives:,} lives of a process"
-            f" ({ends}){', cut' if self.is_cut else ''}"
-        )
+        counts = f"{len(self.seen):,} states, {self.lives:,} lives of a process ({ends})"
+        return f"{self.scenario.name}, {self.depth} deviations: {counts}{', cut' if self.is_cut else ''}"
 
     @property
     def _is_over(self) -> bool:
@@ -98,7 +96,7 @@ class Exploration:
             self.is_cut = True
         return self.is_cut or len(self.failures) >= self.most_failures
 
-    def _fail(self, violation: Violation, path: tuple[str, ...]) -> None:
+    def _fail(self, violation: ViolationError, path: tuple[str, ...]) -> None:
         self.failures.append(f"{violation} after {list(path)}")
         self.broken.add(violation.name)
 
@@ -225,7 +223,7 @@ class Exploration:
                 state = self.after.get(state)
             if state in trail:
                 path = next((self.paths[each] for each in trail if each in self.paths), ())
-                self._fail(Violation("I9", "processes go round in a circle"), path)
+                self._fail(ViolationError("I9", "processes go round in a circle"), path)
             ended.update(trail)
 
     def _after_refusal(self, world: World, command: str, end: LifeEnd) -> str:

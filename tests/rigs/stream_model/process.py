@@ -230,7 +230,8 @@ class Life:
 
     def key(self) -> int:
         """A number for the world, and for everything that the process has in memory before a turn."""
-        assert self.parts is not None and self.run is not None
+        assert self.parts is not None
+        assert self.run is not None
         observer, now_s, progress = self.parts.observer, self.world.clock.elapsed, self.run._progress
         quiet, clients = observer._quiet, observer._clients._seen
         beats = {client.id: client.beat for client in self.world.clients}

@@ -38,7 +38,9 @@ WIDE = (
     ),
     Scenario(
         name="plain, wide", is_registered=False, fence=FenceWish.NONE, is_slow=True,
-        events=("late", "away", "begin_transaction", "end_transaction", "early_write", "trim", "stranger", "lose_lease"),
+        events=(
+            "late", "away", "begin_transaction", "end_transaction", "early_write", "trim", "stranger", "lose_lease",
+        ),
     ),
     Scenario(
         name="size, wide", fence=FenceWish.CONFIG,

@@ -34,7 +34,7 @@ EXCUSES = frozenset({"rewind", "early_write", "recreate", "trim", "stranger", "b
 
 
 class ModelStore(FakeControlStore):
-    """The store in memory, without what cannot be kept: nothing waits in it. `newest` is what its last write replaced."""
+    """The store in memory, which can be kept since nothing waits in it. `newest` is what its last write replaced."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -89,8 +89,9 @@ class Scenario:
 class World:
     """The state. `acked` are records that a producer was told are written, `handled` those that a group has read.
 
-    `lost` were deleted by retention, `draining_since` has the epochs since which segments are not written any more, `holder` has the stream's lease. `away` are clusters, or `store`, that do not answer,
-    each with how many more ticks; those that are `hung` take their time to fail.
+    `lost` were deleted by retention, `draining_since` has the epochs since which segments are not written any more, and
+    `holder` has the stream's lease. `away` are clusters, or `store`, that do not answer, each with how many more ticks;
+    those that are `hung` take their time to fail.
     """
 
     scenario: Scenario
@@ -329,7 +330,7 @@ def begin_transaction(world: World) -> None:
             timeout_ms=60_000,
             started_ms=1,
             partitions=frozenset({key}),
-        )  # fmt: skip
+        )
     )
     state = ProducerState(
         producer_id=PRODUCER[0], producer_epoch=0, last_sequence=0, last_ms=1, transaction_start=end - 1
