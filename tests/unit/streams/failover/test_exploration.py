@@ -9,7 +9,7 @@ from tests.rigs.stream_model.explorer import Exploration
 from tests.rigs.stream_model.scenarios import NARROW, SCENARIOS, WIDE
 from tests.rigs.stream_model.world import Scenario
 
-DEEP = ("crashes", "zombies", "size", "emergency", "recreated")
+DEEP = ("crashes", "zombies", "recreated")
 DEPTHS = {**{each.name: 2 for each in NARROW}, **dict.fromkeys(DEEP, 3), **{each.name: 1 for each in WIDE}}
 
 
