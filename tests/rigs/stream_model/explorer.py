@@ -184,7 +184,7 @@ class Exploration:
         """What the operator does after a life."""
         if end.word in ("reclaimed", "kept"):
             for _ in range(4):
-                world.tick(1.0)
+                world.tick()
             Checker(world).finished()
             return
         following = "run"
@@ -204,7 +204,7 @@ class Exploration:
             state = None  # a transaction that stays open, or a group that reads nothing, is waited for without end
         world.holder = ""
         world.clock.advance(1.0)
-        world.tick(1.0)
+        world.tick()
         for client in world.clients:
             client.follows = client.is_live
         require(

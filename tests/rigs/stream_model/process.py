@@ -154,13 +154,13 @@ class Life:
     def make_parts(self) -> RunParts:
         clock = Tapped(self, "clock", "", self.world.clock)
         store: Any = Tapped(self, "store", "", self.world.store)
-        clients = ClientWatch(self.registrations, clock)  # type: ignore[arg-type]
+        clients = ClientWatch(self.registrations, clock)
         return RunParts(
             routes=RouteStore(store),
-            journals=OperationJournals(store, clock, STREAM),  # type: ignore[arg-type]
-            observer=OperationObserver(self.open_cluster, clients, clock, no_rejects),  # type: ignore[arg-type]
-            effects=Effects(self.open_cluster, clock, self.require_held),  # type: ignore[arg-type]
-            clock=clock,  # type: ignore[arg-type]
+            journals=OperationJournals(store, clock, STREAM),
+            observer=OperationObserver(self.open_cluster, clients, clock, no_rejects),
+            effects=Effects(self.open_cluster, clock, self.require_held),
+            clock=clock,
             reporter=Silent(),
             require_held=self.require_held,
             operator="operator",
@@ -278,7 +278,7 @@ class Tapped:
             return do
         life = self._life
         if name == "sleep":
-            return lambda seconds: life.call("clock", "", name, lambda s: (do(s), life.world.tick()), seconds)
+            return lambda seconds: life.call("clock", "", name, life.world.sleep, seconds)
         return lambda *args, **more: life.call(self._port, self._cluster, name, do, *args, **more)
 
 

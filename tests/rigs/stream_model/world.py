@@ -116,14 +116,14 @@ class World:
         for name in "pq":
             admin = UuidCluster({1: None}, cluster_id=f"{name}-id", dir_bytes=10**9)
             self.clusters[name] = SceneCluster(admin=admin)
-        admin = self.clusters["p"].admin
-        admin.add_topic(OLD, dict.fromkeys(range(PARTITIONS), (1,)))
+        old = self.clusters["p"].admin
+        old.add_topic(OLD, dict.fromkeys(range(PARTITIONS), (1,)))
         if self.scenario.is_compacted:
-            admin.topics[OLD].configs["cleanup.policy"] = "compact"
+            old.topics[OLD].configs["cleanup.policy"] = "compact"
         if self.scenario.has_authorizer:
-            admin.acls = set()
+            old.acls = set()
         segment = Segment(
-            id=1, cluster="p", cluster_id="p-id", topic=OLD, topic_id=admin.topics[OLD].topic_id,
+            id=1, cluster="p", cluster_id="p-id", topic=OLD, topic_id=old.topics[OLD].topic_id,
             partitions=PARTITIONS, state=SegmentState.ACTIVE,
         )  # fmt: skip
         route = Route(stream=STREAM, epoch=1, next_segment=2, lanes=(Lane(name="live", segments=(segment,)),))
@@ -203,7 +203,12 @@ class World:
                 if commit is None or last > first:
                     cluster.groups.seed(group, key, last)
 
-    def tick(self, _: float = 0.0) -> None:
+    def sleep(self, seconds: float) -> None:
+        """A process sleeps, and the others go on."""
+        self.clock.sleep(seconds)
+        self.tick()
+
+    def tick(self) -> None:
         """What goes on by itself: producers and consumers learn of the route, write and read."""
         epoch = self.route()["epoch"]
         for name in list(self.away):

@@ -9,6 +9,7 @@ import pytest
 from kafkakit.core.errors import ConflictError, OperationFailedError, RefusedError, TryLaterError
 from kafkakit.streams.failover.act import closing
 from kafkakit.streams.failover.act.closing import abort, newest_certificate
+from kafkakit.streams.failover.act.verification import check_certificate
 from kafkakit.streams.failover.decide.operation import Step
 from kafkakit.streams.failover.decide.outcome import CertificateCheck, EndKind
 from kafkakit.streams.failover.decide.standing import settled
@@ -193,11 +194,10 @@ def test_a_retirement_that_the_store_loses_while_topics_are_deleted_keeps_them(m
     scene = make_scene()
     scene.run()
     name, parts = scene.parts().journals.names()[-1], scene.parts()
-    real_check = closing.check_certificate
 
     def check_and_lose(*words: Any) -> CertificateCheck:
         lose_newest_route(scene)
-        return real_check(*words)
+        return check_certificate(*words)
 
     monkeypatch.setattr(closing, "check_certificate", check_and_lose)
     with pytest.raises(RefusedError, match="is not retired"):

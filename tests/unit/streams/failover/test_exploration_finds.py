@@ -12,8 +12,9 @@ from kafkakit.streams.failover.act import effects, observer, planning, reading, 
 from kafkakit.streams.failover.act.journals import OperationJournals
 from kafkakit.streams.failover.decide import preconditions, quiescing, route_edits, steps
 from kafkakit.streams.failover.decide.drained import Item, Missing
+from kafkakit.streams.failover.decide.plan import moves_of
 from kafkakit.streams.routes.act.store import RouteStore
-from kafkakit.streams.routes.api import SegmentState, encode_route, route_path
+from kafkakit.streams.routes.api import SegmentState, encode_route, routed, route_path
 from tests.rigs.stream_model.explorer import Exploration
 from tests.rigs.stream_model.process import Life
 from tests.rigs.stream_model.scenarios import NARROW, SCENARIOS
@@ -55,7 +56,8 @@ def no_certificate(patch: pytest.MonkeyPatch) -> None:
 
 def route_without_comparison(patch: pytest.MonkeyPatch) -> None:
     def put(self: RouteStore, stream: str, change: Any, _: int | None) -> None:
-        documents = getattr(self._store, "_inner", self._store).documents()
+        store: Any = self._store
+        documents = getattr(store, "_inner", store).documents()
         while True:
             found = documents.get(route_path(stream))
             try:
@@ -69,9 +71,9 @@ def route_without_comparison(patch: pytest.MonkeyPatch) -> None:
 
 
 def old_stays_active(patch: pytest.MonkeyPatch) -> None:
-    real = route_edits.routed
+    real = routed
 
-    def routed(route: Any, lanes: Any) -> Any:
+    def both_active(route: Any, lanes: Any) -> Any:
         found = real(route, lanes)
         both = (
             replace(lane, segments=tuple(replace(each, state=SegmentState.ACTIVE) for each in lane.segments))
@@ -79,7 +81,7 @@ def old_stays_active(patch: pytest.MonkeyPatch) -> None:
         )
         return replace(found, lanes=tuple(both))
 
-    patch.setattr(route_edits, "routed", routed)
+    patch.setattr(route_edits, "routed", both_active)
     patch.setattr("kafkakit.streams.routes.decide.document._lane_problem", lambda _: None)
 
 
@@ -110,7 +112,7 @@ def carry_metadata(patch: pytest.MonkeyPatch) -> None:
 
 
 def more_partitions(patch: pytest.MonkeyPatch) -> None:
-    real = planning.moves_of
+    real = moves_of
     patch.setattr(planning, "moves_of", lambda *words: tuple(replace(each, partitions=3) for each in real(*words)))
 
 
@@ -124,7 +126,7 @@ def never_drained(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_stable_ends(patch: pytest.MonkeyPatch) -> None:
-    real = reading._facts_of
+    real: Any = reading._facts_of
 
     def facts_of(*words: Any, **more: Any) -> dict[str, Any]:
         return {
