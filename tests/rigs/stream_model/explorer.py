@@ -192,7 +192,7 @@ class Exploration:
             pass  # the retirement was lost
         elif end.word == "done" or command == "reclaim":
             following = "reclaim"
-        elif end.word == "plan-refused" and EXCUSES & set(world.happened):
+        elif end.word == "plan-refused" and (self.scenario.is_compacted or EXCUSES & set(world.happened)):
             return
         elif end.reason in ("aborted", "superseded"):
             pass  # by another process, or the store lost its beginning: it is planned anew

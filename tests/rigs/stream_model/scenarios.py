@@ -8,8 +8,8 @@ NARROW = (
     Scenario(name="crashes", has_authorizer=True, fence=FenceWish.ACL, faults=("crash", "lost"), events=("late",)),
     # Processes that work on without the lease while another one does the work, and after it.
     Scenario(name="zombies", faults=("crash", "other:run")),
-    # A store that does not answer, or loses its newest write.
-    Scenario(name="store", faults=("crash",), events=("store_away", "store_forgets")),
+    # A store that loses its newest write.
+    Scenario(name="store", faults=("crash",), events=("store_forgets",)),
     # Clients that know nothing of routes, one group slower than the others, and transactions.
     Scenario(
         name="plain", is_registered=False, fence=FenceWish.NONE, is_slow=True, faults=("crash",),

@@ -9,6 +9,7 @@ from tests.rigs.stream_model.explorer import Exploration
 from tests.rigs.stream_model.scenarios import NARROW, SCENARIOS, WIDE
 from tests.rigs.stream_model.world import Scenario
 
+pytestmark = pytest.mark.timeout(900)  # a minute on two cores that have nothing else to do
 DEEP = ("crashes", "zombies", "recreated")
 DEPTHS = {**{each.name: 2 for each in NARROW}, **dict.fromkeys(DEEP, 3), **{each.name: 1 for each in WIDE}}
 
@@ -20,7 +21,7 @@ def test_invariants_hold_in_every_execution(name: str) -> None:
     print(exploration.words)
     assert exploration.failures == []
     assert {"done", "reclaimed"} <= set(exploration.ends)
-    assert len(exploration.seen) > 50
+    assert len(exploration.seen) > 40
 
 
 def test_a_compacted_stream_is_not_begun() -> None:
