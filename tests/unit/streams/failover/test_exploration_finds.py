@@ -14,7 +14,7 @@ from kafkakit.streams.failover.decide import preconditions, quiescing, route_edi
 from kafkakit.streams.failover.decide.drained import Item, Missing
 from kafkakit.streams.failover.decide.plan import moves_of
 from kafkakit.streams.routes.act.store import RouteStore
-from kafkakit.streams.routes.api import SegmentState, encode_route, routed, route_path
+from kafkakit.streams.routes.api import SegmentState, encode_route, route_path, routed
 from tests.rigs.stream_model.explorer import Exploration
 from tests.rigs.stream_model.process import Life
 from tests.rigs.stream_model.scenarios import NARROW, SCENARIOS
