@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -437,15 +438,18 @@ def test_a_service_that_is_killed_while_it_writes_leaves_old_or_new(
 ) -> None:
     make(admin, "killed")
     store = ("--zk-addr", brokers.state.layout.keeper.address)
-    for wait_s in (0.2, 0.5):
+    for wait_s in (0.1, 0.4):
         with serving(brokers, *store) as served:
+            written = threading.Event()
 
-            def put(number: int, served: Served = served) -> None:
+            def put(number: int, served: Served = served, written: threading.Event = written) -> None:
                 with suppress(subprocess.CalledProcessError):  # the connection ends with the service
                     served.curl("PUT", f"/v1/topics/tag/killed?tag=one:{number}&tag=other:{number}")
+                    written.set()
 
             with ThreadPoolExecutor(4) as pool:
                 puts = pool.map(put, range(60))
+                assert written.wait(60)
                 time.sleep(wait_s)
                 served.process.kill()
                 list(puts)

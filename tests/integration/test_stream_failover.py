@@ -371,7 +371,7 @@ def test_a_size_fence_refuses_plain_producers_where_there_is_no_authorizer(
     words = ("failover", "run", "sized", "--to", clusters.new.name, "--yes", "--wait", "30s")
     looked = clusters.run("failover", "plan", "sized", "--to", clusters.new.name)
     assert {(v["kind"], not v["reasons"]) for v in looked["fences"]["1"]} == {
-        ("acl", False), ("config", True), ("quota", False), ("none", True)
+        ("acl", False), ("config", True), ("quota", True), ("none", True)
     }  # fmt: skip
     ended = clusters.run(*words, "--fence", "config")
     assert (ended["step"], ended["basis"]) == ("retired", "fence")

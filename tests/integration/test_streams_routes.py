@@ -13,7 +13,7 @@ import pytest
 
 from kafkakit.adapters.kafka.stream_producer import KafkaStreamCluster
 from kafkakit.core.client_quotas import PRODUCER_BYTE_RATE, QuotaEntity
-from kafkakit.core.deliveries import OutgoingRecord
+from kafkakit.core.deliveries import Delivered, OutgoingRecord
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.admin import ClusterAdmin
@@ -119,15 +119,15 @@ def test_a_lane_is_removed_once_it_is_read_and_topics_are_deleted_once_no_group_
     assert [c["in_effect"] for c in scene.done("history", "pay", "-o", "json").json["changes"]] == [True] * 3
 
 
-def acknowledged(producer: StreamProducer, count: int) -> list[object]:
+def acknowledged(producer: StreamProducer, count: int) -> None:
     """Send that many records, each after the answer to the one before."""
-    answers: list[object] = []
-    for sent in range(1, count + 1):
-        assert producer.send(OutgoingRecord(value=os.urandom(50_000)), answers.append)
+    for number in range(count):
+        assert producer.send(OutgoingRecord(value=os.urandom(50_000)), number)
         started = time.monotonic()
-        while not until(len(answers) == sent, started):
+        while not until(bool(producer.answers), started):
             producer.poll(0.1)
-    return answers
+        token, answer = producer.answers.popleft()
+        assert (token, isinstance(answer, Delivered)) == (number, True), answer
 
 
 def test_a_lane_with_a_quota_holds_up_its_producers_and_no_others(scene: Scene) -> None:
@@ -139,11 +139,10 @@ def test_a_lane_with_a_quota_holds_up_its_producers_and_no_others(scene: Scene) 
     ):
         # 50 kB at 1 kB/s: the answer comes at once, and what follows is not read before the quota allows it.
         acknowledged(slow, 1)
-        late: list[object] = []
-        assert slow.send(OutgoingRecord(value=b"y"), late.append)
-        assert len(acknowledged(live, 20)) == 20
+        assert slow.send(OutgoingRecord(value=b"y"), "late")
+        acknowledged(live, 20)
         slow.poll(0)
-        assert late == []
+        assert not slow.answers
     entity = QuotaEntity(client_id="kafkakit.slowed.slow")
     assert scene.admin.describe_client_quotas() == {entity: {PRODUCER_BYTE_RATE: 1000.0}}
     scene.done("lane", "remove", "slowed", "slow", "--force", "--yes")

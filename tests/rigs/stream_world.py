@@ -201,8 +201,8 @@ class World:
             aside.rename(self.control)
 
     @contextmanager
-    def damaged(self, topic: str, partition: int, place: int, mask: int) -> Iterator[int]:
-        """Other bits in a byte of a partition's second batch; its first offset."""
+    def damaged(self, topic: str, partition: int, place: int, mask: int) -> Iterator[range]:
+        """Other bits in a byte of a partition's second batch; its offsets."""
         folder = self.clusters[self.topics[topic]].store.root
         (path,) = folder.glob(f"broker-*/data-*/{topic}-{partition}/*.log")
         data = path.read_bytes()
@@ -210,7 +210,8 @@ class World:
         place += at
         _write(path, place, bytes([data[place] ^ mask]))
         try:
-            yield int(struct.unpack_from(">q", data, at)[0])
+            first, more = int(struct.unpack_from(">q", data, at)[0]), int(struct.unpack_from(">i", data, at + 23)[0])
+            yield range(first, first + more + 1)
         finally:
             _write(path, place, data[place : place + 1])
 

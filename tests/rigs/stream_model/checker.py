@@ -63,6 +63,10 @@ class Checker:
         elif name == "committed":
             notes.committed[cluster, args[0]] = notes.calls
             notes.offsets[cluster, args[0]] = frozenset(result)
+        elif name == "committed_by":
+            for group, found in result.items():
+                notes.committed[cluster, group] = notes.calls
+                notes.offsets[cluster, group] = frozenset(found)
         elif name == "partition_states":
             for topic in args[0]:
                 notes.topics[cluster, topic] = self.world.topic_id(cluster, topic)

@@ -20,7 +20,7 @@ from tests.rigs.stream_model.world import EVENTS, EXCUSES, Scenario, World, reso
 
 MOST_LIVES = 20
 POLL_S = 1.0
-FAILING_READS = frozenset({"spans", "committed", "groups", "get", "describe_acls", "registrations"})
+FAILING_READS = frozenset({"spans", "committed", "committed_by", "groups", "get", "describe_acls", "registrations"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

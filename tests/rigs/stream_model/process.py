@@ -28,6 +28,7 @@ CONCERNS: Mapping[str, tuple[str, ...]] = {
     "spans": ("log",), "fetch": ("log",), "places": ("log", "meta"), "describe_acls": ("acl",),
     "create_acls": ("acl",), "delete_acls": ("acl",), "describe_producers": ("tx",), "list_transactions": ("tx",),
     "alter_configs": ("config", "log"), "groups": ("groups",), "describe": ("groups",), "committed": ("groups",),
+    "committed_by": ("groups",),
     "commit": ("groups",), "partition_states": ("meta",), "snapshot": ("meta",), "dynamic_configs": ("config",),
     "create_topic": ("meta", "log"), "delete_topic_by_id": ("meta", "log"), "cluster": ("meta",),
 }  # fmt: skip

@@ -62,6 +62,11 @@ class OperationJournals:
         if lines.read() != data:
             lines.replace(data)
 
+    def has_certificate(self, name: str, sha256: str) -> bool:
+        """Whether the certificate of this hash is kept."""
+        data = StoreLines(self._store, certificate_root(self._stream, name)).read()
+        return bool(data) and decode_certificate(data, f"certificate of operation {name}").sha256 == sha256
+
     def certificate(self, name: str) -> tuple[DrainCertificate, bytes]:
         """The newest certificate of an operation, with its bytes; `RefusedError` without one."""
         data = StoreLines(self._store, certificate_root(self._stream, name)).read()

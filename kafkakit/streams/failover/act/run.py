@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from kafkakit.core.durations import epoch_ms
-from kafkakit.core.errors import ConflictError, InputError, RefusedError
+from kafkakit.core.errors import ConflictError
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.reporter import Reporter
 from kafkakit.streams.failover.act.effects import Effects
@@ -29,7 +29,7 @@ from kafkakit.streams.failover.decide.actions import (
     Wait,
 )
 from kafkakit.streams.failover.decide.certificate import make_certificate
-from kafkakit.streams.failover.decide.drained import losses
+from kafkakit.streams.failover.decide.drained import late_words, losses
 from kafkakit.streams.failover.decide.evidence import Evidence
 from kafkakit.streams.failover.decide.journal import OperationRecord, Word, data_of, merged_losses
 from kafkakit.streams.failover.decide.operation import FailoverRequest, FenceWish, Step
@@ -147,7 +147,8 @@ class OperationRun:
         match action:
             case CreateTopics():
                 journal.intent(Word.CREATE, {"topics": [move.topic for move in action.moves]})
-                made = {move.lane: effects.create(operation, move) for move in action.moves}
+                quotas = {lane.name: lane.quota_bytes_per_s for lane in evidence.route.lanes}
+                made = {move.lane: effects.create(operation, move, quotas.get(move.lane)) for move in action.moves}
                 journal.check(Word.CREATE, {"topic_ids": made})
             case SeedGroups():
                 places = {g: {str(k): v for k, v in offsets.items()} for g, offsets in action.offsets.items()}
@@ -158,7 +159,9 @@ class OperationRun:
                 self._problems = problems
             case RaiseFence():
                 known = [f for f in self.record.fences if (f.segment, f.kind) == (action.segment.id, action.kind)]
-                fence = known[0] if known else effects.planned_fence(action.segment, action.kind, self.record.request)
+                lane = next(lane for lane, each in evidence.route.segments() if each.id == action.segment.id)
+                quota = lane.quota_bytes_per_s
+                fence = known[0] if known else effects.planned_fence(action.segment, action.kind, operation, quota)
                 if not known:
                     journal.intent(Word.FENCE, data_of(fence))
                 effects.raise_fence(action.segment, fence)
@@ -168,27 +171,27 @@ class OperationRun:
                     journal.intent(Word.UNFENCE, {"segment": fence.segment, "transactions": action.transactions})
                     effects.lower_fence(action.segment, fence)
                     journal.check(Word.UNFENCE, {"segment": fence.segment})
-                names = ", ".join(action.transactions)
-                self._parts.reporter.warn(f"{action.segment.topic}: the fence is down again, it held up {names}")
-                self._amend_without_fence()
+                if action.transactions:
+                    names = ", ".join(action.transactions)
+                    self._parts.reporter.warn(f"{action.segment.topic}: the fence is down again, it held up {names}")
+                    self._amend_without_fence()
             case ChangeRoute(edit=RouteEdit.RETIRE) if not self._has_certificate():
-                self._act(Certify(), evidence)  # the store lost it; what it proves is looked at again
+                self._certify(evidence)
             case ChangeRoute():
                 self._change_route(action, evidence)
             case Certify():
-                certificate, data = make_certificate(self.record, evidence, self._parts.version)
-                self._parts.journals.write_certificate(operation.id, data)
-                journal.check(Word.CERTIFIED, {"sha256": certificate.sha256, "epoch": evidence.route.epoch})
-                self._note(Step.DRAINED, evidence.route)
-                self._parts.reporter.say(f"drained: certificate {certificate.sha256[:16]}")
+                self._certify(evidence)
 
     def _has_certificate(self) -> bool:
-        """Whether the store has the certificate that the journal names."""
-        try:
-            found, _ = self._parts.journals.certificate(self.record.operation.id)
-        except (InputError, RefusedError):
-            return False
-        return found.sha256 == self.record.certificate
+        """Whether the store still has the certificate that the journal names: it may have lost it."""
+        return self._parts.journals.has_certificate(self.record.operation.id, self.record.certificate)
+
+    def _certify(self, evidence: Evidence) -> None:
+        certificate, data = make_certificate(self.record, evidence, self._parts.version)
+        self._parts.journals.write_certificate(self.record.operation.id, data)
+        self._journal.check(Word.CERTIFIED, {"sha256": certificate.sha256, "epoch": evidence.route.epoch})
+        self._note(Step.DRAINED, evidence.route)
+        self._parts.reporter.say(f"drained: certificate {certificate.sha256[:16]}")
 
     def _change_route(self, action: ChangeRoute, evidence: Evidence) -> None:
         """One compare-and-set. A process whose evidence is older than the route changes nothing."""
@@ -224,9 +227,10 @@ class OperationRun:
         for _, segment in self.record.operation.old_segments(evidence.route):
             if segment.id in segments:
                 grown = {partition: more for number, partition, more in action.grown if number == segment.id}
-                lines += [f"{segment.topic}-{n}: {more} offsets after the seal" for n, more in grown.items()]
+                lines += [late_words(segment, n, more) for n, more in grown.items()]
                 writers = self._parts.observer.writers_of(segment, self.record.request)
                 lines += [f"{segment.topic}: {each}" for each in writers.words_of(grown)]
+        lines.append("the seal is void; find the writer and stop it, then continue")
         route = self._parts.routes.existing(self.record.operation.stream).route
         return self._end(EndKind.LATE, route, "late-writer", tuple(lines))
 

@@ -27,7 +27,7 @@ def plan(ctx: typer.Context, stream: StreamName, options: FailoverOptions) -> in
     cli = cli_context(ctx)
     request = options.request(stream)
     with open_failover(cli, stream) as session:
-        found = session.planner(session.parts()).plan(request)
+        found = session.planner(session.parts()).plan(request, measured=True)
     return finish(cli, plan_report(found))
 
 
@@ -47,6 +47,7 @@ def run(ctx: typer.Context, stream: StreamName, options: FailoverOptions, consen
     kafkakit --profile prod streams failover run orders --to east --emergency --yes
     """
     from kafkakit.core.durations import parse_duration_or_zero
+    from kafkakit.report.report import cluster_words
     from kafkakit.streams.failover.decide.operation import Step
     from kafkakit.streams.failover.show.plan import plan_report
     from kafkakit.streams.failover.show.runs import run_report
@@ -63,10 +64,12 @@ def run(ctx: typer.Context, stream: StreamName, options: FailoverOptions, consen
             return finish(cli, run_report("streams failover run", done, cli.program))
         if begun is None:
             found = planner.plan(request)
-            question = f"Send the producers of stream {stream} to {request.to}?"
-            if found.refused or consent.dry_run or not consent.confirm(cli, question):
+            if found.refused or consent.dry_run:
                 return finish(cli, plan_report(found, "streams failover run", "nothing is done"))
             cli.output.say(plan_report(found).text)
+            place = cluster_words(found.operation.cluster_id, request.to)
+            if not consent.confirm(cli, f"Send the producers of stream {stream} to {place}?"):
+                return finish(cli, plan_report(found, "streams failover run", "nothing is done"))
             begun = planner.begin(found)
         cli.operation_words = ("stopped; the operation stays open", "run the same command again to continue")
         end = begun.run(Step.RETIRED, wait_s)

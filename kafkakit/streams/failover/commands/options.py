@@ -56,7 +56,8 @@ class FailoverOptions:
     fence: FenceWish = option(
         FenceWish.AUTO,
         "--fence",
-        help="What keeps late writers from the old topics: auto (an ACL where one can be used), acl, config, none.",
+        help="What keeps late writers from the old topics: auto (an ACL where one can be used), acl, config "
+        "(a size limit), quota (which only delays), none.",
     )
     require_group: Annotated[
         list[str] | None,
@@ -73,7 +74,11 @@ class FailoverOptions:
         help="How long the ends of old logs must stay the same without a fence or acknowledgements (120s or more).",
     )
     accept_loss: int = option(
-        0, "--accept-loss", min=0, metavar="N", help="Go on although up to N records were deleted before being read."
+        0,
+        "--accept-loss",
+        min=0,
+        metavar="N",
+        help="Continue although up to N offsets were deleted unread.",
     )
     max_duplicates: int | None = option(
         None,
@@ -219,4 +224,4 @@ def open_failover(cli: CliContext, stream: str, command: str = "") -> Iterator[F
 def _refuse_writes() -> None:
     from kafkakit.core.errors import RefusedError
 
-    raise RefusedError("this command only looks")
+    raise RefusedError("this command changes nothing")

@@ -114,7 +114,7 @@ def status(ctx: typer.Context, stream: StreamName) -> int:
         record = newest(session.parts().journals, route)
         lease = read_lease(session.home.control, lease_of(stream))
     step = None if record is None else standing(record.operation, route)
-    return finish(cli, status_report(stream, record, step, "no process" if lease is None else str(lease)))
+    return finish(cli, status_report(stream, record, step, "held by no process" if lease is None else str(lease)))
 
 
 def history(ctx: typer.Context, stream: StreamName) -> int:

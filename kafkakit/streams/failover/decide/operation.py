@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from kafkakit.streams.routes.api import Lane, Route, Segment
+from kafkakit.streams.routes.api import Lane, Route, Segment, lane_client_id
 
 DEFAULT_QUIET_S = 120.0
 """The window without a fence or acknowledgements: what clients try for by default before they give a record up."""
@@ -144,6 +144,11 @@ class Operation:
     def move_of(self, lane: str) -> LaneMove | None:
         """What becomes of a lane; None where it stays."""
         return next((move for move in self.moves if move.lane == lane), None)
+
+    def client_id_of(self, segment_id: int) -> str:
+        """The client id of the producers of an old segment's lane."""
+        lane = next(move.lane for move in self.moves if segment_id in move.sources)
+        return lane_client_id(self.stream, lane)
 
     def target_in(self, lane: Lane) -> Segment | None:
         """The target's segment of a lane in a route, None where it is not in it."""

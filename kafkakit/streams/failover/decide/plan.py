@@ -1,13 +1,12 @@
 """The plan of a failover: a verdict for each precondition, the fences, the window, and the duplicate budget."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import RefusedError, UsageError
-from kafkakit.streams.failover.decide.commits import DuplicateBudget, duplicate_budget
-from kafkakit.streams.failover.decide.drained import left_in
-from kafkakit.streams.failover.decide.evidence import Evidence, TopicFacts
+from kafkakit.streams.failover.decide.backlog import BacklogRow, Pace, backlog_rows
+from kafkakit.streams.failover.decide.commits import DuplicateBudget, duplicate_budget, metadata_hazards
+from kafkakit.streams.failover.decide.evidence import Evidence
 from kafkakit.streams.failover.decide.fences import FenceVerdict, judge_fences
 from kafkakit.streams.failover.decide.operation import FailoverRequest, LaneMove, Operation
 from kafkakit.streams.failover.decide.preconditions import (
@@ -18,30 +17,18 @@ from kafkakit.streams.failover.decide.preconditions import (
     known_segments,
 )
 from kafkakit.streams.failover.decide.quiet import Basis, window_s
-from kafkakit.streams.routes.api import Lane, Route, Segment, SegmentState, topic_name
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BacklogRow:
-    """What a group still has to read of an old segment; None where it is not known.
-
-    `size_bytes` is its share of one copy, by offsets.
-    """
-
-    group: str
-    topic: str
-    offsets: int | None
-    size_bytes: int | None = None
+from kafkakit.streams.routes.api import Lane, Route, SegmentState, topic_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailoverPlan:
-    """What would be done and what speaks against it. `fences` are by old segment id, `window_s` by basis."""
+    """What would be done and what speaks against it. `fences` and `topics` are by old segment id, windows by basis."""
 
     operation: Operation
     verdicts: tuple[Verdict, ...]
     backlog: tuple[BacklogRow, ...] = ()
     fences: Mapping[int, tuple[FenceVerdict, ...]] = field(default_factory=dict)
+    topics: Mapping[int, str] = field(default_factory=dict)
     windows_s: Mapping[Basis, float] = field(default_factory=dict)
     budget: DuplicateBudget = field(default_factory=DuplicateBudget)
 
@@ -78,24 +65,27 @@ def required_groups(request: FailoverRequest, route: Route, evidence: Evidence) 
 
 
 def make_plan(
-    operation: Operation, evidence: Evidence, place: TargetPlace, sizes: Mapping[int, int | None]
+    operation: Operation, evidence: Evidence, place: TargetPlace, sizes: Mapping[int, int | None], pace: Pace
 ) -> FailoverPlan:
     """Judge every precondition; `sizes` are the bytes of one copy of each old segment."""
     old, request = known_segments(operation, evidence), operation.request
     budget = duplicate_budget(old, operation.groups)
     verdicts = [*judge_preconditions(operation, evidence, place, sizes)]
+    for group, topic, text in metadata_hazards(old, operation.groups):
+        verdicts.append(Verdict(check="metadata", level=Level.WARNING, where=group, text=f"{topic}: {text}"))
     over = budget.problem(request.max_duplicates)
     if over:
         verdicts.append(Verdict(check="duplicates", level=Level.REFUSED, where=operation.stream, text=over))
     return FailoverPlan(
         operation=operation,
         verdicts=tuple(verdicts),
-        backlog=tuple(_backlog(operation, old.values(), sizes)),
+        backlog=tuple(backlog_rows(operation, old.values(), sizes, pace, evidence.now_ms)),
         fences={
-            number: judge_fences(facts, evidence.writers[number])
-            for number, (_, facts) in old.items()
+            number: judge_fences(operation, segment, facts, evidence.writers[number])
+            for number, (segment, facts) in old.items()
             if number in evidence.writers
         },
+        topics={number: segment.topic for number, (segment, _) in old.items()},
         windows_s={basis: window_s(request, basis, evidence) for basis in Basis},
         budget=budget,
     )
@@ -111,18 +101,3 @@ def _move(route: Route, lane: Lane, configs: Mapping[str, str]) -> LaneMove:
         replication=0,
         configs=tuple(sorted(configs.items())),
     )
-
-
-def _backlog(
-    operation: Operation, old: Iterable[tuple[Segment, TopicFacts]], sizes: Mapping[int, int | None]
-) -> Iterator[BacklogRow]:
-    for segment, facts in old:
-        for name in operation.groups:
-            commits = facts.groups[name].commits if name in facts.groups else {}
-            spans = facts.whole_spans
-            known = spans is not None and not any(isinstance(each, ItemError) for each in commits.values())
-            left = (left_in(commits.get(n), span.end, span.start) for n, span in (spans or {}).items())
-            offsets = sum(left) if known else None
-            held, size = facts.records, sizes.get(segment.id)
-            share = None if offsets is None or size is None else size * offsets // held if held else 0
-            yield BacklogRow(group=name, topic=segment.topic, offsets=offsets, size_bytes=share)

@@ -11,7 +11,7 @@ from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.core.rights import lacking
 from kafkakit.streams.failover.decide.evidence import Evidence, TopicFacts, WriterFacts
 from kafkakit.streams.failover.decide.fences import judge_fences
-from kafkakit.streams.failover.decide.operation import FailoverRequest, FenceWish, Operation
+from kafkakit.streams.failover.decide.operation import FenceWish, LaneMove, Operation
 from kafkakit.streams.routes.api import Segment, SegmentState
 
 COMPACT = "compact"
@@ -59,12 +59,12 @@ def judge_preconditions(
     yield from _of_topics(operation, evidence)
     for segment, facts in old.values():
         yield from _of_source(operation, segment, facts)
-        yield from _of_writers(operation.request, segment, facts, evidence.writers.get(segment.id))
+        yield from _of_writers(operation, segment, facts, evidence.writers.get(segment.id))
     yield from _of_groups(operation, old.values())
     yield from _of_disk(operation, place, sizes)
     yield from _of_rights(operation, evidence, place)
     if operation.request.is_emergency:
-        text = "consumers are not waited for, and the settings of the old topics are not read: the target's apply"
+        text = "consumers are not waited for; the new topics get the settings of the old ones that the route has"
         yield Verdict(check="emergency", level=Level.WARNING, where=operation.stream, text=text)
 
 
@@ -96,11 +96,19 @@ def _of_topics(operation: Operation, evidence: Evidence) -> Iterator[Verdict]:
         if facts.records or facts.whole_spans is None:
             text = "exists on the target and is not empty" if facts.records else "exists, and its log cannot be read"
             yield Verdict(check="target-empty", level=Level.REFUSED, where=move.topic, text=text)
-        elif facts.partitions != move.partitions or dict(facts.configs) != dict(move.configs):
-            text = "exists on the target with another shape"
+        elif facts.partitions != move.partitions or differing_configs(move, facts):
+            keys = ", ".join(differing_configs(move, facts))
+            configs = f", and other configurations: {keys}" if keys else ""
+            text = f"exists with {counted(facts.partitions, 'partition')}, {move.partitions} planned{configs}"
             yield Verdict(check="target-empty", level=Level.REFUSED, where=move.topic, text=text)
         else:
             yield Verdict(check="target-empty", level=Level.OK, where=move.topic, text="exists, is empty, and is taken")
+
+
+def differing_configs(move: LaneMove, facts: TopicFacts) -> tuple[str, ...]:
+    """The keys of configurations in which a topic that is there differs from the planned one."""
+    wanted = dict(move.configs)
+    return tuple(sorted(key for key in {*wanted, *facts.configs} if wanted.get(key) != facts.configs.get(key)))
 
 
 def _of_source(operation: Operation, segment: Segment, facts: TopicFacts) -> Iterator[Verdict]:
@@ -124,8 +132,9 @@ def _of_source(operation: Operation, segment: Segment, facts: TopicFacts) -> Ite
 
 
 def _of_writers(
-    request: FailoverRequest, segment: Segment, facts: TopicFacts, writers: WriterFacts | None
+    operation: Operation, segment: Segment, facts: TopicFacts, writers: WriterFacts | None
 ) -> Iterator[Verdict]:
+    request = operation.request
     if writers is None or facts.problem:
         return
     if writers.problem:
@@ -136,7 +145,7 @@ def _of_writers(
         text = f"transactions are open ({names}): the old topic is sealed when they have ended"
         yield Verdict(check="transactions", level=Level.WARNING, where=segment.topic, text=text)
     if request.fence not in (FenceWish.AUTO, FenceWish.NONE):
-        for verdict in judge_fences(facts, writers):
+        for verdict in judge_fences(operation, segment, facts, writers):
             if verdict.kind.value == request.fence.value and not verdict.is_usable:
                 text = f"fence {verdict.kind}: {'; '.join(verdict.reasons)}"
                 yield Verdict(check="fence", level=Level.REFUSED, where=segment.topic, text=text)

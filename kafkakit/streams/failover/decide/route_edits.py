@@ -77,6 +77,7 @@ def targets_of(operation: Operation, evidence: Evidence) -> dict[str, Segment]:
             topic_id=evidence.targets[move.lane].topic_id or "",
             partitions=move.partitions,
             state=SegmentState.OPENED,
+            settings=move.configs,
         )
         for move in operation.moves
     }

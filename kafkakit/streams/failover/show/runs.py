@@ -30,7 +30,10 @@ def run_report(command: str, end: RunEnd, program: str = "kafkakit") -> Report:
     lines += optional_section("Reason:", list(end.lines))
     lines += section("Steps:", text_table(STEP_COLUMNS, rows).splitlines())
     lines += _facts(record)
-    if end.kind is not EndKind.DONE:
+    if end.kind is EndKind.REFUSED:
+        command = f"{program} streams failover run {stream} --to {record.request.to}"
+        lines += ["", f"to continue with other options: {command}"]
+    elif end.kind is not EndKind.DONE:
         lines += ["", f"to continue: {program} streams failover resume {stream}"]
     return Report(
         command=command,
@@ -59,7 +62,7 @@ def status_report(stream: str, record: OperationRecord | None, step: Step | None
     state = step or record.end
     rows = _steps(record)
     lines = [
-        f"stream {stream}, operation {record.operation.id}: {state or 'cut'}",
+        f"stream {stream}, operation {record.operation.id}: {state or 'cut before it began'}",
         f"to {record.request.to} (cluster {record.operation.cluster_id}), begun by {record.operation.operator}",
         f"lease: {lease}",
     ]
@@ -188,8 +191,8 @@ def _record_data(record: OperationRecord) -> dict[str, object]:
 
 
 def _steps(record: OperationRecord) -> tuple[tuple[object, ...], ...]:
-    """Each step with the time since the one before it."""
-    found = sorted(record.reached_ms.items(), key=lambda item: (item[1], list(Step).index(item[0])))
+    """Each step with the time since the one before it, which is negative where clocks of hosts differ."""
+    found = sorted(record.reached_ms.items(), key=lambda item: list(Step).index(item[0]))
     before = [record.operation.started_ms, *(at_ms for _, at_ms in found)]
     return tuple(
         (step, _time(at_ms), round((at_ms - earlier) / 1000, 3))

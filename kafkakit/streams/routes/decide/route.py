@@ -38,7 +38,8 @@ class Segment:
 
     `cluster` is the profile that clients reach the cluster with; what identifies the topic is `cluster_id` and
     `topic_id`, never an address or a name. `seal` has an entry for each partition, in order, once it is certain that
-    the segment is written no more; the ends were read at `sealed_at_ms`.
+    the segment is written no more; the ends were read at `sealed_at_ms`. `settings` are the topic's own as the route
+    learned of it, sorted by key: an emergency takes them for the next topic, without a look at this one.
     """
 
     id: int
@@ -50,6 +51,7 @@ class Segment:
     state: SegmentState
     seal: tuple[PartitionSeal, ...] = ()
     sealed_at_ms: int = 0
+    settings: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

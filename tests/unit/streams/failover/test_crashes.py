@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafkakit.core.errors import ConflictError, OperationFailedError, RefusedError, TryLaterError
+from kafkakit.core.errors import ConflictError, LeaseLostError, OperationFailedError, RefusedError, TryLaterError
 from kafkakit.streams.failover.act import closing
 from kafkakit.streams.failover.act.closing import abort, newest_certificate
 from kafkakit.streams.failover.act.verification import check_certificate
@@ -58,8 +58,8 @@ def check_history(scene: FailoverScene) -> None:
             assert all(sealed[each.segment] == each.partitions for each in certificate.segments)
 
 
-def finish(scene: FailoverScene) -> None:
-    """The same command again, as often as an operator would."""
+def finish(scene: FailoverScene, *, may_begin_anew: bool = False) -> None:
+    """The same command again, as often as an operator would; an operation that the store forgot is begun anew."""
     for _ in range(3):
         try:
             end = scene.run()
@@ -70,8 +70,9 @@ def finish(scene: FailoverScene) -> None:
     assert [lane.active.cluster for lane in scene.route.lanes if lane.active] == ["q"]
     assert (scene.route.operation, len(scene.route.lanes[0].segments)) == (None, 1)
     assert scene.run().step is Step.RETIRED
-    assert [record.end for record in scene.parts().journals.records() if record.reached_ms] == [Step.RETIRED]
-    assert all(record.end in (None, Step.RETIRED) for record in scene.parts().journals.records())
+    ends = [record.end for record in scene.parts().journals.records() if record.reached_ms]
+    assert ends == [Step.RETIRED] or (may_begin_anew and ends == [Step.ABORTED, Step.RETIRED])
+    assert may_begin_anew or all(record.end in (None, Step.RETIRED) for record in scene.parts().journals.records())
     orphans = [record for record in scene.parts().journals.records() if not record.reached_ms]
     assert all(settled(record, scene.route) is Step.ABORTED for record in orphans)
     check_history(scene)
@@ -214,3 +215,13 @@ def test_a_cluster_does_not_answer_a_change(call: str, after_effect: bool) -> No
     with suppress(TryLaterError, OperationFailedError):
         scene.run()
     finish(scene)
+
+
+def test_the_store_loses_any_write() -> None:
+    """A write is answered and then gone, as with a replica that was behind; the process continues."""
+    for number in range(count_writes(fenced=True)):
+        scene = make_scene(fenced=True)
+        scene.store.forgotten.add(scene.store.count + number)
+        with suppress(LeaseLostError):
+            scene.run()
+        finish(scene, may_begin_anew=True)
