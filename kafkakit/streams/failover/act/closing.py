@@ -81,8 +81,9 @@ def reclaimable(parts: RunParts, open_cluster: OpenCluster, operation: str = "")
     certificate, _ = newest_certificate(parts.journals, operation)
     record = parts.journals.record(certificate.operation)
     route = parts.routes.existing(certificate.stream).route
-    if record is None or record.operation.old_segments(route):
-        raise RefusedError(f"operation {certificate.operation} is not retired", hint="kafkakit streams failover retire")
+    if record is None:
+        raise RefusedError(f"operation {certificate.operation} has no journal")
+    _require_retired(record, route)
     check = check_certificate(certificate, open_cluster, record.certificate)
     results = tuple((each.topic, "would be deleted") for each in certificate.segments)
     return Closing(record=record, results=results, check=check)
@@ -111,6 +112,8 @@ def reclaim(parts: RunParts, open_cluster: OpenCluster, operation: str, *, grace
     results = []
     for each in check.certificate.segments:
         journal.intent(Word.RECLAIM, {"topic": each.topic, "topic_id": each.topic_id, "keep": keep})
+        # A store that fails over may lose its newest write: behind the intent, the retirement is not the newest.
+        _require_retired(record, parts.routes.existing(record.operation.stream).route)
         segment = each.as_segment()
         result = "kept" if keep else parts.effects.delete(segment, only_empty=False)
         if result in ("deleted", "does not exist"):
@@ -120,6 +123,11 @@ def reclaim(parts: RunParts, open_cluster: OpenCluster, operation: str, *, grace
         results.append((each.topic, result))
     journal.check(Word.STEP, {"step": Step.RECLAIMED, "epoch": route.epoch})
     return Closing(record=state_of(journal), results=tuple(results), check=check)
+
+
+def _require_retired(record: OperationRecord, route: Route) -> None:
+    if record.operation.old_segments(route):
+        raise RefusedError(f"operation {record.operation.id} is not retired", hint="kafkakit streams failover retire")
 
 
 def _to_abort(parts: RunParts, stream: str) -> Journal:

@@ -5,7 +5,7 @@ the decision was made from; every effect comes after the lease was confirmed.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from kafkakit.core.durations import epoch_ms
 from kafkakit.core.errors import ConflictError
@@ -60,6 +60,16 @@ class RunParts:
     version: str
 
 
+@dataclass(slots=True, kw_only=True)
+class Progress:
+    """Since when nothing could be done, and what was tried since; `mark` is what the last turn found."""
+
+    idle_since_s: float = 0.0
+    conflicts: int = 0
+    tried: list[Action] = field(default_factory=list)
+    mark: tuple[int, OperationRecord, int | None] | None = None
+
+
 class OperationRun:
     """One process's work on one operation."""
 
@@ -67,6 +77,7 @@ class OperationRun:
         self._parts, self._journal = parts, journal
         self._said = ""
         self._problems: tuple[str, ...] = ()
+        self._progress = Progress()
 
     @property
     def record(self) -> OperationRecord:
@@ -79,46 +90,51 @@ class OperationRun:
         Raises `ConflictError` when other processes change the route again and again, `LeaseLostError` when another
         process takes the stream's lease, and what clusters and stores raise.
         """
-        parts, operation = self._parts, self.record.operation
-        conflicts, idle_since_s = 0, parts.clock.monotonic()
-        tried: list[Action] = []
-        before: tuple[int, OperationRecord, int | None] | None = None
+        self._progress = Progress(idle_since_s=self._parts.clock.monotonic())
         while True:
-            parts.require_held()
-            route = parts.routes.existing(operation.stream).route
-            evidence = parts.observer.look(self.record, route, retiring=until is Step.RETIRED)
-            self._remember(evidence)
-            action = next_step(self.record, evidence, until)
-            mark = (route.epoch, self.record, action.records if isinstance(action, Wait) else None)
-            if mark != before:
-                before, tried, idle_since_s = mark, [], parts.clock.monotonic()
-            if isinstance(action, Wait):
-                left_s = wait_s - (parts.clock.monotonic() - idle_since_s)
-                self._say(action)
-                if left_s <= 0 or action.reason == "stranded":
-                    return self._end(EndKind.WAITING, route, action.reason, action.lines, action.records)
-                parts.clock.sleep(max(0.01, min(POLL_S, left_s, action.seconds or POLL_S)))
-                continue
-            if isinstance(action, Finished):
-                return self._finished(action)
-            if isinstance(action, Refuse):
-                return self._end(EndKind.REFUSED, route, action.reason, action.lines)
-            if action not in tried:
-                tried.append(action)
-            elif parts.clock.monotonic() - idle_since_s >= wait_s:
-                return self._end(EndKind.WAITING, route, "no-effect", self._problems)
-            else:
-                parts.clock.sleep(POLL_S)  # the last try has no effect that shows yet
-            try:
-                if isinstance(action, ReportLate):
-                    return self._report_late(action, evidence)
-                self._act(action, evidence)
-                conflicts = 0
-            except ConflictError:
-                # Another process changed the route between the look and the change: look again, and decide anew.
-                conflicts += 1
-                if conflicts >= CONFLICTS:
-                    raise
+            end = self.turn(until, wait_s)
+            if end is not None:
+                return end
+
+    def turn(self, until: Step, wait_s: float) -> RunEnd | None:
+        """One look and what follows from it; None: go on. What a run knows between two turns is in its fields."""
+        parts, operation, progress = self._parts, self.record.operation, self._progress
+        parts.require_held()
+        route = parts.routes.existing(operation.stream).route
+        evidence = parts.observer.look(self.record, route, retiring=until is Step.RETIRED)
+        self._remember(evidence)
+        action = next_step(self.record, evidence, until)
+        mark = (route.epoch, self.record, action.records if isinstance(action, Wait) else None)
+        if mark != progress.mark:
+            progress.mark, progress.tried, progress.idle_since_s = mark, [], parts.clock.monotonic()
+        if isinstance(action, Wait):
+            left_s = wait_s - (parts.clock.monotonic() - progress.idle_since_s)
+            self._say(action)
+            if left_s <= 0 or action.reason == "stranded":
+                return self._end(EndKind.WAITING, route, action.reason, action.lines, action.records)
+            parts.clock.sleep(max(0.01, min(POLL_S, left_s, action.seconds or POLL_S)))
+            return None
+        if isinstance(action, Finished):
+            return self._finished(action)
+        if isinstance(action, Refuse):
+            return self._end(EndKind.REFUSED, route, action.reason, action.lines)
+        if action not in progress.tried:
+            progress.tried.append(action)
+        elif parts.clock.monotonic() - progress.idle_since_s >= wait_s:
+            return self._end(EndKind.WAITING, route, "no-effect", self._problems)
+        else:
+            parts.clock.sleep(POLL_S)  # the last try has no effect that shows yet
+        try:
+            if isinstance(action, ReportLate):
+                return self._report_late(action, evidence)
+            self._act(action, evidence)
+            progress.conflicts = 0
+        except ConflictError:
+            # Another process changed the route between the look and the change: look again, and decide anew.
+            progress.conflicts += 1
+            if progress.conflicts >= CONFLICTS:
+                raise
+        return None
 
     def amend(self, request: FailoverRequest) -> None:
         """Take over other limits; the shape of the request is the operation's."""
@@ -254,6 +270,9 @@ class OperationRun:
         route = self._parts.routes.existing(self.record.operation.stream).route
         if action.step.is_over and action.step not in self.record.reached_ms:
             self._journal.check(Word.STEP, {"step": action.step, "epoch": route.epoch})
+        if action.step in (Step.ABORTED, Step.SUPERSEDED):
+            lines = (f"operation {self.record.operation.id} is not the stream's any more, and has not moved it",)
+            return RunEnd(kind=EndKind.REFUSED, step=action.step, record=self.record, reason=action.step, lines=lines)
         return RunEnd(kind=EndKind.DONE, step=action.step, record=self.record)
 
     def _end(

@@ -133,6 +133,12 @@ def _of_segment(record: OperationRecord, evidence: Evidence, segment: Segment, f
     if unstable:
         text = f"{segment.topic}: a transaction is open in partition {', '.join(map(str, sorted(unstable)[:5]))}"
         yield Missing(item=Item.TRANSACTIONS, segment=segment.id, text=text)
+    for seal in segment.seal:
+        end = (facts.whole_spans or {})[seal.partition].end
+        if end < seal.end:
+            # A new leader may say so for a moment; a log that was truncated, or made again, says so from then on.
+            text = f"{segment.topic}-{seal.partition} ends at {end}, before its seal at {seal.end}"
+            yield Missing(item=Item.UNKNOWN, segment=segment.id, text=text)
     has_backlog = False
     for name in record.operation.groups:
         group = facts.groups.get(name)

@@ -29,7 +29,7 @@ from kafkakit.streams.failover.decide.outcome import EndKind
 from kafkakit.streams.failover.decide.route_edits import edited
 from kafkakit.streams.failover.show.runs import run_report
 from kafkakit.streams.routes.api import GroupRule, SegmentState
-from tests.rigs.failover import STREAM, FailoverScene, FakeClient
+from tests.rigs.failover import STREAM, FailoverScene, FakeClient, SceneLog
 from tests.rigs.routes import Killed
 
 OLD = "orders.live.1"
@@ -318,6 +318,26 @@ def test_a_writer_after_the_retirement_keeps_the_topic(scene: FailoverScene) -> 
     assert closing.check is not None
     assert closing.check.late == (f"{OLD}-0: 1 offset after the seal",)
     assert OLD in scene.p.admin.topics
+
+
+def test_a_sealed_topic_that_was_created_again_is_refused(scene: FailoverScene) -> None:
+    assert scene.run(until=Step.DRAINED).step is Step.DRAINED
+    del scene.p.admin.topics[OLD]
+    scene.p.admin.add_topic(OLD, dict.fromkeys(range(2), (1,)))
+    end = scene.run()
+    assert (end.kind, end.reason) == (EndKind.REFUSED, "source-differs")
+
+
+def test_ends_below_the_seal_are_waited_for(scene: FailoverScene) -> None:
+    assert scene.run(until=Step.DRAINED).step is Step.DRAINED
+    sealed = scene.p.log
+    scene.p.log = SceneLog(scene.p.admin)
+    scene.p.log.follow()
+    end = scene.run(wait_s=1)
+    assert (end.kind, end.reason) == (EndKind.WAITING, "unknown")
+    assert f"{OLD}-0 ends at 0, before its seal at 10" in end.lines
+    scene.p.log = sealed
+    assert scene.run().step is Step.RETIRED
 
 
 def test_records_deleted_before_they_were_read_need_consent(scene: FailoverScene) -> None:
