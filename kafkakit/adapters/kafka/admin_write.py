@@ -144,7 +144,10 @@ def config_batches(changes: Changes) -> Iterator[tuple[int | None, Any, dict[tup
     by_resource: dict[tuple[int, str], Changes] = defaultdict(list)
     for change in changes:
         by_resource[RESOURCE_CODE[change.kind], change.name].append(change)
-    brokers = {key: group for key, group in by_resource.items() if key[0] == RESOURCE_CODE[ResourceKind.BROKER]}
+    # The cluster's default has no name, and any broker takes it.
+    brokers = {
+        key: group for key, group in by_resource.items() if key[0] == RESOURCE_CODE[ResourceKind.BROKER] and key[1]
+    }
     topics = [(key, group) for key, group in by_resource.items() if key not in brokers]
     batches: list[tuple[int | None, dict[tuple[int, str], Changes]]] = [
         (int(key[1]), {key: group}) for key, group in brokers.items()
