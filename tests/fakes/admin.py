@@ -370,9 +370,7 @@ class FakeCluster:
         static |= {k: LayeredValue(v, ConfigLayer.STATIC, is_read_only=True) for k, v in self.static_settings.items()}
         shared = {k: LayeredValue(v, ConfigLayer.DYNAMIC_DEFAULT) for k, v in self.dynamic_default.items()}
         own = {
-            b: {
-                k: LayeredValue(v, ConfigLayer.STATIC, is_read_only=True) for k, v in self.own_static.get(b, {}).items()
-            }
+            b: {k: LayeredValue(v, ConfigLayer.STATIC, True) for k, v in self.own_static.get(b, {}).items()}
             | shared
             | {k: LayeredValue(v, ConfigLayer.DYNAMIC_BROKER) for k, v in self.brokers[b].configs.items()}
             for b in sorted(set(brokers))

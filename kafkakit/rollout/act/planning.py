@@ -21,6 +21,8 @@ from kafkakit.rollout.decide.wanted import (
     wanted_of_words,
 )
 
+NO_SCOPE = ChangeScope()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanTask:
@@ -31,7 +33,7 @@ class PlanTask:
 
     words: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
-    scope: ChangeScope = ChangeScope()
+    scope: ChangeScope = NO_SCOPE
     files: tuple[Pieces, ...] = ()
     cluster_name: str | None = None
     findings: tuple[str, ...] = ()

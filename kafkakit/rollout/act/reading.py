@@ -39,7 +39,7 @@ def read_configs(admin: ClusterAdmin, clock: Clock) -> ClusterConfigs:
 
 
 class PartitionWatch:
-    """Looks at all partitions, one request a look; topics and their min ISR are read when it is made, and by `renew`."""
+    """Looks at all partitions, one request a look; topics and min ISR are read when it is made, and by `renew`."""
 
     def __init__(self, admin: ClusterAdmin, clock: Clock) -> None:
         self._admin, self._clock = admin, clock

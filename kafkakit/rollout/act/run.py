@@ -13,7 +13,7 @@ from kafkakit.rollout.decide.verdict import HealthVerdict
 ABORTED = "aborted by an operator"
 
 
-class AbortRequested(KafkakitError):
+class AbortRequestedError(KafkakitError):
     """Another process asks the rollout to take its values back."""
 
 
@@ -53,7 +53,7 @@ class RolloutRun:
                     return self.back([f"after {step.name}: {reason}" for reason in verdict.reasons])
                 self._journal.passed(number, verdict)
                 self._reporter.say(f"  {_words(verdict)}")
-        except AbortRequested as request:
+        except AbortRequestedError as request:
             return self.back([request.message])
         self._journal.ended(RolloutEnd.APPLIED)
         return self._journal.rollout
@@ -71,11 +71,11 @@ class RolloutRun:
 
 
 def abort_check(requests: ReceivedRequests) -> None:
-    """Raise `AbortRequested` when another process asked for it, and answer that it is done."""
+    """Raise `AbortRequestedError` when another process asked for it, and answer that it is done."""
     request = requests.read()
     if request is not None and request.abort:
         requests.answer()
-        raise AbortRequested(f"{ABORTED}: {request.by}")
+        raise AbortRequestedError(f"{ABORTED}: {request.by}")
 
 
 def window_words(window_s: float, every_s: float) -> str:

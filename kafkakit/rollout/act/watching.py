@@ -42,8 +42,8 @@ class HealthWatch:
     def past(self) -> tuple[HealthLook, ...]:
         """What is usual: looks of the baseline's time before now.
 
-        A metrics service tells the past at once, up to 60 moments of it, and the brokers tell how partitions stand. With
-        the brokers alone this takes as long as the baseline is.
+        A metrics service tells the past at once, up to 60 moments of it, and the brokers how partitions stand. With the
+        brokers alone this takes as long as the baseline is.
         """
         settings = self._settings
         count = looks_in(settings.baseline_s, settings.every_s)

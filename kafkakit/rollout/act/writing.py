@@ -19,7 +19,7 @@ from kafkakit.rollout.decide.steps import PlannedStep
 
 SHOW_TIMEOUT_S = 20.0
 RestartBroker = Callable[[int, Mapping[str, str | None]], str]
-"""Puts settings into a broker's file (None takes one out) and restarts it; returns what went wrong, empty for nothing."""
+"""Puts settings into a broker's file (None takes one out) and restarts it; returns what went wrong, if anything."""
 Values = dict[ConfigKey, str | None]
 
 
@@ -177,7 +177,7 @@ class SettingsWriter:
         )
 
     def _restarted(self, word: RolloutWord, changes: Sequence[SettingChange]) -> tuple[str, ...]:
-        """Have the operator's command change a broker's file and restart it, and wait until the broker runs with that."""
+        """Have the operator's command change a broker's file and restart it, and wait until it runs with that."""
         broker = int(changes[0].name)
         if self._restart_broker is None:
             keys = some(c.key for c in changes)

@@ -39,6 +39,7 @@ PlanPath = Annotated[str, typer.Argument(metavar="PLAN", help="Plan file of `con
 KEY_PREFIX = "KAFKAKIT"
 BROKERS_BASELINE = "5m"
 METRICS_BASELINE = "1h"
+NO_ACCESS = MetricsAccess()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +138,7 @@ class WatchOptions:
     datadog_tags: str = option(
         "", "--datadog-tags", metavar="TAGS", help="Datadog: tags that choose the cluster: 'kafka_cluster:prod'."
     )
-    access: MetricsAccess = MetricsAccess()
+    access: MetricsAccess = NO_ACCESS
 
     def settings(self, cli: CliContext, restart_with: str = "", settle: str = "5m") -> WatchSettings:
         """The texts as values; `UsageError` for a window of less than two looks, or a baseline that is shorter."""

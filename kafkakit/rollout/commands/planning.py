@@ -1,4 +1,4 @@
-"""`kafkakit config plan|diff|history`: what would change, what differs, what was changed."""
+"""`kafkakit config plan|diff`: what would change, and what differs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.session import finish, open_session
-from kafkakit.rollout.commands.options import ChangeOptions, RunName, side_of
+from kafkakit.rollout.commands.options import ChangeOptions, side_of
 from kafkakit.rollout.decide.steps import StepSize
 
 Side = Annotated[
@@ -88,25 +88,3 @@ def diff(ctx: typer.Context, a: Side, b: Side, exit_code: ExitCodeOption = False
     with open_session(cli, read_only=True) as session:
         one, other = side_of(cli, session, a), side_of(cli, session, b)
     return finish(cli, diff_report(one.name, other.name, difference(one, other), exit_code=exit_code))
-
-
-def history(ctx: typer.Context, run: RunName = None) -> int:
-    """List the rollouts of a cluster from this host's journals, or what one of them wrote and why it was taken back.
-
-    Examples:
-
-    \b
-    kafkakit --profile prod config history
-    kafkakit --profile prod config history 3f2a90c21b7d
-    """
-    from kafkakit.rollout.act.journals import RolloutJournals
-    from kafkakit.rollout.show.run import changes_report, history_report
-
-    cli = cli_context(ctx)
-    with open_session(cli, read_only=True) as session:
-        journals = RolloutJournals(session.settings.state_dir, session.cluster_id, session.clock)
-        cluster_id = session.cluster_id
-        if run is not None:
-            return finish(cli, changes_report(run, journals.named(run).rollout))
-        found = [(path.stem, state) for path, state in journals.states()]
-    return finish(cli, history_report(cluster_id, found))

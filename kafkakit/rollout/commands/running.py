@@ -1,10 +1,9 @@
-"""`kafkakit config apply|resume|abort|rollback|watch`."""
+"""`kafkakit config apply|resume|abort|rollback`."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack
 from functools import partial
-from typing import Annotated
 
 import typer
 
@@ -175,31 +174,3 @@ def rollback(ctx: typer.Context, restarts: RestartOptions, consent: Consent, run
             return finish(cli, run_report("config rollback", run or "last", journal.rollout, cli.program, wanted=None))
         done = rollouts.take_back(journal, "rolled back by an operator")
     return finish(cli, run_report("config rollback", done.name, done.state, cli.program, wanted=RolloutEnd.TAKEN_BACK))
-
-
-@with_option_groups
-def watch(
-    ctx: typer.Context,
-    options: WatchOptions,
-    windows: Annotated[int, typer.Option("--windows", min=1, max=1000, help="How many windows to watch.")] = 1,
-) -> int:
-    """Watch a cluster as a rollout does, and change nothing: what is usual first, then a verdict on each window.
-
-    Exits with 1 where a window is worse than usual.
-
-    Examples:
-
-    \b
-    kafkakit --profile prod config watch --baseline 10m --window 2m --windows 5
-    """
-    from kafkakit.rollout.act.reading import PartitionWatch
-    from kafkakit.rollout.act.watching import HealthWatch, watch_windows
-    from kafkakit.rollout.show.run import watch_report
-
-    cli = cli_context(ctx)
-    settings = options.settings(cli)
-    with open_session(cli, read_only=True) as session:
-        partitions = PartitionWatch(session.admin, session.clock)
-        watching = HealthWatch(partitions, options.service(cli), session.clock, settings, cli.output)
-        cluster_id, verdicts = session.cluster_id, watch_windows(watching, windows)
-    return finish(cli, watch_report(cluster_id, verdicts))

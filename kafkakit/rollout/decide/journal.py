@@ -76,7 +76,7 @@ class TouchedSetting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutState:
-    """A journal folded up. `passed` are steps that were watched; `open_intent` is an effect whose answer is not known."""
+    """A journal folded up. `passed` are steps that were watched, `open_intent` an effect whose answer is not known."""
 
     plan: ConfigPlan
     watch: WatchSettings

@@ -42,26 +42,28 @@ def plan_steps(
     changes = tuple(changes)
     default = tuple(c for c in changes if c.kind is ResourceKind.BROKER and c.name == CLUSTER_DEFAULT)
     trials = tuple(t for c in default for t in _trials(c, configs)) if size is not StepSize.ALL else ()
-    steps: list[PlannedStep] = []
-    for names in _topic_waves(sorted({c.name for c in changes if c.kind is ResourceKind.TOPIC}), size):
-        steps.append(_step(changes, ResourceKind.TOPIC, names))
     brokers = {b.id: b for b in configs.brokers}
     own = tuple(c for c in changes if c.kind is ResourceKind.BROKER and c.name != CLUSTER_DEFAULT)
-    for names in broker_waves([brokers[int(n)] for n in sorted({c.name for c in own}, key=int)], size):
-        steps.append(_step(own, ResourceKind.BROKER, names))
-    trial_waves = list(broker_waves([brokers[int(n)] for n in sorted({c.name for c in trials}, key=int)], size))
-    # The last wave is the default itself.
-    for names in trial_waves[:-1]:
-        steps.append(_step(trials, ResourceKind.BROKER, names, "for a trial "))
+
+    def waves(of: Iterable[SettingChange]) -> list[tuple[str, ...]]:
+        return list(broker_waves([brokers[n] for n in sorted({int(c.name) for c in of})], size))
+
+    topics = _topic_waves(sorted({c.name for c in changes if c.kind is ResourceKind.TOPIC}), size)
+    steps = [_step(changes, ResourceKind.TOPIC, names) for names in topics]
+    steps += [_step(own, ResourceKind.BROKER, names) for names in waves(own)]
+    # The last wave of a trial is the default itself.
+    tried = waves(trials)[:-1]
+    steps += [_step(trials, ResourceKind.BROKER, names, "for a trial ") for names in tried]
     if default:
-        tried = {name for names in trial_waves[:-1] for name in names}
-        removed = tuple(replace(t.undone, in_force=t.after) for t in trials if t.name in tried)
+        removed = tuple(replace(t.undone, in_force=t.after) for t in trials if any(t.name in wave for wave in tried))
         steps.append(PlannedStep(name="cluster default", changes=(*default, *removed)))
-    by_broker: dict[str, list[SettingChange]] = {}
+    by_broker: dict[int, list[SettingChange]] = {}
     for change in restarts:
-        by_broker.setdefault(change.name, []).append(change)
-    for name in sorted(by_broker, key=int):
-        steps.append(PlannedStep(name=f"restart of broker {name}", changes=tuple(by_broker[name]), restart=True))
+        by_broker.setdefault(int(change.name), []).append(change)
+    steps += [
+        PlannedStep(name=f"restart of broker {broker}", changes=tuple(found), restart=True)
+        for broker, found in sorted(by_broker.items())
+    ]
     return tuple(steps)
 
 

@@ -2,9 +2,9 @@
 
 The limit of a signal is `m + 3.5 * s`, with m the median of the baseline and s = 1.4826 * MAD, where MAD is the median
 of the absolute deviations from m. 1.4826 makes s the standard deviation for normal values; 3.5 is the cut-off that
-Iglewicz and Hoaglin recommend for the modified z-score 0.6745 * (x - m) / MAD (How to Detect and Handle Outliers, ASQC
-1993, also NIST/SEMATECH e-Handbook 1.3.5.17). Half of the baseline may be bad without moving the limit far. Where MAD is
-0, as it is for counts that are mostly 0, the floors below take its place.
+Iglewicz and Hoaglin recommend for the modified z-score 0.6745 * (x - m) / MAD (How to Detect and Handle Outliers,
+ASQC 1993, also NIST/SEMATECH e-Handbook 1.3.5.17). Half of the baseline may be bad without moving the limit far. Where
+MAD is 0, as it is for counts that are mostly 0, the floors below take its place.
 """
 
 from collections.abc import Mapping, Sequence
@@ -90,7 +90,7 @@ def limit_of(signal: Signal, values: Sequence[float], window: int) -> tuple[floa
 def judge(baseline: Baseline, looks: Sequence[HealthLook], window: int) -> HealthVerdict:
     """What the looks of a window say so far; OPEN until there are `window` of them, unless it is known before.
 
-    Gauges count from two looks in a row above the limit, events from their sum, times from the median of a whole window.
+    Gauges count from two looks in a row above the limit, events from their sum, times from a whole window's median.
     Signals that the baseline has and no longer come make the window UNKNOWN.
     """
     silent = [s for s in baseline if len(looks) >= MOST_SILENT and not series(looks[-MOST_SILENT:], s)]

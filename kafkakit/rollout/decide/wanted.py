@@ -23,8 +23,8 @@ _KEY = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,200}")
 # Of a file, what tells a broker from others; it is no change to make.
 IDENTITY = frozenset(
     {
-        "broker.id", "node.id", "process.roles", "broker.rack", "listeners", "advertised.listeners", "log.dirs", "log.dir",
-        "controller.quorum.voters", "controller.quorum.bootstrap.servers", "controller.listener.names",
+        "broker.id", "node.id", "process.roles", "broker.rack", "listeners", "advertised.listeners", "log.dirs",
+        "log.dir", "controller.quorum.voters", "controller.quorum.bootstrap.servers", "controller.listener.names",
         "zookeeper.connect", "metadata.log.dir",
     }
 )  # fmt: skip

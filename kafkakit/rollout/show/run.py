@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from kafkakit.core.errors import ExitCode, OperationFailedError
 from kafkakit.core.quantities import counted
 from kafkakit.core.tables import plain_value, text_table
-from kafkakit.report.blocks import optional_section, text_of
+from kafkakit.report.blocks import optional_section, records, text_of
 from kafkakit.report.report import Report
 from kafkakit.rollout.decide.journal import RolloutEnd, RolloutState
 from kafkakit.rollout.decide.plan import shown
@@ -58,7 +58,7 @@ def history_report(cluster_id: str, runs: Sequence[tuple[str, RolloutState]]) ->
         command="config history",
         data={
             "cluster_id": cluster_id,
-            "runs": [dict(zip(COLUMNS, map(plain_value, row), strict=True)) for row in rows],
+            "runs": plain_value(records(COLUMNS, rows)),
         },
         text=f"{text_table(COLUMNS, rows)}\n" if rows else "no rollout on this host\n",
         columns=COLUMNS,
@@ -70,7 +70,7 @@ def changes_report(name: str, state: RolloutState) -> Report:
     """What one rollout wrote, in order, and how it ended."""
     rows = tuple((at, c.where, c.key, shown(c.key, c.before), shown(c.key, c.after)) for at, c in state.writes)
     head = [f"rollout {name} on cluster {state.plan.cluster_id}: {state.words}"]
-    head += optional_section("why values were taken back:", state.reasons) + [""]
+    head += [*optional_section("why values were taken back:", state.reasons), ""]
     return Report(
         command="config history",
         data={
@@ -78,7 +78,7 @@ def changes_report(name: str, state: RolloutState) -> Report:
             "run": name,
             "state": state.words,
             "reasons": list(state.reasons),
-            "changes": [dict(zip(CHANGE_COLUMNS, map(plain_value, row), strict=True)) for row in rows],
+            "changes": plain_value(records(CHANGE_COLUMNS, rows)),
         },
         text=text_of([*head, text_table(CHANGE_COLUMNS, rows)]),
         columns=CHANGE_COLUMNS,
