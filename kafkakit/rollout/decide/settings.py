@@ -98,12 +98,14 @@ class ClusterConfigs:
             return None if found is None else found.value
         if kind is ResourceKind.TOPIC:
             known = self.definition(kind, key)
-            inherited = {v.value for s in (known.synonyms[:1] if known else ()) for v in self._everywhere(s)}
-            return inherited.pop() if len(inherited) == 1 else known.default if known and not inherited else None
+            inherited = {v for s in (known.synonyms[:1] if known else ()) for v in self._everywhere(s)}
+            if len(inherited) <= 1:
+                return next(iter(inherited), known.default if known else None)
         return None
 
-    def _everywhere(self, key: str) -> Iterable[LayeredValue]:
-        return (values[key] for values in self.in_force.values() if key in values)
+    def _everywhere(self, key: str) -> Iterable[str]:
+        found = (values[key].value for values in self.in_force.values() if key in values)
+        return (value for value in found if value is not None)
 
 
 def where_of(kind: ResourceKind, name: str) -> str:
