@@ -1,6 +1,7 @@
 """A rollout: what is usual, then step by step; what is worse than usual is taken back."""
 
-from kafkakit.core.durations import format_duration
+from collections.abc import Sequence
+
 from kafkakit.core.errors import KafkakitError
 from kafkakit.execution.act.received_requests import ReceivedRequests
 from kafkakit.ports.reporter import Reporter
@@ -39,6 +40,8 @@ class RolloutRun:
         try:
             if state.baseline is None:
                 self._journal.usual(self._watch.past())
+                if problems := self._unwatched():
+                    return self.back(problems)
             for number, step in enumerate(state.plan.steps):
                 if number in state.passed:
                     continue
@@ -58,7 +61,17 @@ class RolloutRun:
         self._journal.ended(RolloutEnd.APPLIED)
         return self._journal.rollout
 
-    def back(self, reasons: "tuple[str, ...] | list[str]") -> RolloutState:
+    def _unwatched(self) -> tuple[str, ...]:
+        """Why nothing can be watched; a single signal that its source does not tell is warned of."""
+        baseline = self._journal.rollout.baseline or {}
+        lacking = self._watch.lacking(baseline)
+        if not baseline or (lacking and not self._watch.told(baseline)):
+            return (f"nothing tells what is usual: no {', '.join(lacking or ('look at the cluster',))}",)
+        for signal in lacking:
+            self._reporter.warn(f"not watched, no series: {signal}")
+        return ()
+
+    def back(self, reasons: Sequence[str]) -> RolloutState:
         """Take back every value that is still of this rollout, and say why."""
         if not self._journal.rollout.is_back or self._journal.rollout.end is not None:
             self._journal.turn_back(reasons)
@@ -76,11 +89,6 @@ def abort_check(requests: ReceivedRequests) -> None:
     if request is not None and request.abort:
         requests.answer()
         raise AbortRequestedError(f"{ABORTED}: {request.by}")
-
-
-def window_words(window_s: float, every_s: float) -> str:
-    """How a window is watched, in words."""
-    return f"a look every {format_duration(every_s)}, judged after {format_duration(window_s)}"
 
 
 def _words(verdict: HealthVerdict) -> str:

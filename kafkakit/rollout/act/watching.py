@@ -64,6 +64,14 @@ class HealthWatch:
             HealthLook(at_ms=f.at_ms, values={**gauges, **f.values}, problem=f.problem) for f in found if f is not None
         )
 
+    def lacking(self, baseline: Baseline) -> tuple[Signal, ...]:
+        """What the metrics service was asked for and has no past of."""
+        return () if self._service is None else tuple(s for s in self._service[1].texts if s not in baseline)
+
+    def told(self, baseline: Baseline) -> tuple[Signal, ...]:
+        """What the metrics service was asked for and has a past of."""
+        return () if self._service is None else tuple(s for s in self._service[1].texts if s in baseline)
+
     def window_after(self, baseline: Baseline, what: str, *, restarted: bool = False) -> HealthVerdict:
         """Watch one window, as long as it takes to know; min ISR is read again before.
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 
 from kafkakit.core.cluster_facts import ConfigChange, ConfigLayer, ConfigOp, ResourceKind
-from kafkakit.core.errors import KafkakitError, TryLaterError
+from kafkakit.core.errors import KafkakitError, LeaseLostError, TryLaterError
 from kafkakit.core.lists_in_words import some
 from kafkakit.execution.act.retrier import Retrier, wait_until
 from kafkakit.execution.decide.journal_state import ConfigKey
@@ -56,6 +56,8 @@ class SettingsWriter:
             if step.restart:
                 return self._restarted(RolloutWord.RESTART, todo) or self._settled(step)
             return self._written(RolloutWord.WRITE, todo)
+        except LeaseLostError:
+            raise  # the process that has it now may be acting already
         except TryLaterError as error:
             return (f"{step.name}: {error.message}",)
 
@@ -71,7 +73,7 @@ class SettingsWriter:
             settings = tuple(group)
             where = where_of(kind, name)
             try:
-                values = self.values([t.key for t in settings], restart=restart)
+                values = self._awaited([t.key for t in settings], restart=restart)
                 left += [
                     f"{where} {t.key.key} is {shown(t.key.key, values[t.key])} by now, which is not of this rollout"
                     for t in settings
@@ -87,6 +89,8 @@ class SettingsWriter:
                     left += self._restarted(RolloutWord.RESTORE, todo) or self._rejoined(int(name))
                 elif todo:
                     left += self._written(RolloutWord.RESTORE, todo)
+            except LeaseLostError:
+                raise
             except TryLaterError as error:
                 left.append(f"{where}: {error.message}")
         return tuple(left)
@@ -113,9 +117,21 @@ class SettingsWriter:
                 found |= {k: own[k.name].get(k.key) for k in keys if k.kind is kind and k.name in own}
         return found
 
+    def _awaited(self, keys: Collection[ConfigKey], *, restart: bool) -> Values:
+        """As `values`; a broker that restarts, maybe by the command of a process that was killed, is waited for."""
+        found: Values = {}
+
+        def is_there() -> bool:
+            nonlocal found
+            found = self.values(keys, restart=restart)
+            return bool(found) or not restart
+
+        wait_until(self._clock, self._settle_s, is_there)
+        return found
+
     def _compared(self, step: PlannedStep) -> tuple[tuple[SettingChange, ...], tuple[str, ...]]:
         """What is still to be done, and what stands against it."""
-        values = self.values([key_of(c) for c in step.changes], restart=step.restart)
+        values = self._awaited([key_of(c) for c in step.changes], restart=step.restart)
         todo: list[SettingChange] = []
         problems: list[str] = []
         for change in step.changes:

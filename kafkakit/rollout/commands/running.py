@@ -64,7 +64,7 @@ def apply(
             return finish(cli, plan_report(wanted, "config apply", notes=("nothing is done",)))
         access = session.claim("config apply", session.cluster_id)
         cli.operation_words = STOPPED
-        rollouts, rehearsed = Rollouts(access, ports_of(session, service, command)), ""
+        rollouts = Rollouts(access, ports_of(session, service, command))
         if rehearsal.rehearse is not None and rollouts.journals.of_plan(wanted).is_empty:
             live = read_configs(access.admin, access.clock)
             require_fresh(wanted, live)
@@ -75,7 +75,7 @@ def apply(
             profile, unlike = rehearsal.rehearse, rehearsal.accept_unlike
             rehearse(wanted, live, tried, mirrored, settings, profile=profile, accept_unlike=unlike)
         question = change_question(cli, session.cluster_id)
-        done = rollouts.apply(wanted, settings, lambda: consent.confirm(cli, question), rehearsed)
+        done = rollouts.apply(wanted, settings, lambda: consent.confirm(cli, question))
     if done is None:
         return finish(cli, nothing_report("config apply", wanted.cluster_id))
     return finish(cli, run_report("config apply", done.name, done.state, cli.program, wanted=RolloutEnd.APPLIED))
