@@ -84,7 +84,7 @@ def test_what_makes_the_cluster_worse_is_taken_back_within_two_windows(bench: Be
     bench.after_seconds(second, lambda: bench.cluster.kill(3))
     done = bench.apply(plan)
     assert done.state.end is RolloutEnd.TAKEN_BACK
-    assert "under-replicated partitions: 9, usual 0, limit 0" in done.state.reasons[0]
+    assert "ISR shrinks: 9, usual 0, limit 3.5" in done.state.reasons[0]
     assert bench.settings() == before
     assert bench.clock.elapsed - second <= 2 * WATCH.window_s
 
@@ -367,7 +367,7 @@ def test_a_kill_at_every_effect_is_resumed_or_undone(tmp_path: Path, dying: Dyin
     for number in range(10 * total):
         dying.at, dying.count = None, 0
         bench = Bench(tmp_path / f"{then}-{number}")
-        plan = make(bench, what)
+        bench.cluster.topics["b"].configs["retention.ms"] = "1000"
         if then == "bad":
             bench.after_first_write(6, lambda bench=bench: bench.cluster.kill(3))  # type: ignore[misc]
         dying.at, dying.count = number, 0
