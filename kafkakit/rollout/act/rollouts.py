@@ -125,6 +125,12 @@ def require_cluster(plan: ConfigPlan, cluster_id: str) -> None:
         raise RefusedError(f"the plan is for cluster {plan.cluster_id}, this is {cluster_id}", hint="choose a profile")
 
 
+def require_mirror(cluster_id: str, mirror_id: str, profile: str) -> None:
+    """Raise `RefusedError` where the mirrored cluster is the one that is to be changed."""
+    if mirror_id == cluster_id:
+        raise RefusedError(f"profile {profile} is the cluster that is to be changed", hint="rehearse on another one")
+
+
 def require_fresh(plan: ConfigPlan, live: ClusterConfigs) -> None:
     """Raise `RefusedError` where something is set otherwise than the plan relies on."""
     stale = changed_since(plan, live)
@@ -163,11 +169,9 @@ def rehearse(
 ) -> NamedState | None:
     """Roll the plan out on the mirrored cluster; None where everything is set there already.
 
-    Raises `RefusedError` for the same cluster, or one that is unlike unless that is accepted, and
-    `OperationFailedError` where the rehearsal was taken back.
+    Raises `RefusedError` for one that is unlike unless that is accepted, and `OperationFailedError` where the rehearsal
+    was taken back.
     """
-    if mirrored.cluster_id == plan.cluster_id:
-        raise RefusedError(f"profile {profile} is the cluster that is to be changed", hint="rehearse on another one")
     there = read_configs(mirrored.admin, mirrored.clock)
     made = rehearsal_of(plan, here, there, created_at=mirrored.clock.now(), profile=profile)
     if made.unlike and not accept_unlike:

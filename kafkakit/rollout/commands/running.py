@@ -47,7 +47,14 @@ def apply(
     kafkakit --profile prod config apply change.json --yes --metrics prometheus --prometheus-url http://prom:9090
     """
     from kafkakit.rollout.act.reading import read_configs
-    from kafkakit.rollout.act.rollouts import Rollouts, rehearse, require_cluster, require_fresh, usable_plan
+    from kafkakit.rollout.act.rollouts import (
+        Rollouts,
+        rehearse,
+        require_cluster,
+        require_fresh,
+        require_mirror,
+        usable_plan,
+    )
     from kafkakit.rollout.decide.journal import RolloutEnd
     from kafkakit.rollout.show.plan import plan_report
     from kafkakit.rollout.show.run import nothing_report, run_report
@@ -69,6 +76,7 @@ def apply(
             live = read_configs(access.admin, access.clock)
             require_fresh(wanted, live)
             mirror = stack.enter_context(open_mirror(cli, rehearsal.rehearse))
+            require_mirror(session.cluster_id, mirror.cluster_id, rehearsal.rehearse)
             mirrored = mirror.claim("config apply", mirror.cluster_id)
             cli.output.say(f"rehearsing on profile {rehearsal.rehearse}")
             tried = Rollouts(mirrored, ports_of(mirror, None, command))

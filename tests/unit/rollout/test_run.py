@@ -447,11 +447,6 @@ def test_a_rehearsal_on_an_unlike_cluster_is_refused_unless_accepted(bench: Benc
     assert mirror.cluster.topics["b"].configs == {"retention.ms": DAY}
 
 
-def test_a_cluster_is_no_mirror_of_itself(bench: Bench) -> None:
-    with pytest.raises(RefusedError, match="is the cluster that is to be changed"):
-        tried(bench, bench, retention(bench))
-
-
 def test_a_mirror_with_other_brokers_racks_or_shapes_is_unlike(bench: Bench, tmp_path: Path) -> None:
     smaller = Bench(tmp_path / "s", DyingCluster({1: "a", 2: "b"}, cluster_id="small"))
     with pytest.raises(RefusedError, match="2 brokers there, 3 here"):
