@@ -113,7 +113,7 @@ def test_watch_changes_nothing_and_tells_by_its_exit_code(host: Host) -> None:
     host.clock.on_sleep.append(lambda _: host.cluster.kill(3) if host.clock.elapsed > 57 else None)
     bad = host.run("watch", *QUICK, "--windows", "3", "-o", "json")
     assert bad.code == 1
-    assert any("ISR shrinks" in line for line in bad.json["bad"])
+    assert any("under-replicated partitions" in line for line in bad.json["bad"])
 
 
 def test_diff_between_a_file_and_the_cluster(host: Host) -> None:

@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka import Producer
 
 from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, ConfigLayer, ResourceKind
+from kafkakit.core.model import TopicPartition
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.runbooks import blocks, run_blocks
 
@@ -25,13 +26,13 @@ STARVED = "starved"
 
 @pytest.fixture(scope="module")
 def trio(sandbox_cluster: StartCluster) -> Iterator[SandboxCluster]:
-    """Three brokers with three topics; the third broker only follows in `starved`."""
+    """Three brokers with three topics; the first broker leads all of `starved`."""
     cluster = sandbox_cluster(brokers=3, log_dirs=(1,))
     a, b, c = cluster.broker_ids
     with closing(cluster.open_admin()) as admin:
         for name in ("one", "two"):
             assert admin.create_topic(name, {0: (a, b, c), 1: (b, c, a)}, {}) is None
-        assert admin.create_topic(STARVED, {0: (a, b, c), 1: (b, a, c), 2: (a, b, c)}, {}) is None
+        assert admin.create_topic(STARVED, {0: (a, b, c), 1: (a, b, c), 2: (a, b, c)}, {}) is None
     yield cluster
     cluster.down()
 
@@ -93,8 +94,8 @@ def test_a_good_change_passes_with_its_steps_and_a_trial(trio: SandboxCluster, t
 def test_a_kill_at_each_effect_is_resumed_or_undone(trio: SandboxCluster, tmp_path: Path) -> None:
     path = plan(trio, tmp_path, f"retention.ms={DAY}", "--topic", "one,two")
     both = {"one": {"retention.ms": DAY}, "two": {"retention.ms": DAY}}
-    # open, baseline, write and its effect, passed, write and its effect; then passed and the end together
-    for lines in range(1, 8):
+    # open, baseline, WRITE and its EFFECT, passed, WRITE and its EFFECT; the cluster in memory is killed at every line
+    for number, lines in enumerate((3, 4, 6, 7)):
         with subprocess.Popen(
             words_of(trio, "apply", path, "--yes", *QUICK),
             env=trio.env,
@@ -105,7 +106,7 @@ def test_a_kill_at_each_effect_is_resumed_or_undone(trio: SandboxCluster, tmp_pa
             while journal_lines(trio) < lines and process.poll() is None and time.monotonic() < deadline:
                 time.sleep(0.005)
             process.send_signal(signal.SIGKILL)
-        if lines % 2:
+        if number % 2:
             kit(trio, "resume", "--yes")
             assert settings(trio) == both
             kit(trio, "rollback", "--yes")
@@ -190,16 +191,18 @@ def writing(cluster: SandboxCluster, begin: Event) -> Iterator[None]:
 def test_restarts_pass_and_a_fetch_size_that_starves_a_topic_is_taken_back(
     trio: SandboxCluster, restart_with: str, tmp_path: Path
 ) -> None:
-    a, b, c = trio.broker_ids
-    path = plan(trio, tmp_path, "replica.lag.time.max.ms=2000", "--broker", str(a), "--broker", str(b))
+    a, _, c = trio.broker_ids
+    path = plan(trio, tmp_path, "replica.lag.time.max.ms=2000", "--broker", str(a))
     assert "must restart for replica.lag.time.max.ms" in kit(trio, "apply", path, "--yes", code=2)
     said = kit(trio, "apply", path, "--yes", *QUICK, "--restart-with", restart_with)
-    assert f"step 2 of 2: restart of broker {b}" in said
-    assert static(trio, "replica.lag.time.max.ms") == {a: "2000", b: "2000"}
+    assert f"step 1 of 1: restart of broker {a}" in said
+    assert static(trio, "replica.lag.time.max.ms") == {a: "2000"}
+    with closing(trio.open_admin()) as admin:  # its leaderships went to others when it was stopped
+        admin.elect_preferred_leaders([TopicPartition(STARVED, n) for n in range(3)])
     # Its fetches wait for bytes that never fit: one small batch each half second.
     values = ("replica.fetch.max.bytes=1", "replica.fetch.min.bytes=1000000000")
     path = plan(trio, tmp_path, *values, "--broker", str(c))
-    watch = ("--baseline", "20s", "--window", "20s", "--every", "1s", "--settle", "60s")
+    watch = ("--baseline", "15s", "--window", "15s", "--every", "1s", "--settle", "60s")
     begin = Event()
     with (
         writing(trio, begin),
@@ -217,16 +220,11 @@ def test_restarts_pass_and_a_fetch_size_that_starves_a_topic_is_taken_back(
             lines.append(line)
             if line.startswith("watching"):
                 begin.set()
-                watched_at = time.monotonic()
-            if line.startswith("taking back"):
-                caught_at = time.monotonic()
     said = "".join(lines)
     assert process.returncode == 1, said
-    assert "ISR" in said or "under-replicated partitions: " in said
-    assert "taken back" in said
-    assert caught_at - watched_at < 20  # within the window; no measure of speed
+    # Seen in its window, not while the broker came back.
+    assert f"taken back: after restart of broker {c}: " in said
     assert static(trio, "replica.fetch.max.bytes") == {}
-    assert static(trio, "replica.lag.time.max.ms") == {a: "2000", b: "2000"}
 
 
 def test_the_runbook(trio: SandboxCluster, cluster: SandboxCluster, tmp_path: Path) -> None:

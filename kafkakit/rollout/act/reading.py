@@ -48,10 +48,17 @@ class PartitionWatch:
         self.renew()
 
     def renew(self, *, forget: bool = False) -> None:
-        """Read topics and min ISR again, which a step may have changed; `forget` what was seen before."""
+        """Read topics and min ISR again, which a step may have changed; `forget` what was seen before.
+
+        Where no broker answers, they stay as they were: the next looks tell.
+        """
         self._before = None if forget else self._before
-        snapshot = self._admin.snapshot(now=self._clock.now(), sizes=False)
-        self._min_isr = min_isr_of(snapshot, self._admin)
+        try:
+            snapshot = self._admin.snapshot(now=self._clock.now(), sizes=False)
+            self._min_isr = min_isr_of(snapshot, self._admin)
+        except TryLaterError:
+            if not self._min_isr:
+                raise
 
     def look(self) -> HealthLook:
         """What the partitions show, and what happened since the last look; without values while no broker answers."""

@@ -167,11 +167,15 @@ def rehearse(
     profile: str,
     accept_unlike: bool,
 ) -> NamedState | None:
-    """Roll the plan out on the mirrored cluster; None where everything is set there already.
+    """Roll the plan out on the mirrored cluster, or continue there; None where everything is set there already.
 
     Raises `RefusedError` for one that is unlike unless that is accepted, and `OperationFailedError` where the rehearsal
     was taken back.
     """
+    mark = f"{plan.cluster_id}/{plan.run_id}"
+    begun = [path for path, s in mirror.journals.states() if s.end is None and s.rehearsal_of == mark]
+    if begun:
+        return _passed(mirror.proceed(mirror.journals.named(begun[0].stem)), profile)
     there = read_configs(mirrored.admin, mirrored.clock)
     made = rehearsal_of(plan, here, there, created_at=mirrored.clock.now(), profile=profile)
     if made.unlike and not accept_unlike:
@@ -181,8 +185,12 @@ def rehearse(
         )
     if made.plan is None:
         return None
-    done = mirror.apply(made.plan, replace(watch, source=""), lambda: True, f"{plan.cluster_id}/{plan.run_id}")
-    if done is not None and done.state.end is not RolloutEnd.APPLIED:
+    done = mirror.apply(made.plan, replace(watch, source=""), lambda: True, mark)
+    return None if done is None else _passed(done, profile)
+
+
+def _passed(done: NamedState, profile: str) -> NamedState:
+    if done.state.end is not RolloutEnd.APPLIED:
         why = done.state.reasons[0] if done.state.reasons else done.state.words
         raise OperationFailedError(
             f"the rehearsal on profile {profile} was {done.state.words}: {why}; nothing was changed here"

@@ -298,6 +298,15 @@ def test_a_cluster_that_does_not_answer_while_it_is_watched_is_taken_back_when_i
     assert "no answer" in done.state.reasons[0]
 
 
+def test_a_cluster_that_is_away_when_a_window_begins_is_looked_at_later(bench: Bench) -> None:
+    plan = retention(bench)
+    bench.after_first_write(0, lambda: bench.cluster.fail_next("snapshot", TryLaterError("no answer")))
+    bench.cluster.before_call.append(
+        lambda name, _: bench.cluster.fail_next("snapshot", TryLaterError("away")) if name == "alter_configs" else None
+    )
+    assert bench.apply(plan).state.end is RolloutEnd.APPLIED
+
+
 def test_a_lost_lease_stops_without_another_write(bench: Bench) -> None:
     plan = retention(bench)
     bench.cluster.fail_next("alter_configs", LeaseLostError("lost"))
@@ -426,6 +435,18 @@ def test_a_rehearsal_rolls_out_on_the_mirrored_cluster_and_stays(bench: Bench, t
     ((_, state),) = mirror.rollouts.journals.states()
     assert state.rehearsal_of == f"fake-cluster/{plan.run_id}"
     assert tried(bench, mirror, plan) is None  # what passed is there already
+
+
+def test_a_rehearsal_that_was_cut_is_continued(bench: Bench, tmp_path: Path) -> None:
+    mirror, plan = mirror_of(tmp_path), retention(bench)
+    mirror.cluster.fail_next("alter_configs", LeaseLostError("lost"), after_effect=True)
+    with pytest.raises(LeaseLostError):
+        tried(bench, mirror, plan)
+    assert tried(bench, mirror, plan) is not None
+    assert [state.end for _, state in mirror.rollouts.journals.states()] == [RolloutEnd.APPLIED]
+    assert {name: t.configs for name, t in mirror.cluster.topics.items()} == {
+        name: {"retention.ms": DAY} for name in "abc"
+    }
 
 
 def test_a_rehearsal_that_is_taken_back_changes_nothing_here(bench: Bench, tmp_path: Path) -> None:
