@@ -9,9 +9,9 @@ from kafkakit.core.cluster_facts import ConfigChange, ItemError, ResourceKind
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.metric_sample import Sample
 from kafkakit.execution.act.cluster_access import ClusterAccess
+from kafkakit.execution.act.journal_file import DiskFile
 from kafkakit.lint.api import LintRequest, Pieces, RuleSet, RunOptions, lint_request
 from kafkakit.lint.decide.lint_config import read_lint_config
-from kafkakit.rollout.act import journals as journal_files
 from kafkakit.rollout.act.planning import PlanTask, plan_change
 from kafkakit.rollout.act.reading import read_configs
 from kafkakit.rollout.act.rollouts import NamedState, RolloutPorts, Rollouts
@@ -64,7 +64,7 @@ class Dying:
         self.count += 1
 
 
-class DyingFile(journal_files.DiskFile):
+class DyingFile(DiskFile):
     """A journal's file that dies before and after its lines."""
 
     dying = Dying()

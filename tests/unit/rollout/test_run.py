@@ -300,7 +300,6 @@ def test_a_cluster_that_does_not_answer_while_it_is_watched_is_taken_back_when_i
 
 def test_a_cluster_that_is_away_when_a_window_begins_is_looked_at_later(bench: Bench) -> None:
     plan = retention(bench)
-    bench.after_first_write(0, lambda: bench.cluster.fail_next("snapshot", TryLaterError("no answer")))
     bench.cluster.before_call.append(
         lambda name, _: bench.cluster.fail_next("snapshot", TryLaterError("away")) if name == "alter_configs" else None
     )

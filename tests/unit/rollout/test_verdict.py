@@ -18,7 +18,7 @@ def looks(*values: dict[Signal, float]) -> list[HealthLook]:
 
 def test_the_limit_of_times_is_the_median_and_three_and_a_half_deviations() -> None:
     # Median 15; deviations 5, 3, 0, 2, 985: median 3; 15 + 3.5 * 1.4826 * 3 = 30.57.
-    assert limit_of(Signal.REQUEST_MS, [10, 12, 15, 17, 1000], 3) == (15, pytest.approx(30.5673))
+    assert limit_of(Signal.REQUEST_MS, [10, 12, 15, 17, 1000], 3) == pytest.approx((15, 30.5673))
 
 
 def test_times_that_never_varied_may_rise_by_a_quarter_or_five_ms() -> None:
@@ -28,7 +28,7 @@ def test_times_that_never_varied_may_rise_by_a_quarter_or_five_ms() -> None:
 
 def test_events_are_summed_over_windows_of_the_same_length() -> None:
     # Windows of two: 4, 6, 10, 9: median 7.5, deviations 3.5, 1.5, 2.5, 1.5: median 2.
-    assert limit_of(Signal.SHRINKS, [1, 3, 3, 7, 2], 2) == (7.5, pytest.approx(7.5 + 3.5 * 1.4826 * 2))
+    assert limit_of(Signal.SHRINKS, [1, 3, 3, 7, 2], 2) == pytest.approx((7.5, 7.5 + 3.5 * 1.4826 * 2))
     assert limit_of(Signal.SHRINKS, [0.0] * 9, 3) == (0, 3.5)
     # A shorter past is scaled.
     assert limit_of(Signal.SHRINKS, [1, 1], 4)[0] == 4
@@ -73,7 +73,7 @@ def test_signals_that_stop_leave_a_window_unknown_and_that_is_bad() -> None:
 
 
 def test_a_signal_without_a_past_is_not_judged() -> None:
-    assert judge({Signal.OFFLINE: (0.0,) * 4}, looks(*[{Signal.OFFLINE: 0, Signal.SHRINKS: 99}] * 3), 3).health is (
+    assert judge({Signal.OFFLINE: (0.0,) * 4}, looks(*[{Signal.OFFLINE: 0.0, Signal.SHRINKS: 99.0}] * 3), 3).health is (
         Health.GOOD
     )
 
