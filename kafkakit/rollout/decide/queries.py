@@ -10,13 +10,14 @@ from kafkakit.core.metric_sample import Sample
 from kafkakit.rollout.decide.health import EVENTS, HealthLook, Signal
 
 _RATE = "sum(rate({}{{SELECTOR}}[WINDOW]))"
+_OF_ALL = 'sum(rate({}{{topic=""ALSO}}[WINDOW]))'
 _MANAGER, _TOPICS = "kafka_server_replicamanager_", "kafka_server_brokertopicmetrics_"
 PROMETHEUS: Mapping[Signal, str] = {
     Signal.SHRINKS: _RATE.format(f"{_MANAGER}isrshrinks_total"),
     Signal.EXPANDS: _RATE.format(f"{_MANAGER}isrexpands_total"),
     Signal.LEADER_CHANGES: _RATE.format("kafka_controller_controllerstats_leaderelectionrateandtimems_count"),
-    Signal.CLIENT_ERRORS: f"{_RATE.format(f'{_TOPICS}failedproducerequests_total')} + "
-    f"{_RATE.format(f'{_TOPICS}failedfetchrequests_total')}",
+    Signal.CLIENT_ERRORS: f"{_OF_ALL.format(f'{_TOPICS}failedproducerequests_total')} + "
+    f"{_OF_ALL.format(f'{_TOPICS}failedfetchrequests_total')}",
     Signal.REQUEST_MS: 'max(kafka_network_requestmetrics_totaltimems{request="Produce",quantile="0.99"ALSO})',
 }
 """PromQL for the names of Kafka's example rules of the JMX exporter; of events their rate a second."""

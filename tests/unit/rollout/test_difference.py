@@ -78,6 +78,8 @@ def test_a_metrics_answer_is_a_look_and_old_samples_are_none() -> None:
     queries = prometheus_queries('namespace="k"', 10)
     assert 'isrshrinks_total{namespace="k"}[60s]' in queries.texts[Signal.SHRINKS]
     assert 'quantile="0.99",namespace="k"}' in queries.texts[Signal.REQUEST_MS]
+    # Brokers count by topic, too, and once for all topics.
+    assert queries.texts[Signal.CLIENT_ERRORS].count('{topic="",namespace="k"}[60s]') == 2
     fresh, old = NOW - timedelta(seconds=5), NOW - timedelta(seconds=500)
     look = look_of(
         {

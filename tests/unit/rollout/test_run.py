@@ -314,6 +314,22 @@ def test_a_lost_lease_stops_without_another_write(bench: Bench) -> None:
     assert bench.rollouts.journals.only_open().rollout.is_back is False
 
 
+def test_steps_that_passed_are_not_watched_again(bench: Bench) -> None:
+    plan = retention(bench)
+    failing = iter([None, LeaseLostError("lost")])
+
+    def fail_second(name: str, _: object) -> None:
+        if name == "alter_configs" and (error := next(failing, None)) is not None:
+            raise error
+
+    bench.cluster.before_call.append(fail_second)
+    with pytest.raises(LeaseLostError):
+        bench.apply(plan)
+    bench.reporter.said.clear()
+    assert bench.apply(plan).state.end is RolloutEnd.APPLIED
+    assert [line for line in bench.reporter.said if line.startswith("step")] == ["step 2 of 2: topics b, c"]
+
+
 def test_a_second_plan_waits_for_the_open_rollout(bench: Bench) -> None:
     plan, other = retention(bench), bench.plan("segment.ms=600000", topics="a")
     bench.cluster.fail_next("alter_configs", LeaseLostError("lost"))
