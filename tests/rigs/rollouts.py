@@ -24,6 +24,7 @@ from kafkakit.rollout.decide.steps import StepSize
 from kafkakit.rollout.decide.wanted import ChangeScope
 from kafkakit.rules.catalogue import all_rules
 from tests.fakes.admin import FakeClock, FakeCluster
+from tests.fakes.control import FakeControlStore
 from tests.rigs.reassign import Killed, Recorder
 
 WATCH = WatchSettings(window_s=30, every_s=5, baseline_s=60, settle_s=60)
@@ -98,6 +99,7 @@ class Bench:
     restarts: list[int] = field(default_factory=list)
     restart_fails: str = ""
     service: tuple[FakeMetrics, HealthQueries] | None = None
+    control: FakeControlStore | None = None
 
     def __post_init__(self) -> None:
         if not self.cluster.topics:
@@ -107,7 +109,13 @@ class Bench:
 
     @property
     def access(self) -> ClusterAccess:
-        return ClusterAccess(cluster_id=self.cluster.cluster_id, admin=self.cluster, clock=self.clock)
+        return ClusterAccess(
+            cluster_id=self.cluster.cluster_id,
+            admin=self.cluster,
+            clock=self.clock,
+            token=None if self.control is None else 7,
+            control=self.control,
+        )
 
     @property
     def configs(self) -> ClusterConfigs:

@@ -1,19 +1,34 @@
 """Rollouts on a cluster in memory: every fault, and a kill at every effect."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from kafkakit.core.cluster_facts import ResourceKind
-from kafkakit.core.errors import LeaseLostError, OperationFailedError, RefusedError, TryLaterError, UsageError
+from kafkakit.core.errors import (
+    LeaseHeldError,
+    LeaseLostError,
+    OperationFailedError,
+    RefusedError,
+    TryLaterError,
+    UsageError,
+)
+from kafkakit.core.lease import Holder, Life
+from kafkakit.execution.act.cluster_access import ClusterAccess
+from kafkakit.execution.act.control_requests import ControlRequests
+from kafkakit.execution.act.lease_reader import lease_path
+from kafkakit.execution.act.leases import Lease
 from kafkakit.rollout.act import journals as journal_files
-from kafkakit.rollout.act.rollouts import is_applied, rehearse, usable_plan
+from kafkakit.rollout.act.rollouts import NamedState, abort_or_request, is_applied, rehearse, usable_plan
 from kafkakit.rollout.decide.health import Signal
 from kafkakit.rollout.decide.journal import RolloutEnd
 from kafkakit.rollout.decide.plan import ConfigPlan, without_restarts
 from kafkakit.rollout.decide.queries import prometheus_queries
-from tests.fakes.admin import FakeCluster
+from tests.fakes.admin import FakeClock, FakeCluster
+from tests.fakes.control import FakeControlStore
 from tests.rigs.reassign import Killed
 from tests.rigs.rollouts import WATCH, Bench, Dying, DyingCluster, DyingFile, FakeMetrics
 
@@ -328,6 +343,52 @@ def test_steps_that_passed_are_not_watched_again(bench: Bench) -> None:
     bench.reporter.said.clear()
     assert bench.apply(plan).state.end is RolloutEnd.APPLIED
     assert [line for line in bench.reporter.said if line.startswith("step")] == ["step 2 of 2: topics b, c"]
+
+
+def test_another_process_asks_for_an_abort_and_is_answered(bench: Bench) -> None:
+    bench.control = FakeControlStore()
+    requests = ControlRequests(bench.control, bench.clock, "fake-cluster")
+    versions: list[int] = []
+    bench.after_first_write(3, lambda: versions.append(requests.request(7, "you", abort=True)))
+    done = bench.apply(retention(bench))
+    assert done.state.end is RolloutEnd.TAKEN_BACK
+    assert done.state.reasons == ("aborted by an operator: you",)
+    assert all(t.configs == {} for t in bench.cluster.topics.values())
+    answer = requests.wait_for_answer(7, versions[0], 0)
+    assert answer is not None
+    assert answer.refused == ""
+
+
+def test_an_abort_is_asked_of_the_process_that_has_the_lease(bench: Bench) -> None:
+    control, clock = FakeControlStore(), FakeClock()
+    holder = Holder(host="h", user="u", command="config apply", pid=1)
+    lease = Lease(control, clock, lease_path("c"), holder, what="c", life_of=lambda _: Life.ALIVE, say=lambda _: None)
+    token = lease.acquire()
+
+    @contextmanager
+    def busy() -> Iterator[ClusterAccess]:
+        raise LeaseHeldError("process 1 has it")
+        yield bench.access
+
+    def take_back(access: ClusterAccess) -> NamedState:
+        raise AssertionError
+
+    requests = ControlRequests(control, clock, "c")
+
+    def answer(_: float) -> None:
+        if (found := requests.read(token)) is not None and found.request.abort:
+            requests.answer(token, found.version)
+
+    def ask() -> object:
+        return abort_or_request(busy, lambda: control, clock, "c", take_back, "me", 30)
+
+    with pytest.raises(TryLaterError, match="did not answer within 30 s"):
+        ask()
+    clock.on_sleep.append(answer)
+    assert ask() == str(holder)
+    lease.release()
+    with pytest.raises(LeaseHeldError):  # it ended meanwhile, or works on something else
+        ask()
 
 
 def test_a_second_plan_waits_for_the_open_rollout(bench: Bench) -> None:
