@@ -63,9 +63,12 @@ def wanted_of_words(
         raise UsageError("a scope is given, but no KEY=VALUE")
     names: list[tuple[ResourceKind, str]] = []
     if scope.topics:
+        if not configs.topics:
+            raise UsageError(
+                f"cluster {configs.cluster_id} shows no topic: it has none, or this user may not see them",
+                hint="it needs DESCRIBE on the topics",
+            )
         found = select_topics(sorted(configs.topics), parse_patterns(scope.topics)).selected
-        if not found:
-            raise UsageError(f"no topic matches {scope.topics!r:.200}")
         names += [(ResourceKind.TOPIC, name) for name in found]
     names += [(ResourceKind.BROKER, str(broker)) for broker in scope.brokers]
     names += [(ResourceKind.BROKER, ALL_BROKERS)] if scope.all_brokers else []
