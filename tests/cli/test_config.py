@@ -11,6 +11,7 @@ from kafkakit.adapters.read_only import ReadOnlyAdmin
 from kafkakit.ports.admin import ClusterAdmin
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.rigs.command_line import Home, Ran
+from tests.rigs.metrics_http import Reply, Request, serving, vector
 
 QUICK = ("--baseline", "20s", "--window", "10s", "--every", "5s")
 
@@ -128,6 +129,30 @@ def test_diff_between_a_file_and_the_cluster(host: Host) -> None:
     assert host.run("diff", "time:yesterday", "live").code == 2
     assert host.run("diff", "missing.yaml", "live").code == 2
     assert json.loads(host.run("diff", "time:2025-01-01T00:00:00Z", "live", "-o", "json").stdout)["differences"] == []
+
+
+def test_a_prometheus_server_tells_what_was_usual_and_what_is_worse(host: Host) -> None:
+    """Its past is read at once; latency rises with the first change."""
+
+    def answer(request: Request) -> Reply:
+        at = float(request.words["time"])
+        slow = bool(host.cluster.calls) and "requestmetrics" in request.words["query"]
+        usual = 10.0 if "requestmetrics" in request.words["query"] else 0.0
+        return vector(({}, 900.0 if slow else usual), at=at)
+
+    host.plan("retention.ms=5", "--topic", "t")
+    words = ("--metrics", "prometheus", "--baseline", "1h", "--window", "20s", "--every", "5s")
+    with serving(answer) as server:
+        begun = host.clock.elapsed
+        ran = host.run("apply", "plan.json", "--yes", *words, "--prometheus-url", server.url)
+        assert ran.code == 1
+        assert "ms of produce requests (p99): 900, usual 10, limit 15" in ran.stderr
+        assert host.cluster.topics["t"].configs == {}
+        assert host.clock.elapsed - begun < 60
+        queries = {request.words["query"] for request in server.got}
+        assert len(queries) == 5
+    away = host.run("watch", *words, "--prometheus-url", server.url)
+    assert (away.code, "nothing" in away.stderr) == (75, True)
 
 
 @pytest.mark.parametrize(

@@ -40,8 +40,8 @@ class RolloutRun:
         try:
             if state.baseline is None:
                 self._journal.usual(self._watch.past())
-                if problems := self._unwatched():
-                    return self.back(problems)
+                if problem := self._watch.problem_of(self._journal.rollout.baseline or {}):
+                    return self.back([problem])
             for number, step in enumerate(state.plan.steps):
                 if number in state.passed:
                     continue
@@ -60,16 +60,6 @@ class RolloutRun:
             return self.back([request.message])
         self._journal.ended(RolloutEnd.APPLIED)
         return self._journal.rollout
-
-    def _unwatched(self) -> tuple[str, ...]:
-        """Why nothing can be watched; a single signal that its source does not tell is warned of."""
-        baseline = self._journal.rollout.baseline or {}
-        lacking = self._watch.lacking(baseline)
-        if not baseline or (lacking and not self._watch.told(baseline)):
-            return (f"nothing tells what is usual: no {', '.join(lacking or ('look at the cluster',))}",)
-        for signal in lacking:
-            self._reporter.warn(f"not watched, no series: {signal}")
-        return ()
 
     def back(self, reasons: Sequence[str]) -> RolloutState:
         """Take back every value that is still of this rollout, and say why."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from kafkakit.core.durations import format_duration
-from kafkakit.core.errors import KafkakitError
+from kafkakit.core.errors import KafkakitError, TryLaterError
 from kafkakit.core.metric_sample import Sample
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.metrics import SampleQueries
@@ -64,13 +64,15 @@ class HealthWatch:
             HealthLook(at_ms=f.at_ms, values={**gauges, **f.values}, problem=f.problem) for f in found if f is not None
         )
 
-    def lacking(self, baseline: Baseline) -> tuple[Signal, ...]:
-        """What the metrics service was asked for and has no past of."""
-        return () if self._service is None else tuple(s for s in self._service[1].texts if s not in baseline)
-
-    def told(self, baseline: Baseline) -> tuple[Signal, ...]:
-        """What the metrics service was asked for and has a past of."""
-        return () if self._service is None else tuple(s for s in self._service[1].texts if s in baseline)
+    def problem_of(self, baseline: Baseline) -> str:
+        """Why nothing can be judged with that past, empty where it can; a signal that is not told is warned of."""
+        asked = () if self._service is None else tuple(self._service[1].texts)
+        lacking = [signal.value for signal in asked if signal not in baseline]
+        if not baseline or (asked and len(lacking) == len(asked)):
+            return f"nothing tells what is usual: no {', '.join(lacking) or 'look at the cluster'}"
+        for signal in lacking:
+            self._reporter.warn(f"not watched, no series: {signal}")
+        return ""
 
     def window_after(self, baseline: Baseline, what: str, *, restarted: bool = False) -> HealthVerdict:
         """Watch one window, as long as it takes to know; min ISR is read again before.
@@ -112,6 +114,8 @@ class HealthWatch:
 
 
 def watch_windows(watch: HealthWatch, count: int) -> tuple[HealthVerdict, ...]:
-    """Watch what is usual, then so many windows one after another."""
+    """Watch what is usual, then so many windows; `TryLaterError` where nothing tells what is usual."""
     baseline = baseline_of(watch.past())
+    if problem := watch.problem_of(baseline):
+        raise TryLaterError(problem)
     return tuple(watch.window_after(baseline, f"window {n} of {count}") for n in range(1, count + 1))
