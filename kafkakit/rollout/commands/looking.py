@@ -9,7 +9,8 @@ import typer
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.session import finish, open_session
-from kafkakit.rollout.commands.options import RunName, WatchOptions
+from kafkakit.rollout.commands.options import RunName
+from kafkakit.rollout.commands.run_options import WatchOptions
 
 
 @with_option_groups

@@ -11,16 +11,8 @@ from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.run_options import Consent, change_question
 from kafkakit.cli.session import finish, open_access, open_session
-from kafkakit.rollout.commands.options import (
-    PlanPath,
-    RehearsalOptions,
-    RestartOptions,
-    RunName,
-    WatchOptions,
-    open_mirror,
-    ports_of,
-    read_plan,
-)
+from kafkakit.rollout.commands.options import PlanPath, RunName, open_mirror, read_plan
+from kafkakit.rollout.commands.run_options import RehearsalOptions, RestartOptions, WatchOptions, ports_of
 
 STOPPED = ("stopped; the rollout stays open", "continue it with kafkakit config resume, or kafkakit config abort")
 
