@@ -54,7 +54,14 @@ LIST = Duty(
 )
 STATUS = Duty(
     name="progress of moves, all settings",
-    commands=("reassign status", "lint --live", "fleet collect --no-groups"),
+    commands=(
+        "reassign status",
+        "lint --live",
+        "fleet collect --no-groups",
+        "config plan",
+        "config diff",
+        "config watch",
+    ),
     rights=_rights(cluster="describe describe_configs", topics="describe describe_configs"),
 )
 MOVE = Duty(
@@ -78,8 +85,9 @@ BROKERS = Duty(
 )
 CLEANUP = Duty(
     name="removal of throttles",
-    commands=("reassign cleanup",),
+    commands=("reassign cleanup", "config apply", "config resume", "config abort", "config rollback"),
     rights=_rights(cluster="describe alter_configs", topics="describe alter_configs"),
+    note="config apply and what follows it need them on all topics, which are watched",
 )
 COMMITS = Duty(
     name="commits of groups",
