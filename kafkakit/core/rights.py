@@ -125,7 +125,16 @@ STREAMS = Duty(
 )
 FAILOVER = Duty(
     name="failover of streams",
-    commands=("streams failover run", "streams failover resume", "streams failover retire", "streams failover reclaim"),
+    commands=(
+        "streams failover run",
+        "streams failover resume",
+        "streams failover retire",
+        "streams failover reclaim",
+        "streams move",
+        "streams repartition",
+        "streams evacuate",
+        "streams balance",
+    ),
     rights=_rights(cluster="describe", topics="describe_configs read create delete", groups="read"),
     note="CREATE and READ of groups are for the target, DELETE for the old topics (reclaim) and those of an abort; an "
     "ACL as fence needs ALTER on the cluster, a size limit ALTER_CONFIGS on the old topics, both DESCRIBE on "

@@ -1,10 +1,12 @@
 """`docs/acl.md` line by line: with the rights of a line its commands work, and without any one of them they do not."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from itertools import count
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -24,6 +26,7 @@ from kafkakit.execution.decide.goals import apply_goals
 from kafkakit.execution.decide.precheck import assess
 from kafkakit.execution.decide.schedule.work import Rates
 from kafkakit.sandbox.decide.credentials import GUEST, client_security, password_file, principal
+from kafkakit.streams.client.connect import connect
 from tests.clusters.plans import make_plan
 from tests.integration.conftest import SandboxCluster, SilentReporter, StartCluster
 from tests.integration.stream_clients import commit_with_kafka_python, produce
@@ -35,7 +38,7 @@ pytestmark = pytest.mark.kafka
 TOPIC, OTHER, GROUP = "granted", "other", "counters"
 REFUSED = ("uthoriz", "no right to", "grant ", "not permitted", "may not", "the right to", "LAG UNKNOWN")
 EVERYWHERE = ("snapshots and plans", "progress of moves, all settings", "emptying and refilling brokers",
-              "removal of throttles", "streams and their readers",
+              "removal of throttles", "streams and their readers", "failover of streams",
               "topics made and deleted by the registry")  # fmt: skip
 """The lines that are about all topics of the cluster."""
 
@@ -111,6 +114,11 @@ class Guest:
 
     def run(self, *words: str) -> Ran:
         return self.home.run("--profile", f"{self.cluster.name}-guest", *words)
+
+    def be(self, profile: str, other: str) -> None:
+        """Let a profile be the same as another one."""
+        folder = self.home.config / "profiles.d"
+        self.home.write_config((folder / f"{other}.yaml").read_text(), f"profiles.d/{profile}.yaml")
 
     def replicas(self) -> tuple[int, ...]:
         return self.admin.partition_states([TOPIC])[TopicPartition(TOPIC, 0)].replicas
@@ -250,6 +258,30 @@ def streams(guest: Guest) -> list[Ran]:
     return [shown, tried, guest.run("streams", "delete", name, "--yes")]
 
 
+def failovers(guest: Guest) -> list[Ran]:
+    """The line's rights on the machine of failovers: a lane gets another topic, and the old one is deleted.
+
+    A route names the profile, which is the owner's while the stream is made, and then the guest's.
+    """
+    name = f"moved-{next(guest.number)}"
+    topic, own = f"{name}.live.1", ("--profile", "moving", "streams")
+    guest.be("moving", guest.cluster.name)
+    words = ("create", name, "--lanes", "live", "--partitions", "1", "--replication", "1", "--yes")
+    made = guest.home.run(*own, *words)
+    assert made.code == 0, made.stderr
+    with (
+        mock.patch.dict(os.environ, guest.home.environment({}), clear=True),
+        connect("moving") as client,
+        client.producer(name) as producer,  # its acknowledgement is what the time without a fence is short for
+    ):
+        producer.send(b"x").result(60)
+        commit_with_kafka_python(guest.cluster, GROUP, {TopicPartition(topic, 0): (1, "")})
+        guest.be("moving", f"{guest.cluster.name}-guest")
+        options = ("--lane", "live", "--partitions", "2", "--fence", "none", "--wait", "20s", "--yes")
+        ran = guest.home.run(*own, "repartition", name, *options)
+    return [ran] if ran.code else [ran, guest.home.run(*own, "failover", "reclaim", name, "--grace", "0", "--yes")]
+
+
 def tags(guest: Guest) -> list[Ran]:
     tag = f"n:{next(guest.number)}"
     words = [("tag", "--topics", TOPIC, tag), ("tag", "--brokers", str(guest.cluster.broker_ids[0]), tag), ("topics",)]
@@ -296,6 +328,7 @@ WORK: dict[str, Callable[[Guest], list[Ran]]] = {
     "removal of throttles": cleanups,
     "commits of groups": commits,
     "changes of commits": edits,
+    "failover of streams": failovers,
     "lag of groups": lags,
     "records": records,
     "streams and their readers": streams,

@@ -12,6 +12,7 @@ from kafkakit.core.errors import KafkakitError, OperationFailedError, TryLaterEr
 from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupType
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.rights import lacking
 from kafkakit.ports.cluster_clients import ClusterClients
 from kafkakit.ports.log import LogReader
 from kafkakit.streams.failover.decide.commits import group_facts
@@ -173,6 +174,9 @@ def _facts_of(
 def _read_groups(
     cluster: ClusterClients, segments: Sequence[Segment], groups: Collection[str], *, every_group: bool
 ) -> dict[str, dict[str, GroupFacts]]:
+    if every_group and lacking({"describe"}, cluster.admin.cluster().operations):
+        # Brokers leave out groups that may not be seen, and do not say that there are any.
+        raise OperationFailedError("no right to list all groups", hint="grant DESCRIBE on the cluster")
     names = {listed.group for listed in cluster.groups.groups()} | set(groups) if every_group else set(groups)
     described = cluster.groups.describe(sorted(names)) if names else {}
     keys = [key for segment in segments for key in partitions_of(segment)]
