@@ -35,6 +35,7 @@ from kafkakit.streams.client.client import ClientParts, StreamClient
 from kafkakit.streams.client.decide.outgoing import ProducerLimits
 from kafkakit.streams.client.producer import Producer
 from kafkakit.streams.routes.api import Lane, Route, Segment, SegmentState, encode_route, route_path
+from kafkakit.wiring import this_process
 
 TOPIC, PARTITIONS, SIZE, KEYS = f"orders.live.{os.getpid()}", 4, 1_000, 5_000
 ASKED = 0.5
@@ -116,9 +117,11 @@ def client_of(servers: str, folder: Path) -> StreamClient:
         store=store,
         open_cluster=lambda name: cluster,
         open_member=no_member,
+        open_guarded=no_member,
         open_log=lambda name: no_member(name, ""),  # type: ignore[arg-type, return-value]
         clock=SystemClock(),
         random_bytes=os.urandom,
+        holder=this_process("streams bench"),
     )
     return StreamClient(parts)
 

@@ -1,5 +1,6 @@
 """`kafkakit profile`: the named clusters of the configuration."""
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -137,4 +138,5 @@ def check(ctx: typer.Context, name: Annotated[str | None, _NAME] = None) -> int:
 
 
 def _settings(cli: CliContext, name: str | None) -> Settings:
-    return cli.settings if name is None else cli.load_settings(name)
+    """As `--profile NAME` would have them."""
+    return cli.settings_of(cli.given if name is None else replace(cli.given, profile=name, profile_origin="argument"))

@@ -115,6 +115,15 @@ STREAMS = Duty(
     "need what plans need and CREATE on the topics, delete --topics needs DELETE on them; quotas of lanes need "
     "DESCRIBE_CONFIGS and ALTER_CONFIGS on the cluster",
 )
+FAILOVER = Duty(
+    name="failover of streams",
+    commands=("streams failover run", "streams failover resume", "streams failover retire", "streams failover reclaim"),
+    rights=_rights(cluster="describe", topics="describe_configs read create delete", groups="read"),
+    note="CREATE and READ of groups are for the target, DELETE for the old topics (reclaim) and those of an abort; an "
+    "ACL as fence needs ALTER on the cluster, a size limit ALTER_CONFIGS on the old topics, both DESCRIBE on "
+    "transactional ids; an emergency needs nothing of the old cluster until it is reached again; plan, status, history "
+    "and verify-drain change nothing",
+)
 REGISTRY = Duty(
     name="topics, brokers and tags of the registry",
     commands=("registry serve", "registry topics", "registry brokers", "registry tag", "registry apply"),
@@ -138,7 +147,7 @@ CONTROL = Duty(
 )
 DUTIES = (
     *(LOOK, LIST, STATUS, MOVE, THROTTLED, BROKERS, CLEANUP, COMMITS, EDITS, LAG, RECORDS),
-    *(STREAMS, REGISTRY, REGISTRY_TOPICS, CONTROL),
+    *(STREAMS, FAILOVER, REGISTRY, REGISTRY_TOPICS, CONTROL),
 )
 DOCTOR = (LOOK, LIST, STATUS, MOVE, THROTTLED, BROKERS, CLEANUP)
 """The duties whose rights `doctor` can judge: those on the cluster and on topics."""

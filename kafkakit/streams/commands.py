@@ -4,10 +4,13 @@ from kafkakit.cli.command_classes import CliCommand, new_group
 from kafkakit.streams.bombs.commands.app import app as bombs
 from kafkakit.streams.commits.commands.app import app as commits
 from kafkakit.streams.demo.commands import demo
+from kafkakit.streams.failover.commands.app import app as failover
+from kafkakit.streams.failover.commands.proving import verify_drain
 from kafkakit.streams.lag.commands.app import app as lag
 from kafkakit.streams.lanes.commands.app import dlq
 from kafkakit.streams.lanes.commands.reconcile import reconcile
 from kafkakit.streams.lanes.commands.route import route
+from kafkakit.streams.lanes.commands.rules import rules
 from kafkakit.streams.pathways.commands import pathway
 from kafkakit.streams.records.commands import app as records
 from kafkakit.streams.routes.commands import inspecting, making
@@ -15,7 +18,7 @@ from kafkakit.streams.routes.commands.lane import app as lane
 
 app = new_group(
     "Create streams and their lanes, inspect and edit committed offsets, measure lag and latency, show records, "
-    "handle rejected ones, and find bombs."
+    "handle rejected ones, find bombs, and move streams to other clusters."
 )
 app.command("create", cls=CliCommand, short_help="Create a stream with a topic for each lane.")(making.create)
 app.command("list", cls=CliCommand, short_help="List the streams.")(inspecting.list_streams)
@@ -27,10 +30,13 @@ app.command("topology", cls=CliCommand, short_help="Show the graph of streams.")
 app.command("resolve", cls=CliCommand, short_help="Print addresses and topics for plain clients.")(inspecting.resolve)
 app.command("reconcile", cls=CliCommand, short_help="Compare the two streams of a dual write.")(reconcile)
 lane.command("route", cls=CliCommand, short_help="Count which lane sampled records would go to.")(route)
+lane.command("rules", cls=CliCommand, short_help="Show or replace the rules of a stream.")(rules)
 app.add_typer(lane, name="lane")
 app.add_typer(bombs, name="bombs")
 app.add_typer(commits, name="commits")
 app.add_typer(dlq, name="dlq")
+app.add_typer(failover, name="failover")
+app.command("verify-drain", cls=CliCommand, short_help="Check a drain certificate.")(verify_drain)
 app.add_typer(lag, name="lag")
 app.add_typer(records, name="records")
 app.command("pathway", cls=CliCommand, short_help="Show pathway latencies out of the headers of records.")(pathway)

@@ -207,6 +207,34 @@ def test_what_records_show_prints_is_a_sample(desk: Desk) -> None:
     assert ran.json["lanes"] == {"retry": 5, "live": 4}
 
 
+def test_rules_are_shown_and_replaced(desk: Desk) -> None:
+    rules = desk.home.folder / "rules.yaml"
+    rules.write_text("- lane: dlq\n  where: bytes > 100kB\n- lane: retry\n  where: exists(key)\n")
+    ran = desk.run("lane", "rules", "orders", "-o", "json")
+    assert (ran.code, ran.stderr) == (0, "")
+    assert [rule["lane"] for rule in ran.json["rules"]] == ["retry"]
+    first, replace = ran.json["epoch"], ("lane", "rules", "orders", str(rules))
+    ran = desk.run(*replace, "--dry-run")
+    assert ran.code == 0, ran.stderr
+    assert "not replaced; these would be the rules" in ran.stdout
+    assert desk.run(*replace).code == 2, "not without consent"
+    ran = desk.run(*replace, "--yes", "-o", "json")
+    assert (ran.code, ran.json["changed"], ran.json["epoch"] > first) == (0, True, True)
+    ran = desk.run("lane", "rules", "orders")
+    assert "2 rules, as they are" in ran.stdout
+    assert "bytes > 100kB" in ran.stdout
+    ran = desk.run("lane", "route", "--stream", "orders", "--sample", "-", "-o", "json", stdin=SAMPLE)
+    assert ran.json["lanes"] == {"dlq": 1, "retry": 0, "live": 2}
+    ran = desk.run(*replace, "--yes", "-o", "json")
+    assert (ran.code, ran.json["changed"]) == (0, False)
+    rules.write_text("- lane: nowhere\n  where: bytes > 1\n")
+    ran = desk.run(*replace, "--yes")
+    assert (ran.code, ran.stdout) == (2, "")
+    assert "there is no lane 'nowhere'" in ran.stderr
+    ran = desk.run("lane", "rules", "orders", "none", "--yes")
+    assert "No rules: every record goes to lane live." in ran.stdout
+
+
 def test_bad_rules_and_samples_name_their_place(desk: Desk) -> None:
     rules = desk.home.folder / "rules.yaml"
     for text, words in (

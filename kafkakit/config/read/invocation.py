@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from kafkakit.config.read.settings import Given
 
+_ADDRESS = "bootstrap_server"
+
 
 def invocation_layers(given: Given, environment: Mapping[str, str], warn: Callable[[str], None]) -> list[Layer]:
     """What the command line, the file of `--command-config` and the environment hold."""
@@ -24,12 +26,17 @@ def invocation_layers(given: Given, environment: Mapping[str, str], warn: Callab
     ]
     if given.command_config is not None:
         layers.append(read_properties_layer(given.command_config, "--command-config", warn))
-    return layers
+    return [_without_address(layer) for layer in layers] if given.without_address else layers
 
 
 def names_address(layers: Iterable[Layer]) -> bool:
     """True when one of the layers says which Kafka cluster is meant."""
-    return any(layer.entries[name].value for layer in layers for name in layer.entries if name == "bootstrap_server")
+    return any(layer.entries[name].value for layer in layers for name in layer.entries if name == _ADDRESS)
+
+
+def _without_address(layer: Layer) -> Layer:
+    kept = {name: entry for name, entry in layer.entries.items() if name != _ADDRESS}
+    return Layer(rank=layer.rank, entries=kept)
 
 
 def _layer(rank: Rank, values: Mapping[str, tuple[str, str]]) -> Layer:

@@ -42,15 +42,18 @@ class Given:
     config: Path | None = None
     command_config: Path | None = None
     without_profile: bool = False
+    without_address: bool = False
 
     def for_profile(self, name: str) -> Self:
-        """The same with another profile named."""
-        return replace(self, profile=name, profile_origin="argument")
+        """The same for the cluster of another profile: an address that this invocation names is not that cluster's."""
+        return replace(self, profile=name, profile_origin="argument", without_address=True)
 
     def for_address(self, servers: str, command_config: Path | None, origin: str) -> Self:
         """The same for a cluster that no profile names, with its own file of client settings."""
         flags = {**self.flags, "bootstrap_server": (servers, origin)}
-        return replace(self, profile=None, without_profile=True, flags=flags, command_config=command_config)
+        return replace(
+            self, profile=None, without_profile=True, without_address=False, flags=flags, command_config=command_config
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,6 @@
 """What other tools use of `streams commits`: moments and offsets as people write them, and edits as values."""
 
+from kafkakit.streams.commits.decide.duplicates import duplicates_of
 from kafkakit.streams.commits.decide.editing.journal import opening_for
 from kafkakit.streams.commits.decide.editing.moments import parse_moment
 from kafkakit.streams.commits.decide.editing.offset_text import parse_offsets
@@ -10,6 +11,7 @@ __all__ = [
     "EditRequest",
     "Reject",
     "Skip",
+    "duplicates_of",
     "opening_for",
     "outcome_report",
     "parse_moment",

@@ -12,6 +12,8 @@ from kafkakit.streams.routes.decide.document import (
 )
 from kafkakit.streams.routes.decide.edits import refuse_open_operation
 from kafkakit.streams.routes.decide.history import KeptChange, RouteChange
+from kafkakit.streams.routes.decide.new_topics import LaneShape, PlacementScope
+from kafkakit.streams.routes.decide.observed import partitions_of, segment_problem
 from kafkakit.streams.routes.decide.operation_edits import (
     at_step,
     begun,
@@ -50,7 +52,9 @@ __all__ = [
     "KeptChange",
     "Lane",
     "LaneRule",
+    "LaneShape",
     "PartitionSeal",
+    "PlacementScope",
     "Route",
     "RouteChange",
     "RouteOperation",
@@ -66,11 +70,13 @@ __all__ = [
     "history_path",
     "lane_client_id",
     "opened",
+    "partitions_of",
     "refuse_open_operation",
     "retired",
     "route_path",
     "routed",
     "sealed",
+    "segment_problem",
     "stranded",
     "topic_name",
     "unopened",

@@ -1,5 +1,14 @@
-"""What other tools use of `streams routes`: the routes in a control store."""
+"""What other tools use of `streams routes`: the routes in a control store, and topics of streams on live clusters."""
 
+from kafkakit.streams.routes.act.clusters import OpenCluster, find_topics
 from kafkakit.streams.routes.act.store import RouteStore, VersionedRoute
+from kafkakit.streams.routes.act.topics import create_topics, plan_on
 
-__all__ = ["RouteStore", "VersionedRoute"]
+__all__ = [
+    "OpenCluster",
+    "RouteStore",
+    "VersionedRoute",
+    "create_topics",
+    "find_topics",
+    "plan_on",
+]

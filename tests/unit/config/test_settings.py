@@ -321,3 +321,15 @@ def test_the_note_of_the_current_profile_is_a_plain_file(home: Home) -> None:
     assert stat.S_IMODE(note.stat().st_mode) == 0o644
     assert home.run("profile", "use", "--none").code == 0
     assert not note.exists()
+
+
+def test_an_address_of_this_invocation_is_not_that_of_other_profiles(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.write_config(profile("theirs:1", "other"))
+    environment = home.environment({"KAFKAKIT_BOOTSTRAP_SERVER": "env:1"})
+    given = Given(flags={"bootstrap_server": ("flag:1", "flag")}, overrides=("bootstrap.servers=x:1",), profile="mine")
+    for each in (given.for_profile("other"), Given().for_profile("other")):
+        settings = load_settings(each, environment, warn=lambda _: None, input_allowed=False)
+        assert settings.bootstrap_servers == "theirs:1"
+    there = given.for_profile("other").for_address("named:1", None, "file")
+    assert load_settings(there, environment, warn=lambda _: None, input_allowed=False).bootstrap_servers == "named:1"

@@ -1,14 +1,14 @@
 """Which lane a record goes to: a route's rules, compiled once."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from kafkakit.core.deliveries import Headers, OutgoingRecord
 from kafkakit.core.errors import UsageError
 from kafkakit.core.query.parser import parse_query
 from kafkakit.core.query.single import Field, NumberField, TextField, compiled, fields_of
-from kafkakit.streams.routes.api import LIVE, LaneRule
+from kafkakit.streams.routes.api import LIVE, LaneRule, Route
 
 HEADER = "header."
 
@@ -43,6 +43,12 @@ class LaneChooser:
             if matches(moment):
                 return at
         return None
+
+
+def with_rules(route: Route, rules: Sequence[LaneRule]) -> Route:
+    """The route with other rules; `UsageError` for one that names no lane of it, or a query that cannot be read."""
+    LaneChooser(rules, [lane.name for lane in route.lanes])
+    return replace(route, rules=tuple(rules))
 
 
 def _test(number: int, rule: LaneRule, lanes: Collection[str]) -> Callable[[_Moment], bool]:

@@ -1,0 +1,204 @@
+"""What one look reads of a cluster: topics with their ends and groups, writers, and last records.
+
+Commits are read before ends, so that an end which did not grow was the end when the commits were read.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from kafkakit.core.acls import AclResourceKind
+from kafkakit.core.cluster_facts import ItemError, ResourceKind
+from kafkakit.core.errors import KafkakitError, OperationFailedError
+from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupType
+from kafkakit.core.log_reads import LogSpan
+from kafkakit.core.model import TopicPartition
+from kafkakit.ports.cluster_clients import ClusterClients
+from kafkakit.ports.log import LogReader
+from kafkakit.streams.failover.decide.commits import group_facts
+from kafkakit.streams.failover.decide.effective_end import EndWalk
+from kafkakit.streams.failover.decide.evidence import GroupFacts, TopicFacts, WriterFacts, unreachable
+from kafkakit.streams.failover.decide.operation import LaneMove
+from kafkakit.streams.routes.api import Segment, SegmentState, partitions_of, segment_problem
+from kafkakit.streams.routes.api_act import find_topics
+
+OPEN_TO_EVERYONE = "allow.everyone.if.no.acl.found"
+FETCH_BYTES, ANSWER_BYTES, WAIT_MS = 1 << 20, 8 << 20, 500
+OWN_KEYS = frozenset({"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"})
+"""Settings of a topic that belong to its cluster, and are not carried to another one."""
+
+
+def read_segments(
+    cluster: ClusterClients, segments: Sequence[Segment], groups: Collection[str], *, every_group: bool, effective: bool
+) -> dict[int, TopicFacts]:
+    """The topics of segments of one profile. A cluster that is not reached is a fact, and no error.
+
+    With `every_group` all groups of the cluster are read, one request each. Cost without: one request for each group,
+    four for the topics, three to each leader.
+    """
+    try:
+        return _read_segments(cluster, segments, groups, every_group=every_group, effective=effective)
+    except KafkakitError as error:
+        return unreachable(tuple(segments), error.message)
+
+
+def read_targets(
+    cluster: ClusterClients, profile: str, moves: Sequence[LaneMove], groups: Collection[str]
+) -> dict[str, TopicFacts]:
+    """The topics of a target by lane, whether they are there or not."""
+    try:
+        cluster_id = cluster.admin.cluster().cluster_id
+        found = find_topics(cluster.admin, {move.topic for move in moves})
+        segments = {
+            move.lane: Segment(
+                id=0, cluster=profile, cluster_id=cluster_id, topic=move.topic, topic_id=there.topic_id or "",
+                partitions=there.partitions, state=SegmentState.OPENED,
+            )
+            for move in moves
+            if (there := found.get(move.topic)) is not None
+        }  # fmt: skip
+        facts = _facts_of(cluster, list(segments.values()), groups, cluster_id, every_group=False)
+        by_topic = {segments[lane].topic: lane for lane in segments}
+        known = {by_topic[topic]: each for topic, each in facts.items()}
+        return {move.lane: known.get(move.lane, TopicFacts(cluster_id=cluster_id)) for move in moves}
+    except KafkakitError as error:
+        why = TopicFacts(problem=f"profile {profile}: {error.message}", is_reachable=False)
+        return {move.lane: why for move in moves}
+
+
+def read_writers(cluster: ClusterClients, segment: Segment, is_open_by_default: bool | None = None) -> WriterFacts:
+    """Who writes to a topic and what its cluster offers as fences: one request to each leader, two to each broker.
+
+    `is_open_by_default` is what an operator states of topics without ACLs; KRaft brokers do not tell.
+    """
+    try:
+        keys = partitions_of(segment)
+        described = cluster.admin.describe_producers(keys)
+        transactions = cluster.admin.list_transactions()
+        return WriterFacts(
+            producers={key.partition: each for key, each in described.items() if not isinstance(each, ItemError)},
+            transactions=tuple(each for each in transactions if not each.partitions.isdisjoint(keys)),
+            bindings=cluster.admin.describe_acls(AclResourceKind.TOPIC, segment.topic),
+            allows_everyone=_allows_everyone(cluster) if is_open_by_default is None else is_open_by_default,
+        )
+    except KafkakitError as error:
+        return WriterFacts(problem=error.message)
+
+
+def read_bindings(cluster: ClusterClients, segment: Segment, known: WriterFacts) -> WriterFacts:
+    """The ACLs of a topic anew, with the rest as it was."""
+    try:
+        bindings = cluster.admin.describe_acls(AclResourceKind.TOPIC, segment.topic)
+    except KafkakitError as error:
+        return WriterFacts(problem=error.message)
+    return WriterFacts(
+        producers=known.producers,
+        transactions=known.transactions,
+        bindings=bindings,
+        allows_everyone=known.allows_everyone,
+    )
+
+
+def effective_ends(log: LogReader, spans: Mapping[TopicPartition, LogSpan]) -> dict[TopicPartition, int]:
+    """The offset after the last record that readers get, of logs without an open transaction; absent where a read
+    failed. Cost: as a rule one read of each leader, for a log that ends with markers one more."""
+    walks = {key: EndWalk.of(span.start, span.end) for key, span in spans.items()}
+    failed: set[TopicPartition] = set()
+    while wanted := {k: w.offset for k, w in walks.items() if w.found is None and k not in failed}:
+        answers = log.fetch(wanted, max_bytes=ANSWER_BYTES, wait_ms=WAIT_MS, partition_bytes=FETCH_BYTES)
+        is_moving = False
+        for key in wanted:
+            answer = answers.get(key)
+            if answer is None or answer.error is not None:
+                failed.add(key)
+            elif answer.records:
+                walks[key] = walks[key].after(answer.records)
+                is_moving = True
+        if not is_moving:
+            break
+    return {key: walk.found for key, walk in walks.items() if walk.found is not None}
+
+
+def _read_segments(
+    cluster: ClusterClients, segments: Sequence[Segment], groups: Collection[str], *, every_group: bool, effective: bool
+) -> dict[int, TopicFacts]:
+    cluster_id = cluster.admin.cluster().cluster_id
+    found = find_topics(cluster.admin, {segment.topic for segment in segments})
+    problems = {each.id: segment_problem(each, cluster_id, found.get(each.topic)) for each in segments}
+    sound = [each for each in segments if not problems[each.id]]
+    facts = _facts_of(cluster, sound, groups, cluster_id, every_group=every_group, effective=effective)
+    return {
+        each.id: facts[each.topic]
+        if each.topic in facts
+        else TopicFacts(
+            cluster_id=cluster_id,
+            topic_id=found[each.topic].topic_id if each.topic in found else None,
+            problem=problems[each.id],
+        )
+        for each in segments
+    }
+
+
+def _facts_of(
+    cluster: ClusterClients,
+    segments: Sequence[Segment],
+    groups: Collection[str],
+    cluster_id: str,
+    *,
+    every_group: bool,
+    effective: bool = False,
+) -> dict[str, TopicFacts]:
+    """By topic."""
+    if not segments:
+        return {}
+    configs = cluster.admin.dynamic_configs(ResourceKind.TOPIC, {segment.topic for segment in segments})
+    read = _read_groups(cluster, segments, groups, every_group=every_group)
+    keys = [key for segment in segments for key in partitions_of(segment)]
+    spans = cluster.log.spans(keys)
+    stable = {k: s for k, s in spans.items() if isinstance(s, LogSpan) and s.stable == s.end}
+    ends = effective_ends(cluster.log, stable) if effective else {}
+    return {
+        segment.topic: TopicFacts(
+            cluster_id=cluster_id,
+            topic_id=segment.topic_id,
+            partitions=segment.partitions,
+            configs={k: v for k, v in configs.get(segment.topic, {}).items() if k not in OWN_KEYS},
+            spans={key.partition: spans[key] for key in partitions_of(segment) if key in spans},
+            effective={key.partition: ends[key] for key in partitions_of(segment) if key in ends},
+            groups=read[segment.topic],
+        )
+        for segment in segments
+    }
+
+
+def _read_groups(
+    cluster: ClusterClients, segments: Sequence[Segment], groups: Collection[str], *, every_group: bool
+) -> dict[str, dict[str, GroupFacts]]:
+    names = {listed.group for listed in cluster.groups.groups()} | set(groups) if every_group else set(groups)
+    described = cluster.groups.describe(sorted(names)) if names else {}
+    keys = [key for segment in segments for key in partitions_of(segment)]
+    found: dict[str, dict[str, GroupFacts]] = {segment.topic: {} for segment in segments}
+    for name in sorted(names):
+        about = described.get(name)
+        if not isinstance(about, GroupDescription):
+            raise OperationFailedError(f"group {name} is not described: {about or 'no answer'}")
+        commits = _shared(cluster, name) if about.type is GroupType.SHARE else cluster.groups.committed(name, keys)
+        for segment in segments:
+            facts = group_facts(segment, about, commits)
+            if name in groups or facts.commits or any(facts.held):
+                found[segment.topic][name] = facts
+    return found
+
+
+def _shared(cluster: ClusterClients, group: str) -> Mapping[TopicPartition, CommittedOffset | ItemError]:
+    """Where a share group stands, as commits: it has none, and asking for them is an error."""
+    found = cluster.groups.share_offsets([group]).get(group, ())
+    if isinstance(found, ItemError):
+        raise OperationFailedError(f"share group {group} is not read: {found}")
+    return {each.place: each.error or CommittedOffset(offset=each.start or 0) for each in found}
+
+
+def _allows_everyone(cluster: ClusterClients) -> bool | None:
+    """The brokers' setting, False where the alive ones differ; None where none of them says."""
+    ids = [broker.id for broker in cluster.admin.cluster().brokers if broker.is_alive]
+    found = cluster.admin.broker_settings(ids, (OPEN_TO_EVERYONE,))
+    values = {settings[OPEN_TO_EVERYONE].lower() for settings in found.values() if OPEN_TO_EVERYONE in settings}
+    return None if not values else values == {"true"}

@@ -1,0 +1,102 @@
+"""What the commits for old topics say: how far members have moved, and what comes a second time."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.errors import UsageError
+from kafkakit.core.group_facts import CommittedOffset, GroupDescription
+from kafkakit.core.log_reads import LogSpan
+from kafkakit.core.model import TopicPartition
+from kafkakit.streams.commits.api import duplicates_of
+from kafkakit.streams.failover.decide.evidence import Commits, GroupFacts, TopicFacts
+from kafkakit.streams.formats.commit import Reading
+from kafkakit.streams.formats.dialects.facts import CommitFacts
+from kafkakit.streams.formats.dialects.registry import read_metadata
+from kafkakit.streams.formats.identity import CommitIdentity, topic_id_bytes
+from kafkakit.streams.routes.api import Segment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DuplicateBudget:
+    """How many records come a second time to groups that restart from their commits as they stand.
+
+    `most` is None where nothing bounds it: `unbounded` names the groups. What was handled since the last commit, and is
+    known to members alone, is not in it: clients commit before they hand partitions over.
+    """
+
+    least: int = 0
+    most: int | None = 0
+    unbounded: tuple[str, ...] = ()
+
+    def problem(self, limit: int | None) -> str:
+        """Why the budget is above a limit, empty where it is not, or there is none."""
+        if limit is None or (self.most is not None and self.most <= limit):
+            return ""
+        count = f"at most {self.most:,}" if self.most is not None else "an unknown number of"
+        return f"{count} records may come a second time, --max-duplicates is {limit:,}"
+
+
+def group_facts(segment: Segment, about: GroupDescription, commits: Mapping[TopicPartition, object]) -> GroupFacts:
+    """A group's commits and members, as far as the topic of a segment concerns it."""
+    own: dict[int, CommittedOffset | ItemError] = {}
+    epochs: dict[int, int] = {}
+    has_stream_time = False
+    for key, commit in commits.items():
+        if key.topic != segment.topic or not isinstance(commit, CommittedOffset | ItemError):
+            continue
+        own[key.partition] = commit
+        reading = _reading(segment, about.group, key.partition, commit)
+        if reading is not None and reading.problem is None:
+            has_stream_time |= reading.stream_time_ms is not None
+            if reading.state.route is not None and reading.state.route.segment == segment.id:
+                epochs[key.partition] = reading.state.route.epoch
+    held = (frozenset(k.partition for k in m.partitions if k.topic == segment.topic) for m in about.members)
+    return GroupFacts(
+        group=about.group,
+        type=about.type,
+        state=about.state,
+        commits=own,
+        epochs=epochs,
+        held=tuple(held),
+        has_stream_time=has_stream_time,
+    )
+
+
+def duplicate_budget(old: Mapping[int, tuple[Segment, TopicFacts]], groups: tuple[str, ...]) -> DuplicateBudget:
+    """The budget of groups over old segments, by their commits as they stand."""
+    least, most, unbounded = 0, 0, set[str]()
+    for segment, facts in old.values():
+        for name in groups:
+            commits: Commits = facts.groups[name].commits if name in facts.groups else {}
+            for number, commit in commits.items():
+                reading = _reading(segment, name, number, commit)
+                if reading is None or isinstance(commit, ItemError):
+                    unbounded.add(name)
+                    continue
+                span = facts.spans.get(number)
+                found = duplicates_of(
+                    CommitFacts(
+                        offset=commit.offset,
+                        metadata=commit.metadata,
+                        reading=reading,
+                        span=span if isinstance(span, LogSpan) else None,
+                    )
+                )
+                least += found.low
+                most += found.high or 0
+                if found.high is None:
+                    unbounded.add(name)
+    return DuplicateBudget(least=least, most=None if unbounded else most, unbounded=tuple(sorted(unbounded)))
+
+
+def _reading(segment: Segment, group: str, partition: int, commit: CommittedOffset | ItemError) -> Reading | None:
+    if isinstance(commit, ItemError):
+        return None
+    try:
+        topic_id = topic_id_bytes(segment.topic_id)
+    except UsageError:
+        identity = None
+    else:
+        identity = CommitIdentity(cluster_id=segment.cluster_id, topic_id=topic_id, partition=partition, group=group)
+    return read_metadata(commit.metadata, commit.offset, identity)

@@ -1,0 +1,133 @@
+"""Which fence may be put on an old topic, and why another may not (Kafka's behaviour as measured on 3.9 and 4.1).
+
+* An ACL denies writes alone. Where everyone is allowed as long as a topic has no binding, the denial also cuts off
+  readers, unless a binding that allows everything stands beside it. Super users are denied nothing.
+* A size limit of 1 rejects every produce request, and transaction markers too: a partition with an open transaction
+  would be stuck, even after the limit is taken away. A producer of kafka-python with its defaults has to be made again.
+* A quota delays writes and refuses none, so it proves nothing.
+
+No fence reports to a producer with acks=0: its records are lost without an error. So ends of logs are compared in any
+case, a fence only makes the window short.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kafkakit.core.acls import AclBinding, AclOperation, AclPermission, AclResourceKind
+from kafkakit.core.errors import RefusedError
+from kafkakit.streams.failover.decide.evidence import TopicFacts, WriterFacts
+from kafkakit.streams.failover.decide.operation import FenceKind, FenceWish
+
+EVERYONE = "User:*"
+SIZE_KEY, SIZE_LIMIT = "max.message.bytes", "1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FenceVerdict:
+    """Whether a fence can be used on a topic, with the reasons why not, and what it brings with it."""
+
+    kind: FenceKind
+    reasons: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_usable(self) -> bool:
+        """True where nothing speaks against it."""
+        return not self.reasons
+
+
+def judge_fences(topic: TopicFacts, writers: WriterFacts) -> tuple[FenceVerdict, ...]:
+    """What each kind of fence would do to a topic."""
+    return (
+        FenceVerdict(kind=FenceKind.ACL, reasons=tuple(_against_acl(topic, writers)), notes=_ACL_NOTES),
+        FenceVerdict(kind=FenceKind.CONFIG, reasons=tuple(_against_config(topic, writers)), notes=_CONFIG_NOTES),
+        FenceVerdict(kind=FenceKind.QUOTA, reasons=("a quota delays writes and refuses none",)),
+        FenceVerdict(kind=FenceKind.NONE),
+    )
+
+
+def choose_fence(wish: FenceWish, verdicts: tuple[FenceVerdict, ...]) -> FenceKind:
+    """The fence to use; raises `RefusedError` for one that is asked for and cannot be used."""
+    usable = {verdict.kind: verdict for verdict in verdicts}
+    if wish is FenceWish.AUTO:
+        return FenceKind.ACL if usable[FenceKind.ACL].is_usable else FenceKind.NONE
+    chosen = usable[FenceKind(wish.value)]
+    if not chosen.is_usable:
+        raise RefusedError(
+            f"fence {wish} cannot be used: {'; '.join(chosen.reasons)}", hint="--fence auto, acl, config or none"
+        )
+    return chosen.kind
+
+
+def fence_bindings(topic: str, writers: WriterFacts) -> tuple[AclBinding, ...]:
+    """The bindings of an ACL fence in the order in which they are made: readers are allowed before writers are denied.
+
+    Only those that are not there yet, so that taking the fence away removes what it brought and nothing else.
+    """
+    deny = _binding(topic, AclOperation.WRITE, AclPermission.DENY)
+    allow = _binding(topic, AclOperation.ALL, AclPermission.ALLOW)
+    there = frozenset(writers.bindings or ())
+    wanted = (allow, deny) if needs_allowance(topic, writers) else (deny,)
+    return tuple(binding for binding in wanted if binding not in there)
+
+
+def needs_allowance(topic: str, writers: WriterFacts) -> bool:
+    """True where readers live by the absence of bindings, which the denial ends; our own do not count as others."""
+    own = {
+        _binding(topic, AclOperation.WRITE, AclPermission.DENY),
+        _binding(topic, AclOperation.ALL, AclPermission.ALLOW),
+    }
+    return bool(writers.allows_everyone) and not set(writers.bindings or ()) - own
+
+
+def is_fenced(kind: FenceKind, topic: str, facts: TopicFacts, writers: WriterFacts) -> bool:
+    """Whether the fence is in place, as far as the cluster's metadata say."""
+    match kind:
+        case FenceKind.ACL:
+            return writers.bindings is not None and not fence_bindings(topic, writers)
+        case FenceKind.CONFIG:
+            return facts.configs.get(SIZE_KEY) == SIZE_LIMIT
+        case _:
+            return False
+
+
+def _against_acl(topic: TopicFacts, writers: WriterFacts) -> Iterator[str]:
+    if not topic.is_reachable or writers.problem:
+        yield topic.problem or writers.problem
+    elif writers.bindings is None:
+        yield "the cluster has no authorizer"
+    elif writers.allows_everyone is None and not writers.bindings:
+        # Without a binding and without knowing the setting, a denial may cut off readers, an allowance open the topic.
+        yield "brokers do not tell whether topics without ACLs are open: --open-by-default or --closed-by-default"
+
+
+def _against_config(topic: TopicFacts, writers: WriterFacts) -> Iterator[str]:
+    if not topic.is_reachable or writers.problem:
+        yield topic.problem or writers.problem
+        return
+    spans = topic.whole_spans
+    if spans is None or len(writers.producers) < topic.partitions:
+        yield "not every partition was read, so an open transaction may be there"
+    elif any(span.stable < span.end for span in spans.values()):
+        yield "a transaction is open: its marker would be rejected, and the partition stuck"
+    if writers.open_transactions:
+        stuck = ", ".join(writers.open_transactions[:3])
+        yield f"transactions are not complete ({stuck}): their markers would be rejected, and partitions stuck"
+
+
+def _binding(topic: str, operation: AclOperation, permission: AclPermission) -> AclBinding:
+    return AclBinding(
+        kind=AclResourceKind.TOPIC, name=topic, principal=EVERYONE, operation=operation, permission=permission
+    )
+
+
+_ACL_NOTES = (
+    "super users are not denied",
+    "a producer with acks=0 loses its records without an error",
+    "transactional producers that write under it must be made again",
+)
+_CONFIG_NOTES = (
+    "a producer with acks=0 loses its records without an error",
+    "producers of kafka-python must be made again",
+    "a transaction that begins under it gets its partitions stuck",
+)

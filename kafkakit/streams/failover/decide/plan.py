@@ -1,0 +1,128 @@
+"""The plan of a failover: a verdict for each precondition, the fences, the window, and the duplicate budget."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.errors import RefusedError, UsageError
+from kafkakit.streams.failover.decide.commits import DuplicateBudget, duplicate_budget
+from kafkakit.streams.failover.decide.drained import left_in
+from kafkakit.streams.failover.decide.evidence import Evidence, TopicFacts
+from kafkakit.streams.failover.decide.fences import FenceVerdict, judge_fences
+from kafkakit.streams.failover.decide.operation import FailoverRequest, LaneMove, Operation
+from kafkakit.streams.failover.decide.preconditions import (
+    Level,
+    TargetPlace,
+    Verdict,
+    judge_preconditions,
+    known_segments,
+)
+from kafkakit.streams.failover.decide.quiet import Basis, window_s
+from kafkakit.streams.routes.api import Lane, Route, Segment, SegmentState, topic_name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BacklogRow:
+    """What a group still has to read of an old segment; None where it is not known.
+
+    `size_bytes` is its share of one copy, by offsets.
+    """
+
+    group: str
+    topic: str
+    offsets: int | None
+    size_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailoverPlan:
+    """What would be done and what speaks against it. `fences` are by old segment id, `window_s` by basis."""
+
+    operation: Operation
+    verdicts: tuple[Verdict, ...]
+    backlog: tuple[BacklogRow, ...] = ()
+    fences: Mapping[int, tuple[FenceVerdict, ...]] = field(default_factory=dict)
+    windows_s: Mapping[Basis, float] = field(default_factory=dict)
+    budget: DuplicateBudget = field(default_factory=DuplicateBudget)
+
+    @property
+    def refused(self) -> tuple[Verdict, ...]:
+        """The verdicts that keep the operation from being begun."""
+        return tuple(verdict for verdict in self.verdicts if verdict.level is Level.REFUSED)
+
+
+def moves_of(request: FailoverRequest, route: Route, configs: Mapping[str, Mapping[str, str]]) -> tuple[LaneMove, ...]:
+    """The lanes that move and the topics that take their writes, of the shape of those that are written now.
+
+    Raises `UsageError` for a lane that the stream does not have, and where no lane is left to move.
+    """
+    unknown = sorted(set(request.lanes) - {lane.name for lane in route.lanes})
+    if unknown:
+        raise UsageError(f"stream {route.stream} has no lane {', '.join(unknown)}")
+    chosen = [lane for lane in route.lanes if lane.active and (not request.lanes or lane.name in request.lanes)]
+    opened = [lane.name for lane in chosen for each in lane.segments if each.state is SegmentState.OPENED]
+    if opened:
+        raise RefusedError(f"lane {opened[0]} has a segment that is opened already", hint="finish or remove it first")
+    if not chosen:
+        raise UsageError(f"stream {route.stream} has no active segment that could move")
+    return tuple(_move(route, lane, configs.get(lane.name, {})) for lane in chosen)
+
+
+def required_groups(request: FailoverRequest, route: Route, evidence: Evidence) -> tuple[str, ...]:
+    """The groups that must have read the old segments: those of the route, those that are named, those that registered
+    or committed for an old topic; without the ignored ones."""
+    found = {rule.name for rule in route.groups} | set(request.groups)
+    found |= {client.group for client in evidence.clients if not client.is_producer and client.group}
+    found |= {name for facts in evidence.old.values() for name in facts.groups}
+    return tuple(sorted(found - set(request.ignored)))
+
+
+def make_plan(
+    operation: Operation, evidence: Evidence, place: TargetPlace, sizes: Mapping[int, int | None]
+) -> FailoverPlan:
+    """Judge every precondition; `sizes` are the bytes of one copy of each old segment."""
+    old, request = known_segments(operation, evidence), operation.request
+    budget = duplicate_budget(old, operation.groups)
+    verdicts = [*judge_preconditions(operation, evidence, place, sizes)]
+    over = budget.problem(request.max_duplicates)
+    if over:
+        verdicts.append(Verdict(check="duplicates", level=Level.REFUSED, where=operation.stream, text=over))
+    return FailoverPlan(
+        operation=operation,
+        verdicts=tuple(verdicts),
+        backlog=tuple(_backlog(operation, old.values(), sizes)),
+        fences={
+            number: judge_fences(facts, evidence.writers[number])
+            for number, (_, facts) in old.items()
+            if number in evidence.writers
+        },
+        windows_s={basis: window_s(request, basis, evidence) for basis in Basis},
+        budget=budget,
+    )
+
+
+def _move(route: Route, lane: Lane, configs: Mapping[str, str]) -> LaneMove:
+    assert lane.active is not None
+    return LaneMove(
+        lane=lane.name,
+        sources=tuple(segment.id for segment in lane.segments),
+        topic=topic_name(route.stream, lane.name, route.epoch + 1),
+        partitions=lane.active.partitions,
+        replication=0,
+        configs=tuple(sorted(configs.items())),
+    )
+
+
+def _backlog(
+    operation: Operation, old: Iterable[tuple[Segment, TopicFacts]], sizes: Mapping[int, int | None]
+) -> Iterator[BacklogRow]:
+    for segment, facts in old:
+        for name in operation.groups:
+            commits = facts.groups[name].commits if name in facts.groups else {}
+            spans = facts.whole_spans
+            known = spans is not None and not any(isinstance(each, ItemError) for each in commits.values())
+            left = (left_in(commits.get(n), span.end, span.start) for n, span in (spans or {}).items())
+            offsets = sum(left) if known else None
+            held, size = facts.records, sizes.get(segment.id)
+            share = None if offsets is None or size is None else size * offsets // held if held else 0
+            yield BacklogRow(group=name, topic=segment.topic, offsets=offsets, size_bytes=share)

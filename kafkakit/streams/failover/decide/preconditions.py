@@ -1,0 +1,202 @@
+"""The preconditions of a failover: a verdict for each of them, from what was found."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from kafkakit.core.acls import AclBinding, AclPattern
+from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.group_facts import GroupType
+from kafkakit.core.quantities import counted, format_bytes
+from kafkakit.core.rights import lacking
+from kafkakit.streams.failover.decide.evidence import Evidence, TopicFacts, WriterFacts
+from kafkakit.streams.failover.decide.fences import judge_fences
+from kafkakit.streams.failover.decide.operation import FailoverRequest, FenceWish, Operation
+from kafkakit.streams.routes.api import Segment, SegmentState
+
+COMPACT = "compact"
+
+
+class Level(StrEnum):
+    """What a verdict means for the plan."""
+
+    OK = "ok"
+    WARNING = "warning"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """One precondition: `check` names it for programs, `where` is a topic, a group or a cluster."""
+
+    check: str
+    level: Level
+    where: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetPlace:
+    """The cluster that is to take the writes. `free_bytes` None: not known. `rights` None: brokers do not say.
+
+    `bindings` are the ACLs that concern each target topic's name, None without an authorizer.
+    """
+
+    profile: str
+    cluster_id: str
+    brokers: int
+    free_bytes: int | None = None
+    rights: frozenset[str] | None = None
+    bindings: Mapping[str, tuple[AclBinding, ...] | None] = field(default_factory=dict)
+
+
+def judge_preconditions(
+    operation: Operation, evidence: Evidence, place: TargetPlace, sizes: Mapping[int, int | None]
+) -> Iterator[Verdict]:
+    """A verdict for each precondition; `sizes` are the bytes of one copy of each old segment."""
+    old = known_segments(operation, evidence)
+    yield from _of_target(operation, evidence, place)
+    yield from _of_topics(operation, evidence)
+    for segment, facts in old.values():
+        yield from _of_source(operation, segment, facts)
+        yield from _of_writers(operation.request, segment, facts, evidence.writers.get(segment.id))
+    yield from _of_groups(operation, old.values())
+    yield from _of_disk(operation, place, sizes)
+    yield from _of_rights(operation, evidence, place)
+    if operation.request.is_emergency:
+        text = "consumers are not waited for, and the settings of the old topics are not read: the target's apply"
+        yield Verdict(check="emergency", level=Level.WARNING, where=operation.stream, text=text)
+
+
+def known_segments(operation: Operation, evidence: Evidence) -> dict[int, tuple[Segment, TopicFacts]]:
+    """The old segments that were looked at, by id."""
+    segments = operation.old_segments(evidence.route)
+    return {each.id: (each, evidence.old[each.id]) for _, each in segments if each.id in evidence.old}
+
+
+def _of_target(operation: Operation, evidence: Evidence, place: TargetPlace) -> Iterator[Verdict]:
+    homes = {s.cluster_id for _, s in operation.old_segments(evidence.route) if s.state is SegmentState.ACTIVE}
+    if operation.cluster_id in homes:
+        text = f"profile {place.profile} reaches cluster {place.cluster_id}, where the stream is written already"
+        yield Verdict(check="target", level=Level.REFUSED, where=place.profile, text=text)
+    else:
+        text = f"cluster {place.cluster_id} with {counted(place.brokers, 'live broker')}"
+        yield Verdict(check="target", level=Level.OK, where=place.profile, text=text)
+    for move in operation.moves:
+        if move.replication > place.brokers:
+            text = f"{move.topic} needs {move.replication} replicas, {counted(place.brokers, 'broker')} are alive"
+            yield Verdict(check="target-size", level=Level.REFUSED, where=place.profile, text=text)
+
+
+def _of_topics(operation: Operation, evidence: Evidence) -> Iterator[Verdict]:
+    for move in operation.moves:
+        facts = evidence.targets.get(move.lane)
+        if facts is None or facts.topic_id is None:
+            continue
+        if facts.records or facts.whole_spans is None:
+            text = "exists on the target and is not empty" if facts.records else "exists, and its log cannot be read"
+            yield Verdict(check="target-empty", level=Level.REFUSED, where=move.topic, text=text)
+        elif facts.partitions != move.partitions or dict(facts.configs) != dict(move.configs):
+            text = "exists on the target with another shape"
+            yield Verdict(check="target-empty", level=Level.REFUSED, where=move.topic, text=text)
+        else:
+            yield Verdict(check="target-empty", level=Level.OK, where=move.topic, text="exists, is empty, and is taken")
+
+
+def _of_source(operation: Operation, segment: Segment, facts: TopicFacts) -> Iterator[Verdict]:
+    request = operation.request
+    if facts.problem:
+        level = Level.WARNING if request.is_emergency and not facts.is_reachable else Level.REFUSED
+        yield Verdict(check="source", level=level, where=segment.topic, text=facts.problem)
+        return
+    if COMPACT in facts.configs.get("cleanup.policy", ""):
+        text = "it is compacted: that it was read does not mean that it may be deleted"
+        level = Level.WARNING if request.allow_compacted else Level.REFUSED
+        yield Verdict(check="compacted", level=level, where=segment.topic, text=text)
+    if facts.whole_spans is None:
+        yield Verdict(check="source", level=Level.REFUSED, where=segment.topic, text="not every leader answers")
+    else:
+        yield Verdict(check="source", level=Level.OK, where=segment.topic, text=counted(facts.records or 0, "offset"))
+    for move in operation.moves:
+        if segment.id in move.sources and segment.partitions != move.partitions:
+            text = f"{segment.partitions} partitions become {move.partitions}: keys go to other partitions"
+            yield Verdict(check="partitions", level=Level.WARNING, where=segment.topic, text=text)
+
+
+def _of_writers(
+    request: FailoverRequest, segment: Segment, facts: TopicFacts, writers: WriterFacts | None
+) -> Iterator[Verdict]:
+    if writers is None or facts.problem:
+        return
+    if writers.problem:
+        yield Verdict(check="writers", level=Level.WARNING, where=segment.topic, text=writers.problem)
+    open_here = any(span.stable < span.end for span in (facts.whole_spans or {}).values())
+    if open_here or writers.open_transactions:
+        names = ", ".join(writers.open_transactions[:3]) or "unknown producers"
+        text = f"transactions are open ({names}): the old topic is sealed when they have ended"
+        yield Verdict(check="transactions", level=Level.WARNING, where=segment.topic, text=text)
+    if request.fence not in (FenceWish.AUTO, FenceWish.NONE):
+        for verdict in judge_fences(facts, writers):
+            if verdict.kind.value == request.fence.value and not verdict.is_usable:
+                text = f"fence {verdict.kind}: {'; '.join(verdict.reasons)}"
+                yield Verdict(check="fence", level=Level.REFUSED, where=segment.topic, text=text)
+
+
+def _of_groups(operation: Operation, old: Iterable[tuple[Segment, TopicFacts]]) -> Iterator[Verdict]:
+    allowed = operation.request.allow_transactions
+    for segment, facts in old:
+        for name, group in sorted(facts.groups.items()):
+            if name not in operation.groups:
+                yield Verdict(check="groups", level=Level.WARNING, where=name, text=f"not waited for: {segment.topic}")
+                continue
+            unstable = any(isinstance(commit, ItemError) for commit in group.commits.values())
+            if group.has_stream_time or group.type is GroupType.STREAMS or unstable:
+                text = "it commits in transactions, which do not reach across clusters"
+                level = Level.WARNING if allowed else Level.REFUSED
+                yield Verdict(check="transactional-group", level=level, where=name, text=text)
+            elif group.type is GroupType.SHARE:
+                text = "a share group has no offsets that could prove anything"
+                yield Verdict(check="share-group", level=Level.REFUSED, where=name, text=text)
+    if not operation.groups:
+        text = "no group is required: the old segments count as drained once they are quiet"
+        yield Verdict(check="groups", level=Level.WARNING, where=operation.stream, text=text)
+
+
+def _of_disk(operation: Operation, place: TargetPlace, sizes: Mapping[int, int | None]) -> Iterator[Verdict]:
+    known = [size for number, size in sizes.items() if number in operation.sources and size is not None]
+    if place.free_bytes is None or not known:
+        yield Verdict(check="disk", level=Level.WARNING, where=place.profile, text="free space or sizes are not known")
+        return
+    # The new topics grow to what the old ones hold before retention takes as much as comes in.
+    needed = sum(known) * max(move.replication for move in operation.moves)
+    level = Level.REFUSED if needed > place.free_bytes else Level.OK
+    text = f"{format_bytes(needed)} when as full as the old topics, {format_bytes(place.free_bytes)} are free"
+    yield Verdict(check="disk", level=level, where=place.profile, text=text)
+
+
+def _of_rights(operation: Operation, evidence: Evidence, place: TargetPlace) -> Iterator[Verdict]:
+    if lacking({"create"}, place.rights):
+        text = "CREATE is not granted on the cluster: it must be on the new topics"
+        yield Verdict(check="rights", level=Level.WARNING, where=place.profile, text=text)
+    for move in operation.moves:
+        there = place.bindings.get(move.topic)
+        for number in move.sources:
+            writers = evidence.writers.get(number)
+            if writers is None or not writers.bindings or there is None:
+                continue
+            absent = lacking_bindings(writers.bindings, there)
+            if absent:
+                names = ", ".join(sorted({f"{each.principal} {each.operation}" for each in absent})[:5])
+                text = f"lacks ACLs that the old topic has: {names}"
+                yield Verdict(check="acls", level=Level.REFUSED, where=move.topic, text=text)
+
+
+def lacking_bindings(old: Iterable[AclBinding], there: Iterable[AclBinding]) -> tuple[AclBinding, ...]:
+    """Bindings of an old topic's name or prefix without a counterpart for the new one; `*` is the cluster's."""
+    found = {(each.principal, each.host, each.operation, each.permission) for each in there}
+    return tuple(
+        each
+        for each in old
+        if (each.pattern is AclPattern.PREFIXED or each.name != "*")
+        and (each.principal, each.host, each.operation, each.permission) not in found
+    )

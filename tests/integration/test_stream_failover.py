@@ -1,0 +1,346 @@
+"""Failovers on two real clusters, with the client's producers and consumers at work: planned, and after kill -9."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kafkakit.config.security import Secret, Security, to_confluent
+from kafkakit.core.acls import AclBinding, AclOperation, AclPermission, AclResourceKind
+from kafkakit.core.errors import KafkakitError
+from kafkakit.sandbox import lifecycle
+from kafkakit.sandbox.decide.credentials import GUEST, client_security, password_file
+from kafkakit.streams.client.client import StreamClient
+from kafkakit.streams.client.connect import connect
+from kafkakit.streams.client.options import ConsumerOptions
+from kafkakit.streams.client.records import StreamRecord
+from kafkakit.streams.failover.act.reading import read_writers
+from kafkakit.streams.routes.api import Segment, SegmentState
+from tests.integration.conftest import SandboxCluster, StartCluster
+
+pytestmark = pytest.mark.kafka
+LIMIT_S = 240.0
+PARTITIONS = 4
+
+
+def took_s(ended: Any, first: str, last: str) -> float:
+    """The time between two steps of a run."""
+    return float(ended["reached_ms"][last] - ended["reached_ms"][first]) / 1000
+
+
+class Traffic:
+    """A producer and a consumer of one stream: what was acknowledged, and how often each record was handled."""
+
+    def __init__(self, client: StreamClient, stream: str) -> None:
+        self.acknowledged: dict[bytes, float] = {}
+        self.handled: Counter[bytes] = Counter()
+        self.latest_s: dict[str, float] = {}
+        self._client, self._stream = client, stream
+        self._lock, self._stop, self._end = threading.Lock(), threading.Event(), threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    def __enter__(self) -> "Traffic":
+        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._produce, self._consume)]
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for event, thread in zip((self._stop, self._end), self._threads, strict=True):
+            event.set()
+            thread.join(LIMIT_S)
+
+    def handle(self, record: StreamRecord) -> None:
+        with self._lock:
+            self.handled[record.value or b""] += 1
+
+    def _produce(self) -> None:
+        number = 0
+        with self._client.producer(self._stream) as producer:
+            while not self._stop.is_set():
+                value = b"%d" % number
+                number += 1
+                delivery = producer.send(value, key=b"%d" % (number % 50))
+                self._await(delivery, value)
+
+    def _await(self, delivery: Any, value: bytes) -> None:
+        try:
+            done = delivery.result(LIMIT_S)
+        except KafkakitError:
+            return
+        with self._lock:
+            self.acknowledged[value] = time.monotonic()
+            self.latest_s[done.cluster_id] = time.monotonic()
+
+    def _consume(self) -> None:
+        options = ConsumerOptions(concurrency=4, commit_every_s=0.2)
+        with self._client.consumer(self._stream, "billing", handler=self.handle, options=options):
+            self._end.wait()
+            # What was acknowledged is handled before the consumer closes.
+            until("all is handled", lambda: not self.missing())
+
+    def missing(self) -> set[bytes]:
+        """Records that were acknowledged and not handled."""
+        with self._lock:
+            return set(self.acknowledged) - set(self.handled)
+
+
+def until(what: str, condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+class Clusters:
+    """Two clusters; routes are in files of this host, which neither cluster takes with it."""
+
+    def __init__(self, old: SandboxCluster, new: SandboxCluster) -> None:
+        self.old, self.new = old, new
+
+    def run(self, *words: str, code: int = 0) -> Any:
+        done = subprocess.run(
+            [sys.executable, "-m", "kafkakit", "--profile", self.new.name, "-o", "json", "streams", *words],
+            env=self.old.env, capture_output=True, text=True, timeout=LIMIT_S, check=False,
+        )  # fmt: skip
+        assert done.returncode == code, f"{done.returncode}: {done.stderr}{done.stdout}"
+        return json.loads(done.stdout) if done.stdout else None
+
+    def make(self, stream: str) -> None:
+        self.run("create", stream, "--cluster", self.old.name, "--lanes", "live", "--partitions", "4", "--yes")
+
+
+@pytest.fixture(scope="module")
+def clusters(sandbox_cluster: StartCluster) -> Iterator[Clusters]:
+    old, new = (sandbox_cluster(brokers=1, racks=1, log_dirs=(1,)) for _ in range(2))
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in old.env.items():
+            patched.setenv(name, value)
+        yield Clusters(old, new)
+    old.down()
+    new.down()
+
+
+@pytest.fixture(scope="module")
+def secured(sandbox_cluster: StartCluster, clusters: Clusters) -> Iterator[SandboxCluster]:
+    """A cluster with an authorizer beside the others."""
+    cluster = sandbox_cluster(brokers=1, racks=1, log_dirs=(1,), secure="scram")
+    yield cluster
+    cluster.down()
+
+
+@pytest.fixture(scope="module")
+def figures() -> Iterator[list[str]]:
+    """What runs took, for the log of the test."""
+    lines: list[str] = []
+    yield lines
+    sys.stderr.write("\n".join(lines) + "\n")
+
+
+@pytest.fixture
+def client(clusters: Clusters) -> Iterator[StreamClient]:
+    with connect(clusters.new.name) as client:
+        yield client
+
+
+def test_a_planned_failover_loses_nothing_and_is_certified(
+    clusters: Clusters, client: StreamClient, figures: list[str], tmp_path: Path
+) -> None:
+    clusters.make("orders")
+    with ExitStack() as stack:
+        traffic = stack.enter_context(Traffic(client, "orders"))
+        until("records flow", lambda: len(traffic.handled) > 50)
+        ended = clusters.run("failover", "run", "orders", "--to", clusters.new.name, "--yes")
+        assert (ended["step"], ended["basis"], ended["lost"]) == ("retired", "acknowledged", [])
+        figures.append(f"planned: {took_s(ended, 'planned', 'retired'):.1f} s, {ended['reached_ms']}")
+        before = len(traffic.acknowledged)
+        until("records flow to the new cluster", lambda: len(traffic.acknowledged) > before + 50)
+        assert clusters.new.cluster_id in traffic.latest_s
+    assert traffic.missing() == set()
+    assert [value for value, count in traffic.handled.items() if count > 1] == []
+    printed = subprocess.run(
+        [sys.executable, "-m", "kafkakit", "--profile", clusters.new.name, "streams", "failover", "certify", "orders",
+         "--print"], env=clusters.old.env, capture_output=True, timeout=LIMIT_S, check=True,
+    ).stdout  # fmt: skip
+    file = tmp_path / "orders.cert"
+    file.write_bytes(printed)
+    assert clusters.run("verify-drain", str(file))["result"] == "verified"
+    for place in range(7, len(printed), len(printed) // 5):
+        file.write_bytes(printed[:place] + bytes([printed[place] ^ 1]) + printed[place + 1 :])
+        clusters.run("verify-drain", "--offline", str(file), code=2)
+    gone = clusters.run("failover", "reclaim", "orders", "--grace", "0", "--yes")
+    assert [each["result"] for each in gone["topics"]] == ["deleted"]
+    file.write_bytes(printed)
+    assert clusters.run("verify-drain", str(file))["gone"]
+
+
+@contextmanager
+def killed(cluster: SandboxCluster) -> Iterator[None]:
+    """SIGKILL every broker, and start them again."""
+    for broker in cluster.broker_ids:
+        cluster.kill(broker)
+    try:
+        yield
+    finally:
+        cluster.revive()
+
+
+@contextmanager
+def hung(cluster: SandboxCluster) -> Iterator[None]:
+    """SIGSTOP every broker: connections stay up, and nothing answers."""
+    victims = [lifecycle.loaded(cluster.store).broker(broker) for broker in cluster.broker_ids]
+    pids = [victim.process.pid for victim in victims if victim is not None and victim.process is not None]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("lost", [killed, hung])
+def test_a_cluster_that_is_lost_strands_nothing_that_is_not_counted(
+    clusters: Clusters, client: StreamClient, figures: list[str], lost: Callable[[SandboxCluster], Any]
+) -> None:
+    stream = f"payments-{lost.__name__}"
+    clusters.make(stream)
+    with ExitStack() as stack:
+        traffic = stack.enter_context(Traffic(client, stream))
+        until("records flow", lambda: len(traffic.handled) > 50)
+        with lost(clusters.old):
+            ended = clusters.run("failover", "run", stream, "--to", clusters.new.name, "--emergency", "--yes", code=75)
+            assert (ended["step"], ended["reason"]) == ("stranded", "stranded")
+            figures.append(f"{stream}: {took_s(ended, 'planned', 'routed'):.1f} s to routed, {ended['reached_ms']}")
+            before = len(traffic.acknowledged)
+            until("records flow to the new cluster", lambda: len(traffic.acknowledged) > before + 50)
+        ended = clusters.run("failover", "resume", stream)
+        assert (ended["step"], ended["lost"]) == ("retired", [])
+    assert traffic.missing() == set()
+
+
+class PlainClients:
+    """A producer and a group of confluent-kafka, as a user with rights of its own, that know nothing of routes."""
+
+    def __init__(self, cluster: SandboxCluster, topic: str, user: Security) -> None:
+        self.topic, self.refused, self.written = topic, 0, 0
+        self._settings = {"bootstrap.servers": cluster.bootstrap_servers, **to_confluent(user)}
+
+    def write(self, count: int) -> None:
+        """Send records one after the other; counts those that were written and those that were refused."""
+        from confluent_kafka import KafkaException, Producer
+
+        client = Producer({**self._settings, "acks": "all", "delivery.timeout.ms": 10_000})
+
+        def note(error: object, _: object) -> None:
+            self.refused += error is not None
+            self.written += error is None
+
+        for number in range(count):
+            try:
+                client.produce(self.topic, value=b"%d" % number, on_delivery=note)
+            except KafkaException as error:  # what the client remembers of the topic
+                note(error, None)
+            client.flush(20)
+
+    def read(self, group: str) -> int:
+        """Read to the end as a group, and commit the last record of each partition; returns how many were read."""
+        from confluent_kafka import Consumer
+
+        client = Consumer(
+            {**self._settings, "group.id": group, "auto.offset.reset": "earliest", "enable.partition.eof": True,
+             "enable.auto.commit": False}
+        )  # fmt: skip
+        found, ended = 0, set[int]()
+        client.subscribe([self.topic])
+        deadline = time.monotonic() + LIMIT_S
+        while len(ended) < PARTITIONS:
+            assert time.monotonic() < deadline
+            message = client.poll(0.2)
+            if message is None:
+                continue
+            if message.error():
+                ended.add(message.partition() or 0)
+            else:
+                found += 1
+                client.commit(message=message, asynchronous=False)
+        client.close()
+        return found
+
+
+def test_plain_clients_are_fenced_by_an_acl_and_their_group_is_drained(
+    clusters: Clusters, secured: SandboxCluster, figures: list[str]
+) -> None:
+    root = str(secured.store.root)
+    password = Secret(Path(password_file(root, GUEST)).read_text(encoding="utf-8").strip())
+    guest = client_security(secured.state.spec.secure, root, GUEST, password)
+    stream = "plain"
+    clusters.run("create", stream, "--cluster", secured.name, "--lanes", "live", "--partitions", "4", "--yes")
+    topic = clusters.run("show", stream)["segments"][0]["topic"]
+    with closing(secured.open_admin()) as admin:
+        writers = read_writers(SimpleNamespace(admin=admin), segment_of(topic, secured))
+        figures.append(f"allow.everyone.if.no.acl.found as brokers say it: {writers.allows_everyone}")
+        grants = [
+            AclBinding(kind=kind, name=name, principal=f"User:{GUEST}", operation=AclOperation.ALL,
+                       permission=AclPermission.ALLOW)
+            for kind, name in ((AclResourceKind.TOPIC, topic), (AclResourceKind.GROUP, "billing"))
+        ]  # fmt: skip
+        assert set(admin.create_acls(grants).values()) == {None}
+    plain = PlainClients(secured, topic, guest)
+    deadline = time.monotonic() + LIMIT_S
+    while not plain.written and time.monotonic() < deadline:  # until the grants are in force
+        plain.write(1)
+    plain.write(20)
+    assert plain.read("billing") == plain.written
+    refused = plain.refused
+    words = ("failover", "run", stream, "--to", clusters.new.name, "--yes", "--wait", "30s")
+    ended = clusters.run(*words)
+    assert (ended["step"], ended["basis"]) == ("retired", "fence")
+    figures.append(f"plain clients, ACL fence: {took_s(ended, 'planned', 'retired'):.1f} s, {ended['reached_ms']}")
+    plain.write(2)
+    assert plain.refused == refused + 2
+    assert plain.read("billing") == 0, "readers are not cut off"
+    clusters.run("failover", "reclaim", stream, "--grace", "0", "--yes")
+    with closing(secured.open_admin()) as admin:
+        left = admin.describe_acls(AclResourceKind.TOPIC, topic)
+        assert left is not None
+        assert {each.permission for each in left} == {AclPermission.ALLOW}
+
+
+def segment_of(topic: str, cluster: SandboxCluster) -> Segment:
+    return Segment(
+        id=1, cluster=cluster.name, cluster_id=cluster.cluster_id, topic=topic, topic_id="", partitions=PARTITIONS,
+        state=SegmentState.ACTIVE,
+    )  # fmt: skip
+
+
+def test_a_size_fence_refuses_plain_producers_where_there_is_no_authorizer(
+    clusters: Clusters, figures: list[str]
+) -> None:
+    clusters.make("sized")
+    topic = clusters.run("show", "sized")["segments"][0]["topic"]
+    plain = PlainClients(clusters.old, topic, clusters.old.security)
+    plain.write(10)
+    assert (plain.read("billing"), plain.refused) == (10, 0)
+    words = ("failover", "run", "sized", "--to", clusters.new.name, "--yes", "--wait", "30s")
+    looked = clusters.run("failover", "plan", "sized", "--to", clusters.new.name)
+    assert {(v["kind"], not v["reasons"]) for v in looked["fences"]["1"]} == {
+        ("acl", False), ("config", True), ("quota", False), ("none", True)
+    }  # fmt: skip
+    ended = clusters.run(*words, "--fence", "config")
+    assert (ended["step"], ended["basis"]) == ("retired", "fence")
+    figures.append(f"size fence: {took_s(ended, 'planned', 'retired'):.1f} s, {ended['reached_ms']}")
+    plain.write(2)
+    assert (plain.refused, plain.read("billing")) == (2, 0)
+    clusters.run("failover", "reclaim", "sized", "--grace", "0", "--yes")

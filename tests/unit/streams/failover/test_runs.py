@@ -1,0 +1,587 @@
+"""Failovers from end to end on clusters in memory: planned, in an emergency, late writers, losses, and refusals."""
+
+from dataclasses import replace
+
+import pytest
+
+from kafkakit.core.errors import ConflictError, InputError, LeaseLostError, RefusedError, TryLaterError
+from kafkakit.core.group_facts import GroupType
+from kafkakit.core.model import TopicPartition
+from kafkakit.streams.client.api import ClientKind, ClientRegistration
+from kafkakit.streams.failover.act.closing import abort, newest_certificate, reclaim
+from kafkakit.streams.failover.act.run import RunParts, same
+from kafkakit.streams.failover.act.verification import check_certificate
+from kafkakit.streams.failover.decide.actions import RouteEdit
+from kafkakit.streams.failover.decide.evidence import Evidence
+from kafkakit.streams.failover.decide.journal import OperationRecord
+from kafkakit.streams.failover.decide.operation import FenceWish, Step
+from kafkakit.streams.failover.decide.outcome import EndKind
+from kafkakit.streams.failover.decide.route_edits import edited
+from kafkakit.streams.routes.api import GroupRule, SegmentState
+from tests.rigs.failover import STREAM, FailoverScene, FakeClient
+
+OLD = "orders.live.1"
+
+
+@pytest.fixture
+def scene() -> FailoverScene:
+    scene = FailoverScene()
+    scene.write(OLD, 10)
+    scene.write(OLD, 5, partition=1)
+    scene.producer()
+    scene.consumer("billing")
+    scene.readers.append("billing")
+    scene.read_all("billing")
+    return scene
+
+
+def test_a_planned_failover_moves_seals_drains_and_retires(scene: FailoverScene) -> None:
+    end = scene.run()
+    assert (end.kind, end.step) == (EndKind.DONE, Step.RETIRED)
+    (segment,) = scene.route.lanes[0].segments
+    assert (segment.cluster_id, segment.state, segment.topic) == ("q-id", SegmentState.ACTIVE, "orders.live.2")
+    assert scene.route.operation is None
+    steps = list(end.record.reached_ms)
+    assert set(steps) == {Step.PLANNED, Step.OPENED, Step.ROUTED, Step.SEALED, Step.DRAINED, Step.RETIRED}
+    assert end.record.basis == "acknowledged"
+    assert scene.clock.elapsed < 10
+    certificate, _ = newest_certificate(scene.parts().journals)
+    assert [seal.end for seal in certificate.segments[0].partitions] == [10, 5]
+    assert [group.group for group in certificate.segments[0].groups] == ["billing"]
+
+
+def test_groups_have_an_offset_in_the_target_before_producers_move(scene: FailoverScene) -> None:
+    scene.readers.clear()
+    end = scene.run(until=Step.ROUTED)
+    assert end.step is Step.ROUTED
+    target = scene.route.lanes[0].active
+    assert target is not None
+    found = scene.q.groups.committed("billing")
+    assert {key.partition: commit.offset for key, commit in found.items() if hasattr(commit, "offset")} == {0: 0, 1: 0}
+
+
+def test_a_group_that_others_keep_alive_on_the_target_is_waited_for(scene: FailoverScene) -> None:
+    """Only its members can commit for it, and a plain member begins where its settings say."""
+    scene.clients.clear()
+    scene.readers.clear()
+    scene.q.groups.join("billing", TopicPartition("other", 0))
+    end = scene.run(wait_s=5)
+    assert (end.kind, end.reason, end.step) == (EndKind.WAITING, "no-effect", Step.PLANNED)
+    assert "UnknownMemberIdError" in end.lines[0]
+    scene.q.groups.leave("billing")
+    assert scene.run(until=Step.ROUTED).step is Step.ROUTED
+
+
+def test_a_group_of_stream_clients_that_is_alive_on_the_target_begins_at_the_start(scene: FailoverScene) -> None:
+    scene.q.groups.join("billing", TopicPartition("other", 0))
+    assert scene.run().step is Step.RETIRED
+
+
+def test_consumers_that_do_not_follow_keep_producers_where_they_are(scene: FailoverScene) -> None:
+    scene.clients[1].follows = False
+    end = scene.run(wait_s=5)
+    assert (end.kind, end.reason, end.step) == (EndKind.WAITING, "consumers-behind", Step.OPENED)
+    scene.clients[1].follows = True
+    assert scene.resume().step is Step.RETIRED
+
+
+def test_a_group_that_does_not_read_keeps_the_old_topic(scene: FailoverScene) -> None:
+    scene.readers.clear()
+    scene.write(OLD, 3)
+    end = scene.run(wait_s=5)
+    assert (end.kind, end.reason, end.step, end.records) == (EndKind.WAITING, "backlog", Step.SEALED, 3)
+    scene.readers.append("billing")
+    assert scene.run().step is Step.RETIRED
+
+
+def test_without_fence_and_registrations_the_long_window_counts(scene: FailoverScene) -> None:
+    scene.clients.clear()
+    end = scene.run()
+    assert (end.step, end.record.basis) == (Step.RETIRED, "time")
+    assert scene.clock.elapsed >= 125
+
+
+def test_a_producer_that_fell_silent_counts_by_quiet_time(scene: FailoverScene) -> None:
+    """It may be a process that hangs, and goes on to write what it has."""
+    scene.producer(is_live=False, delivery_timeout_ms=20_000)
+    end = scene.run()
+    assert (end.step, end.record.basis) == (Step.RETIRED, "time")
+    assert scene.clock.elapsed >= 125
+
+
+def test_a_consumer_that_ended_without_a_word_is_not_waited_for(scene: FailoverScene) -> None:
+    scene.consumer("billing", is_live=False, delivery_timeout_ms=0)
+    assert scene.run().step is Step.RETIRED
+    assert 10 <= scene.clock.elapsed < 30
+
+
+def test_a_window_of_the_operator_is_taken_at_its_word(scene: FailoverScene) -> None:
+    scene.clients.clear()
+    assert scene.run(quiet_s=10.0).record.window_s >= 10
+    assert 10 <= scene.clock.elapsed < 20
+
+
+def test_an_acl_fence_keeps_readers_and_is_taken_away_with_the_topic(scene: FailoverScene) -> None:
+    scene.clients[0].follows = False
+    scene.p.admin.acls = set()
+    scene.p.admin.static_settings["allow.everyone.if.no.acl.found"] = "true"
+    end = scene.run()
+    assert (end.step, end.record.basis) == (Step.RETIRED, "fence")
+    made = [sorted((b.operation, b.permission) for b in arg) for call, arg in scene.p.admin.calls if "acls" in call]
+    assert made == [[("all", "allow")], [("write", "deny")]]
+    closing = reclaim(scene.parts(), scene.open_cluster, end.record.operation.id, grace_s=0, keep=False)
+    assert closing.results == ((OLD, "deleted"),)
+    assert scene.p.admin.acls == set()
+    assert OLD not in scene.p.admin.topics
+
+
+def test_every_lane_has_its_fence_and_each_is_taken_away() -> None:
+    scene = FailoverScene(("live", "slow"))
+    scene.p.admin.acls = set()
+    end = scene.run(is_open_by_default=True)
+    assert [(fence.segment, len(fence.bindings)) for fence in end.record.fences] == [(1, 2), (2, 2)]
+    reclaim(scene.parts(), scene.open_cluster, end.record.operation.id, grace_s=0, keep=False)
+    assert scene.p.admin.acls == set()
+
+
+def test_epochs_in_commits_show_that_members_have_moved(scene: FailoverScene) -> None:
+    """Members of stream clients that the store knows nothing of: their commits carry the epoch that they act on."""
+    scene.clients.pop()
+    scene.readers.clear()
+    segment = scene.route.lanes[0].segments[0]
+    scene.p.groups.join("billing", TopicPartition(OLD, 0), TopicPartition(OLD, 1))
+    for partition, offset in ((0, 10), (1, 5)):
+        scene.commit("billing", segment, partition, offset, epoch=1)
+    end = scene.run(wait_s=5)
+    assert (end.kind, end.reason, end.step) == (EndKind.WAITING, "members-behind", Step.SEALED)
+    scene.commit("billing", segment, 0, 10, epoch=scene.route.epoch)
+    assert scene.resume().step is Step.RETIRED
+    certificate, _ = newest_certificate(scene.parts().journals)
+    assert certificate.segments[0].groups[0].acknowledged == "commits"
+
+
+def test_a_size_fence_comes_down_when_a_transaction_waits_for_its_marker(scene: FailoverScene) -> None:
+    from kafkakit.core.transactions import OpenTransaction
+
+    def stuck(call: str, argument: object) -> None:
+        if call == "alter_configs" and not scene.p.admin.transactions:
+            scene.p.admin.transactions.append(
+                OpenTransaction(
+                    transactional_id="tx", producer_id=7, producer_epoch=0, state="PrepareCommit", timeout_ms=1,
+                    started_ms=1, partitions=frozenset({TopicPartition(OLD, 0)}),
+                )
+            )  # fmt: skip
+
+    scene.p.admin.before_call.append(stuck)
+    end = scene.run(fence=FenceWish.CONFIG)
+    assert end.step is Step.RETIRED
+    assert end.record.fences == ()
+    assert "max.message.bytes" not in scene.p.admin.topics[OLD].configs
+    assert any("held up tx" in line for line in scene.voice.lines)
+
+
+def test_a_size_fence_is_refused_while_a_transaction_is_open(scene: FailoverScene) -> None:
+    scene.write_transaction(OLD, 2, commits=None)
+    plan = scene.planner().plan(scene.request(fence=FenceWish.CONFIG))
+    assert [verdict.check for verdict in plan.refused] == ["fence"]
+
+
+def test_a_topic_without_acls_needs_a_statement_before_one_is_put_on_it(scene: FailoverScene) -> None:
+    """KRaft brokers do not tell `allow.everyone.if.no.acl.found`."""
+    scene.p.admin.acls = set()
+    plan = scene.planner().plan(scene.request(fence=FenceWish.ACL))
+    assert [(verdict.check, "--open-by-default" in verdict.text) for verdict in plan.refused] == [("fence", True)]
+    assert scene.run(until=Step.ROUTED).step is Step.ROUTED
+    end = scene.run(is_open_by_default=True)
+    assert end.record.basis == "fence"
+    assert [binding.operation for binding in end.record.fences[0].bindings] == ["all", "write"]
+    assert scene.p.admin.acls == set(end.record.fences[0].bindings)
+
+
+def test_a_group_without_commits_has_lost_nothing_of_what_was_gone_before(scene: FailoverScene) -> None:
+    scene.readers.clear()
+    scene.p.log.trim(TopicPartition(OLD, 1), 5)
+    scene.p.groups.forget("billing", [TopicPartition(OLD, 1)])
+    end = scene.run(wait_s=5)
+    assert (end.step, end.record.lost) == (Step.RETIRED, ())
+
+
+def test_a_late_writer_voids_the_seal_and_is_reported(scene: FailoverScene) -> None:
+    scene.readers.clear()
+    scene.write(OLD, 1)
+    assert scene.run(wait_s=5).step is Step.SEALED
+    scene.write(OLD, 2)
+    scene.readers.append("billing")
+    end = scene.run()
+    assert (end.kind, end.reason, end.step) == (EndKind.LATE, "late-writer", Step.ROUTED)
+    assert end.lines[0] == f"{OLD}-0: 2 offsets after the seal"
+    end = scene.run()
+    assert (end.step, end.record.late) == (Step.RETIRED, 1)
+    certificate, _ = newest_certificate(scene.parts().journals)
+    assert certificate.segments[0].partitions[0].end == 13
+
+
+def test_a_writer_after_the_certificate_keeps_the_segment(scene: FailoverScene) -> None:
+    assert scene.run(until=Step.DRAINED).step is Step.DRAINED
+    scene.write(OLD, 1)
+    assert scene.run().kind is EndKind.LATE
+    assert len(scene.route.lanes[0].segments) == 2
+    assert scene.run().step is Step.RETIRED
+    certificate, _ = newest_certificate(scene.parts().journals)
+    assert (certificate.segments[0].partitions[0].end, certificate.late) == (11, 1)
+
+
+def test_a_writer_after_the_retirement_keeps_the_topic(scene: FailoverScene) -> None:
+    end = scene.run()
+    scene.write(OLD, 1)
+    closing = reclaim(scene.parts(), scene.open_cluster, end.record.operation.id, grace_s=0, keep=False)
+    assert closing.check is not None
+    assert closing.check.late == (f"{OLD}-0: 1 offsets after the seal",)
+    assert OLD in scene.p.admin.topics
+
+
+def test_records_deleted_before_they_were_read_need_consent(scene: FailoverScene) -> None:
+    scene.readers.clear()
+    scene.write(OLD, 4)
+    assert scene.run(wait_s=5).reason == "backlog"
+    scene.p.log.trim(TopicPartition(OLD, 0), 12)
+    scene.resume(wait_s=1)
+    scene.readers.append("billing")
+    end = scene.run()
+    assert (end.kind, end.reason) == (EndKind.REFUSED, "lost-records")
+    end = scene.run(accept_loss=2)
+    assert end.step is Step.RETIRED
+    certificate, _ = newest_certificate(scene.parts().journals)
+    assert [(lost.group, lost.partition, lost.count) for lost in certificate.lost] == [("billing", 0, 2)]
+
+
+def test_a_group_that_shows_up_keeps_the_segment(scene: FailoverScene) -> None:
+    assert scene.run(until=Step.DRAINED).step is Step.DRAINED
+    scene.commit("audit", scene.route.lanes[0].segments[0], 0, 3)
+    end = scene.run()
+    assert (end.kind, end.reason) == (EndKind.REFUSED, "unknown-groups")
+    assert scene.run(ignored=("audit",)).step is Step.RETIRED
+
+
+def test_open_transactions_delay_the_seal(scene: FailoverScene) -> None:
+    scene.run(until=Step.ROUTED)
+    scene.write_transaction(OLD, 2, commits=None)
+    assert scene.resume(wait_s=5).reason == "open-transactions"
+    scene.write_transaction(OLD, 0, commits=True)
+    assert scene.resume().step is Step.RETIRED
+
+
+def test_a_log_that_ends_with_markers_counts_as_read_at_its_last_record(scene: FailoverScene) -> None:
+    scene.readers.clear()
+    scene.write_transaction(OLD, 2, commits=True)
+    segment = scene.route.lanes[0].segments[0]
+    scene.commit("billing", segment, 0, 12)
+    end = scene.run(wait_s=5)
+    assert end.step is Step.RETIRED
+    certificate, _ = newest_certificate(scene.parts().journals)
+    assert (certificate.segments[0].partitions[0].end, certificate.segments[0].partitions[0].effective_end) == (13, 12)
+
+
+def test_rejected_references_keep_the_segment(scene: FailoverScene) -> None:
+    scene.rejects = 2
+    end = scene.run(wait_s=5)
+    assert (end.kind, end.reason) == (EndKind.WAITING, "rejected-references")
+
+
+def test_all_lanes_move_in_one_change() -> None:
+    scene = FailoverScene(("live", "slow"))
+    scene.producer()
+    assert scene.run(until=Step.ROUTED).step is Step.ROUTED
+    before = scene.routes.history(STREAM)
+    moved = [{lane.active.cluster for lane in kept.change.route.lanes if lane.active} for kept in before]
+    assert moved[-1] == {"q"}
+    assert {frozenset(each) for each in moved[:-1]} == {frozenset({"p"})}
+    assert scene.run().step is Step.RETIRED
+
+
+# -- emergencies ----------------------------------------------------------------------------------------
+
+
+def test_an_emergency_moves_producers_without_a_look_at_the_old_cluster(scene: FailoverScene) -> None:
+    scene.clients[1].follows = False
+    scene.p.is_away = True
+    scene.looks.clear()
+    run = scene.begin(is_emergency=True)
+    assert "p" not in scene.looks
+    end = run.run(Step.RETIRED, 600)
+    assert (end.kind, end.reason, end.step) == (EndKind.WAITING, "stranded", Step.STRANDED)
+    assert end.record.unready == ("billing",)
+    states = [segment.state for segment in scene.route.lanes[0].segments]
+    assert states == [SegmentState.STRANDED, SegmentState.ACTIVE]
+
+
+def test_a_stranded_segment_is_drained_when_its_cluster_returns(scene: FailoverScene) -> None:
+    scene.write(OLD, 7)
+    scene.p.is_away = True
+    scene.run(is_emergency=True)
+    scene.p.is_away = False
+    end = scene.run(is_emergency=True)
+    assert (end.kind, end.step) == (EndKind.DONE, Step.RETIRED)
+    certificate, _ = newest_certificate(scene.parts().journals)
+    assert certificate.segments[0].partitions[0].end == 17
+
+
+def test_a_registration_that_cannot_be_read_stops_all_but_an_emergency(scene: FailoverScene) -> None:
+    class Newer(FakeClient):
+        def registration(self) -> ClientRegistration:
+            raise InputError("control document", "has schema 2")
+
+    scene.clients.append(Newer(id="newer", kind=ClientKind.PRODUCER))
+    with pytest.raises(InputError):
+        scene.run()
+    end = scene.run(is_emergency=True)
+    assert (end.reason, end.record.basis) == ("unknown-groups", "time")
+    assert scene.run(is_emergency=True, groups=("billing",)).step is Step.RETIRED
+    certificate, _ = newest_certificate(scene.parts().journals)
+    assert [group.group for group in certificate.segments[0].groups] == ["billing"]
+
+
+def test_a_group_that_never_reads_is_given_up_by_name(scene: FailoverScene) -> None:
+    scene.commit("dead", scene.route.lanes[0].segments[0], 0, 1)
+    end = scene.run(wait_s=5)
+    assert (end.reason, end.records) == ("backlog", 14)
+    assert scene.run(ignored=("dead",)).step is Step.RETIRED
+
+
+def test_a_planned_failover_becomes_an_emergency(scene: FailoverScene) -> None:
+    scene.clients[1].follows = False
+    assert scene.run(wait_s=5).step is Step.OPENED
+    scene.p.is_away = True
+    assert scene.run(is_emergency=True).step is Step.STRANDED
+
+
+def test_a_target_that_is_lost_while_the_old_topics_drain_is_left_in_an_emergency(scene: FailoverScene) -> None:
+    scene.readers.clear()
+    scene.write(OLD, 3)
+    first = scene.run(wait_s=5)
+    assert first.step is Step.SEALED
+    scene.q.is_away = True
+    with pytest.raises(RefusedError, match="is open, and it is not this one"):
+        scene.run(to="r")
+    end = scene.run(to="r", is_emergency=True)
+    assert (end.reason, end.step) == ("stranded", Step.STRANDED)
+    states = [(segment.cluster, segment.state) for segment in scene.route.lanes[0].segments]
+    draining, stranded = SegmentState.DRAINING, SegmentState.STRANDED
+    assert states == [("p", draining), ("q", stranded), ("r", SegmentState.ACTIVE)]
+    scene.q.is_away = False
+    scene.readers.append("billing")
+    assert scene.resume().step is Step.RETIRED
+    certificate, _ = newest_certificate(scene.parts().journals)
+    assert [each.cluster for each in certificate.segments] == ["p", "q"]
+    ends = [record.end for record in scene.parts().journals.records()]
+    assert ends == [Step.SUPERSEDED, Step.RETIRED]
+
+
+# -- refusals -------------------------------------------------------------------------------------------
+
+
+def test_a_target_that_is_not_empty_is_refused(scene: FailoverScene) -> None:
+    scene.q.admin.add_topic("orders.live.2", {0: (1,), 1: (1,)})
+    scene.write("orders.live.2", cluster="q")
+    plan = scene.planner().plan(scene.request())
+    assert [verdict.check for verdict in plan.refused] == ["target-empty"]
+
+
+def test_a_topic_that_was_created_again_is_refused(scene: FailoverScene) -> None:
+    scene.p.admin.add_topic(OLD, {0: (1,), 1: (1,)})
+    plan = scene.planner().plan(scene.request())
+    assert ("source", OLD) in [(verdict.check, verdict.where) for verdict in plan.refused]
+
+
+def test_a_target_that_was_deleted_meanwhile_is_refused(scene: FailoverScene) -> None:
+    scene.clients[1].follows = False
+    assert scene.run(wait_s=1).step is Step.OPENED
+    del scene.q.admin.topics["orders.live.2"]
+    scene.readers.clear()
+    end = scene.resume()
+    assert (end.kind, end.reason) == (EndKind.REFUSED, "target-differs")
+    assert "does not exist any more" in end.lines[0]
+
+
+def test_another_cluster_behind_the_address_is_refused(scene: FailoverScene) -> None:
+    scene.clients[1].follows = False
+    scene.run(wait_s=1)
+    scene.clients[1].follows = True
+    scene.q.admin.cluster_id = "other-id"
+    end = scene.run()
+    assert (end.kind, end.reason, end.step) == (EndKind.REFUSED, "target-differs", Step.OPENED)
+
+
+@pytest.mark.parametrize(
+    ("change", "check"),
+    [
+        (lambda s: s.p.admin.topics[OLD].configs.update({"cleanup.policy": "compact"}), "compacted"),
+        (lambda s: s.p.groups.open_transaction("billing", TopicPartition(OLD, 0), 3), "transactional-group"),
+        (lambda s: s.q.admin.add_broker(2, None) or s.q.admin.kill(1) or s.q.admin.kill(2), "target-size"),
+    ],
+)
+def test_preconditions_are_refused(scene: FailoverScene, change: object, check: str) -> None:
+    change(scene)  # type: ignore[operator]
+    plan = scene.planner().plan(scene.request())
+    assert check in [verdict.check for verdict in plan.refused]
+
+
+def test_a_target_that_is_too_small_is_refused(scene: FailoverScene) -> None:
+    scene.p.admin.write(OLD, 0, 2 * 10**9)
+    plan = scene.planner().plan(scene.request())
+    assert [verdict.check for verdict in plan.refused] == ["disk"]
+
+
+def test_missing_acls_on_the_target_are_refused(scene: FailoverScene) -> None:
+    from kafkakit.core.acls import AclBinding, AclOperation, AclPermission, AclResourceKind
+
+    scene.q.admin.acls = set()
+    scene.p.admin.acls = {
+        AclBinding(
+            kind=AclResourceKind.TOPIC, name=OLD, principal="User:app", operation=AclOperation.READ,
+            permission=AclPermission.ALLOW,
+        )
+    }  # fmt: skip
+    plan = scene.planner().plan(scene.request())
+    assert [(verdict.check, "User:app" in verdict.text) for verdict in plan.refused] == [("acls", True)]
+
+
+def test_only_groups_of_the_stream_are_required_and_share_groups_are_refused(scene: FailoverScene) -> None:
+    scene.p.groups.seed("unrelated", TopicPartition("other", 0), 5)
+    assert scene.planner().plan(scene.request()).operation.groups == ("billing",)
+    scene.p.groups.add_group("sharing", kind=GroupType.SHARE)
+    scene.p.groups.join("sharing", TopicPartition(OLD, 0))
+    plan = scene.planner().plan(scene.request())
+    assert [(verdict.check, verdict.where) for verdict in plan.refused] == [("share-group", "sharing")]
+
+
+def test_the_duplicate_budget_is_kept(scene: FailoverScene) -> None:
+    scene.p.groups.seed("billing", TopicPartition(OLD, 0), 3, "what is this")
+    plan = scene.planner().plan(scene.request(max_duplicates=10))
+    assert plan.budget.most is None
+    assert [verdict.check for verdict in plan.refused] == ["duplicates"]
+
+
+def test_another_request_does_not_continue_an_open_operation(scene: FailoverScene) -> None:
+    scene.run(until=Step.ROUTED)
+    with pytest.raises(RefusedError, match="is open, and it is not this one"):
+        scene.run(to="r")
+
+
+# -- aborting, leases, conflicts ------------------------------------------------------------------------
+
+
+def test_a_plan_of_an_older_route_is_not_begun(scene: FailoverScene) -> None:
+    planner = scene.planner()
+    plan = planner.plan(scene.request())
+    scene.routes.change(
+        STREAM, lambda route: replace(route, groups=(GroupRule(name="new"),)), by="me", what="groups", at_ms=1
+    )
+    with pytest.raises(ConflictError, match="was changed since the plan"):
+        planner.begin(plan)
+    assert scene.route.operation is None
+    scene.commit("new", scene.route.lanes[0].segments[0], 0, 10)
+    scene.commit("new", scene.route.lanes[0].segments[0], 1, 5)
+    assert scene.run().step is Step.RETIRED
+
+
+def test_an_operation_is_aborted_before_producers_move(scene: FailoverScene) -> None:
+    scene.clients[1].follows = False
+    assert scene.run(wait_s=1).step is Step.OPENED
+    closing = abort(scene.parts(), scene.open_cluster, STREAM)
+    assert closing.results == (("orders.live.2", "deleted"),)
+    assert (scene.route.operation, len(scene.route.lanes[0].segments)) == (None, 1)
+    assert "orders.live.2" not in scene.q.admin.topics
+    scene.clients[1].follows = True
+    assert scene.run().step is Step.RETIRED
+
+
+def test_an_abort_keeps_a_topic_that_holds_records(scene: FailoverScene) -> None:
+    scene.clients[1].follows = False
+    scene.run(wait_s=1)
+    scene.write("orders.live.2", cluster="q")
+    closing = abort(scene.parts(), scene.open_cluster, STREAM)
+    assert closing.results == (("orders.live.2", "kept: it is not empty"),)
+
+
+def test_a_topic_that_was_created_again_is_not_reclaimed(scene: FailoverScene) -> None:
+    end = scene.run()
+    scene.p.admin.add_topic(OLD, {0: (1,), 1: (1,)})
+    closing = reclaim(scene.parts(), scene.open_cluster, end.record.operation.id, grace_s=0, keep=False)
+    assert closing.results == ((OLD, "kept: it was created again, under another id"),)
+    assert OLD in scene.p.admin.topics
+
+
+def test_what_cannot_be_checked_is_not_reclaimed(scene: FailoverScene) -> None:
+    end = scene.run()
+    scene.p.is_away = True
+    with pytest.raises(TryLaterError, match="not every old topic can be checked"):
+        reclaim(scene.parts(), scene.open_cluster, end.record.operation.id, grace_s=0, keep=False)
+    closing = reclaim(scene.parts(), scene.open_cluster, end.record.operation.id, grace_s=0, keep=True)
+    assert closing.results == ((OLD, "kept"),)
+
+
+def test_a_topic_with_more_partitions_is_not_taken_for_a_deleted_one(scene: FailoverScene) -> None:
+    end = scene.run()
+    topic = scene.p.admin.topics[OLD]
+    topic.partitions[2] = topic.partitions[1]
+    certificate, _ = newest_certificate(scene.parts().journals)
+    check = check_certificate(certificate, scene.open_cluster, end.record.certificate)
+    assert (check.gone, len(check.unread), check.is_anchored) == ((), 1, True)
+    scene.p.admin.cluster_id = "other"
+    check = check_certificate(certificate, scene.open_cluster, "another hash")
+    assert (check.gone, len(check.unread), check.is_anchored) == ((), 1, False)
+
+
+def test_offsets_that_went_back_show(scene: FailoverScene) -> None:
+    end = scene.run()
+    certificate, _ = newest_certificate(scene.parts().journals)
+    scene.p.groups.seed("billing", TopicPartition(OLD, 0), 3)
+    check = check_certificate(certificate, scene.open_cluster, end.record.certificate)
+    assert check.short == (f"group billing is at 3 of 10 in {OLD}",)
+
+
+def test_seeding_never_moves_an_offset_that_came_since_the_look(scene: FailoverScene) -> None:
+    scene.q.admin.add_topic("new", {0: (1,), 1: (1,)})
+    key, other = TopicPartition("new", 0), TopicPartition("new", 1)
+    scene.q.groups.seed("billing", key, 7)
+    assert scene.parts().effects.seed("q", {"billing": {key: 0, other: 0}}) == ()
+    found = scene.q.groups.committed("billing")
+    assert {place: commit.offset for place, commit in found.items() if hasattr(commit, "offset")} == {key: 7, other: 0}
+
+
+def test_an_operation_cannot_be_aborted_after_producers_moved(scene: FailoverScene) -> None:
+    scene.run(until=Step.ROUTED)
+    with pytest.raises(RefusedError, match="cannot be aborted"):
+        abort(scene.parts(), scene.open_cluster, STREAM)
+
+
+def test_a_lost_lease_stops_before_the_next_effect(scene: FailoverScene) -> None:
+    run = scene.begin()
+    scene.is_lease_lost = True
+    before = scene.store.writes
+    with pytest.raises(LeaseLostError):
+        run.run(Step.RETIRED, 600)
+    assert (scene.store.writes, scene.q.admin.calls) == (before, [])
+
+
+def test_evidence_of_another_route_changes_nothing(scene: FailoverScene) -> None:
+    """A process that was stopped between its look and its change must not seal what another one saw grow since."""
+    scene.run(until=Step.ROUTED)
+    stopped = scene.planner().open_run(scene.route)
+    assert stopped is not None
+    parts, old = scene.parts(), scene.route
+    evidence = parts.observer.look(stopped.record, old, retiring=True)
+    scene.run(until=Step.DRAINED)
+    with pytest.raises(ConflictError, match="was changed by another process"):
+        edit_route(parts, stopped.record, RouteEdit.SEAL, evidence)
+    before = scene.route
+    with pytest.raises(LeaseLostError, match="was written by another process"):
+        stopped.run(Step.RETIRED, 0)
+    assert scene.route == before
+
+
+def edit_route(parts: RunParts, record: OperationRecord, edit: RouteEdit, evidence: Evidence) -> None:
+    parts.routes.change(
+        STREAM, lambda found: edited(record, same(found, evidence.route), edit, evidence), by="me", what="x", at_ms=1
+    )
