@@ -1,11 +1,11 @@
 """Partitions on unlike workers: sticky, in proportion to capacity, in their own zone where there is space.
 
-First every partition gets a worker that has none it may keep; then, where a worker is out of the tolerance around its
-share, the fewest partitions move. Lanes are taken by importance, each with the more important ones below it, so that
-each worker's load of `live` is even, that of `live` and `slow` too, and what exceeds the capacity of all is of the
-least important lanes. Loads of like size make one class, heaviest first; a class is one minimum-cost flow, solved
-exactly. Placing heavy before light is the rule of longest processing times (Graham 1969; Gonzalez, Ibarra and Sahni
-1977 for machines of unlike speed).
+First every partition that has no worker, or none that it may keep, gets one; then, where a worker is out of the
+tolerance around its share, a limited number of partitions move: only such that are better off after it. Lanes are
+taken by importance, each with the more important ones below it, so that each worker's load of `live` is even, that of
+`live` and `slow` too, and what exceeds the capacity of all is of the least important lanes. Loads of like size make
+one class, heaviest first; a class is one minimum-cost flow, solved exactly. Placing heavy before light is the rule of
+longest processing times (Graham 1969; Gonzalez, Ibarra and Sahni 1977 for machines of unlike speed).
 
 Cost: about twenty flows of some thousand arcs each; deterministic.
 """
@@ -42,10 +42,14 @@ OVERFULL = 3500
 _RATIO = 1.5
 _LIGHTEST = 200
 """Partitions below this part of a mean share are one class."""
+BESIDE_PART, BALANCE_PART = 0.1, 0.05
+"""How many partitions move for balance: the first part of those without a worker, the second of all where none is."""
+_GAIN = 0.15
+"""A partition moves for balance where its new worker is fuller than its old one was by this part of the share less."""
 
 
-def place(problem: PlacementProblem) -> PlacementAnswer:
-    """Solve it."""
+def place(problem: PlacementProblem, *, may_balance: bool = True) -> PlacementAnswer:
+    """Solve it; without `may_balance` only partitions without a worker get one, and one in ten beside them moves."""
     import numpy as np
 
     partitions, workers = problem.size
@@ -56,17 +60,41 @@ def place(problem: PlacementProblem) -> PlacementAnswer:
     able = (problem.capacity > 0)[owner] & problem.serves[owner, problem.kind]
     owner[held & ~able] = NONE
     orphans = owner == NONE
-    kept = owner.copy()
     classes = _classes(problem)
     for level in np.unique(problem.level):
         for members in _members(problem, classes, int(level), orphans):
             _place_class(problem, owner, members, int(level), PLACING)
+    waiting = int(orphans.sum())
+    budget = int(BESIDE_PART * waiting) if waiting else max(1, int(BALANCE_PART * partitions)) * may_balance
+    moves = 0
     for level in np.unique(problem.level):
-        if not _is_even(problem, owner, int(level)):
-            for members in _members(problem, classes, int(level), np.ones(partitions, dtype=np.bool_)):
-                _place_class(problem, owner, members, int(level), BALANCING)
-    moves = int(((kept != owner) & ~orphans).sum())
-    return PlacementAnswer(owner=owner, orphans=int(orphans.sum()), moves=moves)
+        if moves < budget and not _is_even(problem, owner, int(level)):
+            wanted = owner.copy()
+            for members in _members(problem, classes, int(level), owner >= 0):
+                _place_class(problem, wanted, members, int(level), BALANCING)
+            moves += _improve(problem, owner, wanted, int(level), budget - moves)
+    return PlacementAnswer(owner=owner, orphans=waiting, moves=moves)
+
+
+def _improve(problem: PlacementProblem, owner: "Ints", wanted: "Ints", level: int, budget: int) -> int:
+    """Take over the moves of `wanted` that make workers more even, those of the fullest workers first; how many."""
+    import numpy as np
+
+    share = np.maximum(1, shares_of(problem, level)).astype(np.float64)
+    load = loads_of(problem, owner, level).astype(np.float64)
+    moved = np.nonzero((wanted != owner) & (wanted >= 0))[0]
+    order = moved[np.lexsort((moved, -problem.load[moved], -(load / share)[owner[moved]]))]
+    count = 0
+    for partition in order.tolist():
+        source, target, amount = int(owner[partition]), int(wanted[partition]), float(problem.load[partition])
+        full, empty = load[source] / share[source], load[target] / share[target]
+        is_outside = full > 1 + 2 * TOLERANCE or empty < 1 - 2 * TOLERANCE
+        if count < budget and is_outside and empty + amount / share[target] <= full - _GAIN:
+            owner[partition] = target
+            load[source] -= amount
+            load[target] += amount
+            count += 1
+    return count
 
 
 def _classes(problem: PlacementProblem) -> "Ints":
@@ -78,7 +106,8 @@ def _classes(problem: PlacementProblem) -> "Ints":
     sizes = np.floor(np.log(problem.load) / np.log(_RATIO)).astype(np.int64)
     heaviest = int(np.log(mean) / np.log(_RATIO))
     lightest = heaviest - int(np.log(_LIGHTEST) / np.log(_RATIO))
-    return -np.clip(sizes, lightest, heaviest)
+    classes: Ints = -np.clip(sizes, lightest, heaviest)
+    return classes
 
 
 def _members(problem: PlacementProblem, classes: "Ints", level: int, wanted: "Bools") -> "list[Ints]":
@@ -126,14 +155,16 @@ def _place_class(problem: PlacementProblem, owner: "Ints", members: "Ints", leve
     move = net.arcs(numbers, first_pool + group_pool, sizes, MOVE)
     net.arcs(numbers, sink, sizes, NO_WORKER)
     pool, worker = np.nonzero(problem.serves[:, pools[:, 0]].T & (problem.capacity > 0)[None, :])
-    take = net.arcs(
-        first_pool + pool, first_worker + worker, len(members), _zone_cost(problem, pools[pool, 1], worker)
-    )
+    take = net.arcs(first_pool + pool, first_worker + worker, len(members), _zone_cost(problem, pools[pool, 1], worker))
     space = np.where(problem.capacity > 0, np.maximum(0, problem.most - counts), 0)
     share = shares_of(problem, level)
     used = np.zeros(workers, dtype=np.int64)
     for part, cost in (*fills, (np.inf, OVERFULL)):
-        end = space if part == np.inf else np.minimum((np.maximum(0, part * share - base) // unit).astype(np.int64), space)
+        end = (
+            space
+            if part == np.inf
+            else np.minimum((np.maximum(0, part * share - base) // unit).astype(np.int64), space)
+        )
         net.arcs(first_worker + np.arange(workers), sink, end - used, cost)
         used = end
     net.solve()

@@ -61,7 +61,8 @@ def shares_of(problem: PlacementProblem, level: int) -> "Ints":
     loads = np.bincount(problem.kind[counted], weights=problem.load[counted], minlength=kinds)
     able = np.where(problem.serves, problem.capacity[:, None], 0).astype(np.float64)
     total = np.maximum(able.sum(axis=0), 1.0)
-    return np.ceil(able @ (loads / total)).astype(np.int64)
+    shares: Ints = np.ceil(able @ (loads / total)).astype(np.int64)
+    return shares
 
 
 def loads_of(problem: PlacementProblem, owner: "Ints", level: int) -> "Ints":
