@@ -249,9 +249,6 @@ class WorkSession:
                 return
             # An earlier write arrived although its answer was lost.
             self._version = self._store.cas(worker_path(self._slot), encode_worker(document), found.version)
-        if document.beat == 1 and self._store.get(grant_path(self._slot)) is not None:
-            self._was_replaced()  # what another worker left in this slot is not removed yet
-            return
         self.held_until_s = now_s + self._options.ttl_s * (1 - float(MARGIN))
         self._applied, self._beat_due_s = applied, now_s + self._options.beat_s
 

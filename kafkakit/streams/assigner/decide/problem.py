@@ -9,8 +9,8 @@ if TYPE_CHECKING:
 NONE = -1
 TOLERANCE = 0.1
 """How far a worker's load may be from its share before partitions move because of it."""
-MOST_PARTITIONS = 4000
-"""Of a worker: what fits into its grant document."""
+MOST_PARTITIONS = 1000
+"""Of a worker: what fits into its grant document, unless names are long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
