@@ -1,6 +1,6 @@
 """When a stream is failed over without an operator: off by default, and never by the word of one process alone."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -28,8 +28,8 @@ class AutomaticPolicy:
     """A stream is failed over when one of its written segments is on a cluster that nothing reaches.
 
     The Assigner's own probes must have failed for `confirm_s`, and of the workers that read the cluster at least
-    `witnesses`, and the part `quorum` of all of them, got no answer either. `targets` are profiles by profile: a cluster
-    without one is left alone. A stream is not moved again for `cool_down_s`, and at most `per_day` are moved in 24 h.
+    `witnesses`, and the part `quorum` of all of them, got no answer either. `targets` are profiles by profile: a
+    cluster without one is left alone. A stream is not moved again for `cool_down_s`, and at most `per_day` are moved in 24 h.
     """
 
     mode: AutomaticMode = AutomaticMode.OFF
@@ -77,17 +77,21 @@ class AutomaticHistory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What the policy says of one stream on an unreachable cluster; `why_not` is empty where it is to be moved."""
+    """What the policy says of one stream on an unreachable cluster; `why_not` is empty where it is to be moved.
+
+    With `continues` the failover was started before, and has not sent producers elsewhere yet.
+    """
 
     stream: str
     source: str
     target: str
     why_not: str = ""
+    continues: bool = False
 
 
 def verdicts(
     policy: AutomaticPolicy,
-    routes: Iterable[Route],
+    routes: Collection[Route],
     health: Mapping[str, ClusterHealth],
     seen: Mapping[str, tuple[int, int]],
     history: AutomaticHistory,
@@ -113,9 +117,13 @@ def verdicts(
             if state is None or state.is_reachable or not is_written:
                 continue
             target = policy.targets.get(profile, "")
+            ours = [each for each in history.starts if (each.stream, each.target) == (route.stream, target)]
+            if route.operation is not None and ours and now_ms - ours[-1].at_ms < DAY_MS:
+                found.append(Verdict(stream=route.stream, source=profile, target=target, continues=True))
+                break
             why_not = (
                 _unproven(policy, state, seen.get(cluster_id, (0, 0)), now_s)
-                or _unfit(policy, route, target, health.get(by_profile.get(target, "")))
+                or _unfit(route, target, health.get(by_profile.get(target, "")))
                 or _unpermitted(policy, route, history.starts, left, now_ms)
             )
             left -= not why_not
@@ -134,7 +142,7 @@ def _unproven(policy: AutomaticPolicy, state: ClusterHealth, seen: tuple[int, in
     return ""
 
 
-def _unfit(policy: AutomaticPolicy, route: Route, target: str, state: ClusterHealth | None) -> str:
+def _unfit(route: Route, target: str, state: ClusterHealth | None) -> str:
     if not target:
         return "no target for its cluster"
     if route.operation is not None:

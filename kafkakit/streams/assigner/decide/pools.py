@@ -26,6 +26,11 @@ class PartitionFacts(NamedTuple):
     zone: str = ""
 
 
+def rounded(records_per_s: int) -> int:
+    """The rate as the next power of two, so that small changes of traffic move nothing; 0 stays."""
+    return 1 << (records_per_s - 1).bit_length() if records_per_s > 0 else 0
+
+
 Facts = Mapping[tuple[str, str], tuple[PartitionFacts, ...]]
 """By cluster id and topic, for each partition; what is not there is not known."""
 Owners = Mapping[PartitionKey, str]
