@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from kafkakit.core.durations import epoch_ms
-from kafkakit.core.errors import ConflictError, KafkakitError
+from kafkakit.core.errors import KafkakitError
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.control import ControlStore
 from kafkakit.streams.assigner.decide.policy import (
@@ -101,9 +101,7 @@ class AutomaticFailovers:
         try:
             end = self._failover.emergency(verdict.stream, verdict.target)
         except Exception as error:  # a thread's error must be seen
-            end = (
-                str(error) if isinstance(error, (KafkakitError, ConflictError)) else f"{type(error).__name__}: {error}"
-            )
+            end = str(error) if isinstance(error, KafkakitError) else f"{type(error).__name__}: {error}"
         self._say(f"stream {verdict.stream} to {verdict.target}: {end}")
         with self._lock:
             self._running.discard(verdict.stream)

@@ -40,8 +40,10 @@ STANDING_S = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignerOptions:
-    """The times of the loop: a tick every `tick_s`, a lease of `lease_ttl_s`; partitions move for balance when no worker
-    came or went for `balance_after_s`."""
+    """The times of the loop: a tick every `tick_s`, a lease of `lease_ttl_s`.
+
+    Partitions move for balance when no worker came or went for `balance_after_s`.
+    """
 
     tick_s: float = 0.2
     lease_ttl_s: float = 3.0
@@ -140,7 +142,7 @@ class AssignerLoop:
         step = self._assignment.step(
             workers,
             routes,
-            draining=frozenset(parts.store.children(DRAINS_FOLDER)),
+            draining=self._drains(workers),
             facts=self._facts,
             facts_version=self._facts_version,
             may_balance=now_s - self._stable_since_s >= options.balance_after_s,
@@ -149,6 +151,16 @@ class AssignerLoop:
         lines = self._move_streams(routes, workers)
         self._publish(step, workers, lines)
         return step
+
+    def _drains(self, workers: Mapping[str, WorkerDocument]) -> frozenset[str]:
+        """The ids of workers that are to be drained; requests for workers that are gone are removed."""
+        store = self._parts.store
+        asked, ids = store.children(DRAINS_FOLDER), {document.id for document in workers.values()}
+        for name in asked:
+            found = None if name in ids else store.get(f"{DRAINS_FOLDER}/{name}")
+            if found is not None:
+                store.delete(f"{DRAINS_FOLDER}/{name}", found.version)
+        return frozenset(asked) & ids
 
     def _follow_clusters(self, routes: Mapping[str, Route], workers: Mapping[str, WorkerDocument]) -> None:
         """Watch the clusters of all routes, and judge them by the newest probes."""

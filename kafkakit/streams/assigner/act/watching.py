@@ -121,7 +121,7 @@ class ClusterWatch:
                 continue
             before_s, before = self._ends.get(key, (now_s, span.end))
             if now_s > before_s:
-                rates[tuple(key)] = max(0, int((span.end - before) / (now_s - before_s)))
+                rates[key.topic, key.partition] = max(0, int((span.end - before) / (now_s - before_s)))
             self._ends[key], ends[key] = (now_s, span.end), span.end
         return rates, ends
 

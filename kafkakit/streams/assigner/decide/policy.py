@@ -29,7 +29,8 @@ class AutomaticPolicy:
 
     The Assigner's own probes must have failed for `confirm_s`, and of the workers that read the cluster at least
     `witnesses`, and the part `quorum` of all of them, got no answer either. `targets` are profiles by profile: a
-    cluster without one is left alone. A stream is not moved again for `cool_down_s`, and at most `per_day` are moved in 24 h.
+    cluster without one is left alone. A stream is not moved again for `cool_down_s`, and at most `per_day` are moved in
+    24 h.
     """
 
     mode: AutomaticMode = AutomaticMode.OFF
