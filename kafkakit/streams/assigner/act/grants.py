@@ -27,6 +27,7 @@ class WorkerLooks:
     def __init__(self, store: ControlStore, clock: Clock, life_of: Callable[[Holder], Life]) -> None:
         self._store, self._clock, self._life_of = store, clock, life_of
         self.roster: Roster = {}
+        self._looked_s = float("-inf")
 
     def look(self) -> Roster:
         """Read all workers. `TryLaterError` while the store is away, `InputError` for a document of a newer version."""
@@ -40,7 +41,8 @@ class WorkerLooks:
                 else decode_worker(kept.value, f"control document {worker_path(slot)}")
             )
             found[slot] = (kept.version, document)
-        self.roster = observed(self.roster, found, self._clock.monotonic(), self._life_of)
+        now_s = self._clock.monotonic()
+        self.roster, self._looked_s = observed(self.roster, found, self._looked_s, now_s, self._life_of), now_s
         return self.roster
 
 

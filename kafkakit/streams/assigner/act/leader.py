@@ -95,8 +95,12 @@ class AssignerLoop:
                 spent_s = self._parts.clock.monotonic() - began_s
                 self._parts.clock.sleep(max(self._options.tick_s / 4, self._options.tick_s - spent_s))
         finally:
-            self._follow_clusters({}, {})
-            self._parts.lease.release()
+            self.close()
+
+    def close(self) -> None:
+        """Stop watching clusters, and give the lease back: what is granted stays granted."""
+        self._follow_clusters({}, {})
+        self._parts.lease.release()
 
     def tick(self) -> AssignmentStep | None:
         """One look and what follows from it; None while another Assigner is in charge, or the store is away."""

@@ -17,22 +17,30 @@ class SeenWorker:
     is_dead: bool = False
 
 
+GAP_S = 0.75
+"""Silence between two looks that are further apart than this does not count: workers may have had no store either."""
 Roster = Mapping[str, SeenWorker]
 """The workers by their slots."""
 
 
 def observed(
-    earlier: Roster, found: Mapping[str, tuple[int, WorkerDocument]], now_s: float, life_of: Callable[[Holder], Life]
+    earlier: Roster,
+    found: Mapping[str, tuple[int, WorkerDocument]],
+    looked_s: float,
+    now_s: float,
+    life_of: Callable[[Holder], Life],
 ) -> dict[str, SeenWorker]:
-    """The workers now: dead is who was silent for its `ttl_s`, or whose process is certainly gone.
+    """The workers now, after the look of `looked_s`: dead is who was silent for its `ttl_s`, or whose process is certainly gone.
 
     A worker stops by its own clock before this does (`core.lease` has the reasons), and what it must not do after its
     process is gone it cannot.
     """
     roster: dict[str, SeenWorker] = {}
+    is_gap = now_s - looked_s > GAP_S
     for slot, (version, document) in found.items():
         before = earlier.get(slot)
-        since_s = before.since_s if before is not None and before.version == version else now_s
+        is_same = before is not None and before.version == version and not is_gap
+        since_s = before.since_s if before is not None and is_same else now_s
         is_dead = now_s - since_s >= document.ttl_s or life_of(document.holder) is Life.GONE
         roster[slot] = SeenWorker(document=document, version=version, since_s=since_s, is_dead=is_dead)
     return roster

@@ -162,7 +162,7 @@ def test_a_new_worker_gets_its_share_once_balancing_is_allowed(may_balance: bool
 
 
 class Owners(RuleBasedStateMachine):
-    """Workers come, die, apply late or not at all, and Assigners take over: no two living workers read one partition."""
+    """Workers come, die, apply late or never, and Assigners take over: no two living workers read one partition."""
 
     def __init__(self) -> None:
         super().__init__()
