@@ -32,6 +32,7 @@ class WorkerLooks:
     def look(self) -> Roster:
         """Read all workers. `TryLaterError` while the store is away, `InputError` for a document of a newer version."""
         found: dict[str, tuple[int, WorkerDocument]] = {}
+        looked_s, self._looked_s = self._looked_s, float("-inf")
         for slot, kept in self._store.values(WORKERS_FOLDER).items():
             before = self.roster.get(slot)
             same = before is not None and before.version == kept.version
@@ -42,7 +43,7 @@ class WorkerLooks:
             )
             found[slot] = (kept.version, document)
         now_s = self._clock.monotonic()
-        self.roster, self._looked_s = observed(self.roster, found, self._looked_s, now_s, self._life_of), now_s
+        self.roster, self._looked_s = observed(self.roster, found, looked_s, now_s, self._life_of), now_s
         return self.roster
 
 

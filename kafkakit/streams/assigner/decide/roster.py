@@ -17,8 +17,6 @@ class SeenWorker:
     is_dead: bool = False
 
 
-GAP_S = 0.75
-"""Silence between two looks that are further apart than this does not count: workers may have had no store either."""
 Roster = Mapping[str, SeenWorker]
 """The workers by their slots."""
 
@@ -30,16 +28,18 @@ def observed(
     now_s: float,
     life_of: Callable[[Holder], Life],
 ) -> dict[str, SeenWorker]:
-    """The workers now, after the look of `looked_s`: dead is who was silent for its `ttl_s`, or whose process is certainly gone.
+    """The workers now: dead is who was silent for its `ttl_s`, or whose process is certainly gone.
+
+    Silence since the look of `looked_s` does not count where that is `ttl_s` ago, or minus infinity: the store may have
+    been away, and workers could not write either.
 
     A worker stops by its own clock before this does (`core.lease` has the reasons), and what it must not do after its
     process is gone it cannot.
     """
     roster: dict[str, SeenWorker] = {}
-    is_gap = now_s - looked_s > GAP_S
     for slot, (version, document) in found.items():
         before = earlier.get(slot)
-        is_same = before is not None and before.version == version and not is_gap
+        is_same = before is not None and before.version == version and now_s - looked_s < document.ttl_s
         since_s = before.since_s if before is not None and is_same else now_s
         is_dead = now_s - since_s >= document.ttl_s or life_of(document.holder) is Life.GONE
         roster[slot] = SeenWorker(document=document, version=version, since_s=since_s, is_dead=is_dead)
