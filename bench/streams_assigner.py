@@ -100,7 +100,8 @@ class HangingCluster(FakeCluster):
 
 def reaction(rounds: int = 8, count: int = 20) -> dict[str, object]:
     """Workers of default options; one is cut off from the store as SIGKILL on another host would."""
-    deaths, outages = [], {"refuses": [], "hangs": []}
+    deaths: list[float] = []
+    outages: dict[str, list[float]] = {"refuses": [], "hangs": []}
     with ExitStack() as closing:
         store, clock, cluster = FakeControlStore(), SystemClock(), HangingCluster()
         papers = Papers(store)
@@ -130,14 +131,14 @@ def reaction(rounds: int = 8, count: int = 20) -> dict[str, object]:
             victim = sessions[count - 1 - number]
             victim._store = _NoStore()  # type: ignore[assignment]
             deaths.append(until(lambda n=number: granted(count - 1 - n)))
-        for kind in outages:
+        for kind, found in outages.items():
             for _ in range(rounds // 2):
                 until(lambda: not loop._health["a-id"].watches or _holds_not(loop))
                 time.sleep(0.53)
                 cluster.refuses = kind == "refuses"
                 if kind == "hangs":
                     cluster.hangs.set()
-                outages[kind].append(until(lambda: not _holds_not(loop)))
+                found.append(until(lambda: not _holds_not(loop)))
                 cluster.refuses = False
                 cluster.hangs.clear()
     return {

@@ -131,8 +131,7 @@ def test_the_loop_moves_a_stream_from_a_cluster_that_probes_and_workers_do_not_r
     def ticks(count: int) -> None:
         for _ in range(count):
             clock.advance(0.2)
-            for slot in workers:
-                workers[slot] = papers.beat(slot, workers[slot])
+            workers.update({slot: papers.beat(slot, document) for slot, document in workers.items()})
             loop.tick()
 
     from dataclasses import replace
