@@ -67,7 +67,7 @@ class Fleet:
                 [sys.executable, *words], env=self.env, cwd=ROOT, stdout=output, stderr=output
             )
 
-    def assigner(self, name: str) -> None:
+    def assigner(self, name: str, *more: str) -> None:
         self._start(
             name, "-m", "kafkakit", "--profile", self.profile, "streams", "assigner", "run", "--balance-after", "3s"
         )
@@ -219,3 +219,35 @@ def test_a_worker_and_the_assigner_in_charge_are_killed_and_no_record_is_lost(
     # What was handled twice is what a killed worker had not committed yet.
     twice = sum(count - 1 for count in fleet.handled().values())
     assert twice <= 600
+
+
+def test_a_cluster_that_hangs_is_noticed_by_probes_and_workers_and_a_dry_run_moves_nothing(
+    fleet: Fleet, pair: Pair, routes: Routes
+) -> None:
+    segment, profile = pair.segment("b", 1, PARTITIONS), pair.clusters["b"].name
+    routes.create(segment)
+    fleet.assigner(
+        "one", "--auto-failover", "dry-run", "--failover-target", f"{profile}={fleet.profile}",
+        "--confirm", "2s", "--witnesses", "1", "--healthy-after", "3s",
+    )  # fmt: skip
+    fleet.worker("x")
+    until("shares", lambda: fleet.held() == {"x": PARTITIONS})
+    fleet.write(segment, "b", 60)
+    until("all handled", fleet.all_handled)
+
+    def seen() -> tuple[tuple[str, ...], int, int, tuple[str, ...]]:
+        standing = AssignerReader(fleet.store).standing()
+        assert standing is not None
+        found = next(each for each in standing.clusters if each.cluster_id == segment.cluster_id)
+        return found.reasons, found.answering, found.silent, standing.automatic
+
+    until("healthy", lambda: seen()[:3] == ((), 1, 0))
+    with pair.stopped("b"):
+        until("unreachable", lambda: "unreachable" in seen()[0])
+        until("the worker says so", lambda: seen()[1:3] == (0, 1))
+        until("would be moved", lambda: "would be moved (dry run)" in "".join(seen()[3]))
+        assert routes.read().epoch == 1
+    until("healthy again", lambda: seen() == ((), 1, 0, ()))
+    fleet.write(segment, "b", 60)
+    until("all handled again", fleet.all_handled)
+    assert fleet.token() == 1

@@ -71,6 +71,7 @@ class GroupShare:
         self._session, self.stream, self.group, self.epoch = session, stream, group, epoch
         self.lanes = tuple(sorted(lanes or ()))
         self.is_grouped = False
+        self._leases: dict[str, tuple[GrantDocument | None, Mapping[TopicPartition, PartitionLease]]] = {}
 
     def begin(self) -> None:
         """The consumer begins to read."""
@@ -79,7 +80,11 @@ class GroupShare:
     def leases(self, cluster_id: str) -> Mapping[TopicPartition, PartitionLease]:
         """What may be read of one cluster now."""
         with self._session.lock:
-            return leases_on(self._session.grant, self.stream, self.group, cluster_id)
+            grant = self._session.grant
+            known = self._leases.get(cluster_id)
+            if known is None or known[0] is not grant:
+                known = self._leases[cluster_id] = grant, leases_on(grant, self.stream, self.group, cluster_id)
+            return known[1]
 
     def take(self, cluster_id: str, lease: PartitionLease) -> bool:
         """Hold a partition, if it is still granted: the Assigner gives it to no other worker before `release`."""
