@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from kafkakit.ports.run_store import RunStore
     from kafkakit.ports.spans import Spans
     from kafkakit.ports.spark_driver import SparkDrivers
-    from kafkakit.ports.stream_consumer import GroupConsumer
+    from kafkakit.ports.stream_consumer import AssignedConsumer, GroupConsumer
     from kafkakit.ports.stream_producer import StreamCluster
     from kafkakit.ports.table_store import TableStore
     from kafkakit.ports.tokens import TokenVerifier
@@ -89,6 +89,13 @@ def open_group_member(settings: Settings, group: str, *, fetches: bool = True) -
     from kafkakit.adapters.kafka.group_consumer import KafkaGroupConsumer
 
     return KafkaGroupConsumer(_address(settings), usable_security(settings), group, fetches=fetches)
+
+
+def open_assigned(settings: Settings, group: str) -> AssignedConsumer:
+    """A reader of chosen partitions that commits for a group without being its member."""
+    from kafkakit.adapters.kafka.assigned_consumer import KafkaAssignedConsumer
+
+    return KafkaAssignedConsumer(_address(settings), usable_security(settings), group)
 
 
 def open_log(settings: Settings, *, committed: bool = False) -> LogReader:

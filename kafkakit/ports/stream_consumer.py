@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
@@ -52,6 +52,16 @@ class ReadBatch:
     next_offset: int
     unreadable: str = ""
     verdict: BatchVerdict | None = None
+
+
+class MemberLease(NamedTuple):
+    """Until when (monotonic clock) a member may handle a partition, and the epoch that its commits carry."""
+
+    epoch: int = 0
+    until_s: float = float("inf")
+
+
+NO_LEASE = MemberLease()
 
 
 class AssignmentListener(Protocol):
@@ -121,9 +131,77 @@ class GroupConsumer(Protocol):
         """The id that the group knows this member by; empty before it joined."""
         ...
 
+    def lease(self, partition: TopicPartition) -> MemberLease:
+        """The lease of a partition of this member; the group itself fences members of Kafka's protocols."""
+        ...
+
     def close(self, timeout_s: float) -> None:
         """Leave the group and let go of connections; what takes longer than `timeout_s` goes on in the background.
 
         With 0 the listener is told nothing more: another member may use it already.
         """
+        ...
+
+
+class AssignedConsumer(Protocol):
+    """Reads partitions that the caller chooses, and commits for a group without being its member.
+
+    Brokers take such commits from any process while the group has no members, so the caller fences. All calls but
+    `close` belong to one thread; those not described here are as in `GroupConsumer`.
+    """
+
+    def listen(self, listener: AssignmentListener) -> None:
+        """Tell this listener the answers to `commit_later`."""
+        ...
+
+    def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Read these partitions, too, each from an offset on."""
+        ...
+
+    def unassign(self, partitions: Collection[TopicPartition]) -> None:
+        """Read these no more."""
+        ...
+
+    def committed(
+        self, partitions: Collection[TopicPartition], timeout_s: float
+    ) -> Mapping[TopicPartition, CommittedOffset | None]:
+        """What the group committed, None for nothing; `TryLaterError` where no answer comes in time."""
+        ...
+
+    def start_offset(self, partition: TopicPartition, timeout_s: float) -> int:
+        """Where the log begins; `TryLaterError` where no answer comes in time."""
+        ...
+
+    def poll(self, limit: int, timeout_s: float) -> Sequence[ReadBatch]:
+        """As in `GroupConsumer`."""
+        ...
+
+    def pause(self, partitions: Collection[TopicPartition]) -> None:
+        """As in `GroupConsumer`."""
+        ...
+
+    def resume(self, partitions: Collection[TopicPartition]) -> None:
+        """As in `GroupConsumer`."""
+        ...
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """As in `GroupConsumer`."""
+        ...
+
+    def commit(
+        self, commits: Mapping[TopicPartition, CommittedOffset], timeout_s: float
+    ) -> Mapping[TopicPartition, str]:
+        """As in `GroupConsumer`."""
+        ...
+
+    def commit_later(self, commits: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """As in `GroupConsumer`."""
+        ...
+
+    def end_offset(self, partition: TopicPartition) -> int | None:
+        """As in `GroupConsumer`."""
+        ...
+
+    def close(self, timeout_s: float) -> None:
+        """Let go of connections; what takes longer than `timeout_s` goes on in the background."""
         ...

@@ -1,6 +1,7 @@
 """`kafkakit streams`: names over topics, what groups committed, lag and latency, records, and bombs."""
 
 from kafkakit.cli.command_classes import CliCommand, new_group
+from kafkakit.streams.assigner.commands.app import app as assigner
 from kafkakit.streams.bombs.commands.app import app as bombs
 from kafkakit.streams.commits.commands.app import app as commits
 from kafkakit.streams.demo.commands import demo
@@ -34,6 +35,7 @@ app.command("reconcile", cls=CliCommand, short_help="Compare the two streams of 
 lane.command("route", cls=CliCommand, short_help="Count which lane sampled records would go to.")(route)
 lane.command("rules", cls=CliCommand, short_help="Show or replace the rules of a stream.")(rules)
 app.add_typer(lane, name="lane")
+app.add_typer(assigner, name="assigner")
 app.add_typer(bombs, name="bombs")
 app.add_typer(commits, name="commits")
 app.add_typer(dlq, name="dlq")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
-from kafkakit.ports.stream_consumer import AssignmentListener, ReadBatch
+from kafkakit.ports.stream_consumer import NO_LEASE, AssignmentListener, MemberLease, ReadBatch
 
 LIMIT_CHARS = 4096
 
@@ -208,6 +208,9 @@ class FakeGroupConsumer:
 
     def member_id(self) -> str:
         return f"member-{id(self)}"
+
+    def lease(self, partition: TopicPartition) -> MemberLease:
+        return NO_LEASE
 
     def close(self, timeout_s: float) -> None:
         if self.is_closed:

@@ -10,7 +10,7 @@ from kafkakit.config.security import Security, to_confluent
 from kafkakit.core.errors import TryLaterError, UsageError
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
-from kafkakit.ports.stream_consumer import AssignmentListener, ReadBatch
+from kafkakit.ports.stream_consumer import NO_LEASE, AssignmentListener, MemberLease, ReadBatch
 
 _COMMITTED_S = 20.0
 TIMED_OUT = "TIMED_OUT"
@@ -76,7 +76,7 @@ class KafkaGroupConsumer:
         try:
             self._client: Any = Consumer(settings)
         except KafkaException as error:
-            raise UsageError(f"the data client refuses its settings: {_reason(error)}") from None
+            raise UsageError(f"the data client refuses its settings: {reason_of(error)}") from None
 
     def subscribe(self, topics: Collection[str], listener: AssignmentListener) -> None:
         """See the port."""
@@ -96,7 +96,7 @@ class KafkaGroupConsumer:
             first = self._client.poll(timeout_s)
             messages = [] if first is None else [first, *self._client.consume(limit - 1, 0)]
         except KafkaException as error:
-            raise TryLaterError(f"cannot read as a member of the group: {_reason(error)}") from None
+            raise TryLaterError(f"cannot read as a member of the group: {reason_of(error)}") from None
         if self._broken is not None:
             raise TryLaterError(self._broken)
         return read_batches(messages)
@@ -168,6 +168,11 @@ class KafkaGroupConsumer:
         """See the port."""
         return str(self._client.memberid() or "")
 
+    def lease(self, partition: TopicPartition) -> MemberLease:
+        """See the port: the group fences."""
+        del partition
+        return NO_LEASE
+
     def close(self, timeout_s: float) -> None:
         """See the port: a close takes 29 s and more on a cluster that is gone."""
         if not timeout_s:
@@ -183,7 +188,7 @@ class KafkaGroupConsumer:
             found = client.committed(places, timeout=_COMMITTED_S)
         except KafkaException as error:
             # Without them nothing may be read; a new member asks again.
-            self._broken = f"cannot read what the group committed: {_reason(error)}"
+            self._broken = f"cannot read what the group committed: {reason_of(error)}"
             return
         failed = next((place for place in found if place.error is not None), None)
         if failed is not None:
@@ -272,7 +277,7 @@ def _name(error: Any) -> str:
     return str(error.name()) if hasattr(error, "name") else str(error)
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     """librdkafka's words for the first error inside a `KafkaException`."""
     inner = error.args[0] if error.args else error
     return str(inner.str()) if hasattr(inner, "str") else str(inner)

@@ -1,5 +1,44 @@
-"""What other tools use of `streams client`: what clients write about themselves."""
+"""What other tools use of `streams client`: what clients write about themselves, and what a worker may read."""
 
 from kafkakit.streams.client.decide.registration import ClientKind, ClientRegistration
+from kafkakit.streams.client.decide.work_grants import (
+    GRANTS_FOLDER,
+    ROUND_BITS,
+    WORKERS_FOLDER,
+    GrantDocument,
+    GrantedPartition,
+    GrantedTopic,
+    PartitionKey,
+    Subscription,
+    WorkerDocument,
+    WorkerReading,
+    decode_grant,
+    decode_worker,
+    encode_grant,
+    encode_worker,
+    epoch_of,
+    grant_path,
+    worker_path,
+)
 
-__all__ = ["ClientKind", "ClientRegistration"]
+__all__ = [
+    "GRANTS_FOLDER",
+    "ROUND_BITS",
+    "WORKERS_FOLDER",
+    "ClientKind",
+    "ClientRegistration",
+    "GrantDocument",
+    "GrantedPartition",
+    "GrantedTopic",
+    "PartitionKey",
+    "Subscription",
+    "WorkerDocument",
+    "WorkerReading",
+    "decode_grant",
+    "decode_worker",
+    "encode_grant",
+    "encode_worker",
+    "epoch_of",
+    "grant_path",
+    "worker_path",
+]

@@ -11,8 +11,9 @@ from kafkakit.core.lease import Holder
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.control import ControlStore
 from kafkakit.ports.log import LogReader
-from kafkakit.ports.stream_consumer import GroupConsumer
+from kafkakit.ports.stream_consumer import AssignedConsumer, GroupConsumer
 from kafkakit.ports.stream_producer import StreamCluster, StreamProducer
+from kafkakit.streams.client.assigned_member import AssignedMember
 from kafkakit.streams.client.asynchronous import AsyncProducer
 from kafkakit.streams.client.consumer import OpenMember, StreamConsumer
 from kafkakit.streams.client.dead_letter_lane import BatchGuard, DeadLetterLane
@@ -29,6 +30,8 @@ from kafkakit.streams.client.route_follower import RouteFollower
 from kafkakit.streams.client.route_rules import RouteRules
 from kafkakit.streams.client.traced_handlers import TracedHandlers
 from kafkakit.streams.client.watch import Watch, WatchParts
+from kafkakit.streams.client.work_session import GroupShare, WorkerOptions, WorkSession
+from kafkakit.streams.client.worker_meter import WorkerMeter
 from kafkakit.streams.client.workers import AsyncHandler, BatchHandler, Handler
 from kafkakit.streams.lanes.api_act import RejectLedger
 from kafkakit.streams.routes.api import DLQ, Segment, lane_client_id
@@ -43,7 +46,7 @@ class ClientParts:
 
     `open_member` makes a member of the group that it gets as second argument, `open_guarded` one that judges batches
     before it decodes them. Without `open_ledger` no reference to a rejected record is written. `holder` is this
-    process, as it registers itself.
+    process, as it registers itself. With `assigned` it is a worker of the Assigner.
     """
 
     store: ControlStore
@@ -56,6 +59,17 @@ class ClientParts:
     holder: Holder
     watch: WatchParts = field(default_factory=WatchParts)
     open_ledger: Callable[[str], LedgerPorts] | None = None
+    assigned: "AssignedParts | None" = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignedParts:
+    """What a worker of the Assigner is made of: how it opens readers, its options, its CPU time and its memory."""
+
+    open_assigned: Callable[[str, str], AssignedConsumer]
+    options: WorkerOptions
+    cpu_s: Callable[[], float]
+    memory_bytes: Callable[[], int]
 
 
 class StreamClient:
@@ -73,6 +87,13 @@ class StreamClient:
         self._logs: dict[str, LogReader] = {}
         self._watch = Watch(parts.watch, parts.clock, self.metrics, self.figures)
         self._ledgers: list[LedgerPorts] = []
+        self._session: WorkSession | None = None
+        if parts.assigned is not None:
+            made = parts.assigned
+            meter = WorkerMeter(parts.clock, made.cpu_s, made.memory_bytes, self._handled)
+            self._session = WorkSession(
+                parts.store, parts.holder, parts.clock, parts.random_bytes, made.options, meter.read
+            )
 
     def producer(
         self, stream: str, *, limits: ProducerLimits | None = None, hooks: RecordHooks | None = None
@@ -126,6 +147,12 @@ class StreamClient:
         """
         follower, hooks, options = self.follower(stream), hooks or ConsumerHooks(), options or ConsumerOptions()
         open_member = self._parts.open_guarded if options.strict_guard else self._parts.open_member
+        share = None
+        if self._session is not None:
+            if options.strict_guard:
+                raise UsageError("strict_guard is for members of Kafka's groups", hint="connect without a worker")
+            share = GroupShare(self._session, stream, group, options.lanes, lambda: follower.epoch)
+            open_member = self._opening(follower, share, options)
         has_sink = hooks.reject is not None
         if follower.current().lane(DLQ) is not None and (hooks.reject is None or hooks.guard is None):
             letters = self._made(stream, None, None, is_watched=False)  # a rejected record keeps its headers
@@ -150,6 +177,7 @@ class StreamClient:
             async_handler=async_handler,
             options=options,
             hooks=hooks,
+            share=share,
         )
         self._consumers.append(found)
         self._registrars[stream].add(found)
@@ -197,6 +225,8 @@ class StreamClient:
         until_s = self._parts.clock.monotonic() + timeout_s
         for producer in self._producers:
             producer.close(max(0.0, until_s - self._parts.clock.monotonic()))
+        if self._session is not None:
+            self._session.close()
         for registrar in self._registrars.values():
             registrar.close()
         for follower in self._followers.values():
@@ -239,6 +269,22 @@ class StreamClient:
         )
         self._registrars[stream].add(found)
         return found
+
+    def _handled(self) -> int:
+        return sum(each.total("handled") for each in self.figures())
+
+    def _opening(self, follower: RouteFollower, share: GroupShare, options: ConsumerOptions) -> OpenMember:
+        """Opens what reads by the Assigner's word, or a member of the group while there is no Assigner."""
+
+        def opened(profile: str, group: str) -> GroupConsumer:
+            made = self._parts.assigned
+            ids = {name: cluster_id for cluster_id, name in follower.current().clusters.items()}
+            if made is None or share.is_grouped or profile not in ids:
+                return self._parts.open_member(profile, group)
+            consumer = made.open_assigned(profile, group)
+            return AssignedMember(consumer, share, ids[profile], self._parts.clock, options.commit)
+
+        return opened
 
     def _member(self, follower: RouteFollower, profile: str, group: str, open_member: OpenMember) -> GroupConsumer:
         """A member on a cluster that was checked: an address alone does not tell which cluster answers."""

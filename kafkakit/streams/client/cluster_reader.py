@@ -9,7 +9,7 @@ from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import headers_of
 from kafkakit.ports.clock import Clock
-from kafkakit.ports.stream_consumer import GroupConsumer, ReadBatch, ReadRecord
+from kafkakit.ports.stream_consumer import NO_LEASE, GroupConsumer, ReadBatch, ReadRecord
 from kafkakit.streams.client.dead_letters import DeadLetters
 from kafkakit.streams.client.decide.commits import restore_commit
 from kafkakit.streams.client.decide.moves import Dependencies, MoveBudget
@@ -33,6 +33,8 @@ _BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 class ClusterReader:
     """A member of the group on one cluster, made again where it fails. Implements `AssignmentListener`.
 
+    `is_grouped` tells which kind of member is opened; where that changes, it is closed and another one is opened.
+
     Its thread alone calls the client; the partitions' work is guarded by the lock of `SharedWork`.
     """
 
@@ -50,6 +52,7 @@ class ClusterReader:
         options: ConsumerOptions,
         hooks: ConsumerHooks,
         clock: Clock,
+        is_grouped: Callable[[], bool] = lambda: True,
     ) -> None:
         self.owned: dict[TopicPartition, OwnedPartition] = {}
         self.filtered = self.unreadable = self.reconnects = 0
@@ -64,6 +67,7 @@ class ClusterReader:
         self._dependencies, self._budget = dependencies, budget
         self._dead_letters = dead_letters
         self._options, self._hooks, self._clock = options, hooks, clock
+        self._is_grouped = is_grouped
         self._sources: Mapping[str, Source] = {}
         self._subscribed: frozenset[str] = frozenset()
         self._epoch = 0
@@ -106,11 +110,13 @@ class ClusterReader:
         attempt = 0
         while not self._stopping.is_set():
             try:
+                is_grouped = self._is_grouped()
                 self._client = self._open_member()
                 self._subscribed = frozenset()
-                while not self._stopping.is_set():
+                while not self._stopping.is_set() and self._is_grouped() == is_grouped:
                     self._turn(self._client)
                     attempt = 0 if self.owned else attempt
+                self._leave()
             except TryLaterError as error:
                 self.problem = str(error)
                 self.reconnects += 1
@@ -121,9 +127,14 @@ class ClusterReader:
                 self.error = error
                 self._drop()
                 return
-        if self._client is not None:
+
+    def _leave(self) -> None:
+        """Commit and leave the group: the consumer ends, or partitions come another way from now on."""
+        client = self._client
+        if client is not None:
             self.revoked(tuple(self.owned))
-            self._client.close(self._options.close_s)
+            self._client = None
+            client.close(self._options.close_s)
 
     def _drop(self) -> None:
         """The member failed: another one may have its partitions by now, and its client may hang."""
@@ -139,6 +150,8 @@ class ClusterReader:
             client.subscribe(sorted(sources), self)
         while self._requests:
             self._requests.popleft()(client)
+        for owned in tuple(self.owned.values()):
+            owned.lease = client.lease(owned.partition)
         if self._may_poll(client):
             self._shared.wait_for_demand(_DRAIN_S)
             batches = client.poll(self._options.poll_records, _POLL_S)
@@ -295,6 +308,7 @@ class ClusterReader:
                 rule=self._options.commit,
                 work=work,
                 written=written,
+                lease=self._client.lease(partition) if self._client is not None else NO_LEASE,
             )
             with self._shared.lock:
                 self.owned[partition] = owned

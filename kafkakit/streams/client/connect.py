@@ -14,6 +14,7 @@ import contextlib
 import logging
 import os
 import socket
+import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -22,11 +23,12 @@ from kafkakit import __version__
 from kafkakit.adapters.http_server import HttpServer, parse_listen
 from kafkakit.adapters.metrics.datadog_agent import DatadogAgent
 from kafkakit.adapters.metrics.dogstatsd import DogStatsd
+from kafkakit.adapters.service_manager import resident_bytes
 from kafkakit.config.read.environment import read_environment
 from kafkakit.config.read.settings import Given, Settings, load_settings
 from kafkakit.ports.stream_consumer import GroupConsumer
 from kafkakit.ports.stream_producer import StreamCluster
-from kafkakit.streams.client.client import ClientParts, StreamClient
+from kafkakit.streams.client.client import AssignedParts, ClientParts, StreamClient
 from kafkakit.streams.client.dead_letter_lane import BATCH_LIMIT_BYTES
 from kafkakit.streams.client.decide.commits import CommitRule
 from kafkakit.streams.client.decide.failures import DependencyDownError, RejectError, RetryLaterError
@@ -47,9 +49,11 @@ from kafkakit.streams.client.options import ConsumerHooks, ConsumerOptions
 from kafkakit.streams.client.producer import RecordHooks
 from kafkakit.streams.client.reject_references import LedgerPorts
 from kafkakit.streams.client.watch import Answer, WatchOptions, WatchParts
+from kafkakit.streams.client.work_session import WorkerOptions
 from kafkakit.streams.lanes.api import reconcile, seen_record
 from kafkakit.wiring import (
     open_admin,
+    open_assigned,
     open_control,
     open_data,
     open_group_member,
@@ -84,6 +88,7 @@ __all__ = [
     "WatchOptions",
     "WorkLimits",
     "WorkRules",
+    "WorkerOptions",
     "connect",
     "reconcile",
     "seen_record",
@@ -97,13 +102,15 @@ def connect(
     config: Path | None = None,
     environment: Mapping[str, str] | None = None,
     watch: WatchOptions | None = None,
+    worker: WorkerOptions | None = None,
 ) -> StreamClient:
     """A client whose routes are in the control store of a profile.
 
     A profile that is not named is that of `KAFKAKIT_PROFILE`, else the current one; a config file that is not named is
     that of `KAFKAKIT_CONFIG`, else those that the command line finds. A segment's cluster is reached by the profile
     that its route names, read from the same files. Secrets come from files and the environment, the process's own
-    unless given; nothing is prompted for. `watch` says where figures and pathways go. `UsageError` and `InputError` for
+    unless given; nothing is prompted for. `watch` says where figures and pathways go. With `worker`,
+    consumers read what the Assigner gives this process (docs/assigner.md). `UsageError` and `InputError` for
     configuration that is missing or wrong.
     """
     known = read_environment() if environment is None else environment
@@ -133,6 +140,14 @@ def connect(
         holder=this_process("streams client"),
         open_ledger=open_ledger,
         watch=_watch_parts(watch or WatchOptions()),
+        assigned=None
+        if worker is None
+        else AssignedParts(
+            open_assigned=lambda name, group: open_assigned(_settings(given.for_profile(name), known), group),
+            options=worker,
+            cpu_s=time.process_time,
+            memory_bytes=resident_bytes,
+        ),
     )
     try:
         return StreamClient(parts)

@@ -17,6 +17,7 @@ from kafkakit.streams.client.decide.reading import ReadingPlan, reading_plan
 from kafkakit.streams.client.decide.registration import ClientEntry, ClientKind
 from kafkakit.streams.client.options import ConsumerHooks, ConsumerOptions
 from kafkakit.streams.client.shared_work import OwnedPartition, SharedWork
+from kafkakit.streams.client.work_session import GroupShare
 from kafkakit.streams.client.workers import AsyncHandler, BatchHandler, Handler, TaskWorkers, ThreadWorkers
 from kafkakit.streams.formats.commit import ReplayWindow
 from kafkakit.streams.routes.api import Route
@@ -32,6 +33,7 @@ class StreamConsumer:
     `handler` and `batch_handler` run in threads (`run`, or `start` and `close`), `async_handler` in the event loop of
     the caller (`run_async`). A handler that returns has done its record; `RejectError`, `RetryLaterError`,
     `DependencyDownError` and every other error say what becomes of it. `route` gives the newest route that is known.
+    With a `share` the Assigner says which partitions are read.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class StreamConsumer:
         async_handler: AsyncHandler | None = None,
         options: ConsumerOptions | None = None,
         hooks: ConsumerHooks | None = None,
+        share: GroupShare | None = None,
     ) -> None:
         if sum(kind is not None for kind in (handler, batch_handler, async_handler)) != 1:
             raise UsageError("a consumer has one handler", hint="give handler, batch_handler or async_handler")
@@ -53,7 +56,7 @@ class StreamConsumer:
             raise UsageError("a consumer needs the name of its group")
         options, hooks = options or ConsumerOptions(), hooks or ConsumerHooks()
         self._group, self._route, self._open_member, self._clock = group, route, open_member, clock
-        self._options, self._hooks = options, hooks
+        self._options, self._hooks, self._share = options, hooks, share
         self._stream = route().stream
         self._plan: ReadingPlan = reading_plan(route(), options.lanes)
         self._dependencies = Dependencies(options.work.retry)
@@ -201,6 +204,8 @@ class StreamConsumer:
     def _begin(self) -> None:
         if self._dead_letters is not None:
             self._dead_letters.start()
+        if self._share is not None:
+            self._share.begin()
         self._take_up(self._plan)
         self._follower.start()
 
@@ -218,6 +223,8 @@ class StreamConsumer:
             self._error = self._error or reader.error
         if self._dead_letters is not None:
             self._dead_letters.close()
+        if self._share is not None:
+            self._share.leave()
 
     def _follow_route(self) -> None:
         """A route of a higher epoch is taken up; a reader that failed for good ends the consumer."""
@@ -262,6 +269,7 @@ class StreamConsumer:
             options=self._options,
             hooks=self._hooks,
             clock=self._clock,
+            is_grouped=lambda: self._share is None or self._share.is_grouped,
         )
 
     def _owned(self) -> list[tuple[ClusterReader, OwnedPartition]]:

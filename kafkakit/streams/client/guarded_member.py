@@ -10,7 +10,7 @@ from kafkakit.core.log_reads import Fetched
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.log import LogReader
-from kafkakit.ports.stream_consumer import AssignmentListener, GroupConsumer, ReadBatch
+from kafkakit.ports.stream_consumer import AssignmentListener, GroupConsumer, MemberLease, ReadBatch
 from kafkakit.streams.formats.guarded_reads import GuardedPiece, GuardedRead
 
 FETCH_BYTES, PARTITION_BYTES = 4 << 20, 1 << 20
@@ -137,6 +137,10 @@ class GuardedMember:
     def member_id(self) -> str:
         """See the port."""
         return self._member.member_id()
+
+    def lease(self, partition: TopicPartition) -> MemberLease:
+        """See the port."""
+        return self._member.lease(partition)
 
     def close(self, timeout_s: float) -> None:
         """See the port."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.clock import Clock
-from kafkakit.ports.stream_consumer import ReadRecord
+from kafkakit.ports.stream_consumer import NO_LEASE, MemberLease, ReadRecord
 from kafkakit.streams.client.decide.commits import CommitRule, NextCommit, next_commit
 from kafkakit.streams.client.decide.lane_shares import LaneShares
 from kafkakit.streams.client.decide.partition_work import PartitionWork
@@ -27,7 +27,7 @@ class OwnedPartition:
     """A partition of this member. `work` is None while nothing is known of where its log begins.
 
     `written` is what the latest commit says, `end` the log's end at that time. `still_at` is where reading stands still
-    before that end, since `still_s` of the monotonic clock.
+    before that end, since `still_s` of the monotonic clock. Nothing is given out once the `lease` has run out.
     """
 
     origin: RecordOrigin
@@ -40,6 +40,7 @@ class OwnedPartition:
     end: int | None = None
     still_at: int | None = None
     still_s: float = 0.0
+    lease: MemberLease = NO_LEASE
     committed_as: tuple[object, ...] = ()
 
     @property
@@ -173,7 +174,7 @@ class SharedWork:
             owned.identity,
             owned.rule,
             route=RouteMark(epoch=epoch, segment=owned.origin.source.segment),
-            writer=Writer(member_hash=member_hash, generation=0),
+            writer=Writer(member_hash=member_hash, generation=owned.lease.epoch),
         )
         owned.committed_as = says
         return made
@@ -201,7 +202,7 @@ class SharedWork:
             for _ in range(len(lane.partitions)):
                 owned = lane.partitions[0]
                 lane.partitions.rotate(-1)
-                chunk = owned.work.take(limit, now_ms) if owned.work is not None else None
+                chunk = owned.work.take(limit, now_ms) if owned.work is not None and _is_ours(owned, now_ms) else None
                 if chunk is not None:
                     self._shares.started(name, len(chunk.offsets), ready)
                     task = Task(owned=owned, chunk=chunk, lane=name, began_s=self._clock.monotonic())
@@ -214,5 +215,12 @@ class SharedWork:
         return [
             name
             for name, lane in self._lanes.items()
-            if any(owned.work is not None and owned.work.has_work(now_ms) for owned in lane.partitions)
+            if any(
+                owned.work is not None and _is_ours(owned, now_ms) and owned.work.has_work(now_ms)
+                for owned in lane.partitions
+            )
         ]
+
+
+def _is_ours(owned: OwnedPartition, now_ms: int) -> bool:
+    return now_ms < owned.lease.until_s * 1000

@@ -63,10 +63,13 @@ class RouteStore:
         """As `read`, with `UsageError` for a stream that does not exist."""
         return _required(self.read(stream), stream)
 
+    def names(self) -> tuple[str, ...]:
+        """The names of all streams, and of those that were deleted, sorted. One request."""
+        return tuple(filter(is_stream_name, self._store.children("streams")))
+
     def streams(self) -> tuple[str, ...]:
         """The names of all streams, sorted. One read each."""
-        names = filter(is_stream_name, self._store.children("streams"))
-        return tuple(name for name in names if self._store.get(route_path(name)) is not None)
+        return tuple(name for name in self.names() if self._store.get(route_path(name)) is not None)
 
     def history(self, stream: str, most: int = 1000) -> tuple[KeptChange, ...]:
         """The newest entries of a stream's history, oldest first; also of a stream that was deleted. One read each."""

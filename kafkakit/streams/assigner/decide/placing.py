@@ -1,0 +1,204 @@
+"""Partitions on unlike workers: sticky, in proportion to capacity, in their own zone where there is space.
+
+First every partition that has no worker, or none that it may keep, gets one; then, where a worker is out of the
+tolerance around its share, a limited number of partitions move: only such that are better off after it. Lanes are
+taken by importance, each with the more important ones below it, so that each worker's load of `live` is even, that of
+`live` and `slow` too, and what exceeds the capacity of all is of the least important lanes. Loads of like size make
+one class, heaviest first; a class is one minimum-cost flow, solved exactly. Placing heavy before light is the rule of
+longest processing times (Graham 1969; Gonzalez, Ibarra and Sahni 1977 for machines of unlike speed).
+
+Cost: about twenty flows of some thousand arcs each; deterministic.
+"""
+
+from typing import TYPE_CHECKING
+
+from kafkakit.streams.assigner.decide.problem import (
+    NONE,
+    TOLERANCE,
+    PlacementAnswer,
+    PlacementProblem,
+    loads_of,
+    shares_of,
+)
+
+if TYPE_CHECKING:
+    from kafkakit.placement.arrays import Bools, Ints
+
+Fills = tuple[tuple[float, int], ...]
+MOVE, OTHER_ZONE, NO_WORKER = 1000, 300, 1_000_000
+"""What a move, a reader in another zone and a partition without a worker cost, beside the fills below."""
+PLACING = (
+    (0.3, -2600), (0.6, -2500), (0.8, -2400), (1 - TOLERANCE, -2300), (0.95, -100), (1.0, 0), (1.05, 100),
+    (1 + TOLERANCE, 200), (1.25, 2300), (1.5, 2600), (2.0, 2900), (4.0, 3200),
+)  # fmt: skip
+"""What a partition costs that fills its worker up to a part of the share. Inside the tolerance, and outside of it on
+one side, steps are smaller than a move; from outside to inside they are larger than a move to another zone."""
+BALANCING = (
+    (1 - 3 * TOLERANCE, -2300), (1 - 2 * TOLERANCE, -2200), (1 + 2 * TOLERANCE, 0), (1.5, 2300), (2.0, 2600),
+    (4.0, 2900),
+)  # fmt: skip
+"""The same for partitions that have a worker: twice the tolerance, so that what was placed stays when shares change."""
+OVERFULL = 3500
+_RATIO = 1.5
+_LIGHTEST = 200
+"""Partitions below this part of a mean share are one class."""
+BESIDE_PART, BALANCE_PART = 0.1, 0.05
+"""How many partitions move for balance: the first part of those without a worker, the second of all where none is."""
+_GAIN = 0.15
+"""A partition moves for balance where its new worker is fuller than its old one was by this part of the share less."""
+
+
+def place(problem: PlacementProblem, *, may_balance: bool = True) -> PlacementAnswer:
+    """Solve it; without `may_balance` only partitions without a worker get one, and one in ten beside them moves."""
+    import numpy as np
+
+    partitions, workers = problem.size
+    owner = problem.owner.copy()
+    if workers == 0:
+        return PlacementAnswer(owner=np.full(partitions, NONE, dtype=np.int64), orphans=partitions, moves=0)
+    held = owner >= 0
+    able = (problem.capacity > 0)[owner] & problem.serves[owner, problem.kind]
+    owner[held & ~able] = NONE
+    orphans = owner == NONE
+    classes = _classes(problem)
+    for level in np.unique(problem.level):
+        for members in _members(problem, classes, int(level), orphans):
+            _place_class(problem, owner, members, int(level), PLACING)
+    waiting = int(orphans.sum())
+    budget = int(BESIDE_PART * waiting) if waiting else max(1, int(BALANCE_PART * partitions)) * may_balance
+    taken = 0
+    for level in np.unique(problem.level):
+        if taken < budget and not _is_even(problem, owner, int(level)):
+            wanted = owner.copy()
+            for members in _members(problem, classes, int(level), owner >= 0):
+                _place_class(problem, wanted, members, int(level), BALANCING)
+            taken += _improve(problem, owner, wanted, int(level), budget - taken)
+    # Some of what was taken over had no worker before.
+    moves = int((~orphans & (owner != problem.owner)).sum())
+    return PlacementAnswer(owner=owner, orphans=waiting, moves=moves)
+
+
+def _improve(problem: PlacementProblem, owner: "Ints", wanted: "Ints", level: int, budget: int) -> int:
+    """Take over the moves of `wanted` that make workers more even, those of the fullest workers first; how many."""
+    import numpy as np
+
+    share = np.maximum(1, shares_of(problem, level)).astype(np.float64)
+    load = loads_of(problem, owner, level).astype(np.float64)
+    moved = np.nonzero((wanted != owner) & (wanted >= 0))[0]
+    order = moved[np.lexsort((moved, -problem.load[moved], -(load / share)[owner[moved]]))]
+    count = 0
+    for partition in order.tolist():
+        source, target, amount = int(owner[partition]), int(wanted[partition]), float(problem.load[partition])
+        full, empty = load[source] / share[source], load[target] / share[target]
+        is_outside = full > 1 + 2 * TOLERANCE or empty < 1 - 2 * TOLERANCE
+        if count < budget and is_outside and empty + amount / share[target] <= full - _GAIN:
+            owner[partition] = target
+            load[source] -= amount
+            load[target] += amount
+            count += 1
+    return count
+
+
+def _classes(problem: PlacementProblem) -> "Ints":
+    """A number for each partition, lowest for the heaviest."""
+    import numpy as np
+
+    mean = max(1.0, float(problem.load.sum()) / max(1, int((problem.capacity > 0).sum())))
+    # Sizes of absolute numbers: a change of the mean must not sort other partitions together.
+    sizes = np.floor(np.log(problem.load) / np.log(_RATIO)).astype(np.int64)
+    heaviest = int(np.log(mean) / np.log(_RATIO))
+    lightest = heaviest - int(np.log(_LIGHTEST) / np.log(_RATIO))
+    classes: Ints = -np.clip(sizes, lightest, heaviest)
+    return classes
+
+
+def _members(problem: PlacementProblem, classes: "Ints", level: int, wanted: "Bools") -> "list[Ints]":
+    """The wanted partitions of a level, class by class."""
+    import numpy as np
+
+    found = np.nonzero((problem.level == level) & wanted)[0]
+    return [found[classes[found] == each] for each in np.unique(classes[found])]
+
+
+def _is_even(problem: PlacementProblem, owner: "Ints", level: int) -> bool:
+    share, load = shares_of(problem, level), loads_of(problem, owner, level)
+    ready = problem.capacity > 0
+    outside = (load > (1 + 2 * TOLERANCE) * share) | (load < (1 - 2 * TOLERANCE) * share)
+    return not bool((outside & ready).any())
+
+
+def _place_class(problem: PlacementProblem, owner: "Ints", members: "Ints", level: int, fills: Fills) -> None:
+    """Place partitions of like load anew in `owner`, all others left where they are."""
+    import numpy as np
+
+    from kafkakit.placement.network import FlowNetwork
+
+    workers = len(problem.capacity)
+    unit = max(1, int(problem.load[members].mean()))
+    before = owner[members]
+    owner[members] = NONE
+    base = loads_of(problem, owner, level)
+    counts = np.bincount(owner[owner >= 0], minlength=workers)
+    rows = np.stack([before, problem.kind[members], problem.zone[members]], axis=1)
+    groups, member_group, sizes = np.unique(rows, axis=0, return_inverse=True, return_counts=True)
+    member_group = member_group.reshape(-1)
+    pools, group_pool = np.unique(groups[:, 1:], axis=0, return_inverse=True)
+    group_pool = group_pool.reshape(-1)
+
+    net = FlowNetwork()
+    first_group, first_pool, first_worker = net.nodes(len(groups)), net.nodes(len(pools)), net.nodes(workers)
+    sink = net.nodes(1)
+    net.supply(first_group + np.arange(len(groups)), sizes)
+    net.supply(sink, -len(members))
+    numbers = first_group + np.arange(len(groups))
+    stays = np.nonzero(groups[:, 0] >= 0)[0]
+    at = groups[stays, 0]
+    stay = net.arcs(first_group + stays, first_worker + at, sizes[stays], _zone_cost(problem, groups[stays, 2], at))
+    move = net.arcs(numbers, first_pool + group_pool, sizes, MOVE)
+    net.arcs(numbers, sink, sizes, NO_WORKER)
+    pool, worker = np.nonzero(problem.serves[:, pools[:, 0]].T & (problem.capacity > 0)[None, :])
+    take = net.arcs(first_pool + pool, first_worker + worker, len(members), _zone_cost(problem, pools[pool, 1], worker))
+    space = np.where(problem.capacity > 0, np.maximum(0, problem.most - counts), 0)
+    share = shares_of(problem, level)
+    used = np.zeros(workers, dtype=np.int64)
+    for part, cost in (*fills, (np.inf, OVERFULL)):
+        end = (
+            space
+            if part == np.inf
+            else np.minimum((np.maximum(0, part * share - base) // unit).astype(np.int64), space)
+        )
+        net.arcs(first_worker + np.arange(workers), sink, end - used, cost)
+        used = end
+    net.solve()
+
+    flows = net.flow(take)
+    moved = net.flow(move)
+    staying = np.zeros(len(groups), dtype=np.int64)
+    staying[stays] = net.flow(stay)
+    # Which partitions of a group stay and which move: the order of their numbers.
+    order = np.argsort(member_group, kind="stable")
+    rank = np.empty(len(members), dtype=np.int64)
+    rank[order] = np.arange(len(members)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    is_kept = rank < staying[member_group]
+    is_moved = ~is_kept & (rank < (staying + moved)[member_group])
+    owner[members[is_kept]] = before[is_kept]
+    for number in range(len(pools)):
+        mine = members[is_moved & (group_pool[member_group] == number)]
+        mine = mine[np.argsort(-problem.load[mine], kind="stable")]
+        owner[mine] = _dealt(worker[pool == number], flows[pool == number])
+
+
+def _zone_cost(problem: PlacementProblem, zones: "Ints", workers: "Ints") -> "Ints":
+    import numpy as np
+
+    there = problem.worker_zone[workers]
+    return np.where((zones >= 0) & (there >= 0) & (zones != there), OTHER_ZONE, 0).astype(np.int64)
+
+
+def _dealt(workers: "Ints", amounts: "Ints") -> "Ints":
+    """Each worker as often as its amount, in turns that go forth and back, so that falling loads spread evenly."""
+    import numpy as np
+
+    repeated = np.repeat(workers, amounts)
+    turn = np.arange(len(repeated)) - np.repeat(np.cumsum(amounts) - amounts, amounts)
+    return repeated[np.lexsort((np.where(turn % 2, -repeated, repeated), turn))]

@@ -1,0 +1,179 @@
+"""What a worker and the Assigner write for each other into the control store.
+
+A worker is a process that handles records of streams. It has a slot, a short name below `assigner/workers`, where it
+writes its own document a few times a second, each time by compare-and-set: a worker whose document another process
+removed is one no more. The Assigner writes what a worker may read below `assigner/grants`, under the name of its slot.
+
+Epochs of grants only grow, over all partitions and all Assigners: the upper bits are the fencing token of the
+Assigner's lease, the lower ones count what it wrote. So a commit with a higher epoch is always that of the later owner.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, NamedTuple
+
+from msgspec import Meta
+
+from kafkakit.core.documents import decode_document, encode_document
+from kafkakit.core.lease import Holder
+from kafkakit.core.model import TopicPartition
+from kafkakit.streams.formats.identity import CommitIdentity, topic_id_bytes
+
+WORKER_KIND, GRANT_KIND = "stream-worker", "stream-grant"
+WORKERS_FOLDER, GRANTS_FOLDER = "assigner/workers", "assigner/grants"
+ROUND_BITS = 24
+_Count = Annotated[int, Meta(ge=0, le=2**62)]
+_Text = Annotated[str, Meta(max_length=500)]
+_Share = Annotated[float, Meta(ge=0, le=1_000_000)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Subscription:
+    """A group of a stream that a worker handles: these lanes, none for all but `dlq`.
+
+    `epoch` is the route's that it knows. With `is_grouped` it reads as a member of Kafka's group instead, since no
+    Assigner answered.
+    """
+
+    stream: _Text
+    group: _Text
+    lanes: tuple[_Text, ...] = ()
+    epoch: _Count = 0
+    is_grouped: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerReading:
+    """What a worker measured: the part of one core's time in use, memory, and records handled a second."""
+
+    cpu: _Share = 0.0
+    memory_bytes: _Count = 0
+    records_per_s: _Share = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerDocument:
+    """One worker. `id` is random, `beat` grows with each writing, and a worker that is silent for `ttl_s` is dead.
+
+    `capacity` is in units of its own choice, the same for all workers; `zone` is empty where unknown. `round` is the
+    newest one whose grant it keeps to: it reads no partition any more that is not in it. `answering` and `silent` are
+    ids of clusters that answered its members lately, or did not.
+    """
+
+    id: _Text
+    beat: _Count
+    ttl_s: Annotated[float, Meta(gt=0, le=600)]
+    holder: Holder
+    capacity: Annotated[int, Meta(ge=1, le=1_000_000)]
+    zone: _Text = ""
+    round: _Count = 0
+    is_leaving: bool = False
+    subscriptions: tuple[Subscription, ...] = ()
+    answering: tuple[_Text, ...] = ()
+    silent: tuple[_Text, ...] = ()
+    reading: WorkerReading = WorkerReading()
+
+
+class GrantedPartition(NamedTuple):
+    """A partition and its epoch; two numbers in a document, as a worker may have a thousand."""
+
+    partition: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantedTopic:
+    """Partitions of one topic for one group; the ids identify the topic, never its name."""
+
+    stream: _Text
+    group: _Text
+    cluster_id: _Text
+    topic: _Text
+    topic_id: _Text
+    partitions: tuple[GrantedPartition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantDocument:
+    """What a worker may read. `round` grows with each writing; `token` is that of the Assigner's lease."""
+
+    worker: _Text
+    token: _Count
+    round: _Count
+    topics: tuple[GrantedTopic, ...] = ()
+
+    def leases(self) -> Iterator["tuple[PartitionKey, int]"]:
+        """Each partition with its epoch."""
+        for each in self.topics:
+            for found in each.partitions:
+                yield PartitionKey(each.stream, each.group, each.cluster_id, each.topic, found.partition), found.epoch
+
+
+class PartitionKey(NamedTuple):
+    """One partition as one group reads it: what has an owner."""
+
+    stream: str
+    group: str
+    cluster_id: str
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionLease:
+    """The right to read a partition: commits are bound to `identity`, and carry `epoch`."""
+
+    partition: TopicPartition
+    identity: CommitIdentity
+    epoch: int
+
+
+def leases_on(document: GrantDocument | None, stream: str, group: str, cluster_id: str) -> dict[
+    TopicPartition, PartitionLease
+]:  # fmt: skip
+    """What a document grants a group on one cluster."""
+    found = {}
+    for each in () if document is None else document.topics:
+        if (each.stream, each.group, each.cluster_id) == (stream, group, cluster_id):
+            for partition, epoch in each.partitions:
+                key = TopicPartition(each.topic, partition)
+                topic_id = topic_id_bytes(each.topic_id)
+                identity = CommitIdentity(cluster_id=cluster_id, topic_id=topic_id, partition=partition, group=group)
+                found[key] = PartitionLease(partition=key, identity=identity, epoch=epoch)
+    return found
+
+
+def epoch_of(token: int, count: int) -> int:
+    """The epoch of what an Assigner with this token writes as its `count`th; below that of every later token."""
+    assert 0 <= count < 1 << ROUND_BITS
+    return (token << ROUND_BITS) + count
+
+
+def worker_path(slot: str) -> str:
+    """Where a worker's document is kept."""
+    return f"{WORKERS_FOLDER}/{slot}"
+
+
+def grant_path(slot: str) -> str:
+    """Where a worker's grant is kept."""
+    return f"{GRANTS_FOLDER}/{slot}"
+
+
+def encode_worker(document: WorkerDocument) -> bytes:
+    """The document of a worker."""
+    return encode_document(WORKER_KIND, document)
+
+
+def decode_worker(data: bytes, source: str) -> WorkerDocument:
+    """The worker in a document; `InputError` where it is another one, or of a newer schema."""
+    return decode_document(data, WORKER_KIND, WorkerDocument, source)
+
+
+def encode_grant(document: GrantDocument) -> bytes:
+    """The document of a grant."""
+    return encode_document(GRANT_KIND, document)
+
+
+def decode_grant(data: bytes, source: str) -> GrantDocument:
+    """The grant in a document; `InputError` where it is another one, or of a newer schema."""
+    return decode_document(data, GRANT_KIND, GrantDocument, source)

@@ -1,0 +1,253 @@
+"""Three workers and two Assigners as processes on two clusters: SIGKILL of a worker and of the one in charge."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kafkakit.adapters.kafka.assigned_consumer import KafkaAssignedConsumer
+from kafkakit.core.model import TopicPartition
+from kafkakit.ports.stream_consumer import AssignedConsumer
+from kafkakit.streams.assigner.act.reading import AssignerReader
+from kafkakit.streams.client.decide.commits import restore_commit
+from kafkakit.streams.formats.identity import CommitIdentity, topic_id_bytes
+from kafkakit.streams.routes.api import Segment
+from tests.contracts.assigned_consumer import AssignedConsumerContract
+from tests.integration.stream_clients import produce
+from tests.integration.test_group_consumer import KafkaRig
+from tests.integration.test_streams_producer import Pair, files, pair, routes
+from tests.places import ROOT
+from tests.rigs.stream_routes import Routes
+
+pytestmark = pytest.mark.kafka
+__all__ = ["pair", "routes"]
+LIMIT_S = 180.0
+PARTITIONS = 6
+
+
+class AssignedRig(KafkaRig):
+    def open_assigned(self, group: str) -> AssignedConsumer:
+        return KafkaAssignedConsumer(self.cluster.bootstrap_servers, self.cluster.security, group)
+
+
+class TestKafka(AssignedConsumerContract):
+    @pytest.fixture
+    def rig(self, pair: Pair) -> AssignedRig:
+        return AssignedRig(pair.clusters["a"])
+
+
+def until(what: str, check: Callable[[], object]) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not check():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+class Fleet:
+    """Processes, what they printed, and what workers handled."""
+
+    def __init__(self, pair: Pair, routes: Routes, folder: Path) -> None:
+        self.pair, self.routes, self.folder = pair, routes, folder
+        self.store = files(pair)
+        self.env = {**pair.clusters["a"].env, "PYTHONPATH": os.pathsep.join(sys.path)}
+        self.profile = pair.clusters["a"].name
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.written = 0
+
+    def _start(self, name: str, *words: str) -> None:
+        with (self.folder / f"{name}.out").open("ab") as output:
+            self.processes[name] = subprocess.Popen(
+                [sys.executable, *words], env=self.env, cwd=ROOT, stdout=output, stderr=output
+            )
+
+    def assigner(self, name: str, *more: str) -> None:
+        self._start(
+            name, "-m", "kafkakit", "--profile", self.profile, "streams", "assigner", "run", "--balance-after", "3s"
+        )
+
+    def worker(self, name: str) -> None:
+        given = {
+            "profile": self.profile,
+            "stream": self.routes.stream,
+            "group": self.routes.stream,
+            "trace": str(self.folder / f"{name}.trace"),
+        }
+        self._start(name, "-m", "tests.rigs.assigner_worker", json.dumps(given))
+
+    def kill(self, name: str, number: int = signal.SIGKILL) -> None:
+        found = self.processes.pop(name)
+        found.send_signal(number)
+        found.wait(LIMIT_S)
+
+    def command(self, *words: str) -> dict[str, object]:
+        ran = subprocess.run(
+            [sys.executable, "-m", "kafkakit", "-o", "json", "--profile", self.profile, "streams", "assigner", *words],
+            env=self.env, cwd=ROOT, capture_output=True, timeout=LIMIT_S, check=False,
+        )  # fmt: skip
+        assert ran.returncode == 0, ran.stderr
+        found: dict[str, object] = json.loads(ran.stdout)
+        return found
+
+    def lines(self, name: str) -> list[list[str]]:
+        path = self.folder / f"{name}.trace"
+        return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+
+    def held(self) -> dict[str, int]:
+        """What each living worker held last."""
+        found = {}
+        for name in self.processes:
+            lines = [line for line in self.lines(name) if line[0] == "held"]
+            if lines:
+                found[name] = int(lines[-1][1])
+        return found
+
+    def write(self, segment: Segment, cluster: str, count: int) -> None:
+        for partition in range(PARTITIONS):
+            numbers = range(self.written + partition, self.written + count, PARTITIONS)
+            place = TopicPartition(segment.topic, partition)
+            produce(self.pair.clusters[cluster], place, [b"%d" % number for number in numbers])
+        self.written += count
+
+    def handled(self) -> Counter[int]:
+        traces = self.folder.glob("*.trace")
+        lines = (line.split() for trace in traces for line in trace.read_text().splitlines())
+        return Counter(int(line[4]) for line in lines if line[0] == "done" and len(line) == 5)
+
+    def all_handled(self) -> bool:
+        return len(self.handled()) == self.written
+
+    def token(self) -> int:
+        found = AssignerReader(self.store).lease()
+        return 0 if found is None else found.token
+
+    def in_charge(self) -> str:
+        """The name of the process that has the lease."""
+        found = AssignerReader(self.store).lease()
+        pid = 0 if found is None or found.holder is None else found.holder.pid
+        return next((name for name, process in self.processes.items() if process.pid == pid), "")
+
+    def epochs(self, segment: Segment, cluster: str) -> dict[int, int]:
+        """The epoch in each partition's commit."""
+        group, places = self.routes.stream, [TopicPartition(segment.topic, n) for n in range(PARTITIONS)]
+        there = self.pair.clusters[cluster]
+        client = KafkaAssignedConsumer(there.bootstrap_servers, there.security, group)
+        found = client.committed(places, 30)
+        client.close(1.0)
+        epochs = {}
+        for place, commit in found.items():
+            identity = CommitIdentity(
+                cluster_id=segment.cluster_id,
+                topic_id=topic_id_bytes(segment.topic_id),
+                partition=place.partition,
+                group=group,
+            )
+            writer = restore_commit(commit, identity).state.writer if commit is not None else None
+            epochs[place.partition] = writer.generation if writer is not None else 0
+        return epochs
+
+
+@pytest.fixture
+def fleet(pair: Pair, routes: Routes, tmp_path: Path) -> Iterator[Fleet]:
+    found = Fleet(pair, routes, tmp_path)
+    yield found
+    for name in [*found.processes]:
+        found.kill(name)
+
+
+def test_a_worker_and_the_assigner_in_charge_are_killed_and_no_record_is_lost(
+    fleet: Fleet, pair: Pair, routes: Routes
+) -> None:
+    first = pair.segment("a", 1, PARTITIONS)
+    routes.create(first)
+    for name in ("one", "two"):
+        fleet.assigner(name)
+    for name in "xyz":
+        fleet.worker(name)
+    until("shares", lambda: sorted(fleet.held().values()) == [2, 2, 2])
+    fleet.write(first, "a", 600)
+    until("all handled", fleet.all_handled)
+    before = fleet.epochs(first, "a")
+    assert all(before.values())
+
+    fleet.kill("x")
+    until("the others have its partitions", lambda: sorted(fleet.held().values()) == [3, 3])
+    fleet.write(first, "a", 600)
+    until("all handled after a worker died", fleet.all_handled)
+    after = fleet.epochs(first, "a")
+    assert sum(after[n] > before[n] for n in before) == 2
+    assert sum(after[n] == before[n] for n in before) == 4
+
+    leader, token = fleet.in_charge(), fleet.token()
+    assert leader in ("one", "two")
+    fleet.kill(leader)
+    fleet.write(first, "a", 300)
+    until("all handled without an Assigner in charge", fleet.all_handled)
+    until("the other one is in charge", lambda: fleet.token() > token)
+    fleet.kill("y")
+    until("one has all", lambda: fleet.held().get("z") == PARTITIONS)
+
+    second = pair.segment("b", 5, PARTITIONS)
+    routes.move(second)
+    until("both clusters are read", lambda: fleet.held().get("z") == 2 * PARTITIONS)
+    fleet.write(second, "b", 600)
+    fleet.write(first, "a", 60)  # a late writer
+    until("all handled on both clusters", fleet.all_handled)
+    assert {epoch >> 24 for epoch in fleet.epochs(second, "b").values()} == {fleet.token()}
+
+    fleet.worker("w")
+    until("a new worker gets its share", lambda: fleet.held().get("w", 0) >= 4)
+    shown = fleet.command("show")
+    assert len(shown["workers"]) == 2  # type: ignore[arg-type]
+    explained = fleet.command("explain", routes.stream, routes.stream)
+    assert all(row["worker"] != "-" for row in explained["partitions"])  # type: ignore[attr-defined]
+    slot = next(row["worker"] for row in shown["workers"] if row["partitions"] > 6)  # type: ignore[attr-defined]
+    assert fleet.command("drain", slot)["partitions"] == 0
+    until("the other one has all", lambda: 2 * PARTITIONS in fleet.held().values() and 0 in fleet.held().values())
+    fleet.write(second, "b", 300)
+    until("all handled", fleet.all_handled)
+    fleet.kill("w", signal.SIGTERM)
+    fleet.kill("z", signal.SIGTERM)
+    assert all(fleet.lines(name)[-1] == ["end"] for name in "zw")
+    until("no worker is left", lambda: not AssignerReader(fleet.store).grants())
+    # What was handled twice is what a killed worker had not committed yet.
+    twice = sum(count - 1 for count in fleet.handled().values())
+    assert twice <= 600
+
+
+def test_a_cluster_that_hangs_is_noticed_by_probes_and_workers_and_a_dry_run_moves_nothing(
+    fleet: Fleet, pair: Pair, routes: Routes
+) -> None:
+    segment, profile = pair.segment("b", 1, PARTITIONS), pair.clusters["b"].name
+    routes.create(segment)
+    fleet.assigner(
+        "one", "--auto-failover", "dry-run", "--failover-target", f"{profile}={fleet.profile}",
+        "--confirm", "2s", "--witnesses", "1", "--healthy-after", "3s",
+    )  # fmt: skip
+    fleet.worker("x")
+    until("shares", lambda: fleet.held() == {"x": PARTITIONS})
+    fleet.write(segment, "b", 60)
+    until("all handled", fleet.all_handled)
+
+    def seen() -> tuple[tuple[str, ...], int, int, tuple[str, ...]]:
+        standing = AssignerReader(fleet.store).standing()
+        assert standing is not None
+        found = next(each for each in standing.clusters if each.cluster_id == segment.cluster_id)
+        return found.reasons, found.answering, found.silent, standing.automatic
+
+    until("healthy", lambda: seen()[:3] == ((), 1, 0))
+    with pair.stopped("b"):
+        until("unreachable", lambda: "unreachable" in seen()[0])
+        until("the worker says so", lambda: seen()[1:3] == (0, 1))
+        until("would be moved", lambda: "would be moved (dry run)" in "".join(seen()[3]))
+        assert routes.read().epoch == 1
+    until("healthy again", lambda: seen() == ((), 1, 0, ()))
+    fleet.write(segment, "b", 60)
+    until("all handled again", fleet.all_handled)
+    assert fleet.token() == 1

@@ -1,0 +1,198 @@
+"""Health with hysteresis, and the policy of automatic failovers."""
+
+from dataclasses import replace
+
+import pytest
+
+from kafkakit.core.errors import UsageError
+from kafkakit.streams.assigner.decide.health import ClusterHealth, HealthRules, Probe, Reason, judged
+from kafkakit.streams.assigner.decide.policy import (
+    AutomaticHistory,
+    AutomaticMode,
+    AutomaticPolicy,
+    AutomaticStart,
+    Verdict,
+    decode_history,
+    encode_history,
+    verdicts,
+)
+from kafkakit.streams.routes.api import Lane, Route, RouteOperation
+from tests.rigs.assigner import route
+
+RULES = HealthRules()
+
+
+def after(*looks: tuple[float, Probe | None], rules: HealthRules = RULES) -> ClusterHealth:
+    """The health after looks, each with its time and the newest probe then."""
+    found: ClusterHealth | None = None
+    for now_s, probe in looks:
+        found = judged(found, probe, 0.0, now_s, rules)
+    assert found is not None
+    return found
+
+
+def answered(sent_s: float, **facts: object) -> Probe:
+    return Probe(sent_s=sent_s, latency_s=0.01, **facts)  # type: ignore[arg-type]
+
+
+def test_a_cluster_that_answers_is_healthy() -> None:
+    assert after((0.1, answered(0.1)), (9.0, answered(8.9))).reasons == ()
+
+
+def test_it_is_unreachable_at_once_when_the_newest_answer_is_too_old() -> None:
+    probe = answered(5.0)
+    assert after((5.1, probe), (6.4, probe)).is_reachable
+    assert not after((5.1, probe), (6.5, probe)).is_reachable
+
+
+def test_one_that_never_answered_is_unreachable_after_the_same_time() -> None:
+    assert after((1.4, None)).is_reachable
+    assert after((1.4, None), (1.5, None)).reasons == (Reason.UNREACHABLE,)
+
+
+def test_one_that_comes_and_goes_is_unreachable_all_the_time() -> None:
+    looks: list[tuple[float, Probe | None]] = []
+    for turn in range(5):
+        start_s = 20.0 * turn
+        looks += [(start_s + 10, answered(start_s + 10)), (start_s + 15, answered(start_s + 10))]
+    assert not after(*looks, (100.0, answered(100.0))).is_reachable
+    assert not after(*looks, (100.0, answered(100.0)), (129.0, answered(129.0))).is_reachable
+    assert after(*looks, (100.0, answered(100.0)), (130.0, answered(130.0))).is_reachable
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        ({"has_controller": False}, Reason.NO_CONTROLLER),
+        ({"offline": 1}, Reason.OFFLINE),
+        ({"under_min_isr": 2}, Reason.UNDER_MIN_ISR),
+        ({"disk_used": 0.95}, Reason.DISK_FULL),
+    ],
+)
+def test_other_reasons_must_hold_for_a_while(facts: dict[str, object], reason: Reason) -> None:
+    assert after((1.0, answered(1.0, **facts)), (5.9, answered(5.9, **facts))).reasons == ()
+    held = [(1.0, answered(1.0, **facts)), (6.0, answered(6.0, **facts))]
+    assert after(*held).reasons == (reason,)
+    assert after(*held, (7.0, answered(7.0)), (36.0, answered(36.0))).reasons == (reason,)
+    assert after(*held, (7.0, answered(7.0)), (37.0, answered(37.0))).reasons == ()
+
+
+def test_slow_answers_are_a_reason() -> None:
+    slow = [(t, Probe(sent_s=t, latency_s=1.2)) for t in (1.0, 6.0)]
+    assert after(*slow).reasons == (Reason.SLOW,)
+
+
+POLICY = AutomaticPolicy(mode=AutomaticMode.ON, targets={"a": "b"})
+DOWN = after((1.0, None), (2.0, None))
+HEALTH = {"a-id": DOWN}
+ROUTE = route(4)
+
+
+def judge(
+    policy: AutomaticPolicy = POLICY,
+    routes: tuple[Route, ...] = (ROUTE,),
+    health: dict[str, ClusterHealth] | None = None,
+    seen: tuple[int, int] = (0, 3),
+    history: AutomaticHistory | None = None,
+    now_s: float = 12.0,
+    now_ms: int = 1_000_000_000,
+) -> tuple[Verdict, ...]:
+    return verdicts(
+        policy,
+        routes,
+        HEALTH if health is None else health,
+        {"a-id": seen},
+        history or AutomaticHistory(),
+        now_s=now_s,
+        now_ms=now_ms,
+    )
+
+
+def reason(**given: object) -> str:
+    (found,) = judge(**given)  # type: ignore[arg-type]
+    return found.why_not
+
+
+def test_a_stream_is_moved_by_the_word_of_probes_and_workers() -> None:
+    assert judge() == (Verdict(stream="orders", source="a", target="b"),)
+
+
+def test_it_is_off_by_default() -> None:
+    assert judge(AutomaticPolicy(targets={"a": "b"})) == ()
+
+
+def test_nothing_is_judged_of_a_cluster_that_is_reached() -> None:
+    assert judge(health={"a-id": after((1.0, answered(1.0)))}) == ()
+
+
+def test_a_stream_that_only_drains_there_stays() -> None:
+    lane = Lane(name="live", segments=ROUTE.lanes[0].segments[:0], is_paused=True)
+    assert judge(routes=(replace(ROUTE, lanes=(lane,)),)) == ()
+
+
+@pytest.mark.parametrize("seen", [(0, 0), (0, 1), (2, 2), (3, 4)])
+def test_too_few_witnesses_keep_it(seen: tuple[int, int]) -> None:
+    assert "workers got no answer" in reason(seen=seen)
+    assert reason(seen=(2, 3)) == ""
+
+
+def test_it_must_be_confirmed_for_a_while() -> None:
+    assert "unreachable for 9.9 s of 10 s" in reason(now_s=11.9)
+
+
+def test_without_a_target_or_with_a_sick_one_it_stays() -> None:
+    assert reason(policy=replace(POLICY, targets={"c": "b"})) == "no target for its cluster"
+    other = route(1, stream="zz", cluster="b")
+    found = judge(routes=(ROUTE, other), health={"a-id": DOWN, "b-id": DOWN})
+    assert "the target is not healthy: unreachable" in found[0].why_not
+
+
+def test_an_open_operation_is_left_alone_unless_it_is_our_own() -> None:
+    operation = RouteOperation(id="7", kind="failover", step="planned")
+    found = replace(ROUTE, operation=operation)
+    assert reason(routes=(found,)) == "operation 7 is open"
+    ours = AutomaticHistory(starts=(AutomaticStart(stream="orders", source="a", target="b", at_ms=999_999_000),))
+    (verdict,) = judge(routes=(found,), history=ours)
+    assert verdict.continues
+    assert not verdict.why_not
+
+
+def test_a_stream_cools_down_and_the_budget_is_of_a_day() -> None:
+    def started(stream: str, ago_ms: int) -> AutomaticHistory:
+        start = AutomaticStart(stream=stream, source="a", target="b", at_ms=1_000_000_000 - ago_ms)
+        return AutomaticHistory(starts=(start,))
+
+    assert "the next time after 3600 s" in reason(history=started("orders", 3_599_000))
+    assert reason(history=started("orders", 3_601_000)) == ""
+    one = replace(POLICY, per_day=1)
+    assert reason(policy=one, history=started("other", 3_601_000)) == "the budget of 1 a day is used"
+    assert reason(policy=one, history=started("other", 86_400_001)) == ""
+
+
+def test_the_budget_holds_within_one_look() -> None:
+    routes = tuple(route(1, stream=name) for name in ("s1", "s2", "s3"))
+    found = judge(replace(POLICY, per_day=2), routes)
+    assert [each.why_not == "" for each in found] == [True, True, False]
+
+
+def test_a_history_is_read_as_it_was_written_and_forgets_what_is_old() -> None:
+    old = AutomaticStart(stream="s", source="a", target="b", at_ms=1)
+    new = AutomaticStart(stream="t", source="a", target="b", at_ms=86_400_002)
+    history = AutomaticHistory(starts=(old,)).with_start(new)
+    assert history.starts == (new,)
+    assert decode_history(encode_history(history), "x") == history
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"mode": AutomaticMode.ON, "targets": {}},
+        {"targets": {"a": "a"}},
+        {"targets": {}, "quorum": 0.5},
+        {"targets": {}, "witnesses": 0},
+        {"targets": {}, "per_day": 0},
+    ],
+)
+def test_a_policy_without_sense_is_refused(given: dict[str, object]) -> None:
+    with pytest.raises(UsageError):
+        AutomaticPolicy(**given)  # type: ignore[arg-type]

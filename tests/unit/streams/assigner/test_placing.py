@@ -1,0 +1,131 @@
+"""Placement: each partition where it may be, even by capacity, few moves, zones and lanes by importance."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkakit.streams.assigner.decide.placing import place
+from kafkakit.streams.assigner.decide.problem import NONE, PlacementProblem, loads_of, shares_of
+
+
+def problem(load: list[int], capacity: list[int], **more: Any) -> PlacementProblem:
+    count, workers = len(load), len(capacity)
+    given: dict[str, Any] = {
+        "load": load,
+        "level": [0] * count,
+        "kind": [0] * count,
+        "zone": [NONE] * count,
+        "owner": [NONE] * count,
+        "capacity": capacity,
+        "worker_zone": [NONE] * workers,
+        "serves": [[True]] * workers,
+        **more,
+    }
+    most = given.pop("most", 1000)
+    arrays = {name: np.array(value, dtype=bool if name == "serves" else np.int64) for name, value in given.items()}
+    return PlacementProblem(**arrays, most=most)
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> PlacementProblem:
+    workers, count, kinds = draw(st.integers(1, 6)), draw(st.integers(0, 40)), draw(st.integers(1, 3))
+
+    def numbers(low: int, high: int, size: int) -> list[int]:
+        return draw(st.lists(st.integers(low, high), min_size=size, max_size=size))
+
+    return problem(
+        numbers(1, 500, count),
+        numbers(0, 200, workers),
+        level=numbers(0, 2, count),
+        kind=numbers(0, kinds - 1, count),
+        zone=numbers(-1, 1, count),
+        owner=numbers(-1, workers - 1, count),
+        worker_zone=numbers(-1, 1, workers),
+        serves=[[bool(each) for each in numbers(0, 1, kinds)] for _ in range(workers)],
+        most=draw(st.integers(3, 1000)),
+    )
+
+
+@given(problems(), st.booleans())
+def test_every_partition_is_where_it_may_be_and_none_is_left_that_could_be_placed(
+    found: PlacementProblem, may_balance: bool
+) -> None:
+    answer = place(found, may_balance=may_balance)
+    able = found.serves[:, found.kind].T & (found.capacity > 0)[None, :]
+    counts = np.bincount(answer.owner[answer.owner >= 0], minlength=len(found.capacity))
+    for partition, owner in enumerate(answer.owner.tolist()):
+        if owner >= 0:
+            assert able[partition, owner]
+        else:
+            assert (counts[able[partition]] >= found.most).all()
+    was_able = (found.owner >= 0) & able[np.arange(len(found.load)), found.owner]
+    assert answer.orphans == int((~was_able).sum())
+    moved = int((was_able & (answer.owner != found.owner)).sum())
+    assert moved == answer.moves
+    if answer.orphans:
+        assert answer.moves <= 0.1 * answer.orphans
+    elif not may_balance:
+        assert answer.moves == 0
+
+
+@given(problems())
+def test_the_same_problem_has_the_same_answer(found: PlacementProblem) -> None:
+    assert (place(found).owner == place(found).owner).all()
+
+
+def test_loads_follow_capacities() -> None:
+    found = problem([10] * 100, [100, 200, 200])
+    assert loads_of(found, place(found).owner, 0).tolist() == [200, 400, 400]
+
+
+def test_heavy_partitions_do_not_meet() -> None:
+    found = problem([1000, 1000, 1000, *([10] * 30)], [100, 100, 100])
+    owner = place(found).owner
+    assert len(set(owner[:3].tolist())) == 3
+
+
+def test_partitions_stay_in_their_zone_where_there_is_space() -> None:
+    found = problem([10] * 30, [100, 100, 100], zone=[0, 1, 2] * 10, worker_zone=[0, 1, 2])
+    assert (place(found).owner == found.zone).all()
+
+
+def test_the_important_lane_is_even_by_itself() -> None:
+    found = problem([10] * 12 + [90] * 9, [100, 100, 100], level=[0] * 12 + [2] * 9)
+    owner = place(found).owner
+    assert np.bincount(owner[:12]).tolist() == [4, 4, 4]
+    assert np.bincount(owner[12:]).tolist() == [3, 3, 3]
+
+
+def test_a_death_moves_what_the_dead_one_had_and_a_tenth_at_most() -> None:
+    rng = np.random.default_rng(3)
+    found = problem(rng.integers(50, 2000, 1000).tolist(), rng.choice([50, 100, 200], 50).tolist())
+    found = replace(found, owner=place(found).owner)
+    for dead in range(0, 50, 7):
+        capacity = found.capacity.copy()
+        capacity[dead] = 0
+        after = place(replace(found, capacity=capacity))
+        share = int((found.owner == dead).sum())
+        assert share <= int((after.owner != found.owner).sum()) <= 1.1 * share
+        assert (after.owner != dead).all()
+
+
+def test_balance_moves_only_what_is_better_off_and_comes_to_an_end() -> None:
+    found = problem([10] * 60, [100, 100, 100], owner=[0] * 40 + [1] * 20)
+    for _ in range(40):
+        answer = place(found)
+        if not answer.moves:
+            break
+        found = replace(found, owner=answer.owner)
+    else:
+        raise AssertionError("it goes on")
+    loads = loads_of(found, found.owner, 0)
+    assert (loads >= 0.75 * shares_of(found, 0)).all()
+    assert (loads <= 1.25 * shares_of(found, 0)).all()
+
+
+def test_a_heavy_partition_that_no_worker_can_take_evenly_stays() -> None:
+    found = problem([5000, 10, 10, 10], [100, 100], owner=[0, 1, 1, 1])
+    assert place(found).moves == 0
