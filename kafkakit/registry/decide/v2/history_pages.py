@@ -7,6 +7,7 @@ from heapq import nsmallest
 import msgspec
 from msgspec import UNSET
 
+from kafkakit.core.documents import decoded_json
 from kafkakit.core.printable import printable
 from kafkakit.registry.decide.faults import invalid
 from kafkakit.registry.decide.history import MAX_AGE_S, HistoryDocument, StoredEntry, etag_of
@@ -66,7 +67,7 @@ def _question(request: HistoryRequest) -> tuple[str, ...]:
 def _last(request: HistoryRequest) -> Place | None:
     text = read_token(_question(request), request.page_token)
     try:
-        return None if text is None else msgspec.json.decode(text, type=_PLACE)
+        return None if text is None else decoded_json(text.encode(), _PLACE)
     except (msgspec.DecodeError, ValueError):
         raise invalid("page_token is none of this service") from None
 
