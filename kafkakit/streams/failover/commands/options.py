@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kafkakit.cli.cluster_words import GROUP_NAME
 from kafkakit.cli.completion import complete_profile_names
 from kafkakit.cli.option_groups import option
 from kafkakit.streams.failover.decide.operation import FenceWish
@@ -60,11 +61,11 @@ class FailoverOptions:
     )
     require_group: Annotated[
         list[str] | None,
-        typer.Option("--require-group", metavar="GROUP", help="A group that must read the old topics. Repeatable."),
+        typer.Option("--require-group", **GROUP_NAME, help="A group that must read the old topics. Repeatable."),
     ] = None
     ignore_group: Annotated[
         list[str] | None,
-        typer.Option("--ignore-group", metavar="GROUP", help="A group that is not waited for. Repeatable."),
+        typer.Option("--ignore-group", **GROUP_NAME, help="A group that is not waited for. Repeatable."),
     ] = None
     quiet_for: str = option(
         "",
