@@ -28,7 +28,7 @@ def save_plan(
     changed: bool | None = None,
     frontier: Callable[[], Sequence[FrontierPoint]] = tuple,
 ) -> SavedPlan | None:
-    """Write the `count` maps of `series` where maps are wanted, the plan, and its page; None when warnings forbid it.
+    """Write the `count` maps of `series` where maps are wanted besides a plan, the plan, and its page; None when warnings forbid it.
 
     `profile` is the one in use, which the plan names beside its cluster.
     `changed` is what `--exit-code` goes by, when that is not whether the plan moves anything. `frontier` works out
@@ -36,7 +36,9 @@ def save_plan(
     """
     if plan.warnings and not destination.ignore_warns:
         return None
-    maps = save_maps(series, destination, write, count=count) if isinstance(destination, MapDestination) else None
+    maps = None
+    if isinstance(destination, MapDestination) and (destination.wants_maps or count > 1):
+        maps = save_maps(series, destination, write, count=count)
     path = str(destination.plan) if destination.plan else None
     if destination.plan is not None:
         write(destination.plan, encode_plan(replace(plan, profile=profile)))

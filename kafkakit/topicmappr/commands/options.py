@@ -69,7 +69,13 @@ Pin = Annotated[
     typer.Option(metavar="TOPICS|TOPIC/PARTITION", help="Topics or partitions that must not move. Repeatable."),
 ]
 LocalityScoped = Annotated[bool, typer.Option("--locality-scoped", help="Move replicas within their rack only.")]
-OutPath = Annotated[str, typer.Option(help="Folder for the map files; the current folder when not given.")]
+OutPath = Annotated[
+    str,
+    typer.Option(
+        help="Folder for the map files, one for each topic; the current folder when not given. Beside --plan they are "
+        "written only with this option, --out-file or more than one step."
+    ),
+]
 PlanArgument = Annotated[str, typer.Argument(metavar="PLAN", help="Plan file made with --plan; - for stdin.")]
 
 

@@ -51,9 +51,11 @@ def topics_sections(selection: TopicSelection) -> list[str]:
 
 
 def map_changes(scope: Scope, before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> list[str]:
-    """kafka-kit's sections on every partition's lists and on the brokers' degrees."""
+    """kafka-kit's section on partitions' lists; those that stay as they are become one line."""
     rows = zip(scope.partitions, before, after, strict=True)
-    return section("Partition map changes:", (change_line(*p.key, old, new) for p, old, new in rows))
+    changed = [change_line(*p.key, old, new) for p, old, new in rows if list(old) != list(new)]
+    same = len(before) - len(changed)
+    return section("Partition map changes:", [*changed, *([f"{counted(same, 'partition')} unchanged"] if same else [])])
 
 
 def distribution(plan: Plan, before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> list[str]:
