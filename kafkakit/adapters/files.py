@@ -49,9 +49,9 @@ def read_input(path: Path | str, limit_bytes: int, *, check: Callable[[os.stat_r
 def write_file(path: Path, data: bytes, mode: int = 0o644) -> None:
     """Replace a file as a whole: temporary name in the same folder, fsync, rename, fsync of the folder.
 
-    A folder that is missing is made. After a crash the file has the old content or the new one. The umask takes rights from `mode`. A symbolic
-    link is written through; a folder, device or pipe is refused (`InputError`); a full or read-only disk is
-    `OperationFailedError`.
+    A folder that is missing is made. After a crash the file has the old content or the new one. The umask takes
+    rights from `mode`. A symbolic link is written through; a folder, device or pipe is refused (`InputError`); a full
+    or read-only disk is `OperationFailedError`.
     """
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():

@@ -28,7 +28,7 @@ def save_plan(
     changed: bool | None = None,
     frontier: Callable[[], Sequence[FrontierPoint]] = tuple,
 ) -> SavedPlan | None:
-    """Write the `count` maps of `series` where maps are wanted besides a plan, the plan, and its page; None when warnings forbid it.
+    """Write the `count` maps of `series` where maps are wanted, the plan, and its page; None when warnings forbid it.
 
     `profile` is the one in use, which the plan names beside its cluster.
     `changed` is what `--exit-code` goes by, when that is not whether the plan moves anything. `frontier` works out

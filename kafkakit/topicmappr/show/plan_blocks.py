@@ -51,11 +51,12 @@ def topics_sections(selection: TopicSelection) -> list[str]:
 
 
 def map_changes(scope: Scope, before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> list[str]:
-    """kafka-kit's section on partitions' lists; those that stay as they are become one line."""
-    rows = zip(scope.partitions, before, after, strict=True)
-    changed = [change_line(*p.key, old, new) for p, old, new in rows if list(old) != list(new)]
-    same = len(before) - len(changed)
-    return section("Partition map changes:", [*changed, *([f"{counted(same, 'partition')} unchanged"] if same else [])])
+    """kafka-kit's section on partitions' lists; where many stay as they are, those become one line."""
+    rows = list(zip(scope.partitions, before, after, strict=True))
+    changed = [row for row in rows if list(row[1]) != list(row[2])]
+    same = len(rows) - len(changed)
+    shown, rest = (rows, []) if same <= SHOWN_CHANGES else (changed, [f"{counted(same, 'partition')} unchanged"])
+    return section("Partition map changes:", [*(change_line(*p.key, old, new) for p, old, new in shown), *rest])
 
 
 def distribution(plan: Plan, before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> list[str]:
