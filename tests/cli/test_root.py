@@ -34,7 +34,7 @@ from tests.fakes.groups import FakeGroups
 from tests.rigs.command_line import Home
 
 HEAVY = [
-    "ortools", "numpy", "networkx", "pyspark", "datadog_api_client", "grpc", "rich", "kafka", "confluent_kafka",
+    "ortools", "numpy", "pandas", "pyspark", "datadog_api_client", "grpc", "rich", "kafka", "confluent_kafka",
     "kazoo", "msgspec", "yaml", "asyncio",
 ]  # fmt: skip
 
