@@ -275,8 +275,6 @@ def test_thresholds_choose_the_sources(home: Home) -> None:
 def test_without_sources_nothing_moves_and_no_map_is_written(home: Home) -> None:
     flags = ("--storage-threshold", "0.9", "--plan", "p.json", "--out-path", ".")
     ran = plan(home, "rebalance", "--brokers", "-1", *flags)
-        home, "rebalance", "--brokers", "-1", "--storage-threshold", "0.9", "--plan", "p.json", "--out-path", "."
-    )
     assert ran.code == 0
     assert "partition offloading (>= 90.00% threshold below hmean):\n  [none]\n" in ran.stdout
     assert "No partition reassignments, skipping map generation" in ran.stdout

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from heapq import nsmallest
+from typing import Any
 
 import msgspec
 from msgspec import UNSET
@@ -18,7 +19,7 @@ from kafkakit.registry.decide.v2.pages import next_token, page_size, read_token
 
 Place = tuple[float, str, str, int]
 Objects = Iterable[tuple[Kind, str, HistoryDocument]]
-_PLACE = tuple[float, str, str, int]
+_PLACE: Any = tuple[float, str, str, int]
 
 
 def check_history(request: HistoryRequest) -> None:
