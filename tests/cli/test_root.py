@@ -417,9 +417,9 @@ def test_a_folder_that_cannot_be_made_is_one_line(home: Home) -> None:
 
 
 def test_a_result_that_cannot_be_written_is_a_failure_in_json_too(home: Home) -> None:
-    ran = home.run("version", "-o", "json", "--output-file", "/nowhere/v.json")
+    ran = home.run("version", "-o", "json", "--output-file", "/dev/null/v.json")
     assert ran.code == 1
-    assert ran.json["error"]["message"] == "cannot write /nowhere/v.json: No such file or directory"
+    assert ran.json["error"]["message"] == "cannot make the folder /dev/null: File exists"
 
 
 def test_colour_on_request_only(home: Home) -> None:
