@@ -9,7 +9,7 @@ from kafkakit import __version__
 from kafkakit.core.errors import MissingExtraError, RefusedError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from kafkakit.adapters.metrics.datadog_api import DatadogApi, DatadogQueries
     from kafkakit.adapters.metrics.prometheus_api import PrometheusApi
@@ -157,6 +157,13 @@ def read_old_moves(settings: Settings) -> bytes:
     with closing(open_znodes(settings)) as store:
         found = store.get(f"{chroot}/admin/reassign_partitions".removeprefix("/"))
     return b"" if found is None else found.value
+
+
+def ask_approver(command: str, plan: Mapping[str, object]) -> str:
+    """The answer of an operator's command to a plan."""
+    from kafkakit.adapters.approver import ask_approver as ask
+
+    return ask(command, plan)
 
 
 def open_lease(

@@ -62,6 +62,12 @@ class ReadOnlyGroups:
         """See `ports.GroupAdmin`."""
         return self._inner.committed(group, partitions, stable=stable)
 
+    def committed_by(
+        self, groups: Collection[str], partitions: Collection[TopicPartition], *, stable: bool = True
+    ) -> Mapping[str, Mapping[TopicPartition, CommittedOffset | ItemError] | ItemError]:
+        """See `ports.GroupAdmin`."""
+        return self._inner.committed_by(groups, partitions, stable=stable)
+
     def share_offsets(self, groups: Collection[str]) -> Mapping[str, tuple[ShareOffset, ...] | ItemError]:
         """See `ports.GroupAdmin`."""
         return self._inner.share_offsets(groups)

@@ -20,6 +20,11 @@ ENTRIES: tuple[Entry, ...] = (
         "kafkakit.reassign.commands.app",
         "Carry out a plan: forecast, apply, watch, throttle, resume, undo.",
     ),
+    Entry(
+        "config",
+        "kafkakit.rollout.commands.app",
+        "Change configuration step by step: rehearsed, watched, taken back.",
+    ),
     Entry("autothrottle", "kafkakit.autothrottle.commands.app", "Throttle the moves of any tool while they run."),
     Entry("broker", "kafkakit.broker.commands.app", "Drain, replace, decommission and rejoin brokers."),
     Entry(

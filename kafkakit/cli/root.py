@@ -184,6 +184,8 @@ def _report_failure(
     if not cli.command_path:
         output = cli.output_without_options(_named_format(arguments))
     facts: dict[str, object] = {"message": message, "hint": hint, "exit_code": int(code)}
+    if error is not None and error.reason:
+        facts["reason"] = error.reason
     for line in error.lines if error is not None else ():
         output.say(line)
     if isinstance(error, InfeasibleError):

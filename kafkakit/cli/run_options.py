@@ -10,6 +10,8 @@ import typer
 from kafkakit.cli.option_groups import option, option_words
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kafkakit.cli.context import CliContext
     from kafkakit.cli.plan_file import NamedPlan
     from kafkakit.execution.decide.outcome import Request
@@ -69,6 +71,29 @@ class Consent:
 
         if not (self.yes or self.dry_run or cli.input_allowed):
             raise RefusedError("confirmation needed, but no input is possible here", hint="pass --yes")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approval:
+    """Who else must agree to a plan."""
+
+    approve_with: str = option(
+        "",
+        "--approve-with",
+        metavar="COMMAND",
+        help="Run this command with the plan on stdin; only when it prints `approved` and the plan's hash is anything "
+        "done. `cat FILE` takes an answer that was given before.",
+    )
+
+    def words(self, cli: CliContext, sha256: str, plan: Mapping[str, object]) -> str:
+        """Who approved the plan, empty where no approval is asked for; `RefusedError` without one."""
+        from kafkakit.core.approval import read_approval
+        from kafkakit.wiring import ask_approver
+
+        if not self.approve_with:
+            return ""
+        cli.output.say(f"approval of plan {sha256} by {self.approve_with}")
+        return read_approval(ask_approver(self.approve_with, plan), sha256)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

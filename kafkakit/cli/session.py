@@ -179,6 +179,21 @@ class ClusterSession:
         )
 
 
+class ProfileSessions:
+    """The clusters of profiles, each opened on first use; `UsageError` for a profile that no file has."""
+
+    def __init__(self, cli: CliContext, stack: ExitStack, *, read_only: bool) -> None:
+        self._cli, self._stack, self._read_only = cli, stack, read_only
+        self._opened: dict[str, ClusterSession] = {}
+
+    def __call__(self, profile: str) -> ClusterSession:
+        """The session of a profile."""
+        if profile not in self._opened:
+            opened = open_session(self._cli, read_only=self._read_only, settings=self._cli.load_settings(profile))
+            self._opened[profile] = self._stack.enter_context(opened)
+        return self._opened[profile]
+
+
 @contextmanager
 def open_session(
     cli: CliContext, *, read_only: bool = False, edits_commits: bool = False, settings: Settings | None = None

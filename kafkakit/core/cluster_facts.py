@@ -71,6 +71,10 @@ class ResourceKind(StrEnum):
     BROKER = "broker"
 
 
+CLUSTER_DEFAULT = ""
+"""The name, among those of brokers, under which the dynamic default of all of them is kept."""
+
+
 class ConfigLayer(StrEnum):
     """Where a broker's value was set; DEFAULT is Kafka's own value."""
 

@@ -38,6 +38,8 @@ class KafkakitError(Exception):
     exit_code: ExitCode = ExitCode.FAILED
     lines: tuple[str, ...] = ()
     """What is shown above the message, such as the place in a text that cannot be read."""
+    reason: str = ""
+    """A word for programs, where one condition is to be told from others of the same exit code."""
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
@@ -113,18 +115,25 @@ class ConflictError(KafkakitError):
     """
 
     exit_code = ExitCode.TRY_LATER
+    reason = "conflict"
 
 
 class LeaseHeldError(TryLaterError):
     """Another process has the right to change the cluster."""
 
+    reason = "lease-held"
+
 
 class LeaseUnknownError(TryLaterError):
     """The control store does not answer, so it is not known whether another process holds the lease."""
 
+    reason = "lease-unknown"
+
 
 class LeaseLostError(TryLaterError):
     """The right to act was lost or could not be confirmed in time: stop before the next effect (exit 75)."""
+
+    reason = "lease-lost"
 
 
 class InterruptedRunError(KafkakitError):

@@ -54,7 +54,14 @@ LIST = Duty(
 )
 STATUS = Duty(
     name="progress of moves, all settings",
-    commands=("reassign status", "lint --live", "fleet collect --no-groups"),
+    commands=(
+        "reassign status",
+        "lint --live",
+        "fleet collect --no-groups",
+        "config plan",
+        "config diff",
+        "config watch",
+    ),
     rights=_rights(cluster="describe describe_configs", topics="describe describe_configs"),
 )
 MOVE = Duty(
@@ -78,8 +85,9 @@ BROKERS = Duty(
 )
 CLEANUP = Duty(
     name="removal of throttles",
-    commands=("reassign cleanup",),
+    commands=("reassign cleanup", "config apply", "config resume", "config abort", "config rollback"),
     rights=_rights(cluster="describe alter_configs", topics="describe alter_configs"),
+    note="config apply and what follows it need them on all topics, which are watched",
 )
 COMMITS = Duty(
     name="commits of groups",
@@ -122,7 +130,8 @@ FAILOVER = Duty(
     note="CREATE and READ of groups are for the target, DELETE for the old topics (reclaim) and those of an abort; an "
     "ACL as fence needs ALTER on the cluster, a size limit ALTER_CONFIGS on the old topics, both DESCRIBE on "
     "transactional ids; an emergency needs nothing of the old cluster until it is reached again; plan, status, history "
-    "and verify-drain change nothing",
+    "and verify-drain change nothing; rehearse needs on topics that begin with kafkakit-rehearsal. of both clusters "
+    "what run needs, WRITE and DELETE, and READ and DELETE on the group of that name",
 )
 REGISTRY = Duty(
     name="topics, brokers and tags of the registry",

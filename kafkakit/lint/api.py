@@ -1,5 +1,19 @@
-"""What other tools use of `lint`: the topics that files declare."""
+"""What other tools use of `lint`: what files and clusters hold as pieces, and a run of the rules over them."""
 
-from kafkakit.lint.decide.pieces import TopicPiece
+from kafkakit.lint.decide.decision import LintRequest, RunOptions, lint, lint_request
+from kafkakit.lint.decide.kinds.registry import FileReading
+from kafkakit.lint.decide.pieces import BrokerPiece, ClusterPiece, Pieces, TopicPiece
+from kafkakit.lint.decide.selection import RuleSet
 
-__all__ = ["TopicPiece"]
+__all__ = [
+    "BrokerPiece",
+    "ClusterPiece",
+    "FileReading",
+    "LintRequest",
+    "Pieces",
+    "RuleSet",
+    "RunOptions",
+    "TopicPiece",
+    "lint",
+    "lint_request",
+]

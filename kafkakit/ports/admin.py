@@ -68,7 +68,10 @@ class ClusterAdmin(Protocol):
         ...
 
     def dynamic_configs(self, kind: ResourceKind, names: Collection[str]) -> Mapping[str, Mapping[str, str]]:
-        """Read the values set on each resource itself (no defaults); unknown resources are absent."""
+        """Read the values set on each resource itself (no defaults); unknown resources are absent.
+
+        `CLUSTER_DEFAULT` among the names of brokers gives the dynamic default of the cluster.
+        """
         ...
 
     def broker_settings(self, brokers: Collection[int], keys: Collection[str]) -> Mapping[int, Mapping[str, str]]:

@@ -28,6 +28,15 @@ class GroupAdmin(Protocol):
         """
         ...
 
+    def committed_by(
+        self, groups: Collection[str], partitions: Collection[TopicPartition], *, stable: bool = True
+    ) -> Mapping[str, Mapping[TopicPartition, CommittedOffset | ItemError] | ItemError]:
+        """What each of many groups committed for these partitions, as `committed` tells it of one; no share groups.
+
+        An error stands for a group that is not read. Cost: one request to each coordinator for up to 500 groups.
+        """
+        ...
+
     def commit(
         self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]
     ) -> Mapping[TopicPartition, ItemError | None]:

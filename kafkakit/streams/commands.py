@@ -5,12 +5,14 @@ from kafkakit.streams.bombs.commands.app import app as bombs
 from kafkakit.streams.commits.commands.app import app as commits
 from kafkakit.streams.demo.commands import demo
 from kafkakit.streams.failover.commands.app import app as failover
+from kafkakit.streams.failover.commands.planned import move, repartition
 from kafkakit.streams.failover.commands.proving import verify_drain
 from kafkakit.streams.lag.commands.app import app as lag
 from kafkakit.streams.lanes.commands.app import dlq
 from kafkakit.streams.lanes.commands.reconcile import reconcile
 from kafkakit.streams.lanes.commands.route import route
 from kafkakit.streams.lanes.commands.rules import rules
+from kafkakit.streams.moves.commands.moving import balance, evacuate
 from kafkakit.streams.pathways.commands import pathway
 from kafkakit.streams.records.commands import app as records
 from kafkakit.streams.routes.commands import inspecting, making
@@ -36,6 +38,10 @@ app.add_typer(bombs, name="bombs")
 app.add_typer(commits, name="commits")
 app.add_typer(dlq, name="dlq")
 app.add_typer(failover, name="failover")
+app.command("move", cls=CliCommand, short_help="Move a stream to another cluster.")(move)
+app.command("repartition", cls=CliCommand, short_help="Give a lane another number of partitions.")(repartition)
+app.command("evacuate", cls=CliCommand, short_help="Move every stream off a cluster.")(evacuate)
+app.command("balance", cls=CliCommand, short_help="Spread streams over clusters by what is written.")(balance)
 app.command("verify-drain", cls=CliCommand, short_help="Check a drain certificate.")(verify_drain)
 app.add_typer(lag, name="lag")
 app.add_typer(records, name="records")

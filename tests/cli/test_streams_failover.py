@@ -1,58 +1,21 @@
 """`kafkakit streams failover` and `streams verify-drain` by the command line, on clusters in memory."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from kafkakit import wiring
-from kafkakit.core.lease import Holder, LeaseRecord, Life, encode_lease
-from kafkakit.streams.client import api_act
-from kafkakit.streams.failover.decide.journal import lease_of
+from kafkakit.cli.context import CliContext
 from kafkakit.streams.routes.api import GroupRule
-from tests.rigs.command_line import Home, Ran
-from tests.rigs.failover import STREAM, FailoverScene
-
-OLD = "orders.live.1"
-
-
-class Desk:
-    """The scene behind profiles `p`, `q` and `r`."""
-
-    def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
-        self.home, self.scene = Home(folder), FailoverScene()
-        for name in "pqr":
-            self.home.write_config(f"bootstrap_server: {name}:1\ncontrol_store: file\n", f"profiles.d/{name}.yaml")
-        scene = self.scene
-
-        def port(name: str) -> Callable[..., Any]:
-            return lambda settings, **_: getattr(scene.open_cluster(settings.bootstrap_servers[0]), name)
-
-        for name in ("admin", "log", "groups"):
-            patch.setattr(wiring, f"open_{name}", port(name))
-        patch.setattr(wiring, "open_control", lambda *_: scene.store)
-        patch.setattr(api_act, "read_clients", lambda *_: [client.registration() for client in scene.clients])
-        patch.setattr(wiring, "system_clock", lambda: scene.clock)
-        scene.write(OLD, 10)
-        scene.write(OLD, 5, partition=1)
-        scene.readers.append("billing")
-        scene.read_all("billing")
-        scene.producer()
-
-    def run(self, *words: str, options: tuple[str, ...] = ("-o", "json"), profile: str = "q") -> Ran:
-        return self.home.run("--profile", profile, *options, "streams", *words)
-
-    def failover(self, verb: str, *words: str) -> Ran:
-        return self.run("failover", verb, STREAM, *words)
+from tests.rigs.failover import STREAM
+from tests.rigs.failover_desk import OLD, FailoverDesk
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    return Desk(tmp_path, monkeypatch)
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FailoverDesk:
+    return FailoverDesk(tmp_path, monkeypatch)
 
 
-def test_plan_writes_nothing_and_names_every_precondition(desk: Desk) -> None:
+def test_plan_writes_nothing_and_names_every_precondition(desk: FailoverDesk) -> None:
     writes = desk.scene.store.writes
     desk.scene.p.admin.write(OLD, 0, 1_500)
     desk.scene.write(OLD, 5)
@@ -60,22 +23,29 @@ def test_plan_writes_nothing_and_names_every_precondition(desk: Desk) -> None:
     assert ran.code == 0, ran.stderr
     found = {(each["check"], each["level"]) for each in ran.json["verdicts"]}
     assert {("target", "ok"), ("source", "ok"), ("disk", "ok")} <= found
-    assert ran.json["backlog"] == [{"group": "billing", "topic": OLD, "offsets": 5, "size_bytes": 375}]
+    (row,) = ran.json["backlog"]
+    assert (row["group"], row["topic"], row["offsets"], row["size_bytes"]) == ("billing", OLD, 5, 375)
+    assert row["eta_s"] == 6.0, "five offsets in the six seconds that the plan measured"
+    assert row["time_lag_s"] == 8_890_339.274, "from the record's time to 1 January 2026"
     assert ran.json["duplicates"]["most"] == 0
     assert ran.json["windows_s"] == {"fence": 2.0, "acknowledged": 2.0, "time": 125.0}
     assert desk.scene.store.writes == writes
     text = desk.run("failover", "plan", STREAM, "--to", "q", options=()).stdout
+    desk.scene.readers.clear()
+    desk.scene.write(OLD, 5)
+    (row,) = desk.failover("plan", "--to", "q").json["backlog"]
+    assert (row["offsets"], row["eta_s"]) == (5, None), "a group that reads nothing has no end in sight"
     assert "basis time: the ends of old logs must stay the same for 125 s" in text
 
 
-def test_a_refused_plan_and_run_exit_with_2(desk: Desk) -> None:
+def test_a_refused_plan_and_run_exit_with_2(desk: FailoverDesk) -> None:
     assert desk.failover("plan", "--to", "p").code == 2
     ran = desk.failover("run", "--to", "p", "--yes")
     assert (ran.code, ran.json["reason"]) == (2, "target")
     assert desk.scene.route.operation is None
 
 
-def test_a_failover_its_certificate_and_the_end_of_the_old_topic(desk: Desk, tmp_path: Path) -> None:
+def test_a_failover_its_certificate_and_the_end_of_the_old_topic(desk: FailoverDesk, tmp_path: Path) -> None:
     ran = desk.failover("run", "--to", "q", "--yes")
     assert (ran.code, ran.json["result"], ran.json["step"]) == (0, "done", "retired"), ran.stderr
     assert desk.failover("run", "--to", "q", "--yes").json["operation"] == ran.json["operation"]
@@ -100,7 +70,7 @@ def test_a_failover_its_certificate_and_the_end_of_the_old_topic(desk: Desk, tmp
     assert (checked.code, len(checked.json["gone"])) == (0, 1)
 
 
-def test_waiting_exits_with_75_and_a_late_writer_with_1(desk: Desk) -> None:
+def test_waiting_exits_with_75_and_a_late_writer_with_1(desk: FailoverDesk) -> None:
     desk.scene.readers.clear()
     desk.scene.write(OLD, 3)
     ran = desk.failover("run", "--to", "q", "--yes", "--wait", "5s")
@@ -112,7 +82,19 @@ def test_waiting_exits_with_75_and_a_late_writer_with_1(desk: Desk) -> None:
     assert desk.failover("retire").code == 0
 
 
-def test_an_operation_is_aborted(desk: Desk) -> None:
+def test_the_plan_is_shown_before_the_question(desk: FailoverDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CliContext, "input_allowed", True)
+    words = ("--profile", "q", "streams", "failover", "run", STREAM, "--to", "q")
+    ran = desk.home.run(*words, stdin="no\n")
+    question = "Send the producers of stream orders to cluster q-id (profile q)? Type 'yes'"
+    assert (ran.code, desk.scene.route.operation) == (0, None)
+    assert 0 <= ran.stderr.index("Preconditions:") < ran.stderr.index(question)
+    assert ran.stdout.endswith("nothing is done\n")
+    ran = desk.home.run(*words, stdin="yes\n")
+    assert (ran.code, ran.stdout.splitlines()[0].endswith("is retired")) == (0, True), ran.stderr
+
+
+def test_an_operation_is_aborted(desk: FailoverDesk) -> None:
     desk.scene.consumer("billing", follows=False)
     assert desk.failover("run", "--to", "q", "--yes", "--wait", "1s").json["reason"] == "consumers-behind"
     assert desk.run("lane", "add", STREAM, "bulk", "--partitions", "1", "--yes", profile="p").code == 2
@@ -124,20 +106,7 @@ def test_an_operation_is_aborted(desk: Desk) -> None:
     assert desk.failover("resume").code == 2
 
 
-def test_another_operator_holds_the_lease(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    holder = Holder(host="other", user="eve", command="streams failover run", pid=7)
-    now = desk.scene.clock.now()
-    record = LeaseRecord(token=1, beats=0, ttl_s=15, taken_at=now, renewed_at=now, holder=holder)
-    desk.scene.store.cas(lease_of(STREAM), encode_lease(record), None)
-    from kafkakit.adapters import own_process
-
-    monkeypatch.setattr(own_process, "life_of", lambda _: Life.ALIVE)
-    ran = desk.failover("run", "--to", "q", "--yes")
-    assert ran.code == 75
-    assert "held by process 7 of eve on other" in ran.stderr
-
-
-def test_words_that_cannot_be_meant(desk: Desk) -> None:
+def test_words_that_cannot_be_meant(desk: FailoverDesk) -> None:
     assert desk.failover("run", "--to", "q", "--yes", "--lane", "no").code == 2
     assert desk.failover("run", "--to", "nothing", "--yes").code == 2
     assert desk.run("failover", "run", "nothing", "--to", "q", "--yes").code == 2
@@ -146,7 +115,7 @@ def test_words_that_cannot_be_meant(desk: Desk) -> None:
     assert desk.failover("certify", "--print").code == 2
 
 
-def test_required_groups_of_the_route(desk: Desk) -> None:
+def test_required_groups_of_the_route(desk: FailoverDesk) -> None:
     desk.scene.routes.change(
         STREAM,
         lambda route: type(route)(

@@ -15,7 +15,15 @@ from kafkakit.core.client_quotas import (
     QuotaDefault,
     QuotaEntity,
 )
-from kafkakit.core.cluster_facts import ConfigChange, ConfigLayer, ConfigOp, ItemError, LayeredValue, ResourceKind
+from kafkakit.core.cluster_facts import (
+    CLUSTER_DEFAULT,
+    ConfigChange,
+    ConfigLayer,
+    ConfigOp,
+    ItemError,
+    LayeredValue,
+    ResourceKind,
+)
 from kafkakit.core.model import BrokerState, TopicPartition, TopicPartitionReplica
 from kafkakit.ports.admin import ClusterAdmin
 
@@ -323,6 +331,24 @@ class AdminContract:
         more = topic_change(name, LEADERS, ConfigOp.APPEND, "70000:1,70001:1")
         assert error_name(rig.admin.alter_configs([more])[more]) == "InvalidConfigurationError"
         eventually(rig, lambda: rig.admin.dynamic_configs(ResourceKind.TOPIC, [name])[name].get(LEADERS) == value)
+
+    def test_the_default_of_the_cluster_is_set_read_and_removed(self, rig: Rig) -> None:
+        def read() -> str | None:
+            found = rig.admin.dynamic_configs(ResourceKind.BROKER, [CLUSTER_DEFAULT])
+            assert set(found) == {CLUSTER_DEFAULT}
+            return found[CLUSTER_DEFAULT].get("log.cleaner.backoff.ms")
+
+        def layers() -> set[LayeredValue | None]:
+            return {v.get("log.cleaner.backoff.ms") for v in rig.admin.broker_configs(rig.brokers).values()}
+
+        for op, value in ((ConfigOp.SET, "14000"), (ConfigOp.DELETE, None)):
+            change = ConfigChange(
+                kind=ResourceKind.BROKER, name=CLUSTER_DEFAULT, key="log.cleaner.backoff.ms", op=op, value=value
+            )
+            assert rig.admin.alter_configs([change]) == {change: None}
+            eventually(rig, lambda value=value: read() == value)  # type: ignore[misc]
+            shown = None if value is None else LayeredValue(value, ConfigLayer.DYNAMIC_DEFAULT)
+            eventually(rig, lambda shown=shown: layers() == {shown})  # type: ignore[misc]
 
     def test_broker_rates_are_set_read_and_removed(self, rig: Rig) -> None:
         a, b, _ = rig.brokers

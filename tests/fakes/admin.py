@@ -19,6 +19,7 @@ from kafkakit.core.client_quotas import (
     Quotas,
 )
 from kafkakit.core.cluster_facts import (
+    CLUSTER_DEFAULT,
     BrokerLogDirs,
     ClusterInfo,
     ConfigChange,
@@ -146,6 +147,8 @@ class FakeCluster:
         self.before_call: list[Callable[[str, Any], object]] = []
         self.wishes: dict[TopicPartitionReplica, str] = {}
         self.static_settings: dict[str, str] = {}
+        self.dynamic_default: dict[str, str] = {}
+        self.own_static: dict[int, dict[str, str]] = {}
         self.closed = False
         self._failures: dict[str, list[tuple[BaseException, bool]]] = {}
         self._item_failures: dict[tuple[str, object], list[ItemError]] = {}
@@ -350,13 +353,15 @@ class FakeCluster:
         if kind is ResourceKind.TOPIC:
             return {n: dict(self.topics[n].configs) for n in sorted(set(names) & set(self.topics))}
         serving = {str(b) for b in self.brokers if self.replication.serving(b)}
-        return {n: dict(self.brokers[int(n)].configs) for n in sorted(set(names) & serving)}
+        found = {n: dict(self.brokers[int(n)].configs) for n in sorted(set(names) & serving)}
+        return found | ({CLUSTER_DEFAULT: dict(self.dynamic_default)} if CLUSTER_DEFAULT in names else {})
 
     def broker_settings(self, brokers: Collection[int], keys: Collection[str]) -> Mapping[int, Mapping[str, str]]:
         self._read("broker_settings")
         found: dict[int, Mapping[str, str]] = {}
         for broker in sorted(b for b in set(brokers) if self.replication.serving(b)):
-            values = {**DEFAULT_SETTINGS, **self.static_settings, **self.brokers[broker].configs}
+            static = {**self.static_settings, **self.own_static.get(broker, {})}
+            values = {**DEFAULT_SETTINGS, **static, **self.dynamic_default, **self.brokers[broker].configs}
             found[broker] = {k: values[k] for k in sorted(set(keys)) if k in values}
         return found
 
@@ -367,8 +372,11 @@ class FakeCluster:
         usual = DEFAULT_SETTINGS if defaults else {}
         static = {k: LayeredValue(v, ConfigLayer.DEFAULT) for k, v in usual.items()}
         static |= {k: LayeredValue(v, ConfigLayer.STATIC, is_read_only=True) for k, v in self.static_settings.items()}
+        shared = {k: LayeredValue(v, ConfigLayer.DYNAMIC_DEFAULT) for k, v in self.dynamic_default.items()}
         own = {
-            b: {k: LayeredValue(v, ConfigLayer.DYNAMIC_BROKER) for k, v in self.brokers[b].configs.items()}
+            b: {k: LayeredValue(v, ConfigLayer.STATIC, True) for k, v in self.own_static.get(b, {}).items()}
+            | shared
+            | {k: LayeredValue(v, ConfigLayer.DYNAMIC_BROKER) for k, v in self.brokers[b].configs.items()}
             for b in sorted(set(brokers))
             if self.replication.serving(b)
         }
@@ -677,6 +685,8 @@ class FakeCluster:
             configs = self.topics[name].configs
         elif kind is ResourceKind.TOPIC:
             refusal = ItemError(name="UnknownTopicOrPartitionError", retriable=True)
+        elif name == CLUSTER_DEFAULT:
+            configs = self.dynamic_default
         elif name.isdigit() and self.replication.serving(int(name)):
             configs = self.brokers[int(name)].configs
         else:

@@ -159,6 +159,16 @@ class FakeGroups:
         wanted = set(found) if partitions is None else set(partitions)
         return {key: found[key] for key in sorted(wanted & set(found))}
 
+    def committed_by(
+        self, groups: Collection[str], partitions: Collection[TopicPartition], *, stable: bool = True
+    ) -> Mapping[str, Mapping[TopicPartition, CommittedOffset | ItemError] | ItemError]:
+        """See `streams.ports.GroupAdmin`."""
+        self._reach()
+        return {
+            name: DOWN if name in self.lost else FakeGroups.committed(self, name, partitions, stable=stable)
+            for name in sorted(set(groups))
+        }
+
     def commit(
         self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]
     ) -> Mapping[TopicPartition, ItemResult]:

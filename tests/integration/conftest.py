@@ -180,7 +180,7 @@ LONGEST = (
     "test_reassign_faults", "test_reassign", "test_reassign_faults_control", "test_demo", "test_sandbox",
     "test_runbooks", "test_runbooks_brokers", "test_admin_contract", "test_control_stores", "test_broker",
     "test_rebalance", "test_lint_differential", "test_streams_commits", "test_streams_contract", "test_kafka_versions",
-    "test_streams_lag_faults", "test_throttles", "test_streams_lag", "test_reassign_eta",
+    "test_streams_lag_faults", "test_throttles", "test_streams_lag", "test_config_rollout", "test_reassign_eta",
 )  # fmt: skip
 
 

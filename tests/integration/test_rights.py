@@ -194,7 +194,18 @@ def cleanups(guest: Guest) -> list[Ran]:
     Throttles(guest.admin, clock, journal, reporter, retrier).impose(goals, rates, live)
     ran = guest.run("reassign", "cleanup", "--yes")
     assert bool(throttles(guest)[TOPIC]) == bool(ran.code), "refused after its first change"
-    return [ran]
+    return [ran, *changes(guest)]
+
+
+def changes(guest: Guest) -> list[Ran]:
+    """A change of configuration, and its rollback."""
+    path = str(guest.folder / f"config-{next(guest.number)}.json")
+    planned = guest.run("config", "plan", "segment.ms=7200000", "--topic", TOPIC, "--plan", path)
+    if planned.code:
+        return [planned]
+    quick = ("--baseline", "1s", "--window", "1s", "--every", "500ms")
+    done = guest.run("config", "apply", path, "--yes", *quick)
+    return [done] if done.code else [done, guest.run("config", "rollback", "--yes")]
 
 
 def committed(guest: Guest) -> None:

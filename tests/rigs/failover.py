@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from itertools import count
 from typing import Any
 
@@ -113,6 +114,23 @@ class SceneCluster:
         self.log, self.groups = SceneLog(self.admin), SceneGroups(self.admin)
 
 
+class SkewedClock(FakeClock):
+    """The clock of a host that shows another time; it goes as fast as the scene's."""
+
+    def __init__(self, inner: FakeClock, skew_s: float) -> None:
+        super().__init__(inner.start + timedelta(seconds=skew_s))
+        self._inner = inner
+
+    def now(self) -> datetime:
+        return self.start + timedelta(seconds=self._inner.elapsed)
+
+    def monotonic(self) -> float:
+        return self._inner.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        self._inner.sleep(seconds)
+
+
 class AwayCluster:
     """Raises where a client would connect."""
 
@@ -161,6 +179,7 @@ class FailoverScene:
         self.readers: list[str] = []
         self.rejects = 0
         self.is_lease_lost = False
+        self.skew_s = 0.0
         self.looks: list[str] = []
         self._ids = count(1)
         self.clock.on_sleep.append(lambda _: self.tick())
@@ -219,8 +238,8 @@ class FailoverScene:
         return self.clusters[cluster].log.log(TopicPartition(topic, partition)).end
 
     def read_all(self, group: str) -> None:
-        """A group commits the ends of every segment of the route that can be reached."""
-        for _, segment in self.route.segments():
+        """A group commits the ends of every segment that it may read and that can be reached."""
+        for segment in [each for lane in self.route.lanes for each in lane.readable]:
             cluster = self.clusters[segment.cluster]
             if cluster.is_away:
                 continue
@@ -255,14 +274,15 @@ class FailoverScene:
         return AwayCluster(profile) if self.clusters[profile].is_away else self.clusters[profile]
 
     def parts(self) -> RunParts:
-        """A process with empty memory."""
-        clients = ClientWatch(lambda: [client.registration() for client in self.clients], self.clock)
+        """A process with empty memory, on a host whose clock is wrong by `skew_s`."""
+        clock = SkewedClock(self.clock, self.skew_s)
+        clients = ClientWatch(lambda: [client.registration() for client in self.clients], clock)
         return RunParts(
             routes=RouteStore(self.store),
-            journals=OperationJournals(self.store, self.clock, STREAM),
-            observer=OperationObserver(self.open_cluster, clients, self.clock, lambda _: self.rejects),
-            effects=Effects(self.open_cluster, self.clock, self.require_held),
-            clock=self.clock,
+            journals=OperationJournals(self.store, clock, STREAM),
+            observer=OperationObserver(self.open_cluster, clients, clock, lambda _: self.rejects),
+            effects=Effects(self.open_cluster, clock, self.require_held),
+            clock=clock,
             reporter=self.voice,
             require_held=self.require_held,
             operator="tester",

@@ -12,10 +12,10 @@ from typing import Any
 from kafkakit.adapters.certificates import CertificateMaker
 from kafkakit.adapters.clock import SystemClock
 from kafkakit.config.security import Security
+from kafkakit.execution.act.audit_log import AuditLog
 from kafkakit.execution.act.journal_file import DiskFile
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.control import ControlStore
-from kafkakit.registry.act.audit_log import AuditLog
 from kafkakit.registry.act.cluster_reader import ClusterReader
 from kafkakit.registry.act.run import RegistryServer
 from kafkakit.registry.act.service import RegistryService, ServicePorts

@@ -13,6 +13,7 @@ class CutStore(FakeControlStore):
     """The fake, whose `cut`-th write from now ends the process: before it happens, or after with `after`.
 
     `lost` holds numbers of writes whose answers are lost, and `refused` those that did not happen and say nothing.
+    Those in `forgotten` are answered, and gone afterwards.
     """
 
     def __init__(self) -> None:
@@ -21,6 +22,7 @@ class CutStore(FakeControlStore):
         self.after = False
         self.lost: set[int] = set()
         self.refused: set[int] = set()
+        self.forgotten: set[int] = set()
         self.count = 0
 
     def _replace(self, path: str, value: bytes, expected: int | None) -> int:
@@ -29,7 +31,11 @@ class CutStore(FakeControlStore):
             raise Killed
         if number in self.refused:
             raise TryLaterError("the control store did not answer")
+        before = self._documents.get(path)
         version = super()._replace(path, value, expected)
+        if number in self.forgotten:
+            self._documents.pop(path)
+            self._documents |= {} if before is None else {path: before}
         if number == self.cut:
             raise Killed
         if number in self.lost:

@@ -7,7 +7,14 @@ from kafkakit.adapters.kafka import admin_read as read
 from kafkakit.adapters.kafka import admin_write as write
 from kafkakit.adapters.kafka.errors import error_from
 from kafkakit.adapters.kafka.session import KafkaSession
-from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ItemError, LayeredValue, ResourceKind
+from kafkakit.core.cluster_facts import (
+    CLUSTER_DEFAULT,
+    ConfigChange,
+    ConfigOp,
+    ItemError,
+    LayeredValue,
+    ResourceKind,
+)
 
 NAMES_PER_REQUEST = 500
 REFUSES_OVERGROWN = (4,)
@@ -27,6 +34,9 @@ def read_configs(session: KafkaSession, kind: ResourceKind, names: Collection[st
         requests = {int(n): DescribeConfigsRequest(resources=[(code, n, None)]) for n in wanted if n.isdigit()}
         for answer in (session.request_brokers(requests) if requests else {}).values():
             results += [] if isinstance(answer, Exception) else answer.results
+        if CLUSTER_DEFAULT in wanted:
+            request = DescribeConfigsRequest(resources=[(code, CLUSTER_DEFAULT, None)])
+            results += session.request("read configurations", request).results
     else:
         for start in range(0, len(wanted), NAMES_PER_REQUEST):
             results += _topic_results(session, wanted[start : start + NAMES_PER_REQUEST])

@@ -5,6 +5,7 @@ from typing import Any
 
 from kafkakit.adapters.kafka.errors import CLUSTER_DENIED, TOPIC_DENIED, UNKNOWN_TOPIC, error_from, error_of, refused
 from kafkakit.core.cluster_facts import (
+    CLUSTER_DEFAULT,
     BrokerLogDirs,
     ClusterInfo,
     ConfigLayer,
@@ -23,7 +24,8 @@ NO_TOPIC_ID = "00000000-0000-0000-0000-000000000000"
 OWN_SOURCE = {ResourceKind.TOPIC: 1, ResourceKind.BROKER: 2}
 LAYERS = {2: ConfigLayer.DYNAMIC_BROKER, 3: ConfigLayer.DYNAMIC_DEFAULT, 4: ConfigLayer.STATIC}
 """`config_source` of a value set on the topic or broker itself (Kafka's DescribeConfigsResponse)."""
-DYNAMIC_SOURCES = (2, 3)
+DEFAULT_OF_CLUSTER = 3
+DYNAMIC_SOURCES = (2, DEFAULT_OF_CLUSTER)
 DEFAULT_SOURCE = 5
 
 OPERATIONS = {
@@ -234,7 +236,9 @@ def configs_of(kind: ResourceKind, results: Iterable[Any]) -> dict[str, dict[str
         if result.error_code:
             error = error_of(result.error_code, result.error_message)
             raise OperationFailedError(f"read the configuration of {kind} {result.resource_name}: {error}")
-        values = {c.name: c.value for c in result.configs if c.config_source == own and c.value is not None}
+        is_default = kind is ResourceKind.BROKER and result.resource_name == CLUSTER_DEFAULT
+        source = DEFAULT_OF_CLUSTER if is_default else own
+        values = {c.name: c.value for c in result.configs if c.config_source == source and c.value is not None}
         found[result.resource_name] = dict(sorted(values.items()))
     return found
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from kafkakit.adapters.kafka.errors import error_of
-from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ItemError, ResourceKind
+from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, ConfigChange, ConfigOp, ItemError, ResourceKind
 from kafkakit.core.errors import OperationFailedError, UsageError
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
 
@@ -144,7 +144,9 @@ def config_batches(changes: Changes) -> Iterator[tuple[int | None, Any, dict[tup
     by_resource: dict[tuple[int, str], Changes] = defaultdict(list)
     for change in changes:
         by_resource[RESOURCE_CODE[change.kind], change.name].append(change)
-    brokers = {key: group for key, group in by_resource.items() if key[0] == RESOURCE_CODE[ResourceKind.BROKER]}
+    # The cluster's default has no name, and any broker takes it.
+    code = RESOURCE_CODE[ResourceKind.BROKER]
+    brokers = {key: group for key, group in by_resource.items() if key[0] == code and key[1] != CLUSTER_DEFAULT}
     topics = [(key, group) for key, group in by_resource.items() if key not in brokers]
     batches: list[tuple[int | None, dict[tuple[int, str], Changes]]] = [
         (int(key[1]), {key: group}) for key, group in brokers.items()

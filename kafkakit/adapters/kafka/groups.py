@@ -9,6 +9,7 @@ from typing import Any
 from kafkakit.adapters.kafka import groups_read as read
 from kafkakit.adapters.kafka import groups_requests as requests
 from kafkakit.adapters.kafka.errors import error_from, error_of, refused
+from kafkakit.adapters.kafka.groups_commits import read_commits
 from kafkakit.adapters.kafka.groups_coordinators import MOVED, PAUSE_S, Coordinators
 from kafkakit.adapters.kafka.groups_shares import read_share_offsets
 from kafkakit.config.security import Security
@@ -102,6 +103,14 @@ class KafkaGroups:
         if answer.name == "GroupAuthorizationFailedError":
             raise refused(f"read the commits of group {group}", "DESCRIBE on the group")
         raise OperationFailedError(f"read the commits of group {group}: {answer}")
+
+    def committed_by(
+        self, groups: Collection[str], partitions: Collection[TopicPartition], *, stable: bool = True
+    ) -> Mapping[str, Mapping[TopicPartition, CommittedOffset | ItemError] | ItemError]:
+        """See `streams.ports.GroupAdmin`."""
+        if not groups or not partitions or not self._session.ready():
+            return {name: {} for name in groups}
+        return read_commits(self._session, groups, partitions, stable=stable)
 
     def commit(
         self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]

@@ -10,6 +10,8 @@ COMMIT_BYTES = 400_000
 """Commits of one request become one batch of the offsets topic, which must stay below its 1 MB."""
 LAST_FOR_ONE_GROUP = 7
 """OffsetFetch from version 8 on is for many groups at once."""
+LAST_FETCH_WITH_NAMES = 9
+"""OffsetFetch from version 10 on names topics by id."""
 LAST_WITH_NAMES = 9
 """OffsetCommit from version 10 on names topics by id, which would need their metadata first."""
 
@@ -28,6 +30,21 @@ def fetch_request(group: str, partitions: Collection[TopicPartition] | None, *, 
         require_stable=stable,
         min_version=LAST_FOR_ONE_GROUP,
         max_version=LAST_FOR_ONE_GROUP,
+    )
+
+
+def fetch_many_request(groups: Collection[str], partitions: Collection[TopicPartition], *, stable: bool) -> Any:
+    """What several groups with the same coordinator committed for these partitions."""
+    from kafka.protocol.consumer.group import OffsetFetchRequest
+
+    group_of = OffsetFetchRequest.OffsetFetchRequestGroup
+    topic_of = group_of.OffsetFetchRequestTopics
+    topics = [topic_of(name=name, partition_indexes=held) for name, held in _by_topic(partitions).items()]
+    return OffsetFetchRequest(
+        groups=[group_of(group_id=group, member_id=None, member_epoch=-1, topics=topics) for group in groups],
+        require_stable=stable,
+        min_version=LAST_FOR_ONE_GROUP + 1,
+        max_version=LAST_FETCH_WITH_NAMES,
     )
 
 

@@ -4,22 +4,14 @@ kafka-kit sends its events at every interval, also where nothing changed; these 
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from kafkakit.autothrottle.decide.tick import Tick
+from kafkakit.core.event import Event
 from kafkakit.execution.decide.journal_state import ConfigKey
 from kafkakit.execution.decide.throttle import LEADER_RATE
 
 NAME = "kafka-autothrottle"
 MB = 1_000_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
-    """One event without its tags."""
-
-    title: str
-    text: str
 
 
 def event_tags(extra: str) -> tuple[str, ...]:

@@ -17,14 +17,22 @@ class LineJournal(Generic[W, S]):
     """The lines of one journal; `state` is always what the lines so far mean (`fold`, from `start` on).
 
     `damage` says what is wrong with a file of which only the beginning is used; the next line is written behind that,
-    and the damaged file is kept under another name. Raises `InputError` for a damaged file that is not salvaged,
-    `OperationFailedError` when a line cannot be written.
+    and the damaged file is kept under another name. `on_line` gets each line that this process wrote, with the state
+    after it. Raises `InputError` for a damaged file that is not salvaged, `OperationFailedError` when a line cannot be
+    written.
     """
 
     def __init__(
-        self, file: LineFile, clock: Clock, grammar: Grammar[W], fold: Callable[[S, Line[W]], S], start: S
+        self,
+        file: LineFile,
+        clock: Clock,
+        grammar: Grammar[W],
+        fold: Callable[[S, Line[W]], S],
+        start: S,
+        on_line: Callable[[S, Line[W]], None] = lambda *_: None,
     ) -> None:
         self._file, self._clock, self._grammar, self._fold, self._start = file, clock, grammar, fold, start
+        self._on_line = on_line
         self.name = file.name
         self.state, self.damage = start, ""
         self._seq, self._prev, self._size, self._is_torn = 0, "", 0, False
@@ -67,4 +75,5 @@ class LineJournal(Generic[W, S]):
             raise
         self.state = self._fold(self.state, line)
         self._seq, self._prev, self._size = self._seq + 1, line_hash(text), self._size + len(text)
+        self._on_line(self.state, line)
         return line

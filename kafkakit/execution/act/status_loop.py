@@ -11,16 +11,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kafkakit.core.cluster_facts import BrokerLogDirs, ResourceKind
-from kafkakit.core.errors import (
-    InterruptedRunError,
-    KafkakitError,
-    StopRequested,
-    TerminatedRunError,
-    TerminationRequested,
-    TryLaterError,
-)
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
 from kafkakit.execution.act.retrier import Retrier
+from kafkakit.execution.act.watch_loop import watch_until_idle
 from kafkakit.execution.decide.journal_state import Promise
 from kafkakit.execution.decide.precheck import Live
 from kafkakit.execution.decide.status.judge import Around, judge
@@ -43,7 +36,6 @@ WHOLE_EVERY_S = 60.0
 WHOLE_SHARE = 20  # the time between two looks at the whole cluster is at least that many times what one takes
 THROTTLES_EVERY_S = 15.0
 LEASE_EVERY_S = 15.0
-PATIENCE_S = 90.0
 MIN_ISR = "min.insync.replicas"
 MOVES_CONTINUE = "the moves continue by themselves on the brokers"
 
@@ -215,27 +207,18 @@ def watch(
 
     Raises `InterruptedRunError` on Ctrl-C: the moves are not touched.
     """
-    try:
-        while True:
-            view = retrier.call("reading the cluster", observer.look)
-            after_look(view)
-            if view.is_idle:
-                view = retrier.call("reading the cluster", lambda: observer.look(refresh=True))
-                after_look(view)
-            if view.is_idle:
-                return view
-            show(view)
-            clock.sleep(interval_s)
-    except KeyboardInterrupt as stop:
-        raise _stopped(stop) from None
-
-
-def _stopped(stop: KeyboardInterrupt) -> KafkakitError:
-    if isinstance(stop, TerminationRequested):
-        return TerminatedRunError(f"terminated; {MOVES_CONTINUE}")
-    if isinstance(stop, StopRequested):
-        return TryLaterError(f"stopped at the time limit; {MOVES_CONTINUE}")
-    return InterruptedRunError(f"interrupted; {MOVES_CONTINUE}", hint="look again: kafkakit reassign status --watch")
+    return watch_until_idle(
+        observer.look,
+        lambda: observer.look(refresh=True),
+        clock,
+        retrier,
+        what="reading the cluster",
+        interval_s=interval_s,
+        after_look=after_look,
+        show=show,
+        stopped=MOVES_CONTINUE,
+        hint="look again: kafkakit reassign status --watch",
+    )
 
 
 def _sizes(sight: StatusLook) -> dict[TopicPartitionReplica, int]:

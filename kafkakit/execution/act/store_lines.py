@@ -10,6 +10,8 @@ from kafkakit.ports.control import ControlStore
 
 CHUNK_BYTES = 60_000
 LIMIT_BYTES = 64 << 20
+TRIES = 10
+MOST_PIECES = 20
 
 
 class MemoryLines:
@@ -119,3 +121,26 @@ class StoreLines:
 
     def _piece(self, generation: int, number: int) -> str:
         return f"{self._root}/{generation}/{number}"
+
+
+class SharedStoreLines(StoreLines):
+    """Lines of several processes at once: each comes whole behind those that are there.
+
+    Of more than `MOST_PIECES` pieces the newer half is kept.
+    """
+
+    def append(self, line: bytes) -> None:
+        """Write behind the last line of any process; raises `TryLaterError` after `TRIES` other writers in a row."""
+        for _ in range(TRIES):
+            data = self.read()
+            if self._tail >= MOST_PIECES:
+                with suppress(LeaseLostError):  # another process does it
+                    self.replace(data[len(data) // 2 :].partition(b"\n")[2])
+                continue
+            is_in_tail = self._tail >= 0 and len(self._tail_bytes) + len(line) <= CHUNK_BYTES
+            number = self._tail if is_in_tail else self._tail + 1
+            before, version = (self._tail_bytes, self._tail_version) if is_in_tail else (b"", None)
+            with suppress(ConflictError):
+                self._store.cas(self._piece(self._generation, number), before + line, version)
+                return
+        raise TryLaterError(f"{self.name} is written by other processes again and again")

@@ -36,8 +36,9 @@ def status(ctx: typer.Context, options: WatchOptions) -> None:
     from kafkakit.execution.act.known_runs import KnownRuns
     from kafkakit.execution.act.lease_reader import LeaseReader
     from kafkakit.execution.act.retrier import Retrier
-    from kafkakit.execution.act.status_loop import PATIENCE_S, Observer, look_once
+    from kafkakit.execution.act.status_loop import Observer, look_once
     from kafkakit.execution.act.status_loop import watch as watch_moves
+    from kafkakit.execution.act.watch_loop import PATIENCE_S
     from kafkakit.execution.decide.status.stall import QUIET_S
     from kafkakit.execution.decide.status.state import StatusView
     from kafkakit.reassign.show.status_metrics import render_metrics

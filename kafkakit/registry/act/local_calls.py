@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
+from kafkakit.execution.act.audit_log import AuditLog
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.data import DataPlane
-from kafkakit.registry.act.audit_log import AuditLog
 from kafkakit.registry.act.checkpoints import translate_offsets, translate_with_intervals
 from kafkakit.registry.act.cluster_reader import ClusterReader
 from kafkakit.registry.act.tag_store import TagStore

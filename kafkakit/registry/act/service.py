@@ -11,9 +11,9 @@ from urllib.parse import parse_qsl, unquote
 
 from kafkakit.core.errors import KafkakitError
 from kafkakit.core.rpc import HTTP_STATUS, RpcAnswer, RpcCall, RpcCode, RpcError
+from kafkakit.execution.act.audit_log import AuditLog
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.rpc import MessageCodec
-from kafkakit.registry.act.audit_log import AuditLog
 from kafkakit.registry.act.tokens import SignedTokens
 from kafkakit.registry.act.writes import Writes, Written
 from kafkakit.registry.decide.access import Access, Caller

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from kafkakit.cli.context import CliContext
     from kafkakit.cli.session import ClusterSession
     from kafkakit.config.security import Security
+    from kafkakit.execution.act.audit_log import AuditLog
     from kafkakit.ports.control import ControlStore
     from kafkakit.ports.rpc import RpcListener
     from kafkakit.ports.tokens import TokenVerifier
-    from kafkakit.registry.act.audit_log import AuditLog
     from kafkakit.registry.act.cluster_reader import ClusterReader
     from kafkakit.registry.act.service import RegistryService
     from kafkakit.registry.act.tag_store import TagStore
@@ -336,8 +336,8 @@ def reader_of(cli: CliContext, place: TagPlace) -> Callable[[], ClusterReader]:
 
 def open_audit_log(session: ClusterSession, file: Path | None = None) -> AuditLog:
     """The audit log in a file, without one that of the state directory."""
+    from kafkakit.execution.act.audit_log import AuditLog
     from kafkakit.execution.act.journal_file import DiskFile
-    from kafkakit.registry.act.audit_log import AuditLog
 
     return AuditLog(DiskFile(file or session.settings.state_dir / "registry" / "audit.jsonl"), session.clock)
 

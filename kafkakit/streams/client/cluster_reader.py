@@ -54,6 +54,7 @@ class ClusterReader:
         self.owned: dict[TopicPartition, OwnedPartition] = {}
         self.filtered = self.unreadable = self.reconnects = 0
         self.problem: str | None = None
+        self._stands_at: tuple[TopicPartition, int] | None = None
         self.error: BaseException | None = None
         self.epoch_read = 0
         """The newest epoch of whose topics here each is read, by this member or by others of its group."""
@@ -187,6 +188,7 @@ class ClusterReader:
             if batch.next_offset >= 0:
                 owned.work.offer(offsets, records, batch.next_offset)
                 self._shared.announce()
+                self._note_passed(owned, owned.work.position)
         if batch.unreadable:
             self._leave_out(client, owned, batch)
 
@@ -210,17 +212,27 @@ class ClusterReader:
         work, guard = owned.work, self._hooks.guard
         if work is None:
             return
-        self.problem = f"{owned.partition} at {work.position}: {batch.unreadable}"
+        self._note_standing(owned, work.position, batch.unreadable)
         try:
             left_out = guard(owned.origin, work.position, self._epoch, batch.verdict) if guard is not None else None
         except Exception as error:  # the note is not durable: it is tried again with the next poll
-            self.problem = f"{owned.partition} at {work.position}: {error}"
+            self._note_standing(owned, work.position, str(error))
             return
         if left_out is None or left_out.next_offset <= work.position:
             return
         with self._shared.lock:
             work.offer([], [], left_out.next_offset)
+        self._note_passed(owned, left_out.next_offset)
         client.seek(owned.partition, left_out.next_offset)
+
+    def _note_standing(self, owned: OwnedPartition, offset: int, problem: str) -> None:
+        """Reading stands at an offset, which is a problem until it is passed."""
+        self._stands_at = owned.partition, offset
+        self.problem = f"{owned.partition} at {offset}: {problem}"
+
+    def _note_passed(self, owned: OwnedPartition, position: int) -> None:
+        if self._stands_at is not None and self._stands_at[0] == owned.partition and self._stands_at[1] < position:
+            self._stands_at = self.problem = None
 
     def _may_poll(self, client: GroupConsumer) -> bool:
         """Pause what is full and resume what has drained; False where only waiting makes sense."""
@@ -254,7 +266,7 @@ class ClusterReader:
             owned.still_at, owned.still_s = at, now_s
         elif at is not None and now_s - owned.still_s >= STILL_S:
             for_s = now_s - owned.still_s
-            self.problem = f"{owned.partition} at {at}: nothing was read for {for_s:.0f} s, the log ends at {owned.end}"
+            self._note_standing(owned, at, f"nothing was read for {for_s:.0f} s, the log ends at {owned.end}")
 
     def committed(self, results: Mapping[TopicPartition, str]) -> None:
         """See the port."""

@@ -118,6 +118,9 @@ class RouteFollower:
         except KafkakitError as error:
             self._document_problem = str(error)
             return
+        if route.stream != self._stream:
+            self._document_problem = f"the document is the route of stream {route.stream}"
+            return
         self._document_problem = ""
         if self._route is not None and route.epoch <= self._route.epoch:
             self._ignored += 1

@@ -5,6 +5,7 @@ from kafkakit.streams.commits.decide.editing.journal import opening_for
 from kafkakit.streams.commits.decide.editing.moments import parse_moment
 from kafkakit.streams.commits.decide.editing.offset_text import parse_offsets
 from kafkakit.streams.commits.decide.editing.request import EditRequest, Reject, Skip
+from kafkakit.streams.commits.decide.hazards.every import hazards_of
 from kafkakit.streams.commits.show.edits import outcome_report, plan_report, render_plan
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "Reject",
     "Skip",
     "duplicates_of",
+    "hazards_of",
     "opening_for",
     "outcome_report",
     "parse_moment",

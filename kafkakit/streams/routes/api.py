@@ -1,6 +1,7 @@
 """What other tools use of `streams routes`: the model and its documents."""
 
 from kafkakit.streams.routes.decide.document import (
+    SHADOW,
     check_lane,
     check_stream,
     decode_route,
@@ -47,6 +48,7 @@ __all__ = [
     "DLQ",
     "LIVE",
     "RETRY",
+    "SHADOW",
     "SLOW",
     "GroupRule",
     "KeptChange",

@@ -1,8 +1,9 @@
 """What other tools use of `streams routes`: the routes in a control store, and topics of streams on live clusters."""
 
 from kafkakit.streams.routes.act.clusters import OpenCluster, find_topics
+from kafkakit.streams.routes.act.quotas import set_quotas
 from kafkakit.streams.routes.act.store import RouteStore, VersionedRoute
-from kafkakit.streams.routes.act.topics import create_topics, plan_on
+from kafkakit.streams.routes.act.topics import create_topics, own_settings, plan_on
 
 __all__ = [
     "OpenCluster",
@@ -10,5 +11,7 @@ __all__ = [
     "VersionedRoute",
     "create_topics",
     "find_topics",
+    "own_settings",
     "plan_on",
+    "set_quotas",
 ]

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from kafkakit.adapters.metrics.datadog_api import DatadogApi
-from kafkakit.autothrottle.act import events
-from kafkakit.autothrottle.act.events import MAX_WAITING, EventSender
+from kafkakit.autothrottle.act.events import EventSender
 from kafkakit.autothrottle.act.overrides import ControlOverrides
 from kafkakit.autothrottle.decide.events import event_tags, events_of
 from kafkakit.autothrottle.decide.law import Decision, Memory
@@ -16,6 +15,8 @@ from kafkakit.autothrottle.decide.tick import Tick
 from kafkakit.config.security import Secret
 from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.errors import TryLaterError
+from kafkakit.execution.act import event_queue
+from kafkakit.execution.act.event_queue import MAX_WAITING
 from kafkakit.execution.decide.journal_state import ConfigKey
 from kafkakit.execution.decide.throttle import FOLLOWER_RATE, LEADER_RATE
 from tests.rigs.metrics_http import Datadog, Reply, serving
@@ -163,7 +164,7 @@ def test_a_failure_is_a_warning_and_the_next_event_is_sent() -> None:
 
 
 def test_a_service_that_hangs_holds_no_tick_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "END_S", 0.05)
+    monkeypatch.setattr(event_queue, "END_S", 0.05)
     go, warned = threading.Event(), list[str]()
     sender = EventSender(lambda *_: go.wait(20), (), warned.append)
     for number in range(MAX_WAITING + 5):

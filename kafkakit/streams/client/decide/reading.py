@@ -34,7 +34,7 @@ class ReadingPlan:
 
 
 def reading_plan(route: Route, lanes: Collection[str] | None) -> ReadingPlan:
-    """All segments of the lanes, whatever their state, but those of paused lanes; None: all lanes but `dlq`.
+    """All segments of the lanes, whatever their state, but held ones and those of paused lanes; None: all but `dlq`.
 
     `UsageError` for a lane that the route does not have.
     """
@@ -47,7 +47,7 @@ def reading_plan(route: Route, lanes: Collection[str] | None) -> ReadingPlan:
     wanted = [lane for lane in route.lanes if (lane.name in lanes if lanes is not None else lane.name != DLQ)]
     sources: dict[str, dict[str, Source]] = {}
     for lane in wanted:
-        for segment in () if lane.is_paused else lane.segments:
+        for segment in lane.readable:
             sources.setdefault(segment.cluster_id, {})[segment.topic] = Source(
                 lane=lane.name,
                 segment=segment.id,

@@ -44,7 +44,9 @@ def abortable(parts: RunParts, stream: str, open_cluster: OpenCluster) -> Closin
     """What an abort would delete; `RefusedError` where nothing can be aborted."""
     journal = _to_abort(parts, stream)
     made = _made(state_of(journal).operation, open_cluster)
-    return Closing(record=state_of(journal), results=tuple((each.topic, "would be deleted if empty") for each in made))
+    return Closing(
+        record=state_of(journal), results=tuple((each.topic, "would be deleted if empty") for each in made.values())
+    )
 
 
 def abort(parts: RunParts, open_cluster: OpenCluster, stream: str) -> Closing:
@@ -66,7 +68,10 @@ def abort(parts: RunParts, open_cluster: OpenCluster, stream: str) -> Closing:
             at_ms=epoch_ms(parts.clock.now()),
         )
     made = _made(operation, open_cluster)
-    results = tuple((each.topic, parts.effects.delete(each, only_empty=True)) for each in made)
+    results = tuple((each.topic, parts.effects.delete(each, only_empty=True)) for each in made.values())
+    left = parts.routes.existing(stream).route
+    for lane, each in made.items():
+        parts.effects.drop_quota(left, lane, each)
     journal.check(Word.STEP, {"step": Step.ABORTED, "epoch": route.epoch})
     return Closing(record=state_of(journal), results=results)
 
@@ -76,8 +81,9 @@ def reclaimable(parts: RunParts, open_cluster: OpenCluster, operation: str = "")
     certificate, _ = newest_certificate(parts.journals, operation)
     record = parts.journals.record(certificate.operation)
     route = parts.routes.existing(certificate.stream).route
-    if record is None or record.operation.old_segments(route):
-        raise RefusedError(f"operation {certificate.operation} is not retired", hint="kafkakit streams failover retire")
+    if record is None:
+        raise RefusedError(f"operation {certificate.operation} has no journal")
+    _require_retired(record, route)
     check = check_certificate(certificate, open_cluster, record.certificate)
     results = tuple((each.topic, "would be deleted") for each in certificate.segments)
     return Closing(record=record, results=results, check=check)
@@ -106,14 +112,22 @@ def reclaim(parts: RunParts, open_cluster: OpenCluster, operation: str, *, grace
     results = []
     for each in check.certificate.segments:
         journal.intent(Word.RECLAIM, {"topic": each.topic, "topic_id": each.topic_id, "keep": keep})
+        # A store that fails over may lose its newest write: behind the intent, the retirement is not the newest.
+        _require_retired(record, parts.routes.existing(record.operation.stream).route)
         segment = each.as_segment()
         result = "kept" if keep else parts.effects.delete(segment, only_empty=False)
         if result in ("deleted", "does not exist"):
             fences = [fence for fence in record.fences if fence.segment == each.segment]
             parts.effects.drop_bindings(segment, tuple(b for fence in fences for b in fence.bindings))
+            parts.effects.drop_quota(route, each.lane, segment)
         results.append((each.topic, result))
     journal.check(Word.STEP, {"step": Step.RECLAIMED, "epoch": route.epoch})
     return Closing(record=state_of(journal), results=tuple(results), check=check)
+
+
+def _require_retired(record: OperationRecord, route: Route) -> None:
+    if record.operation.old_segments(route):
+        raise RefusedError(f"operation {record.operation.id} is not retired", hint="kafkakit streams failover retire")
 
 
 def _to_abort(parts: RunParts, stream: str) -> Journal:
@@ -136,15 +150,15 @@ def _to_abort(parts: RunParts, stream: str) -> Journal:
     raise RefusedError(f"stream {stream} has no operation that could be aborted")
 
 
-def _made(operation: Operation, open_cluster: OpenCluster) -> tuple[Segment, ...]:
-    """The topics of the target that are there: their names hold the epoch of this operation, so they are its own."""
+def _made(operation: Operation, open_cluster: OpenCluster) -> dict[str, Segment]:
+    """By lane the topics of the target that are there: their names hold the operation's epoch, so they are its own."""
     cluster = open_cluster(operation.request.to)
     cluster_id = cluster.admin.cluster().cluster_id
     if cluster_id != operation.cluster_id:
         raise RefusedError(f"profile {operation.request.to} reaches cluster {cluster_id}, not {operation.cluster_id}")
     found = find_topics(cluster.admin, {move.topic for move in operation.moves})
-    return tuple(
-        Segment(
+    return {
+        move.lane: Segment(
             id=0,
             cluster=operation.request.to,
             cluster_id=cluster_id,
@@ -155,4 +169,4 @@ def _made(operation: Operation, open_cluster: OpenCluster) -> tuple[Segment, ...
         )
         for move in operation.moves
         if move.topic in found
-    )
+    }

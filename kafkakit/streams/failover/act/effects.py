@@ -6,23 +6,34 @@ The caller has written the intent, and looks at the live state afterwards: an an
 from collections.abc import Callable, Iterable, Mapping
 
 from kafkakit.core.acls import AclBinding
+from kafkakit.core.client_quotas import PRODUCER_BYTE_RATE, QuotaEntity
 from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ItemError, ResourceKind
-from kafkakit.core.errors import OperationFailedError, RefusedError, TryLaterError
+from kafkakit.core.errors import KafkakitError, OperationFailedError, RefusedError, TryLaterError
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
+from kafkakit.execution.act.cluster_access import ClusterAccess
 from kafkakit.execution.act.lease_guard import GuardedAdmin
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.cluster_clients import ClusterClients
 from kafkakit.streams.failover.act.reading import read_writers
-from kafkakit.streams.failover.decide.fences import SIZE_KEY, SIZE_LIMIT, fence_bindings
+from kafkakit.streams.failover.decide.fences import FENCE_RATE, SIZE_KEY, SIZE_LIMIT, fence_bindings
 from kafkakit.streams.failover.decide.journal import FenceRecord
-from kafkakit.streams.failover.decide.operation import FailoverRequest, FenceKind, LaneMove, Operation
-from kafkakit.streams.routes.api import LaneShape, PlacementScope, Segment, partitions_of, segment_problem
-from kafkakit.streams.routes.api_act import OpenCluster, create_topics, find_topics, plan_on
+from kafkakit.streams.failover.decide.operation import FenceKind, LaneMove, Operation
+from kafkakit.streams.routes.api import (
+    LaneShape,
+    PlacementScope,
+    Route,
+    Segment,
+    lane_client_id,
+    partitions_of,
+    segment_problem,
+)
+from kafkakit.streams.routes.api_act import OpenCluster, create_topics, find_topics, plan_on, set_quotas
 
-UNKNOWN_MEMBER = "UnknownMemberIdError"
+SEEDED_AT_ONCE = 50
+"""Groups whose offsets are read together before each of them gets its own."""
 
 
 class Effects:
@@ -31,8 +42,10 @@ class Effects:
     def __init__(self, open_cluster: OpenCluster, clock: Clock, guard: Callable[[], None]) -> None:
         self._open, self._clock, self._guard = open_cluster, clock, guard
 
-    def create(self, operation: Operation, move: LaneMove) -> str:
+    def create(self, operation: Operation, move: LaneMove, quota: int | None) -> str:
         """Create a target's topic, or take an empty one of its shape; returns its id once it can be seen.
+
+        `quota` in bytes/s is that of the lane, which its new cluster must have, too.
 
         Raises `RefusedError` for a topic that is there and cannot be taken.
         """
@@ -45,6 +58,7 @@ class Effects:
         scope = PlacementScope(replication=move.replication or None)
         planned = plan_on(snapshot, cluster.log, operation.stream, operation.topic_epoch, (shape,), scope)
         ((_, segment),) = create_topics(self._admin(profile), self._clock, profile, found, planned)
+        self._match_quota(profile, found, operation.stream, move.lane, quota)
         return segment.topic_id
 
     def seed(self, profile: str, offsets: Mapping[str, Mapping[TopicPartition, int]]) -> tuple[str, ...]:
@@ -54,19 +68,31 @@ class Effects:
         """
         problems = []
         groups = self._open(profile).groups
-        for group, places in offsets.items():
+        for at in range(0, len(offsets), SEEDED_AT_ONCE):
+            names = list(offsets)[at : at + SEEDED_AT_ONCE]
             # What another process committed since the look must stay.
-            there = groups.committed(group, list(places))
-            wanted = {key: CommittedOffset(offset=offset) for key, offset in places.items() if key not in there}
-            self._guard()
-            for key, error in groups.commit(group, wanted).items() if wanted else ():
-                if error is not None:
-                    problems.append(f"group {group}: {key}: {error}")
+            there = groups.committed_by(names, {key for name in names for key in offsets[name]})
+            for name in names:
+                found = there[name]
+                if isinstance(found, ItemError):
+                    problems.append(f"group {name}: {found}")
+                    continue
+                places = {k: CommittedOffset(offset=start) for k, start in offsets[name].items() if k not in found}
+                self._guard()
+                for key, error in groups.commit(name, places).items() if places else ():
+                    if error is not None:
+                        problems.append(f"group {name}: {key}: {error}")
         return tuple(problems)
 
-    def planned_fence(self, segment: Segment, kind: FenceKind, request: FailoverRequest) -> FenceRecord:
-        """What a fence will add and replace, read from the cluster: to be written down before it goes up."""
-        cluster = self._cluster_of(segment)
+    def planned_fence(self, segment: Segment, kind: FenceKind, operation: Operation, quota: int | None) -> FenceRecord:
+        """What a fence will add and replace, read from the cluster: to be written down before it goes up.
+
+        `quota` is that of the segment's lane, which a quota fence replaces.
+        """
+        cluster, request = self._cluster_of(segment), operation.request
+        if kind is FenceKind.QUOTA:
+            client_id, before = operation.client_id_of(segment.id), None if quota is None else str(quota)
+            return FenceRecord(segment=segment.id, kind=kind, before=before, client_id=client_id)
         if kind is FenceKind.ACL:
             writers = read_writers(cluster, segment, request.is_open_by_default)
             if writers.problem:
@@ -81,6 +107,8 @@ class Effects:
         admin = self._admin(segment.cluster)
         if fence.kind is FenceKind.CONFIG:
             self._alter(admin, segment, ConfigOp.SET, SIZE_LIMIT)
+        if fence.kind is FenceKind.QUOTA:
+            _limit(admin, fence.client_id, FENCE_RATE)
         for binding in fence.bindings:
             _raise_first(admin.create_acls((binding,)).values(), f"the fence on {segment.topic}")
 
@@ -91,6 +119,8 @@ class Effects:
         if fence.kind is FenceKind.CONFIG:
             op = ConfigOp.DELETE if fence.before is None else ConfigOp.SET
             self._alter(admin, segment, op, fence.before)
+        if fence.kind is FenceKind.QUOTA:
+            _limit(admin, fence.client_id, None if fence.before is None else int(fence.before))
         for binding in reversed(fence.bindings):
             _raise_first(admin.delete_acls((binding,)).values(), f"the fence on {segment.topic}")
 
@@ -113,6 +143,31 @@ class Effects:
             raise OperationFailedError(f"topic {segment.topic} is not deleted: {error}")
         return "deleted"
 
+    def drop_quota(self, route: Route, lane: str, segment: Segment) -> None:
+        """Remove a lane's quota from the cluster of a segment that is out of the route, where it has no other one."""
+        found = route.lane(lane)
+        if found is None or found.quota_bytes_per_s is None:
+            return
+        stays = any(each.cluster_id == segment.cluster_id for each in found.segments)
+        if not stays and self._open(segment.cluster).admin.cluster().cluster_id == segment.cluster_id:
+            self._set_quota(segment.cluster, segment.cluster_id, route.stream, lane, None)
+
+    def _match_quota(self, profile: str, cluster_id: str, stream: str, lane: str, quota: int | None) -> None:
+        """Give a lane its quota, and take one away that an earlier stay left; None needs no right to read quotas."""
+        entity = QuotaEntity(client_id=lane_client_id(stream, lane))
+        try:
+            known = self._open(profile).admin.describe_client_quotas().get(entity, {}).get(PRODUCER_BYTE_RATE)
+        except KafkakitError:
+            if quota is not None:
+                raise
+            return
+        if known != quota:
+            self._set_quota(profile, cluster_id, stream, lane, quota)
+
+    def _set_quota(self, profile: str, cluster_id: str, stream: str, lane: str, rate: int | None) -> None:
+        access = ClusterAccess(cluster_id=cluster_id, admin=self._admin(profile), clock=self._clock)
+        set_quotas(access, stream, {lane: rate})
+
     def drop_bindings(self, segment: Segment, bindings: tuple[AclBinding, ...]) -> None:
         """Remove the ACLs of a fence once its topic is gone."""
         if bindings:
@@ -133,6 +188,11 @@ class Effects:
     def _alter(self, admin: ClusterAdmin, segment: Segment, op: ConfigOp, value: str | None) -> None:
         change = ConfigChange(kind=ResourceKind.TOPIC, name=segment.topic, key=SIZE_KEY, op=op, value=value)
         _raise_first(admin.alter_configs((change,)).values(), f"{SIZE_KEY} of {segment.topic}")
+
+
+def _limit(admin: ClusterAdmin, client_id: str, rate: int | None) -> None:
+    answers = admin.alter_client_quotas({QuotaEntity(client_id=client_id): {PRODUCER_BYTE_RATE: rate}})
+    _raise_first(answers.values(), f"the quota of client id {client_id}")
 
 
 def _raise_first(answers: Iterable[ItemError | None], what: str) -> None:

@@ -1,6 +1,6 @@
 """The journals and certificates of failovers in the control store."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from kafkakit.core.errors import RefusedError
@@ -11,6 +11,7 @@ from kafkakit.ports.control import ControlStore
 from kafkakit.streams.failover.decide.certificate import DrainCertificate, decode_certificate
 from kafkakit.streams.failover.decide.journal import (
     GRAMMAR,
+    Line,
     OperationRecord,
     Word,
     certificate_root,
@@ -22,14 +23,20 @@ from kafkakit.streams.failover.decide.journal import (
 from kafkakit.streams.failover.decide.operation import Operation
 
 Journal: TypeAlias = LineJournal[Word, OperationRecord | None]
+OnLine: TypeAlias = Callable[[OperationRecord | None, Line], None]
+"""What gets each line that this process writes, with what the journal says after it."""
 MOST_OPERATIONS = 1000
+
+
+def no_line(_record: OperationRecord | None, _line: Line) -> None:
+    """Takes a line, and does nothing with it."""
 
 
 class OperationJournals:
     """The operations of one stream. Reading one costs a request for each 60 kB."""
 
-    def __init__(self, store: ControlStore, clock: Clock, stream: str) -> None:
-        self._store, self._clock, self._stream = store, clock, stream
+    def __init__(self, store: ControlStore, clock: Clock, stream: str, on_line: OnLine = no_line) -> None:
+        self._store, self._clock, self._stream, self._on_line = store, clock, stream, on_line
 
     def names(self) -> tuple[str, ...]:
         """The ids of all operations, oldest first: an id begins with the epoch that it was planned for."""
@@ -37,7 +44,8 @@ class OperationJournals:
 
     def open(self, name: str) -> Journal:
         """The journal of an operation; `InputError` for one that is damaged, or of a newer kafkakit."""
-        return LineJournal(StoreLines(self._store, journal_root(self._stream, name)), self._clock, GRAMMAR, fold, None)
+        lines = StoreLines(self._store, journal_root(self._stream, name))
+        return LineJournal(lines, self._clock, GRAMMAR, fold, None, self._on_line)
 
     def begin(self, operation: Operation) -> Journal:
         """The journal of a new operation, with its first line."""
@@ -61,6 +69,11 @@ class OperationJournals:
         lines = StoreLines(self._store, certificate_root(self._stream, name))
         if lines.read() != data:
             lines.replace(data)
+
+    def has_certificate(self, name: str, sha256: str) -> bool:
+        """Whether the certificate of this hash is kept."""
+        data = StoreLines(self._store, certificate_root(self._stream, name)).read()
+        return bool(data) and decode_certificate(data, f"certificate of operation {name}").sha256 == sha256
 
     def certificate(self, name: str) -> tuple[DrainCertificate, bytes]:
         """The newest certificate of an operation, with its bytes; `RefusedError` without one."""

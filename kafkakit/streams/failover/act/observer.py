@@ -11,7 +11,7 @@ from kafkakit.streams.failover.act.clients import ClientWatch
 from kafkakit.streams.failover.act.reading import read_bindings, read_segments, read_targets, read_writers
 from kafkakit.streams.failover.decide.drained import left_in
 from kafkakit.streams.failover.decide.evidence import Evidence, TopicFacts, WriterFacts
-from kafkakit.streams.failover.decide.fences import is_fenced
+from kafkakit.streams.failover.decide.fences import is_in_place
 from kafkakit.streams.failover.decide.journal import OperationRecord
 from kafkakit.streams.failover.decide.operation import FailoverRequest, FenceKind, FenceWish, Operation, Step
 from kafkakit.streams.failover.decide.quiet import QuietWatch, basis_of, ends_of, quiet_of, watch_ends
@@ -21,6 +21,10 @@ from kafkakit.streams.routes.api_act import OpenCluster
 
 CountRejects = Callable[[Segment], int]
 """How many records of a segment are rejected by reference and not copied yet."""
+
+
+RELOOKED = (FenceWish.CONFIG, FenceWish.QUOTA)
+"""Fences whose look at a cluster is whole each time; for an ACL the bindings are enough."""
 
 
 class OperationObserver:
@@ -80,8 +84,10 @@ class OperationObserver:
                 unknown_groups=_unknown(operation, old) if every_group else None,
             )
         evidence = replace(evidence, writers=self._look_at_writers(record, segments, old))
-        fenced = frozenset(each.id for each in segments if _has_fence(record, each, evidence))
-        evidence = replace(evidence, fenced=fenced)
+        in_place = {each.id: _kinds_in_place(record, each, evidence) for each in segments}
+        fenced = frozenset(number for number, kinds in in_place.items() if kinds - {FenceKind.QUOTA})
+        delayed = frozenset(number for number, kinds in in_place.items() if FenceKind.QUOTA in kinds)
+        evidence = replace(evidence, fenced=fenced, delayed=delayed)
         basis = basis_of(evidence, [each.id for each in segments], record.routed_epoch or route.epoch)
         ends = ends_of(operation, route, old)
         self._quiet = watch_ends(self._quiet, basis, ends, now_s, self._clock.monotonic())
@@ -140,7 +146,7 @@ class OperationObserver:
             if not old[each.id].is_reachable:
                 continue
             cluster, known = self._open(each.cluster), self._writers.get(each.id)
-            needs_all = known is None or known.problem or record.request.fence is FenceWish.CONFIG
+            needs_all = known is None or known.problem or record.request.fence in RELOOKED
             found[each.id] = self.writers_of(each, record.request) if needs_all or known is None else known
             if not needs_all and known is not None and known.bindings is not None:
                 found[each.id] = read_bindings(cluster, each, known)
@@ -173,11 +179,11 @@ def _is_read(record: OperationRecord, segments: list[Segment], old: Mapping[int,
     )
 
 
-def _has_fence(record: OperationRecord, segment: Segment, evidence: Evidence) -> bool:
-    """Whether the topic is fenced now, by its cluster's own word; only fences of this operation count."""
+def _kinds_in_place(record: OperationRecord, segment: Segment, evidence: Evidence) -> frozenset[FenceKind]:
+    """The fences that the topic has now, by its cluster's own word; only those of this operation count."""
     facts, writers = evidence.old[segment.id], evidence.writers.get(segment.id)
-    kinds = [each.kind for each in record.fences if each.segment == segment.id]
-    return writers is not None and any(is_fenced(kind, segment.topic, facts, writers) for kind in kinds)
+    fences = [fence for fence in record.fences if fence.segment == segment.id]
+    return frozenset(f.kind for f in fences if writers is not None and is_in_place(f, segment.topic, facts, writers))
 
 
 def _unknown(operation: Operation, old: Mapping[int, TopicFacts]) -> tuple[str, ...] | None:

@@ -6,22 +6,22 @@ from dataclasses import replace
 from kafkakit.core.acls import AclBinding, AclResourceKind
 from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.durations import epoch_ms
-from kafkakit.core.errors import ConflictError, InputError, KafkakitError, RefusedError
+from kafkakit.core.errors import ConflictError, InputError, KafkakitError, RefusedError, TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.cluster_clients import ClusterClients
 from kafkakit.streams.failover.act.journals import Journal, state_of
-from kafkakit.streams.failover.act.reading import OWN_KEYS
+from kafkakit.streams.failover.act.pace import measure_pace
 from kafkakit.streams.failover.act.run import OperationRun, RunParts
+from kafkakit.streams.failover.decide.backlog import Pace
 from kafkakit.streams.failover.decide.journal import Word
-from kafkakit.streams.failover.decide.operation import FailoverRequest, LaneMove, Operation, Step
+from kafkakit.streams.failover.decide.operation import FailoverRequest, LaneMove, Operation, OperationKind, Step
 from kafkakit.streams.failover.decide.outcome import EndKind, RunEnd
 from kafkakit.streams.failover.decide.plan import FailoverPlan, make_plan, moves_of, required_groups
-from kafkakit.streams.failover.decide.preconditions import TargetPlace
+from kafkakit.streams.failover.decide.preconditions import TargetPlace, known_segments
 from kafkakit.streams.failover.decide.standing import routed_at, settled, standing
 from kafkakit.streams.routes.api import Route, RouteOperation, Segment, begun, partitions_of, refuse_open_operation
-from kafkakit.streams.routes.api_act import OpenCluster
+from kafkakit.streams.routes.api_act import OpenCluster, own_settings
 
-KIND = "failover"
 USUAL_REPLICATION = 3
 
 
@@ -31,21 +31,28 @@ class Planner:
     def __init__(self, parts: RunParts, open_cluster: OpenCluster, random_hex: Callable[[], str]) -> None:
         self._parts, self._open, self._random_hex = parts, open_cluster, random_hex
 
-    def plan(self, request: FailoverRequest) -> FailoverPlan:
-        """Judge what a failover would need and do now; `RefusedError` while another operation is open."""
+    def plan(self, request: FailoverRequest, *, measured: bool = False) -> FailoverPlan:
+        """Judge what a failover would need and do now; `RefusedError` while another operation is open.
+
+        With `measured` it takes 6 s more where groups have something to read, and says how long that takes.
+        """
         route = self._parts.routes.existing(request.stream).route
-        if self._superseded(request, route) is None:
+        if self._superseded(request, route) is None and not self._is_lost(route):
             refuse_open_operation(route)
         target = self._open(request.to)
         info = target.admin.cluster()
         alive = [broker.id for broker in info.brokers if broker.is_alive]
-        shapes = {} if request.is_emergency else self._shapes(route)
+        try:
+            shapes = _known_shapes(route) if request.is_emergency else self._shapes(route)
+        except TryLaterError as error:
+            hint = "--emergency sends producers elsewhere without it, and drains it once it is back"
+            raise TryLaterError(f"an old cluster does not answer: {error.message}", hint=hint) from error
         moves = tuple(
             self._sized(move, request, shapes.get(move.lane, (0, {}))[0], len(alive))
             for move in moves_of(request, route, {lane: configs for lane, (_, configs) in shapes.items()})
         )
         operation = Operation(
-            id=f"{route.epoch + 1:06d}-{KIND}-{self._random_hex()}",
+            id=f"{route.epoch + 1:06d}-{request.kind}-{self._random_hex()}",
             request=request,
             cluster_id=info.cluster_id,
             moves=moves,
@@ -72,26 +79,30 @@ class Planner:
         sizes: Mapping[int, int | None] = {}
         if not request.is_emergency:
             sizes = {each.id: _bytes_of(self._open(each.cluster), each) for _, each in operation.old_segments(route)}
-        return make_plan(operation, evidence, place, sizes)
+        old = known_segments(operation, evidence)
+        pace = measure_pace(self._open, self._parts.clock, operation, old) if measured else Pace()
+        return make_plan(operation, evidence, place, sizes, pace)
 
-    def begin(self, plan: FailoverPlan) -> OperationRun:
+    def begin(self, plan: FailoverPlan, approval: str = "") -> OperationRun:
         """Make the plan the stream's operation; `ConflictError` where the route is not the planned one any more."""
-        parts, operation = self._parts, plan.operation
+        parts, operation = self._parts, replace(plan.operation, approval=approval)
         journal = parts.journals.begin(operation)
-        opening = RouteOperation(id=operation.id, kind=KIND, step=Step.PLANNED)
+        opening = RouteOperation(id=operation.id, kind=operation.request.kind, step=Step.PLANNED)
 
         def edit(found: Route) -> Route:
             if found.epoch != operation.from_epoch:
                 raise ConflictError(f"stream {operation.stream} was changed since the plan")
-            return begun(found if superseded is None else replace(found, operation=None), opening)
+            return begun(replace(found, operation=None) if is_replaced else found, opening)
 
-        superseded = self._superseded(operation.request, parts.routes.existing(operation.stream).route)
+        before = parts.routes.existing(operation.stream).route
+        superseded = self._superseded(operation.request, before)
+        is_replaced = superseded is not None or self._is_lost(before)
         parts.require_held()
         parts.routes.change(
             operation.stream,
             edit,
             by=parts.operator,
-            what=f"operation {operation.id}: begin failover to {operation.request.to}",
+            what=f"operation {operation.id}: begin {operation.request.kind} to {operation.request.to}",
             at_ms=epoch_ms(parts.clock.now()),
         )
         if superseded is not None:
@@ -102,13 +113,13 @@ class Planner:
         """The run of the operation that the route names; None without one. `RefusedError` for one of another tool."""
         if route.operation is None:
             return None
-        if route.operation.kind != KIND:
+        if route.operation.kind not in set(OperationKind):
             raise RefusedError(f"stream {route.stream} has an operation {route.operation.kind} open")
         journal = self._parts.journals.open(route.operation.id)
         if journal.state is None:
             raise RefusedError(
                 f"operation {route.operation.id} of stream {route.stream} has no journal",
-                hint="the control store lost it; kafkakit streams failover abort ends the operation",
+                hint="the control store lost it; kafkakit streams history shows what the operation changed",
             )
         if journal.state.is_aborting:
             raise RefusedError(
@@ -121,7 +132,9 @@ class Planner:
 
         Raises `RefusedError` where the open operation has another shape, or is being aborted.
         """
-        run = None if self._superseded(request, route) else self.open_run(route)
+        if self._superseded(request, route) or self._is_lost(route):
+            return None
+        run = self.open_run(route)
         if run is None:
             return None
         differences = tuple(run.record.request.differences(request))
@@ -162,13 +175,20 @@ class Planner:
     def _superseded(self, request: FailoverRequest, route: Route) -> Journal | None:
         """The journal of the open operation that this request takes over: an emergency leaves the cluster that the open
         one has moved producers to, and drains everything that is left."""
-        if not request.is_emergency or route.operation is None or route.operation.kind != KIND:
+        if not request.is_emergency or route.operation is None:
             return None
         journal = self._parts.journals.open(route.operation.id)
         if journal.state is None or journal.state.request.to == request.to:
             return None
         step = standing(journal.state.operation, route)
         return None if step is None or step.can_abort else journal
+
+    def _is_lost(self, route: Route) -> bool:
+        """Whether the open operation has changed nothing but the route's mark, and the store lost its journal."""
+        found = route.operation
+        if found is None or found.kind not in set(OperationKind) or found.step != Step.PLANNED:
+            return False
+        return self._parts.journals.record(found.id) is None
 
     def _shapes(self, route: Route) -> dict[str, tuple[int, dict[str, str]]]:
         """Replicas and settings of the topics that are written now, by lane; those of the cluster's own left out."""
@@ -180,12 +200,17 @@ class Planner:
             configs = admin.dynamic_configs(ResourceKind.TOPIC, (topic,)).get(topic, {})
             states = admin.partition_states((topic,)).values()
             replicas = max((len(state.replicas) for state in states), default=0)
-            found[lane.name] = (replicas, {k: v for k, v in configs.items() if k not in OWN_KEYS})
+            found[lane.name] = (replicas, dict(own_settings(configs)))
         return found
 
     @staticmethod
     def _sized(move: LaneMove, request: FailoverRequest, replicas: int, alive: int) -> LaneMove:
         return replace(move, replication=request.replication or replicas or min(USUAL_REPLICATION, max(1, alive)))
+
+
+def _known_shapes(route: Route) -> dict[str, tuple[int, dict[str, str]]]:
+    """The same of what the route has, which does not know replicas: as often as is usual."""
+    return {lane.name: (0, dict(lane.active.settings)) for lane in route.lanes if lane.active is not None}
 
 
 def _free_bytes(cluster: ClusterClients, brokers: list[int]) -> int | None:

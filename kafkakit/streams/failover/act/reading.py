@@ -6,8 +6,9 @@ Commits are read before ends, so that an end which did not grow was the end when
 from collections.abc import Collection, Mapping, Sequence
 
 from kafkakit.core.acls import AclResourceKind
+from kafkakit.core.client_quotas import Quotas
 from kafkakit.core.cluster_facts import ItemError, ResourceKind
-from kafkakit.core.errors import KafkakitError, OperationFailedError
+from kafkakit.core.errors import KafkakitError, OperationFailedError, TryLaterError
 from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupType
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
@@ -18,12 +19,10 @@ from kafkakit.streams.failover.decide.effective_end import EndWalk
 from kafkakit.streams.failover.decide.evidence import GroupFacts, TopicFacts, WriterFacts, unreachable
 from kafkakit.streams.failover.decide.operation import LaneMove
 from kafkakit.streams.routes.api import Segment, SegmentState, partitions_of, segment_problem
-from kafkakit.streams.routes.api_act import find_topics
+from kafkakit.streams.routes.api_act import find_topics, own_settings
 
 OPEN_TO_EVERYONE = "allow.everyone.if.no.acl.found"
 FETCH_BYTES, ANSWER_BYTES, WAIT_MS = 1 << 20, 8 << 20, 500
-OWN_KEYS = frozenset({"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"})
-"""Settings of a topic that belong to its cluster, and are not carried to another one."""
 
 
 def read_segments(
@@ -31,8 +30,8 @@ def read_segments(
 ) -> dict[int, TopicFacts]:
     """The topics of segments of one profile. A cluster that is not reached is a fact, and no error.
 
-    With `every_group` all groups of the cluster are read, one request each. Cost without: one request for each group,
-    four for the topics, three to each leader.
+    With `every_group` all groups of the cluster are read. Cost: four requests for the topics, three to each leader, and
+    for groups three to each coordinator, and one more for each 500 of them.
     """
     try:
         return _read_segments(cluster, segments, groups, every_group=every_group, effective=effective)
@@ -78,6 +77,7 @@ def read_writers(cluster: ClusterClients, segment: Segment, is_open_by_default: 
             transactions=tuple(each for each in transactions if not each.partitions.isdisjoint(keys)),
             bindings=cluster.admin.describe_acls(AclResourceKind.TOPIC, segment.topic),
             allows_everyone=_allows_everyone(cluster) if is_open_by_default is None else is_open_by_default,
+            quotas=_quotas(cluster),
         )
     except KafkakitError as error:
         return WriterFacts(problem=error.message)
@@ -94,6 +94,7 @@ def read_bindings(cluster: ClusterClients, segment: Segment, known: WriterFacts)
         transactions=known.transactions,
         bindings=bindings,
         allows_everyone=known.allows_everyone,
+        quotas=known.quotas,
     )
 
 
@@ -160,7 +161,7 @@ def _facts_of(
             cluster_id=cluster_id,
             topic_id=segment.topic_id,
             partitions=segment.partitions,
-            configs={k: v for k, v in configs.get(segment.topic, {}).items() if k not in OWN_KEYS},
+            configs=dict(own_settings(configs.get(segment.topic, {}))),
             spans={key.partition: spans[key] for key in partitions_of(segment) if key in spans},
             effective={key.partition: ends[key] for key in partitions_of(segment) if key in ends},
             groups=read[segment.topic],
@@ -176,24 +177,41 @@ def _read_groups(
     described = cluster.groups.describe(sorted(names)) if names else {}
     keys = [key for segment in segments for key in partitions_of(segment)]
     found: dict[str, dict[str, GroupFacts]] = {segment.topic: {} for segment in segments}
+    sharing = [name for name, about in described.items() if getattr(about, "type", None) is GroupType.SHARE]
+    commits = {**cluster.groups.committed_by(sorted(names - set(sharing)), keys), **_shared(cluster, sharing)}
     for name in sorted(names):
-        about = described.get(name)
+        about, own = described.get(name), commits[name]
         if not isinstance(about, GroupDescription):
             raise OperationFailedError(f"group {name} is not described: {about or 'no answer'}")
-        commits = _shared(cluster, name) if about.type is GroupType.SHARE else cluster.groups.committed(name, keys)
+        if isinstance(own, ItemError):
+            words = f"group {name} is not read: {own}"
+            raise TryLaterError(words) if own.retriable else OperationFailedError(words)
         for segment in segments:
-            facts = group_facts(segment, about, commits)
+            facts = group_facts(segment, about, own)
             if name in groups or facts.commits or any(facts.held):
                 found[segment.topic][name] = facts
     return found
 
 
-def _shared(cluster: ClusterClients, group: str) -> Mapping[TopicPartition, CommittedOffset | ItemError]:
-    """Where a share group stands, as commits: it has none, and asking for them is an error."""
-    found = cluster.groups.share_offsets([group]).get(group, ())
-    if isinstance(found, ItemError):
-        raise OperationFailedError(f"share group {group} is not read: {found}")
-    return {each.place: each.error or CommittedOffset(offset=each.start or 0) for each in found}
+def _shared(
+    cluster: ClusterClients, groups: Sequence[str]
+) -> dict[str, Mapping[TopicPartition, CommittedOffset | ItemError] | ItemError]:
+    """Where share groups stand, as commits: they have none, and asking for them is an error."""
+    found = cluster.groups.share_offsets(groups) if groups else {}
+    return {
+        name: each
+        if isinstance(each, ItemError)
+        else {one.place: one.error or CommittedOffset(offset=one.start or 0) for one in each}
+        for name, each in found.items()
+    }
+
+
+def _quotas(cluster: ClusterClients) -> Quotas | None:
+    """The cluster's quotas; None where it has none to tell, or not to this user."""
+    try:
+        return cluster.admin.describe_client_quotas()
+    except KafkakitError:
+        return None
 
 
 def _allows_everyone(cluster: ClusterClients) -> bool | None:

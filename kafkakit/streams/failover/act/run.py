@@ -5,7 +5,7 @@ the decision was made from; every effect comes after the lease was confirmed.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from kafkakit.core.durations import epoch_ms
 from kafkakit.core.errors import ConflictError
@@ -29,7 +29,7 @@ from kafkakit.streams.failover.decide.actions import (
     Wait,
 )
 from kafkakit.streams.failover.decide.certificate import make_certificate
-from kafkakit.streams.failover.decide.drained import losses
+from kafkakit.streams.failover.decide.drained import late_words, losses
 from kafkakit.streams.failover.decide.evidence import Evidence
 from kafkakit.streams.failover.decide.journal import OperationRecord, Word, data_of, merged_losses
 from kafkakit.streams.failover.decide.operation import FailoverRequest, FenceWish, Step
@@ -60,6 +60,16 @@ class RunParts:
     version: str
 
 
+@dataclass(slots=True, kw_only=True)
+class Progress:
+    """Since when nothing could be done, and what was tried since; `mark` is what the last turn found."""
+
+    idle_since_s: float = 0.0
+    conflicts: int = 0
+    tried: list[Action] = field(default_factory=list)
+    mark: tuple[int, OperationRecord, int | None] | None = None
+
+
 class OperationRun:
     """One process's work on one operation."""
 
@@ -67,6 +77,7 @@ class OperationRun:
         self._parts, self._journal = parts, journal
         self._said = ""
         self._problems: tuple[str, ...] = ()
+        self._progress = Progress()
 
     @property
     def record(self) -> OperationRecord:
@@ -79,46 +90,51 @@ class OperationRun:
         Raises `ConflictError` when other processes change the route again and again, `LeaseLostError` when another
         process takes the stream's lease, and what clusters and stores raise.
         """
-        parts, operation = self._parts, self.record.operation
-        conflicts, idle_since_s = 0, parts.clock.monotonic()
-        tried: list[Action] = []
-        before: tuple[int, OperationRecord, int | None] | None = None
+        self._progress = Progress(idle_since_s=self._parts.clock.monotonic())
         while True:
-            parts.require_held()
-            route = parts.routes.existing(operation.stream).route
-            evidence = parts.observer.look(self.record, route, retiring=until is Step.RETIRED)
-            self._remember(evidence)
-            action = next_step(self.record, evidence, until)
-            mark = (route.epoch, self.record, action.records if isinstance(action, Wait) else None)
-            if mark != before:
-                before, tried, idle_since_s = mark, [], parts.clock.monotonic()
-            if isinstance(action, Wait):
-                left_s = wait_s - (parts.clock.monotonic() - idle_since_s)
-                self._say(action)
-                if left_s <= 0 or action.reason == "stranded":
-                    return self._end(EndKind.WAITING, route, action.reason, action.lines, action.records)
-                parts.clock.sleep(max(0.01, min(POLL_S, left_s, action.seconds or POLL_S)))
-                continue
-            if isinstance(action, Finished):
-                return self._finished(action)
-            if isinstance(action, Refuse):
-                return self._end(EndKind.REFUSED, route, action.reason, action.lines)
-            if action not in tried:
-                tried.append(action)
-            elif parts.clock.monotonic() - idle_since_s >= wait_s:
-                return self._end(EndKind.WAITING, route, "no-effect", self._problems)
-            else:
-                parts.clock.sleep(POLL_S)  # the last try has no effect that shows yet
-            try:
-                if isinstance(action, ReportLate):
-                    return self._report_late(action, evidence)
-                self._act(action, evidence)
-                conflicts = 0
-            except ConflictError:
-                # Another process changed the route between the look and the change: look again, and decide anew.
-                conflicts += 1
-                if conflicts >= CONFLICTS:
-                    raise
+            end = self.turn(until, wait_s)
+            if end is not None:
+                return end
+
+    def turn(self, until: Step, wait_s: float) -> RunEnd | None:
+        """One look and what follows from it; None: go on. What a run knows between two turns is in its fields."""
+        parts, operation, progress = self._parts, self.record.operation, self._progress
+        parts.require_held()
+        route = parts.routes.existing(operation.stream).route
+        evidence = parts.observer.look(self.record, route, retiring=until is Step.RETIRED)
+        self._remember(evidence)
+        action = next_step(self.record, evidence, until)
+        mark = (route.epoch, self.record, action.records if isinstance(action, Wait) else None)
+        if mark != progress.mark:
+            progress.mark, progress.tried, progress.idle_since_s = mark, [], parts.clock.monotonic()
+        if isinstance(action, Wait):
+            left_s = wait_s - (parts.clock.monotonic() - progress.idle_since_s)
+            self._say(action)
+            if left_s <= 0 or action.reason == "stranded":
+                return self._end(EndKind.WAITING, route, action.reason, action.lines, action.records)
+            parts.clock.sleep(max(0.01, min(POLL_S, left_s, action.seconds or POLL_S)))
+            return None
+        if isinstance(action, Finished):
+            return self._finished(action)
+        if isinstance(action, Refuse):
+            return self._end(EndKind.REFUSED, route, action.reason, action.lines)
+        if action not in progress.tried:
+            progress.tried.append(action)
+        elif parts.clock.monotonic() - progress.idle_since_s >= wait_s:
+            return self._end(EndKind.WAITING, route, "no-effect", self._problems)
+        else:
+            parts.clock.sleep(POLL_S)  # the last try has no effect that shows yet
+        try:
+            if isinstance(action, ReportLate):
+                return self._report_late(action, evidence)
+            self._act(action, evidence)
+            progress.conflicts = 0
+        except ConflictError:
+            # Another process changed the route between the look and the change: look again, and decide anew.
+            progress.conflicts += 1
+            if progress.conflicts >= CONFLICTS:
+                raise
+        return None
 
     def amend(self, request: FailoverRequest) -> None:
         """Take over other limits; the shape of the request is the operation's."""
@@ -131,7 +147,8 @@ class OperationRun:
         match action:
             case CreateTopics():
                 journal.intent(Word.CREATE, {"topics": [move.topic for move in action.moves]})
-                made = {move.lane: effects.create(operation, move) for move in action.moves}
+                quotas = {lane.name: lane.quota_bytes_per_s for lane in evidence.route.lanes}
+                made = {move.lane: effects.create(operation, move, quotas.get(move.lane)) for move in action.moves}
                 journal.check(Word.CREATE, {"topic_ids": made})
             case SeedGroups():
                 places = {g: {str(k): v for k, v in offsets.items()} for g, offsets in action.offsets.items()}
@@ -142,7 +159,9 @@ class OperationRun:
                 self._problems = problems
             case RaiseFence():
                 known = [f for f in self.record.fences if (f.segment, f.kind) == (action.segment.id, action.kind)]
-                fence = known[0] if known else effects.planned_fence(action.segment, action.kind, self.record.request)
+                lane = next(lane for lane, each in evidence.route.segments() if each.id == action.segment.id)
+                quota = lane.quota_bytes_per_s
+                fence = known[0] if known else effects.planned_fence(action.segment, action.kind, operation, quota)
                 if not known:
                     journal.intent(Word.FENCE, data_of(fence))
                 effects.raise_fence(action.segment, fence)
@@ -152,17 +171,27 @@ class OperationRun:
                     journal.intent(Word.UNFENCE, {"segment": fence.segment, "transactions": action.transactions})
                     effects.lower_fence(action.segment, fence)
                     journal.check(Word.UNFENCE, {"segment": fence.segment})
-                names = ", ".join(action.transactions)
-                self._parts.reporter.warn(f"{action.segment.topic}: the fence is down again, it held up {names}")
-                self._amend_without_fence()
+                if action.transactions:
+                    names = ", ".join(action.transactions)
+                    self._parts.reporter.warn(f"{action.segment.topic}: the fence is down again, it held up {names}")
+                    self._amend_without_fence()
+            case ChangeRoute(edit=RouteEdit.RETIRE) if not self._has_certificate():
+                self._certify(evidence)
             case ChangeRoute():
                 self._change_route(action, evidence)
             case Certify():
-                certificate, data = make_certificate(self.record, evidence, self._parts.version)
-                self._parts.journals.write_certificate(operation.id, data)
-                journal.check(Word.CERTIFIED, {"sha256": certificate.sha256, "epoch": evidence.route.epoch})
-                self._note(Step.DRAINED, evidence.route)
-                self._parts.reporter.say(f"drained: certificate {certificate.sha256[:16]}")
+                self._certify(evidence)
+
+    def _has_certificate(self) -> bool:
+        """Whether the store still has the certificate that the journal names: it may have lost it."""
+        return self._parts.journals.has_certificate(self.record.operation.id, self.record.certificate)
+
+    def _certify(self, evidence: Evidence) -> None:
+        certificate, data = make_certificate(self.record, evidence, self._parts.version)
+        self._parts.journals.write_certificate(self.record.operation.id, data)
+        self._journal.check(Word.CERTIFIED, {"sha256": certificate.sha256, "epoch": evidence.route.epoch})
+        self._note(Step.DRAINED, evidence.route)
+        self._parts.reporter.say(f"drained: certificate {certificate.sha256[:16]}")
 
     def _change_route(self, action: ChangeRoute, evidence: Evidence) -> None:
         """One compare-and-set. A process whose evidence is older than the route changes nothing."""
@@ -198,9 +227,10 @@ class OperationRun:
         for _, segment in self.record.operation.old_segments(evidence.route):
             if segment.id in segments:
                 grown = {partition: more for number, partition, more in action.grown if number == segment.id}
-                lines += [f"{segment.topic}-{n}: {more} offsets after the seal" for n, more in grown.items()]
+                lines += [late_words(segment, n, more) for n, more in grown.items()]
                 writers = self._parts.observer.writers_of(segment, self.record.request)
                 lines += [f"{segment.topic}: {each}" for each in writers.words_of(grown)]
+        lines.append("the seal is void; find the writer and stop it, then continue")
         route = self._parts.routes.existing(self.record.operation.stream).route
         return self._end(EndKind.LATE, route, "late-writer", tuple(lines))
 
@@ -240,6 +270,9 @@ class OperationRun:
         route = self._parts.routes.existing(self.record.operation.stream).route
         if action.step.is_over and action.step not in self.record.reached_ms:
             self._journal.check(Word.STEP, {"step": action.step, "epoch": route.epoch})
+        if action.step in (Step.ABORTED, Step.SUPERSEDED):
+            lines = (f"operation {self.record.operation.id} is not the stream's any more, and has not moved it",)
+            return RunEnd(kind=EndKind.REFUSED, step=action.step, record=self.record, reason=action.step, lines=lines)
         return RunEnd(kind=EndKind.DONE, step=action.step, record=self.record)
 
     def _end(

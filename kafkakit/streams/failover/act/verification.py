@@ -4,7 +4,7 @@ from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import KafkakitError
 from kafkakit.streams.failover.act.reading import read_segments
 from kafkakit.streams.failover.decide.certificate import DrainCertificate, SegmentEvidence
-from kafkakit.streams.failover.decide.drained import late_partitions
+from kafkakit.streams.failover.decide.drained import late_partitions, late_words
 from kafkakit.streams.failover.decide.evidence import TopicFacts
 from kafkakit.streams.failover.decide.outcome import CertificateCheck
 from kafkakit.streams.routes.api import Segment
@@ -26,7 +26,7 @@ def check_certificate(
             is_gone = facts.cluster_id == each.cluster_id and facts.topic_id != each.topic_id
             (gone if is_gone else unread).append(f"{each.topic}: {facts.problem or 'a leader does not answer'}")
             continue
-        late += [f"{each.topic}-{n}: {more} offsets after the seal" for n, more in late_partitions(segment, facts)]
+        late += [late_words(segment, n, more) for n, more in late_partitions(segment, facts)]
         short += _short(each, facts)
     return CertificateCheck(
         certificate=certificate,

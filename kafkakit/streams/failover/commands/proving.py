@@ -1,4 +1,4 @@
-"""`kafkakit streams failover certify|retire|reclaim|status|history`, and `streams verify-drain`."""
+"""`kafkakit streams failover certify|retire|reclaim`, and `streams verify-drain`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def certify(
 
     cli = cli_context(ctx)
     if not show:
-        return carry_on(ctx, stream, wait, "drained")
+        return carry_on(ctx, stream, wait, "drained", "certify")
     with open_failover(cli, stream) as session:
         _, data = newest_certificate(session.parts().journals, operation)
     return finish(cli, certificate_report(data))
@@ -56,7 +56,7 @@ def retire(ctx: typer.Context, stream: StreamName, wait: Wait = "10m") -> int:
     \b
     kafkakit --profile prod streams failover retire orders
     """
-    return carry_on(ctx, stream, wait, "retired")
+    return carry_on(ctx, stream, wait, "retired", "retire")
 
 
 @with_option_groups
@@ -92,45 +92,6 @@ def reclaim(
         if not consent.dry_run and consent.confirm(cli, f"Delete the old topics of stream {stream}?"):
             found = delete_old(parts, session.cluster, found.record.operation.id, grace_s=grace_s, keep=keep)
     return finish(cli, closing_report("streams failover reclaim", found))
-
-
-def status(ctx: typer.Context, stream: StreamName) -> int:
-    """Show where the newest operation of a stream stands, and which process works on it; clusters are not read.
-
-    Examples:
-
-    \b
-    kafkakit --profile prod streams failover status orders
-    """
-    from kafkakit.execution.act.lease_reader import read_lease
-    from kafkakit.streams.failover.act.closing import newest
-    from kafkakit.streams.failover.decide.journal import lease_of
-    from kafkakit.streams.failover.decide.standing import standing
-    from kafkakit.streams.failover.show.runs import status_report
-
-    cli = cli_context(ctx)
-    with open_failover(cli, stream) as session:
-        route = session.route
-        record = newest(session.parts().journals, route)
-        lease = read_lease(session.home.control, lease_of(stream))
-    step = None if record is None else standing(record.operation, route)
-    return finish(cli, status_report(stream, record, step, "no process" if lease is None else str(lease)))
-
-
-def history(ctx: typer.Context, stream: StreamName) -> int:
-    """Show all operations of a stream: when, by whom, how they ended, and their certificates.
-
-    Examples:
-
-    \b
-    kafkakit --profile prod streams failover history orders
-    """
-    from kafkakit.streams.failover.show.runs import history_report
-
-    cli = cli_context(ctx)
-    with open_failover(cli, stream) as session:
-        found = tuple(session.parts().journals.records())
-    return finish(cli, history_report(stream, found))
 
 
 def verify_drain(

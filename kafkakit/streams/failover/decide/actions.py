@@ -53,7 +53,7 @@ class RaiseFence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LowerFence:
-    """Take the fence off the topic of a segment: it holds up transactions."""
+    """Take the fence off the topic of a segment: it holds up `transactions`; without any, it is not needed any more."""
 
     segment: Segment
     transactions: tuple[str, ...]

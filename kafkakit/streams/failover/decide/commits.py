@@ -1,14 +1,15 @@
 """What the commits for old topics say: how far members have moved, and what comes a second time."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import UsageError
+from kafkakit.core.findings import Severity
 from kafkakit.core.group_facts import CommittedOffset, GroupDescription
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.commits.api import duplicates_of
+from kafkakit.streams.commits.api import duplicates_of, hazards_of
 from kafkakit.streams.failover.decide.evidence import Commits, GroupFacts, TopicFacts
 from kafkakit.streams.formats.commit import Reading
 from kafkakit.streams.formats.dialects.facts import CommitFacts
@@ -66,28 +67,57 @@ def group_facts(segment: Segment, about: GroupDescription, commits: Mapping[Topi
 def duplicate_budget(old: Mapping[int, tuple[Segment, TopicFacts]], groups: tuple[str, ...]) -> DuplicateBudget:
     """The budget of groups over old segments, by their commits as they stand."""
     least, most, unbounded = 0, 0, set[str]()
+    for name, _, facts in _commits_of(old, groups):
+        found = None if facts is None else duplicates_of(facts)
+        least += 0 if found is None else found.low
+        if found is None or found.high is None:
+            unbounded.add(name)
+        else:
+            most += found.high
+    return DuplicateBudget(least=least, most=None if unbounded else most, unbounded=tuple(sorted(unbounded)))
+
+
+def metadata_hazards(
+    old: Mapping[int, tuple[Segment, TopicFacts]], groups: tuple[str, ...]
+) -> tuple[tuple[str, str, str], ...]:
+    """What may go wrong with the commits of groups: group, topic and words, one of each kind with its first place."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for name, topic, facts in _commits_of(old, groups):
+        for hazard in () if facts is None else hazards_of(facts):
+            if hazard.severity is not Severity.NOTE and facts is not None and facts.key is not None:
+                words = f"partition {facts.key.partition}: {hazard.message}"
+                found.setdefault((name, topic, hazard.rule), []).append(words)
+    return tuple(
+        (name, topic, each[0] if len(each) == 1 else f"{each[0]} ({len(each):,} partitions are like this)")
+        for (name, topic, _), each in sorted(found.items())
+    )
+
+
+def _commits_of(
+    old: Mapping[int, tuple[Segment, TopicFacts]], groups: tuple[str, ...]
+) -> Iterator[tuple[str, str, CommitFacts | None]]:
+    """Each commit of groups for old segments, with its topic; None for one that is not known."""
     for segment, facts in old.values():
         for name in groups:
             commits: Commits = facts.groups[name].commits if name in facts.groups else {}
             for number, commit in commits.items():
                 reading = _reading(segment, name, number, commit)
                 if reading is None or isinstance(commit, ItemError):
-                    unbounded.add(name)
+                    yield name, segment.topic, None
                     continue
                 span = facts.spans.get(number)
-                found = duplicates_of(
+                yield (
+                    name,
+                    segment.topic,
                     CommitFacts(
                         offset=commit.offset,
                         metadata=commit.metadata,
                         reading=reading,
+                        key=TopicPartition(segment.topic, number),
+                        group=name,
                         span=span if isinstance(span, LogSpan) else None,
-                    )
+                    ),
                 )
-                least += found.low
-                most += found.high or 0
-                if found.high is None:
-                    unbounded.add(name)
-    return DuplicateBudget(least=least, most=None if unbounded else most, unbounded=tuple(sorted(unbounded)))
 
 
 def _reading(segment: Segment, group: str, partition: int, commit: CommittedOffset | ItemError) -> Reading | None:

@@ -59,6 +59,11 @@ def late_partitions(segment: Segment, facts: TopicFacts) -> tuple[tuple[int, int
     )
 
 
+def late_words(segment: Segment, partition: int, more: int) -> str:
+    """How far a partition grew after its seal, in words."""
+    return f"{segment.topic}-{partition}: {counted(more, 'offset')} after the seal"
+
+
 def missing_items(record: OperationRecord, evidence: Evidence) -> tuple[Missing, ...]:
     """Everything that is missing; nothing: the old segments are drained."""
     found: list[Missing] = []
@@ -71,7 +76,7 @@ def missing_items(record: OperationRecord, evidence: Evidence) -> tuple[Missing,
         found += _of_segment(record, evidence, segment, facts)
     lost = sum(each.count for each in record.lost)
     if lost > record.request.accept_loss:
-        text = f"{counted(lost, 'record')} were deleted before they were read; --accept-loss {lost} continues"
+        text = f"deleted before they were read: {counted(lost, 'offset')}; --accept-loss {lost} continues without them"
         found.append(Missing(item=Item.LOST, text=text, records=lost))
     return tuple(found)
 
@@ -106,7 +111,7 @@ def ack_of(group: str, facts: GroupFacts | None, evidence: Evidence, epoch: int)
     """
     behind = [client for client in evidence.consumers(group) if client.epoch < epoch]
     if evidence.consumers(group):
-        words = f"{counted(len(behind), 'consumer')} of group {group} have not reached epoch {epoch}"
+        words = f"group {group}: {counted(len(behind), 'consumer')} not at epoch {epoch} yet"
         return AckKind.REGISTERED, words if behind and not _commits_reach(facts, epoch) else ""
     holding = [] if facts is None else [held for held in facts.held if held]
     if facts is None or not holding:
@@ -114,7 +119,7 @@ def ack_of(group: str, facts: GroupFacts | None, evidence: Evidence, epoch: int)
     if not facts.epochs:
         return AckKind.PLAIN, ""
     slow = sum(max((facts.epochs.get(number, 0) for number in held), default=0) < epoch for held in holding)
-    words = f"{counted(slow, 'member')} of group {group} committed nothing at epoch {epoch} or later"
+    words = f"group {group}: {counted(slow, 'member')} without a commit at epoch {epoch} or later"
     return AckKind.COMMITS, words if slow else ""
 
 
@@ -128,6 +133,12 @@ def _of_segment(record: OperationRecord, evidence: Evidence, segment: Segment, f
     if unstable:
         text = f"{segment.topic}: a transaction is open in partition {', '.join(map(str, sorted(unstable)[:5]))}"
         yield Missing(item=Item.TRANSACTIONS, segment=segment.id, text=text)
+    for seal in segment.seal:
+        end = (facts.whole_spans or {})[seal.partition].end
+        if end < seal.end:
+            # A new leader may say so for a moment; a log that was truncated, or made again, says so from then on.
+            text = f"{segment.topic}-{seal.partition} ends at {end}, before its seal at {seal.end}"
+            yield Missing(item=Item.UNKNOWN, segment=segment.id, text=text)
     has_backlog = False
     for name in record.operation.groups:
         group = facts.groups.get(name)
@@ -141,7 +152,8 @@ def _of_segment(record: OperationRecord, evidence: Evidence, segment: Segment, f
     if rejects is None and not has_backlog:
         yield Missing(item=Item.UNKNOWN, segment=segment.id, text=f"{segment.topic}: rejected records are not known")
     elif rejects:
-        text = f"{segment.topic}: {counted(rejects, 'rejected record')} lie there alone; kafkakit streams dlq copy"
+        count = counted(rejects, "rejected record")
+        text = f"{segment.topic}: {count} without a copy elsewhere; kafkakit streams dlq copy makes them"
         yield Missing(item=Item.REJECTS, segment=segment.id, text=text, records=rejects)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kafkakit.core.acls import AclBinding
+from kafkakit.core.client_quotas import Quotas
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.group_facts import CommittedOffset, GroupState, GroupType
 from kafkakit.core.log_reads import LogSpan
@@ -69,13 +70,15 @@ class WriterFacts:
     """Who writes to a topic, what keeps writers away, and what fences its cluster offers.
 
     `bindings` None: the cluster has no authorizer. `allows_everyone` is `allow.everyone.if.no.acl.found`, None where
-    the brokers do not say. `problem` says why the rest is not known.
+    the brokers do not say. `quotas` are all of the cluster's, None where they cannot be read. `problem` says why the
+    rest is not known.
     """
 
     producers: Mapping[int, tuple[ProducerState, ...]] = field(default_factory=dict)
     transactions: tuple[OpenTransaction, ...] = ()
     bindings: tuple[AclBinding, ...] | None = None
     allows_everyone: bool | None = None
+    quotas: Quotas | None = None
     problem: str = ""
 
     @property
@@ -126,7 +129,7 @@ class Evidence:
 
     `rejects` counts records that are rejected by reference, by segment id: absent where not read. `unknown_groups` are
     those with commits for an old topic that the operation neither requires nor ignores, None where not listed.
-    `fenced` are the old segments whose fence was seen in place by this look.
+    `fenced` are the old segments whose fence was seen in place by this look, `delayed` those whose quota was.
     """
 
     route: Route
@@ -138,6 +141,7 @@ class Evidence:
     rejects: Mapping[int, int] = field(default_factory=dict)
     unknown_groups: tuple[str, ...] | None = None
     fenced: frozenset[int] = frozenset()
+    delayed: frozenset[int] = frozenset()
     quiet: Quiet | None = None
     routed_for_s: float = 0.0
 

@@ -4,7 +4,8 @@
   readers, unless a binding that allows everything stands beside it. Super users are denied nothing.
 * A size limit of 1 rejects every produce request, and transaction markers too: a partition with an open transaction
   would be stuck, even after the limit is taken away. A producer of kafka-python with its defaults has to be made again.
-* A quota delays writes and refuses none, so it proves nothing.
+* A quota delays writes and refuses none, so it proves nothing: the window by time counts. It is set on the client id of
+  the lane's producers, and reaches no others. Brokers look for quotas of users first, so those must not be there.
 
 No fence reports to a producer with acks=0: its records are lost without an error. So ends of logs are compared in any
 case, a fence only makes the window short.
@@ -14,12 +15,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kafkakit.core.acls import AclBinding, AclOperation, AclPermission, AclResourceKind
+from kafkakit.core.client_quotas import PRODUCER_BYTE_RATE, QuotaEntity
 from kafkakit.core.errors import RefusedError
 from kafkakit.streams.failover.decide.evidence import TopicFacts, WriterFacts
-from kafkakit.streams.failover.decide.operation import FenceKind, FenceWish
+from kafkakit.streams.failover.decide.journal import FenceRecord
+from kafkakit.streams.failover.decide.operation import FenceKind, FenceWish, Operation
+from kafkakit.streams.routes.api import Segment
 
 EVERYONE = "User:*"
 SIZE_KEY, SIZE_LIMIT = "max.message.bytes", "1"
+FENCE_RATE = 1
+"""Bytes/s of a quota fence: after its first request a producer waits for as long as its records would take."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,12 +42,20 @@ class FenceVerdict:
         return not self.reasons
 
 
-def judge_fences(topic: TopicFacts, writers: WriterFacts) -> tuple[FenceVerdict, ...]:
-    """What each kind of fence would do to a topic."""
+def judge_fences(
+    operation: Operation, segment: Segment, topic: TopicFacts, writers: WriterFacts
+) -> tuple[FenceVerdict, ...]:
+    """What each kind of fence would do to the topic of a segment."""
+    quota_notes = (
+        "it delays writes and refuses none, so the ends must stay the same for the window by time",
+        f"only producers with client id {operation.client_id_of(segment.id)} are delayed",
+    )
     return (
         FenceVerdict(kind=FenceKind.ACL, reasons=tuple(_against_acl(topic, writers)), notes=_ACL_NOTES),
         FenceVerdict(kind=FenceKind.CONFIG, reasons=tuple(_against_config(topic, writers)), notes=_CONFIG_NOTES),
-        FenceVerdict(kind=FenceKind.QUOTA, reasons=("a quota delays writes and refuses none",)),
+        FenceVerdict(
+            kind=FenceKind.QUOTA, reasons=tuple(_against_quota(operation, segment, topic, writers)), notes=quota_notes
+        ),
         FenceVerdict(kind=FenceKind.NONE),
     )
 
@@ -54,7 +68,7 @@ def choose_fence(wish: FenceWish, verdicts: tuple[FenceVerdict, ...]) -> FenceKi
     chosen = usable[FenceKind(wish.value)]
     if not chosen.is_usable:
         raise RefusedError(
-            f"fence {wish} cannot be used: {'; '.join(chosen.reasons)}", hint="--fence auto, acl, config or none"
+            f"fence {wish} cannot be used: {'; '.join(chosen.reasons)}", hint="--fence auto, acl, config, quota or none"
         )
     return chosen.kind
 
@@ -80,11 +94,14 @@ def needs_allowance(topic: str, writers: WriterFacts) -> bool:
     return bool(writers.allows_everyone) and not set(writers.bindings or ()) - own
 
 
-def is_fenced(kind: FenceKind, topic: str, facts: TopicFacts, writers: WriterFacts) -> bool:
-    """Whether the fence is in place, as far as the cluster's metadata say."""
-    match kind:
+def is_in_place(fence: FenceRecord, topic: str, facts: TopicFacts, writers: WriterFacts) -> bool:
+    """Whether a fence is in place, as far as the cluster's metadata say."""
+    match fence.kind:
         case FenceKind.ACL:
             return writers.bindings is not None and not fence_bindings(topic, writers)
+        case FenceKind.QUOTA:
+            found = (writers.quotas or {}).get(QuotaEntity(client_id=fence.client_id), {})
+            return found.get(PRODUCER_BYTE_RATE) == FENCE_RATE
         case FenceKind.CONFIG:
             return facts.configs.get(SIZE_KEY) == SIZE_LIMIT
         case _:
@@ -113,6 +130,18 @@ def _against_config(topic: TopicFacts, writers: WriterFacts) -> Iterator[str]:
     if writers.open_transactions:
         stuck = ", ".join(writers.open_transactions[:3])
         yield f"transactions are not complete ({stuck}): their markers would be rejected, and partitions stuck"
+
+
+def _against_quota(operation: Operation, segment: Segment, topic: TopicFacts, writers: WriterFacts) -> Iterator[str]:
+    if not topic.is_reachable or writers.problem:
+        yield topic.problem or writers.problem
+        return
+    if operation.cluster_id == segment.cluster_id:
+        yield "the lane's new topic is on the same cluster: its producers would be delayed, too"
+    if writers.quotas is None:
+        yield "the quotas of the cluster cannot be read"
+    elif any(entity.user is not None and PRODUCER_BYTE_RATE in values for entity, values in writers.quotas.items()):
+        yield "users have quotas, which come before those of client ids"
 
 
 def _binding(topic: str, operation: AclOperation, permission: AclPermission) -> AclBinding:

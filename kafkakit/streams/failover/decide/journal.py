@@ -49,12 +49,16 @@ GRAMMAR = Grammar(header=HEADER, words=Word, damaged_hint=DAMAGED_HINT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FenceRecord:
-    """A fence on the topic of a segment, and what puts it back: the bindings that it added, the value it replaced."""
+    """A fence on the topic of a segment, and what puts it back: the bindings that it added, the value it replaced.
+
+    A quota is on `client_id`, and the value that it replaced is the lane's.
+    """
 
     segment: int
     kind: FenceKind
     bindings: tuple[AclBinding, ...] = ()
     before: str | None = None
+    client_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

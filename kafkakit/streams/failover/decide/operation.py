@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from kafkakit.streams.routes.api import Lane, Route, Segment
+from kafkakit.streams.routes.api import Lane, Route, Segment, lane_client_id
 
 DEFAULT_QUIET_S = 120.0
 """The window without a fence or acknowledgements: what clients try for by default before they give a record up."""
@@ -41,6 +41,22 @@ class Step(StrEnum):
         return self in (Step.PLANNED, Step.OPENED)
 
 
+class OperationKind(StrEnum):
+    """Why an operation was begun; the same steps serve all of them."""
+
+    FAILOVER = "failover"
+    BACK = "back"
+    MOVE = "move"
+    REPARTITION = "repartition"
+
+
+class ReadOrder(StrEnum):
+    """When consumers read the new topics: beside the old ones, or (STRICT) once those are out of the route."""
+
+    RELAXED = "relaxed"
+    STRICT = "strict"
+
+
 class FenceKind(StrEnum):
     """What keeps producers from an old topic; a quota delays them and refuses nothing."""
 
@@ -66,7 +82,8 @@ class FailoverRequest:
 
     `groups` are required beside those that are found, `ignored` are not. `quiet_s` None takes the rule's window.
     `is_open_by_default` states `allow.everyone.if.no.acl.found` of the old clusters, which brokers do not tell.
-    The limits may be changed while the operation runs (`can_become`), its shape may not.
+    With `partitions` the lanes stay on their cluster and get topics of so many partitions. The limits may be changed
+    while the operation runs, its shape may not (`differences`).
     """
 
     stream: str
@@ -83,6 +100,9 @@ class FailoverRequest:
     is_open_by_default: bool | None = None
     allow_compacted: bool = False
     allow_transactions: bool = False
+    kind: OperationKind = OperationKind.FAILOVER
+    partitions: int | None = None
+    order: ReadOrder = ReadOrder.RELAXED
 
     def differences(self, other: "FailoverRequest") -> Iterator[str]:
         """What keeps an operation of this request from being continued with the other one, in words."""
@@ -90,6 +110,8 @@ class FailoverRequest:
             ("stream", self.stream, other.stream),
             ("--to", self.to, other.to),
             ("--lane", ",".join(sorted(self.lanes)), ",".join(sorted(other.lanes))),
+            ("--partitions", str(self.partitions or "as before"), str(other.partitions or "as before")),
+            ("--order", self.order, other.order),
         ):
             if mine != theirs:
                 yield f"{name} is {theirs or 'all'}, and the operation was begun with {mine or 'all'}"
@@ -113,6 +135,7 @@ class LaneMove:
 class Operation:
     """One failover as it was planned. `groups` must have read the old segments before they are retired.
 
+    `approval` is what approved the plan, in words (`--approve-with`).
     `starts` are the first offsets of the old logs then, by segment id: a group without a commit has lost nothing below.
     """
 
@@ -124,6 +147,7 @@ class Operation:
     from_epoch: int
     operator: str
     started_ms: int
+    approval: str = ""
     starts: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
     @property
@@ -144,6 +168,11 @@ class Operation:
     def move_of(self, lane: str) -> LaneMove | None:
         """What becomes of a lane; None where it stays."""
         return next((move for move in self.moves if move.lane == lane), None)
+
+    def client_id_of(self, segment_id: int) -> str:
+        """The client id of the producers of an old segment's lane."""
+        lane = next(move.lane for move in self.moves if segment_id in move.sources)
+        return lane_client_id(self.stream, lane)
 
     def target_in(self, lane: Lane) -> Segment | None:
         """The target's segment of a lane in a route, None where it is not in it."""

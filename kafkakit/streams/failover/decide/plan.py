@@ -1,13 +1,15 @@
 """The plan of a failover: a verdict for each precondition, the fences, the window, and the duplicate budget."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 
-from kafkakit.core.cluster_facts import ItemError
+import msgspec
+
 from kafkakit.core.errors import RefusedError, UsageError
-from kafkakit.streams.failover.decide.commits import DuplicateBudget, duplicate_budget
-from kafkakit.streams.failover.decide.drained import left_in
-from kafkakit.streams.failover.decide.evidence import Evidence, TopicFacts
+from kafkakit.streams.failover.decide.backlog import BacklogRow, Pace, backlog_rows
+from kafkakit.streams.failover.decide.commits import DuplicateBudget, duplicate_budget, metadata_hazards
+from kafkakit.streams.failover.decide.evidence import Evidence
 from kafkakit.streams.failover.decide.fences import FenceVerdict, judge_fences
 from kafkakit.streams.failover.decide.operation import FailoverRequest, LaneMove, Operation
 from kafkakit.streams.failover.decide.preconditions import (
@@ -18,32 +20,27 @@ from kafkakit.streams.failover.decide.preconditions import (
     known_segments,
 )
 from kafkakit.streams.failover.decide.quiet import Basis, window_s
-from kafkakit.streams.routes.api import Lane, Route, Segment, SegmentState, topic_name
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BacklogRow:
-    """What a group still has to read of an old segment; None where it is not known.
-
-    `size_bytes` is its share of one copy, by offsets.
-    """
-
-    group: str
-    topic: str
-    offsets: int | None
-    size_bytes: int | None = None
+from kafkakit.streams.routes.api import Lane, Route, SegmentState, topic_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailoverPlan:
-    """What would be done and what speaks against it. `fences` are by old segment id, `window_s` by basis."""
+    """What would be done and what speaks against it. `fences` and `topics` are by old segment id, windows by basis."""
 
     operation: Operation
     verdicts: tuple[Verdict, ...]
     backlog: tuple[BacklogRow, ...] = ()
     fences: Mapping[int, tuple[FenceVerdict, ...]] = field(default_factory=dict)
+    topics: Mapping[int, str] = field(default_factory=dict)
     windows_s: Mapping[Basis, float] = field(default_factory=dict)
     budget: DuplicateBudget = field(default_factory=DuplicateBudget)
+
+    @property
+    def sha256(self) -> str:
+        """What an approval is about: the same for the same plan of another process, and another one for any change of
+        the route, the request, the topics or the groups."""
+        essence = replace(self.operation, id="", operator="", started_ms=0, approval="", starts={})
+        return sha256(msgspec.json.encode(essence, order="deterministic")).hexdigest()
 
     @property
     def refused(self) -> tuple[Verdict, ...]:
@@ -63,9 +60,12 @@ def moves_of(request: FailoverRequest, route: Route, configs: Mapping[str, Mappi
     opened = [lane.name for lane in chosen for each in lane.segments if each.state is SegmentState.OPENED]
     if opened:
         raise RefusedError(f"lane {opened[0]} has a segment that is opened already", hint="finish or remove it first")
+    alike = [lane.name for lane in chosen if lane.active and lane.active.partitions == request.partitions]
+    if alike:
+        raise UsageError(f"lane {alike[0]} of stream {route.stream} has {request.partitions} partitions already")
     if not chosen:
         raise UsageError(f"stream {route.stream} has no active segment that could move")
-    return tuple(_move(route, lane, configs.get(lane.name, {})) for lane in chosen)
+    return tuple(_move(request, route, lane, configs.get(lane.name, {})) for lane in chosen)
 
 
 def required_groups(request: FailoverRequest, route: Route, evidence: Evidence) -> tuple[str, ...]:
@@ -78,51 +78,39 @@ def required_groups(request: FailoverRequest, route: Route, evidence: Evidence) 
 
 
 def make_plan(
-    operation: Operation, evidence: Evidence, place: TargetPlace, sizes: Mapping[int, int | None]
+    operation: Operation, evidence: Evidence, place: TargetPlace, sizes: Mapping[int, int | None], pace: Pace
 ) -> FailoverPlan:
     """Judge every precondition; `sizes` are the bytes of one copy of each old segment."""
     old, request = known_segments(operation, evidence), operation.request
     budget = duplicate_budget(old, operation.groups)
     verdicts = [*judge_preconditions(operation, evidence, place, sizes)]
+    for group, topic, text in metadata_hazards(old, operation.groups):
+        verdicts.append(Verdict(check="metadata", level=Level.WARNING, where=group, text=f"{topic}: {text}"))
     over = budget.problem(request.max_duplicates)
     if over:
         verdicts.append(Verdict(check="duplicates", level=Level.REFUSED, where=operation.stream, text=over))
     return FailoverPlan(
         operation=operation,
         verdicts=tuple(verdicts),
-        backlog=tuple(_backlog(operation, old.values(), sizes)),
+        backlog=tuple(backlog_rows(operation, old.values(), sizes, pace, evidence.now_ms)),
         fences={
-            number: judge_fences(facts, evidence.writers[number])
-            for number, (_, facts) in old.items()
+            number: judge_fences(operation, segment, facts, evidence.writers[number])
+            for number, (segment, facts) in old.items()
             if number in evidence.writers
         },
+        topics={number: segment.topic for number, (segment, _) in old.items()},
         windows_s={basis: window_s(request, basis, evidence) for basis in Basis},
         budget=budget,
     )
 
 
-def _move(route: Route, lane: Lane, configs: Mapping[str, str]) -> LaneMove:
+def _move(request: FailoverRequest, route: Route, lane: Lane, configs: Mapping[str, str]) -> LaneMove:
     assert lane.active is not None
     return LaneMove(
         lane=lane.name,
         sources=tuple(segment.id for segment in lane.segments),
         topic=topic_name(route.stream, lane.name, route.epoch + 1),
-        partitions=lane.active.partitions,
+        partitions=request.partitions or lane.active.partitions,
         replication=0,
         configs=tuple(sorted(configs.items())),
     )
-
-
-def _backlog(
-    operation: Operation, old: Iterable[tuple[Segment, TopicFacts]], sizes: Mapping[int, int | None]
-) -> Iterator[BacklogRow]:
-    for segment, facts in old:
-        for name in operation.groups:
-            commits = facts.groups[name].commits if name in facts.groups else {}
-            spans = facts.whole_spans
-            known = spans is not None and not any(isinstance(each, ItemError) for each in commits.values())
-            left = (left_in(commits.get(n), span.end, span.start) for n, span in (spans or {}).items())
-            offsets = sum(left) if known else None
-            held, size = facts.records, sizes.get(segment.id)
-            share = None if offsets is None or size is None else size * offsets // held if held else 0
-            yield BacklogRow(group=name, topic=segment.topic, offsets=offsets, size_bytes=share)

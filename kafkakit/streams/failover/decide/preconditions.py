@@ -11,7 +11,7 @@ from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.core.rights import lacking
 from kafkakit.streams.failover.decide.evidence import Evidence, TopicFacts, WriterFacts
 from kafkakit.streams.failover.decide.fences import judge_fences
-from kafkakit.streams.failover.decide.operation import FailoverRequest, FenceWish, Operation
+from kafkakit.streams.failover.decide.operation import FenceWish, LaneMove, Operation, ReadOrder
 from kafkakit.streams.routes.api import Segment, SegmentState
 
 COMPACT = "compact"
@@ -59,12 +59,13 @@ def judge_preconditions(
     yield from _of_topics(operation, evidence)
     for segment, facts in old.values():
         yield from _of_source(operation, segment, facts)
-        yield from _of_writers(operation.request, segment, facts, evidence.writers.get(segment.id))
+        yield from _of_writers(operation, segment, facts, evidence.writers.get(segment.id))
     yield from _of_groups(operation, old.values())
+    yield from _of_order(operation, evidence, old.values())
     yield from _of_disk(operation, place, sizes)
     yield from _of_rights(operation, evidence, place)
     if operation.request.is_emergency:
-        text = "consumers are not waited for, and the settings of the old topics are not read: the target's apply"
+        text = "consumers are not waited for; the new topics get the settings of the old ones that the route has"
         yield Verdict(check="emergency", level=Level.WARNING, where=operation.stream, text=text)
 
 
@@ -76,7 +77,10 @@ def known_segments(operation: Operation, evidence: Evidence) -> dict[int, tuple[
 
 def _of_target(operation: Operation, evidence: Evidence, place: TargetPlace) -> Iterator[Verdict]:
     homes = {s.cluster_id for _, s in operation.old_segments(evidence.route) if s.state is SegmentState.ACTIVE}
-    if operation.cluster_id in homes:
+    if operation.request.partitions is not None and homes != {operation.cluster_id}:
+        text = f"profile {place.profile} reaches cluster {place.cluster_id}, the lane is written on another one"
+        yield Verdict(check="target", level=Level.REFUSED, where=place.profile, text=text)
+    elif operation.request.partitions is None and operation.cluster_id in homes:
         text = f"profile {place.profile} reaches cluster {place.cluster_id}, where the stream is written already"
         yield Verdict(check="target", level=Level.REFUSED, where=place.profile, text=text)
     else:
@@ -96,11 +100,19 @@ def _of_topics(operation: Operation, evidence: Evidence) -> Iterator[Verdict]:
         if facts.records or facts.whole_spans is None:
             text = "exists on the target and is not empty" if facts.records else "exists, and its log cannot be read"
             yield Verdict(check="target-empty", level=Level.REFUSED, where=move.topic, text=text)
-        elif facts.partitions != move.partitions or dict(facts.configs) != dict(move.configs):
-            text = "exists on the target with another shape"
+        elif facts.partitions != move.partitions or differing_configs(move, facts):
+            keys = ", ".join(differing_configs(move, facts))
+            configs = f", and other configurations: {keys}" if keys else ""
+            text = f"exists with {counted(facts.partitions, 'partition')}, {move.partitions} planned{configs}"
             yield Verdict(check="target-empty", level=Level.REFUSED, where=move.topic, text=text)
         else:
             yield Verdict(check="target-empty", level=Level.OK, where=move.topic, text="exists, is empty, and is taken")
+
+
+def differing_configs(move: LaneMove, facts: TopicFacts) -> tuple[str, ...]:
+    """The keys of configurations in which a topic that is there differs from the planned one."""
+    wanted = dict(move.configs)
+    return tuple(sorted(key for key in {*wanted, *facts.configs} if wanted.get(key) != facts.configs.get(key)))
 
 
 def _of_source(operation: Operation, segment: Segment, facts: TopicFacts) -> Iterator[Verdict]:
@@ -120,12 +132,17 @@ def _of_source(operation: Operation, segment: Segment, facts: TopicFacts) -> Ite
     for move in operation.moves:
         if segment.id in move.sources and segment.partitions != move.partitions:
             text = f"{segment.partitions} partitions become {move.partitions}: keys go to other partitions"
+            if request.order is ReadOrder.STRICT:
+                yield Verdict(check="partitions", level=Level.OK, where=segment.topic, text=text)
+                continue
+            text += ", and records of a key are read side by side; --order strict reads the old topic first"
             yield Verdict(check="partitions", level=Level.WARNING, where=segment.topic, text=text)
 
 
 def _of_writers(
-    request: FailoverRequest, segment: Segment, facts: TopicFacts, writers: WriterFacts | None
+    operation: Operation, segment: Segment, facts: TopicFacts, writers: WriterFacts | None
 ) -> Iterator[Verdict]:
+    request = operation.request
     if writers is None or facts.problem:
         return
     if writers.problem:
@@ -136,7 +153,7 @@ def _of_writers(
         text = f"transactions are open ({names}): the old topic is sealed when they have ended"
         yield Verdict(check="transactions", level=Level.WARNING, where=segment.topic, text=text)
     if request.fence not in (FenceWish.AUTO, FenceWish.NONE):
-        for verdict in judge_fences(facts, writers):
+        for verdict in judge_fences(operation, segment, facts, writers):
             if verdict.kind.value == request.fence.value and not verdict.is_usable:
                 text = f"fence {verdict.kind}: {'; '.join(verdict.reasons)}"
                 yield Verdict(check="fence", level=Level.REFUSED, where=segment.topic, text=text)
@@ -160,6 +177,26 @@ def _of_groups(operation: Operation, old: Iterable[tuple[Segment, TopicFacts]]) 
     if not operation.groups:
         text = "no group is required: the old segments count as drained once they are quiet"
         yield Verdict(check="groups", level=Level.WARNING, where=operation.stream, text=text)
+
+
+def _of_order(operation: Operation, evidence: Evidence, old: Iterable[tuple[Segment, TopicFacts]]) -> Iterator[Verdict]:
+    """Clients of streams wait with a new topic until the old ones are out of the route, plain clients do not."""
+    if operation.request.order is not ReadOrder.STRICT:
+        return
+    if operation.request.is_emergency:
+        text = "--order strict would keep consumers from the new topics while the old cluster is away"
+        yield Verdict(check="order", level=Level.REFUSED, where=operation.stream, text=text)
+    members = {name for _, facts in old for name, group in facts.groups.items() if any(group.held)}
+    for name in operation.groups:
+        if evidence.consumers(name):
+            text = "its consumers read the new topics once the old ones are retired"
+            yield Verdict(check="order", level=Level.OK, where=name, text=text)
+        elif name in members:
+            text = "its members are plain clients: they would read old and new topics side by side"
+            yield Verdict(check="order", level=Level.REFUSED, where=name, text=text)
+        else:
+            text = "it has no members now: the order is kept where they are clients of streams"
+            yield Verdict(check="order", level=Level.WARNING, where=name, text=text)
 
 
 def _of_disk(operation: Operation, place: TargetPlace, sizes: Mapping[int, int | None]) -> Iterator[Verdict]:

@@ -36,10 +36,11 @@ def quiesce(record: OperationRecord, evidence: Evidence) -> Action:
     if away:
         lines = tuple(f"{each.topic}: {_problem(each, evidence)}" for each in away)
         reason = "stranded" if record.request.is_emergency else "source-unreachable"
+        lines = (*lines, "producers have moved; the old topics are sealed and drained once their cluster answers")
         return strand(record, evidence) or Wait(reason=reason, lines=lines)
-    problems = tuple(f"{each.topic}: {evidence.old[each.id].problem}" for each in old if evidence.old[each.id].problem)
-    if problems:
-        return Refuse(reason="source-differs", lines=problems)
+    differing = refuse_others(record, evidence)
+    if differing is not None:
+        return differing
     fence = _fence(record, evidence, old)
     if fence is not None:
         return fence
@@ -60,6 +61,17 @@ def quiesce(record: OperationRecord, evidence: Evidence) -> Action:
     return ChangeRoute(edit=RouteEdit.SEAL)
 
 
+def refuse_others(record: OperationRecord, evidence: Evidence) -> Refuse | None:
+    """Refuse where a cluster that answers is another one, or has another topic under the name; None: all are meant."""
+    found = ((segment, evidence.old.get(segment.id)) for _, segment in record.operation.old_segments(evidence.route))
+    lines = tuple(
+        f"{segment.topic}: {facts.problem}"
+        for segment, facts in found
+        if facts is not None and facts.is_reachable and facts.problem
+    )
+    return Refuse(reason="source-differs", lines=lines) if lines else None
+
+
 def _fence(record: OperationRecord, evidence: Evidence, old: list[Segment]) -> Action | None:
     """Raise a fence where one is wanted and can be used; take one away that holds up a transaction."""
     wish, epoch = record.request.fence, record.routed_epoch or evidence.route.epoch
@@ -73,9 +85,10 @@ def _fence(record: OperationRecord, evidence: Evidence, old: list[Segment]) -> A
         if FenceKind.CONFIG in raised and writers.open_transactions:
             return LowerFence(segment=segment, transactions=writers.open_transactions)
         is_early = waiting_producers(evidence, epoch) and evidence.routed_for_s < FENCE_AFTER_S
-        if segment.id in evidence.fenced or (wish is FenceWish.AUTO and is_early):
+        if segment.id in evidence.fenced | evidence.delayed or (wish is FenceWish.AUTO and is_early):
             continue
-        kind = raised[0] if raised else choose_fence(wish, judge_fences(evidence.old[segment.id], writers))
+        verdicts = judge_fences(record.operation, segment, evidence.old[segment.id], writers)
+        kind = raised[0] if raised else choose_fence(wish, verdicts)
         if kind is not FenceKind.NONE:
             return RaiseFence(segment=segment, kind=kind)
     return None

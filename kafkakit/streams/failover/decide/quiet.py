@@ -81,11 +81,16 @@ def basis_of(evidence: Evidence, old: Iterable[int], epoch: int) -> Basis:
 
 
 def window_s(request: FailoverRequest, basis: Basis, evidence: Evidence) -> float:
-    """How long the ends must stay the same: short on a proof, else as long as a producer may go on trying."""
+    """How long the ends must stay the same: short on a proof, else as long as a producer may go on trying.
+
+    A window of the operator is about producers that nothing is known of: one that is registered, lives and has not
+    moved may still write for its delivery timeout.
+    """
     if basis is not Basis.TIME:
         return SHORT_WINDOW_S
     if request.quiet_s is not None:
-        return request.quiet_s
+        behind = [each.delivery_timeout_s for each in evidence.producers() if each.epoch < evidence.route.epoch]
+        return max(request.quiet_s, max(behind) + SKEW_S) if behind else request.quiet_s
     longest = max((client.delivery_timeout_s for client in evidence.clients if client.is_producer), default=0.0)
     return max(DEFAULT_QUIET_S, longest) + SKEW_S
 

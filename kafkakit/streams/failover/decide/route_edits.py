@@ -4,7 +4,7 @@ from kafkakit.core.errors import RefusedError
 from kafkakit.streams.failover.decide.actions import RouteEdit
 from kafkakit.streams.failover.decide.evidence import Evidence
 from kafkakit.streams.failover.decide.journal import OperationRecord
-from kafkakit.streams.failover.decide.operation import Operation, Step
+from kafkakit.streams.failover.decide.operation import Operation, ReadOrder, Step
 from kafkakit.streams.routes.api import (
     PartitionSeal,
     Route,
@@ -77,6 +77,8 @@ def targets_of(operation: Operation, evidence: Evidence) -> dict[str, Segment]:
             topic_id=evidence.targets[move.lane].topic_id or "",
             partitions=move.partitions,
             state=SegmentState.OPENED,
+            settings=move.configs,
+            is_held=operation.request.order is ReadOrder.STRICT,
         )
         for move in operation.moves
     }

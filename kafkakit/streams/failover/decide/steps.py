@@ -15,6 +15,7 @@ from kafkakit.streams.failover.decide.actions import (
     ChangeRoute,
     CreateTopics,
     Finished,
+    LowerFence,
     Refuse,
     ReportLate,
     RouteEdit,
@@ -31,8 +32,9 @@ from kafkakit.streams.failover.decide.drained import (
 )
 from kafkakit.streams.failover.decide.evidence import Evidence, TopicFacts
 from kafkakit.streams.failover.decide.journal import OperationRecord
-from kafkakit.streams.failover.decide.operation import LaneMove, Step
-from kafkakit.streams.failover.decide.quiescing import quiesce, strand
+from kafkakit.streams.failover.decide.operation import FenceKind, LaneMove, Step
+from kafkakit.streams.failover.decide.preconditions import differing_configs
+from kafkakit.streams.failover.decide.quiescing import quiesce, refuse_others, strand
 from kafkakit.streams.failover.decide.standing import settled, standing
 
 
@@ -97,8 +99,9 @@ def _unlike(move: LaneMove, facts: TopicFacts, recorded: str | None) -> Iterator
         return
     if facts.partitions != move.partitions:
         yield f"topic {move.topic} has {facts.partitions} partitions, {move.partitions} are planned"
-    if dict(facts.configs) != dict(move.configs):
-        yield f"topic {move.topic} has other configurations than planned"
+    differing = differing_configs(move, facts)
+    if differing:
+        yield f"topic {move.topic} has other configurations than planned: {', '.join(differing)}"
     if facts.records:
         yield f"topic {move.topic} is not empty: {counted(facts.records, 'record')}"
 
@@ -121,7 +124,7 @@ def _starts_itself(group: str, facts: TopicFacts, evidence: Evidence) -> bool:
 
 def _switch(record: OperationRecord, evidence: Evidence) -> Action:
     """Consumers must read the new segments before producers write to them, except in an emergency."""
-    prepared = _prepare(record, evidence)
+    prepared = _prepare(record, evidence) or refuse_others(record, evidence)
     if prepared is not None:
         return prepared
     unready = []
@@ -140,6 +143,9 @@ def _switch(record: OperationRecord, evidence: Evidence) -> Action:
 
 def _drain(record: OperationRecord, evidence: Evidence, until: Step) -> Action:
     """Sealed topics until they are drained, certified and out of the route."""
+    differing = refuse_others(record, evidence)
+    if differing is not None:
+        return differing
     grown = tuple(
         (segment.id, partition, more)
         for _, segment in record.operation.old_segments(evidence.route)
@@ -158,8 +164,16 @@ def _drain(record: OperationRecord, evidence: Evidence, until: Step) -> Action:
         return Wait(reason=Item.UNKNOWN, lines=("the groups of the old clusters could not be listed",))
     if evidence.unknown_groups:
         names = ", ".join(evidence.unknown_groups[:20])
-        lines = (f"groups that are not part of the operation committed for old topics: {names}",)
+        lines = (
+            f"groups that are not part of the operation committed for old topics: {names}",
+            "name each with --require-group, to wait for it, or --ignore-group",
+        )
         return Refuse(reason=Item.UNKNOWN_GROUPS, lines=lines)
+    # A quota is on the lane's producers, wherever they write on that cluster: it must not outlive the operation.
+    quotas = {fence.segment for fence in record.fences if fence.kind is FenceKind.QUOTA}
+    for _, segment in record.operation.old_segments(evidence.route):
+        if segment.id in quotas:
+            return LowerFence(segment=segment, transactions=())
     return ChangeRoute(edit=RouteEdit.RETIRE)
 
 

@@ -1,6 +1,6 @@
 """The report of a plan: the precondition verdicts, what groups still have to read, fences, windows and the budget."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kafkakit.core.errors import ExitCode
 from kafkakit.core.quantities import counted
@@ -13,7 +13,7 @@ from kafkakit.streams.failover.decide.plan import FailoverPlan
 
 VERDICT_COLUMNS = ("check", "level", "where", "text")
 MOVE_COLUMNS = ("lane", "topic", "partitions", "replication", "sources")
-BACKLOG_COLUMNS = ("group", "topic", "offsets", "size_bytes")
+BACKLOG_COLUMNS = ("group", "topic", "offsets", "size_bytes", "time_lag_s", "eta_s")
 
 
 def plan_report(plan: FailoverPlan, command: str = "streams failover plan", done: str = "") -> Report:
@@ -21,14 +21,17 @@ def plan_report(plan: FailoverPlan, command: str = "streams failover plan", done
     operation = plan.operation
     rows = tuple((v.check, v.level, v.where, v.text) for v in plan.verdicts)
     moves = [(m.lane, m.topic, m.partitions, m.replication, m.sources) for m in operation.moves]
-    backlog = [(row.group, row.topic, row.offsets, row.size_bytes) for row in plan.backlog]
+    backlog = [(row.group, row.topic, row.offsets, row.size_bytes, row.time_lag_s, row.eta_s) for row in plan.backlog]
     lines = [
-        f"failover of stream {operation.stream} to {operation.request.to} (cluster {operation.cluster_id})",
+        f"{operation.request.kind} of stream {operation.stream} to {operation.request.to} "
+        f"(cluster {operation.cluster_id})",
+        f"plan {plan.sha256}",
         "",
         *text_table(MOVE_COLUMNS, moves).splitlines(),
     ]
     lines += section("Preconditions:", text_table(VERDICT_COLUMNS, rows).splitlines())
-    lines += optional_section("To be read from the old topics:", _table(backlog))
+    total = sum(row.offsets or 0 for row in plan.backlog)
+    lines += optional_section("To be read from the old topics:", _table(backlog, total))
     lines += section("Quiet:", _quiet_lines(plan))
     lines += section("Records that may come a second time:", [budget_words(plan.budget)])
     if done:
@@ -37,6 +40,7 @@ def plan_report(plan: FailoverPlan, command: str = "streams failover plan", done
         command=command,
         data={
             "stream": operation.stream,
+            "plan_sha256": plan.sha256,
             "operation": plain_value(operation),
             "verdicts": records(VERDICT_COLUMNS, rows),
             "moves": records(MOVE_COLUMNS, moves),
@@ -71,10 +75,9 @@ def _quiet_lines(plan: FailoverPlan) -> Iterator[str]:
             if verdict.kind is not FenceKind.NONE:
                 words = "; ".join(verdict.reasons or verdict.notes)
                 state = "can be used" if verdict.is_usable else "cannot be used"
-                yield f"segment {number}, fence {verdict.kind}: {state} ({words})"
+                yield f"{plan.topics[number]}, fence {verdict.kind}: {state} ({words})"
 
 
-def _table(rows: list[tuple[str, str, int | None, int | None]]) -> list[str]:
-    total = sum(row[2] or 0 for row in rows)
+def _table(rows: Sequence[tuple[object, ...]], total: int) -> list[str]:
     table = text_table(BACKLOG_COLUMNS, rows).splitlines()
     return [*table, counted(total, "offset")] if rows else []

@@ -1,6 +1,5 @@
 """Reports on operations: how a run ended, where one stands, all of a stream, and checks of certificates."""
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from kafkakit.core.errors import ExitCode
@@ -12,7 +11,6 @@ from kafkakit.streams.failover.decide.operation import Step
 from kafkakit.streams.failover.decide.outcome import CertificateCheck, Closing, EndKind, RunEnd
 
 STEP_COLUMNS = ("step", "time", "seconds")
-HISTORY_COLUMNS = ("operation", "to", "began", "step", "by", "late", "lost", "certificate")
 TOPIC_COLUMNS = ("topic", "result")
 CODES = {
     EndKind.DONE: ExitCode.DONE,
@@ -30,7 +28,10 @@ def run_report(command: str, end: RunEnd, program: str = "kafkakit") -> Report:
     lines += optional_section("Reason:", list(end.lines))
     lines += section("Steps:", text_table(STEP_COLUMNS, rows).splitlines())
     lines += _facts(record)
-    if end.kind is not EndKind.DONE:
+    if end.kind is EndKind.REFUSED:
+        command = f"{program} streams failover run {stream} --to {record.request.to}"
+        lines += ["", f"to continue with other options: {command}"]
+    elif end.kind is not EndKind.DONE:
         lines += ["", f"to continue: {program} streams failover resume {stream}"]
     return Report(
         command=command,
@@ -42,7 +43,7 @@ def run_report(command: str, end: RunEnd, program: str = "kafkakit") -> Report:
             "reason": end.reason,
             "lines": list(end.lines),
             "records_left": end.records,
-            **_record_data(record),
+            **record_data(record),
         },
         text=text_of(lines),
         columns=STEP_COLUMNS,
@@ -59,7 +60,7 @@ def status_report(stream: str, record: OperationRecord | None, step: Step | None
     state = step or record.end
     rows = _steps(record)
     lines = [
-        f"stream {stream}, operation {record.operation.id}: {state or 'cut'}",
+        f"stream {stream}, operation {record.operation.id}: {state or 'cut before it began'}",
         f"to {record.request.to} (cluster {record.operation.cluster_id}), begun by {record.operation.operator}",
         f"lease: {lease}",
     ]
@@ -67,36 +68,9 @@ def status_report(stream: str, record: OperationRecord | None, step: Step | None
     lines += _facts(record)
     return Report(
         command="streams failover status",
-        data={"stream": stream, "operation": record.operation.id, "step": state, **_record_data(record)},
+        data={"stream": stream, "operation": record.operation.id, "step": state, **record_data(record)},
         text=text_of(lines),
         columns=STEP_COLUMNS,
-        rows=rows,
-    )
-
-
-def history_report(stream: str, found: Sequence[OperationRecord]) -> Report:
-    """All operations of a stream, oldest first."""
-    rows = tuple(
-        (
-            record.operation.id,
-            record.request.to,
-            _time(record.operation.started_ms),
-            record.end or next(iter(sorted(record.reached_ms, key=list(Step).index, reverse=True)), "cut"),
-            record.operation.operator,
-            record.late,
-            sum(each.count for each in record.lost),
-            record.certificate[:16],
-        )
-        for record in found
-    )
-    return Report(
-        command="streams failover history",
-        data={
-            "stream": stream,
-            "operations": [{"operation": plain_value(record.operation), **_record_data(record)} for record in found],
-        },
-        text=text_table(HISTORY_COLUMNS, rows) + "\n" if rows else f"stream {stream}: no operation was ever begun\n",
-        columns=HISTORY_COLUMNS,
         rows=rows,
     )
 
@@ -143,7 +117,7 @@ def check_report(check: CertificateCheck) -> Report:
     lines = [
         f"{result}: certificate {certificate.sha256[:16]} of stream {certificate.stream}",
         f"operation {certificate.operation}, quiet by {certificate.basis} for {certificate.window_s:g} s, "
-        f"made by kafkakit {certificate.version} at {_time(certificate.at_ms)}",
+        f"made by kafkakit {certificate.version} at {time_text(certificate.at_ms)}",
     ]
     lines += optional_section("Does not hold:", broken)
     lines += optional_section("Not compared:", [*check.unread, *check.gone])
@@ -172,7 +146,8 @@ def certificate_report(data: bytes) -> Report:
     return Report(command="streams failover certify", data={}, text=data.decode(), is_document=True)
 
 
-def _record_data(record: OperationRecord) -> dict[str, object]:
+def record_data(record: OperationRecord) -> dict[str, object]:
+    """What the journal of an operation says, as data."""
     return {
         "routed_epoch": record.routed_epoch,
         "reached_ms": plain_value(record.reached_ms),
@@ -188,11 +163,11 @@ def _record_data(record: OperationRecord) -> dict[str, object]:
 
 
 def _steps(record: OperationRecord) -> tuple[tuple[object, ...], ...]:
-    """Each step with the time since the one before it."""
-    found = sorted(record.reached_ms.items(), key=lambda item: (item[1], list(Step).index(item[0])))
+    """Each step with the time since the one before it, which is negative where clocks of hosts differ."""
+    found = sorted(record.reached_ms.items(), key=lambda item: list(Step).index(item[0]))
     before = [record.operation.started_ms, *(at_ms for _, at_ms in found)]
     return tuple(
-        (step, _time(at_ms), round((at_ms - earlier) / 1000, 3))
+        (step, time_text(at_ms), round((at_ms - earlier) / 1000, 3))
         for (step, at_ms), earlier in zip(found, before, strict=False)
     )
 
@@ -212,5 +187,6 @@ def _facts(record: OperationRecord) -> list[str]:
     return optional_section("Facts:", lines)
 
 
-def _time(at_ms: int) -> str:
+def time_text(at_ms: int) -> str:
+    """A time in UTC, with milliseconds."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")

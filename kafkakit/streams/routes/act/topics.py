@@ -1,6 +1,6 @@
 """Topics of streams on a live cluster: planned, created and verified one after the other, and adopted."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.errors import OperationFailedError, RefusedError, TryLaterError, UsageError
@@ -15,6 +15,9 @@ from kafkakit.streams.routes.decide.route import Route, Segment, SegmentState
 
 VISIBLE_WITHIN_S = 30.0
 POLL_S = 0.2
+OF_CLUSTER = frozenset({"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"})
+"""Settings of a topic that belong to its cluster, and are not carried to another one."""
+ALREADY_THERE = "TopicAlreadyExistsError"
 
 
 def plan_on(
@@ -56,7 +59,13 @@ def existing_topic(admin: ClusterAdmin, cluster: str, cluster_id: str, topic: st
         raise UsageError(f"there is no topic {topic[:80]} in cluster {cluster_id}")
     if found.topic_id is None:
         raise RefusedError(f"cluster {cluster_id} gives topics no ids", hint="they came with Kafka 2.8")
-    return _segment(cluster, cluster_id, topic, found.topic_id, found.partitions)
+    settings = own_settings(admin.dynamic_configs(ResourceKind.TOPIC, (topic,)).get(topic, {}))
+    return _segment(cluster, cluster_id, topic, found.topic_id, found.partitions, settings)
+
+
+def own_settings(configs: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Settings of a topic that can be carried to another cluster, sorted by key."""
+    return tuple(sorted((key, value) for key, value in configs.items() if key not in OF_CLUSTER))
 
 
 def refuse_shared(segment: Segment, routes: Collection[Route]) -> None:
@@ -68,11 +77,17 @@ def refuse_shared(segment: Segment, routes: Collection[Route]) -> None:
 
 
 def _create(admin: ClusterAdmin, planned: PlannedTopic) -> None:
+    """Create a topic; one whose answer was lost may be there all the same, which a second request finds out.
+
+    Raises `TryLaterError` where the second answer is lost, too.
+    """
+    replicas, configs = dict(enumerate(planned.lists)), dict(planned.shape.configs)
     try:
-        error = admin.create_topic(planned.topic, dict(enumerate(planned.lists)), dict(planned.shape.configs))
+        error = admin.create_topic(planned.topic, replicas, configs)
     except TryLaterError:
-        # Where the answer was lost the topic is there all the same, which the verification finds out.
-        return
+        error = admin.create_topic(planned.topic, replicas, configs)
+        if error is not None and error.name == ALREADY_THERE:
+            return  # the verification tells whether it is the planned one
     if error is not None:
         raise OperationFailedError(f"topic {planned.topic} is not created: {error}")
 
@@ -103,10 +118,13 @@ def _look(admin: ClusterAdmin, cluster: str, cluster_id: str, planned: PlannedTo
     configs = admin.dynamic_configs(ResourceKind.TOPIC, (planned.topic,)).get(planned.topic)
     if configs != dict(planned.shape.configs):
         return "has other configurations than planned", None
-    return "", _segment(cluster, cluster_id, planned.topic, found.topic_id, found.partitions)
+    settings = planned.shape.configs
+    return "", _segment(cluster, cluster_id, planned.topic, found.topic_id, found.partitions, settings)
 
 
-def _segment(cluster: str, cluster_id: str, topic: str, topic_id: str, partitions: int) -> Segment:
+def _segment(
+    cluster: str, cluster_id: str, topic: str, topic_id: str, partitions: int, settings: tuple[tuple[str, str], ...]
+) -> Segment:
     return Segment(
         id=0,
         cluster=cluster,
@@ -115,4 +133,5 @@ def _segment(cluster: str, cluster_id: str, topic: str, topic_id: str, partition
         topic_id=topic_id,
         partitions=partitions,
         state=SegmentState.ACTIVE,
+        settings=settings,
     )

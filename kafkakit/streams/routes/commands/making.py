@@ -34,12 +34,12 @@ def create(
     kafkakit --profile prod streams create orders --cluster prod-b --lanes live,dlq --dry-run
     """
     from kafkakit.core.errors import UsageError
-    from kafkakit.streams.routes.decide.document import check_stream
+    from kafkakit.streams.routes.decide.document import check_stream, refuse_reserved
     from kafkakit.streams.routes.decide.edits import new_route, with_quotas
     from kafkakit.streams.routes.decide.new_topics import quotas_of
 
     cli, profile, names = cli_context(ctx), where.profile(cli_context(ctx)), lanes.names
-    check_stream(stream)
+    refuse_reserved(check_stream(stream))
     rates = quotas_of(shape.shapes(names))
     consent.require_possible(cli)
     with open_streams(cli, read_only=consent.dry_run) as streams:
@@ -84,12 +84,12 @@ def link(
     """
     from kafkakit.report.report import cluster_words
     from kafkakit.streams.routes.act.topics import existing_topic, refuse_shared
-    from kafkakit.streams.routes.decide.document import check_lane, check_stream
+    from kafkakit.streams.routes.decide.document import check_lane, check_stream, refuse_reserved
     from kafkakit.streams.routes.decide.edits import missing_quotas, with_topic
     from kafkakit.streams.routes.show.routes import changed_report
 
     cli, profile = cli_context(ctx), where.profile(cli_context(ctx))
-    check_stream(stream)
+    refuse_reserved(check_stream(stream))
     check_lane(lane)
     consent.require_possible(cli)
     with open_streams(cli, read_only=True) as streams:

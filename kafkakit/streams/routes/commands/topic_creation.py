@@ -51,7 +51,8 @@ def create_lanes(
     report = partial(created_report, command, stream, access.cluster_id, profile, planned, left)
     if consent.dry_run:
         return finish(cli, report(None))
-    cli.output.say("\n".join(plan_lines(planned, left)))
+    if not consent.yes:  # the report has the table, too
+        cli.output.say("\n".join(plan_lines(planned, left)))
     place = cluster_words(access.cluster_id, profile)
     if not consent.confirm(cli, f"Create {counted(len(planned), 'topic')} for stream {stream} on {place}?"):
         return finish(cli, report(None))

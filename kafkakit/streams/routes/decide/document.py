@@ -11,6 +11,7 @@ ROUTE_KIND = "stream-route"
 # 4 KiB less than a control store takes: an entry of the history holds the route and more.
 ROUTE_LIMIT_BYTES = 60 * 1024
 MAX_LANES, MAX_SEGMENTS, MAX_RULES = 32, 64, 100
+SHADOW = "kafkakit-rehearsal."
 _NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,200}")
 _OPERATION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LANE = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
@@ -41,6 +42,12 @@ def check_stream(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise UsageError(f"{name[:80]!r} is not a stream's name", hint="1 to 200 letters, digits, '.', '_' and '-'")
     return name
+
+
+def refuse_reserved(name: str) -> None:
+    """Raise `UsageError` for the name of a shadow, which a rehearsal makes and removes."""
+    if name.startswith(SHADOW):
+        raise UsageError(f"names that begin with {SHADOW} are those of rehearsals: kafkakit streams failover rehearse")
 
 
 def check_lane(name: str) -> str:

@@ -42,14 +42,16 @@ def ended(route: Route, operation_id: str) -> Route:
 def opened(route: Route, segments: Mapping[str, Segment]) -> Route:
     """The route with one segment more at the end of each of these lanes, that is read and not written yet.
 
-    Ids are given here. Refused where the seals of what is to be drained would not fit into the document.
+    Ids are given here. Those before it are held no more: all of them are to be drained. Refused where the seals of what
+    is to be drained would not fit into the document.
     """
     for name, segment in segments.items():
         lane = existing_lane(route, name)
         if not any(_is_opened_as(segment, each) for each in lane.segments):
             added = replace(segment, id=route.next_segment, state=SegmentState.OPENED, seal=(), sealed_at_ms=0)
             route = replace(route, next_segment=route.next_segment + 1)
-            route = with_changed(route, replace(lane, segments=(*lane.segments, added)))
+            there = (replace(each, is_held=False) for each in lane.segments)
+            route = with_changed(route, replace(lane, segments=(*there, added)))
     moved = [each for name in segments for each in existing_lane(route, name).segments]
     count = sum(each.partitions for each in moved if not each.seal and each.state is not SegmentState.OPENED)
     if len(encode_route(route)) + SEAL_BYTES * count > ROUTE_LIMIT_BYTES:

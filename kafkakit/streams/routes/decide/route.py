@@ -38,7 +38,10 @@ class Segment:
 
     `cluster` is the profile that clients reach the cluster with; what identifies the topic is `cluster_id` and
     `topic_id`, never an address or a name. `seal` has an entry for each partition, in order, once it is certain that
-    the segment is written no more; the ends were read at `sealed_at_ms`.
+    the segment is written no more; the ends were read at `sealed_at_ms`. `settings` are the topic's own as the route
+    learned of it, sorted by key: an emergency takes them for the next topic, without a look at this one.
+    One that `is_held` is not read while its lane has a segment before it, so that what was written earlier is handled
+    earlier.
     """
 
     id: int
@@ -50,6 +53,8 @@ class Segment:
     state: SegmentState
     seal: tuple[PartitionSeal, ...] = ()
     sealed_at_ms: int = 0
+    settings: tuple[tuple[str, str], ...] = ()
+    is_held: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +75,13 @@ class Lane:
     def active(self) -> Segment | None:
         """The segment that is written; None where the lane is paused without one."""
         return next((s for s in self.segments if s.state is SegmentState.ACTIVE), None)
+
+    @property
+    def readable(self) -> tuple[Segment, ...]:
+        """The segments that are read now: none of a paused lane, and a held one when it comes first."""
+        if self.is_paused:
+            return ()
+        return tuple(segment for number, segment in enumerate(self.segments) if number == 0 or not segment.is_held)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

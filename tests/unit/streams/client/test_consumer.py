@@ -173,6 +173,7 @@ def test_a_batch_that_cannot_be_decoded_is_left_out_when_the_guard_says_so(clust
     with consumer(cluster, handler=seen, hooks=ConsumerHooks(guard=guard)) as running:
         until(lambda: ("billing", PLACE) in cluster.commits and committed(cluster).offset == 20)
         assert running.figures().unreadable == len(asked) == 3
+        assert running.figures().problems == ()
     assert set(asked) == {(PLACE, 5)}
     assert seen.values == Counter([*values(0, 5), *values(9, 20)])
 

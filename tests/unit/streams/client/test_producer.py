@@ -6,9 +6,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
+from kafkakit.adapters.clock import SystemClock
 from kafkakit.core.deliveries import OutgoingRecord
 from kafkakit.core.errors import RefusedError, TryLaterError, UsageError
 from kafkakit.streams.client.client import StreamClient
@@ -24,6 +26,7 @@ from kafkakit.streams.client.decide.send_errors import (
 )
 from kafkakit.streams.client.delivery import Delivery
 from kafkakit.streams.client.producer import Producer, RecordHooks
+from kafkakit.streams.client.record_stamps import RecordStamps
 from kafkakit.streams.formats.record_identity import HEADER, decode_record_id
 from kafkakit.streams.routes.api import Segment, SegmentState
 from tests.rigs.stream_routes import FakeClusters
@@ -489,6 +492,17 @@ def test_the_numbers_of_a_session_end_and_another_begins(producer: Producer) -> 
     last, following = producer.prepared(b"x"), producer.prepared(b"y")
     found = [decode_record_id(dict(record.headers)[HEADER] or b"") for record in (last, following)]
     assert [each.sequence for each in found if each] == [(1 << 32) - 1, 0]
+
+
+def test_a_wall_clock_before_1970_stamps_the_beginning_of_time() -> None:
+    class Early(SystemClock):
+        def now(self) -> datetime:
+            return datetime(1969, 12, 31, tzinfo=UTC)
+
+    stamps = RecordStamps(Early(), bytes)
+    (_, identity), (_, ingested) = stamps.headers()
+    found = decode_record_id(identity or b"")
+    assert (found and found.at_ms, ingested, stamps.now_ms()) == (0, b"0", 0)
 
 
 def test_metrics_for_prometheus(client: StreamClient, producer: Producer) -> None:

@@ -69,6 +69,16 @@ def test_an_epoch_that_is_not_higher_is_ignored(fakes: FakeClusters, follower: R
     assert follower.current() == before
 
 
+def test_the_route_of_another_stream_changes_nothing(fakes: FakeClusters, follower: RouteFollower) -> None:
+    before = follower.current()
+    replaced(fakes, encode_route(replace(before, stream="payments", epoch=7)))
+    eventually(lambda: follower.condition().problem == "the document is the route of stream payments")
+    assert follower.current() == before
+    other = RouteFollower(fakes.store, "orders", SystemClock())
+    with pytest.raises(InputError, match="is the route of stream payments"):
+        other.start()
+
+
 def test_a_damaged_document_and_a_deletion_change_nothing(fakes: FakeClusters, follower: RouteFollower) -> None:
     before = follower.current()
     replaced(fakes, b"\0damaged")

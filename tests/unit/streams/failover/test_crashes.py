@@ -2,13 +2,16 @@
 
 from contextlib import suppress
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
-from kafkakit.core.errors import ConflictError, OperationFailedError, RefusedError, TryLaterError
+from kafkakit.core.errors import ConflictError, LeaseLostError, OperationFailedError, RefusedError, TryLaterError
+from kafkakit.streams.failover.act import closing
 from kafkakit.streams.failover.act.closing import abort, newest_certificate
+from kafkakit.streams.failover.act.verification import check_certificate
 from kafkakit.streams.failover.decide.operation import Step
-from kafkakit.streams.failover.decide.outcome import EndKind
+from kafkakit.streams.failover.decide.outcome import CertificateCheck, EndKind
 from kafkakit.streams.failover.decide.standing import settled
 from kafkakit.streams.routes.api import Route, SegmentState, encode_route, route_path
 from tests.rigs.failover import STREAM, FailoverScene
@@ -55,8 +58,8 @@ def check_history(scene: FailoverScene) -> None:
             assert all(sealed[each.segment] == each.partitions for each in certificate.segments)
 
 
-def finish(scene: FailoverScene) -> None:
-    """The same command again, as often as an operator would."""
+def finish(scene: FailoverScene, *, may_begin_anew: bool = False) -> None:
+    """The same command again, as often as an operator would; an operation that the store forgot is begun anew."""
     for _ in range(3):
         try:
             end = scene.run()
@@ -67,8 +70,9 @@ def finish(scene: FailoverScene) -> None:
     assert [lane.active.cluster for lane in scene.route.lanes if lane.active] == ["q"]
     assert (scene.route.operation, len(scene.route.lanes[0].segments)) == (None, 1)
     assert scene.run().step is Step.RETIRED
-    assert [record.end for record in scene.parts().journals.records() if record.reached_ms] == [Step.RETIRED]
-    assert all(record.end in (None, Step.RETIRED) for record in scene.parts().journals.records())
+    ends = [record.end for record in scene.parts().journals.records() if record.reached_ms]
+    assert ends == [Step.RETIRED] or (may_begin_anew and ends == [Step.ABORTED, Step.RETIRED])
+    assert may_begin_anew or all(record.end in (None, Step.RETIRED) for record in scene.parts().journals.records())
     orphans = [record for record in scene.parts().journals.records() if not record.reached_ms]
     assert all(settled(record, scene.route) is Step.ABORTED for record in orphans)
     check_history(scene)
@@ -149,6 +153,59 @@ def test_the_store_loses_its_newest_route(until: Step) -> None:
     assert [lane.active.cluster for lane in scene.route.lanes if lane.active] == ["q"]
 
 
+def lose_documents(scene: FailoverScene, what: str) -> None:
+    """The store forgets all documents of the operation that have a word in their path."""
+    for path in [each for each in scene.store._documents if f"/{what}/" in each]:
+        del scene.store._documents[path]
+
+
+def test_a_plan_that_the_store_lost_is_made_anew() -> None:
+    scene = make_scene()
+    scene.begin()
+    lose_documents(scene, "journal")
+    assert scene.run().step is Step.RETIRED
+
+
+def test_a_lost_journal_of_an_operation_that_has_begun_is_refused() -> None:
+    scene = make_scene()
+    scene.run(until=Step.ROUTED)
+    lose_documents(scene, "journal")
+    with pytest.raises(RefusedError, match="has no journal"):
+        scene.run()
+
+
+def test_a_certificate_that_the_store_lost_is_written_again_before_the_segment_leaves() -> None:
+    scene = make_scene()
+    assert scene.run(until=Step.DRAINED).step is Step.DRAINED
+    lose_documents(scene, "certificate")
+    assert scene.run().step is Step.RETIRED
+    assert newest_certificate(scene.parts().journals)[0].segments
+
+
+def test_an_operation_whose_beginning_the_store_lost_does_not_count_as_done() -> None:
+    scene = make_scene()
+    run = scene.begin()
+    lose_newest_route(scene)
+    end = run.run(Step.RETIRED, 1)
+    assert (end.kind, end.reason) == (EndKind.REFUSED, "aborted")
+    assert scene.run().step is Step.RETIRED
+
+
+def test_a_retirement_that_the_store_loses_while_topics_are_deleted_keeps_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = make_scene()
+    scene.run()
+    name, parts = scene.parts().journals.names()[-1], scene.parts()
+
+    def check_and_lose(*words: Any) -> CertificateCheck:
+        lose_newest_route(scene)
+        return check_certificate(*words)
+
+    monkeypatch.setattr(closing, "check_certificate", check_and_lose)
+    with pytest.raises(RefusedError, match="is not retired"):
+        closing.reclaim(parts, scene.open_cluster, name, grace_s=0, keep=False)
+    assert OLD in scene.p.admin.topics
+
+
 @pytest.mark.parametrize("call", ["create_topic", "create_acls"])
 @pytest.mark.parametrize("after_effect", [False, True])
 def test_a_cluster_does_not_answer_a_change(call: str, after_effect: bool) -> None:
@@ -158,3 +215,13 @@ def test_a_cluster_does_not_answer_a_change(call: str, after_effect: bool) -> No
     with suppress(TryLaterError, OperationFailedError):
         scene.run()
     finish(scene)
+
+
+def test_the_store_loses_any_write() -> None:
+    """A write is answered and then gone, as with a replica that was behind; the process continues."""
+    for number in range(count_writes(fenced=True)):
+        scene = make_scene(fenced=True)
+        scene.store.forgotten.add(scene.store.count + number)
+        with suppress(LeaseLostError):
+            scene.run()
+        finish(scene, may_begin_anew=True)

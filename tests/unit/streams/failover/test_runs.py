@@ -1,10 +1,20 @@
 """Failovers from end to end on clusters in memory: planned, in an emergency, late writers, losses, and refusals."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from kafkakit.core.errors import ConflictError, InputError, LeaseLostError, RefusedError, TryLaterError
+from kafkakit.core.client_quotas import PRODUCER_BYTE_RATE, QuotaEntity
+from kafkakit.core.errors import (
+    ConflictError,
+    InputError,
+    LeaseLostError,
+    OperationFailedError,
+    RefusedError,
+    TryLaterError,
+)
 from kafkakit.core.group_facts import GroupType
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.client.api import ClientKind, ClientRegistration
@@ -17,10 +27,13 @@ from kafkakit.streams.failover.decide.journal import OperationRecord
 from kafkakit.streams.failover.decide.operation import FenceWish, Step
 from kafkakit.streams.failover.decide.outcome import EndKind
 from kafkakit.streams.failover.decide.route_edits import edited
+from kafkakit.streams.failover.show.runs import run_report
 from kafkakit.streams.routes.api import GroupRule, SegmentState
-from tests.rigs.failover import STREAM, FailoverScene, FakeClient
+from tests.rigs.failover import STREAM, FailoverScene, FakeClient, SceneLog
+from tests.rigs.routes import Killed
 
 OLD = "orders.live.1"
+LANE = QuotaEntity(client_id="kafkakit.orders.live")
 
 
 @pytest.fixture
@@ -121,6 +134,11 @@ def test_a_window_of_the_operator_is_taken_at_its_word(scene: FailoverScene) -> 
     assert 10 <= scene.clock.elapsed < 20
 
 
+def test_a_window_of_the_operator_is_not_about_producers_that_live_and_have_not_moved(scene: FailoverScene) -> None:
+    scene.producer(follows=False, delivery_timeout_ms=40_000)
+    assert scene.run(quiet_s=2.0).record.window_s >= 45
+
+
 def test_an_acl_fence_keeps_readers_and_is_taken_away_with_the_topic(scene: FailoverScene) -> None:
     scene.clients[0].follows = False
     scene.p.admin.acls = set()
@@ -180,6 +198,68 @@ def test_a_size_fence_comes_down_when_a_transaction_waits_for_its_marker(scene: 
     assert any("held up tx" in line for line in scene.voice.lines)
 
 
+@pytest.mark.parametrize("rate", [None, 5_000])
+def test_a_quota_delays_late_writers_and_goes_before_the_old_topic(scene: FailoverScene, rate: int | None) -> None:
+    if rate is not None:
+        limited(scene, rate)
+    scene.clients[0].follows = False
+    scene.readers.clear()
+    scene.write(OLD, 1)
+    end = scene.run(fence=FenceWish.QUOTA, wait_s=130)
+    assert (end.step, end.record.basis, end.record.window_s >= 125) == (Step.SEALED, "time", True)
+    assert scene.p.admin.quotas == {LANE: {PRODUCER_BYTE_RATE: 1}}
+    scene.readers.append("billing")
+    end = scene.run(fence=FenceWish.QUOTA)
+    assert (end.step, end.record.fences) == (Step.RETIRED, ())
+    assert scene.p.admin.quotas == ({} if rate is None else {LANE: {PRODUCER_BYTE_RATE: rate}})
+
+
+def test_a_quota_fence_comes_down_whatever_write_is_the_last() -> None:
+    number, killed = 0, True
+    while killed:
+        scene = FailoverScene()
+        scene.write(OLD, 3)
+        scene.readers.append("billing")
+        scene.read_all("billing")
+        scene.store.after, scene.store.cut = number % 2 == 0, scene.store.count + number // 2
+        try:
+            scene.run(fence=FenceWish.QUOTA, quiet_s=1.0)
+            killed = False
+        except Killed:
+            scene.store.cut = None
+        assert scene.run(fence=FenceWish.QUOTA, quiet_s=1.0).step is Step.RETIRED
+        assert scene.p.admin.quotas == {}
+        number += 1
+    assert number > 40
+
+
+def test_a_quota_fence_is_refused_where_it_would_not_reach_or_reach_too_far(scene: FailoverScene) -> None:
+    def reasons(**more: str) -> list[str]:
+        found = scene.planner().plan(scene.request(fence=FenceWish.QUOTA, **more)).refused
+        return [verdict.text for verdict in found if verdict.check == "fence"]
+
+    assert reasons() == []
+    scene.p.admin.fail_next("describe_client_quotas", OperationFailedError("not authorized"))
+    assert reasons() == ["fence quota: the quotas of the cluster cannot be read"]
+    scene.p.admin.quotas = {QuotaEntity(user="app"): {PRODUCER_BYTE_RATE: 10**6}}
+    assert reasons() == ["fence quota: users have quotas, which come before those of client ids"]
+    scene.p.admin.quotas = {QuotaEntity(user="app"): {"consumer_byte_rate": 10**6}}
+    assert reasons() == []
+    scene.readers.clear()
+    scene.write(OLD, 1)
+    assert scene.run(wait_s=5).step is Step.SEALED
+    with pytest.raises(RefusedError, match="the lane's new topic is on the same cluster"):
+        scene.run(to="p", fence=FenceWish.QUOTA, is_emergency=True)
+    scene.readers.append("billing")
+    assert scene.run(to="p", fence=FenceWish.NONE, is_emergency=True).step is Step.RETIRED
+
+
+def test_a_quota_that_an_earlier_stay_left_is_taken_away(scene: FailoverScene) -> None:
+    scene.q.admin.quotas = {LANE: {PRODUCER_BYTE_RATE: 1}}
+    assert scene.run().step is Step.RETIRED
+    assert scene.q.admin.quotas == {}
+
+
 def test_a_size_fence_is_refused_while_a_transaction_is_open(scene: FailoverScene) -> None:
     scene.write_transaction(OLD, 2, commits=None)
     plan = scene.planner().plan(scene.request(fence=FenceWish.CONFIG))
@@ -236,8 +316,28 @@ def test_a_writer_after_the_retirement_keeps_the_topic(scene: FailoverScene) -> 
     scene.write(OLD, 1)
     closing = reclaim(scene.parts(), scene.open_cluster, end.record.operation.id, grace_s=0, keep=False)
     assert closing.check is not None
-    assert closing.check.late == (f"{OLD}-0: 1 offsets after the seal",)
+    assert closing.check.late == (f"{OLD}-0: 1 offset after the seal",)
     assert OLD in scene.p.admin.topics
+
+
+def test_a_sealed_topic_that_was_created_again_is_refused(scene: FailoverScene) -> None:
+    assert scene.run(until=Step.DRAINED).step is Step.DRAINED
+    del scene.p.admin.topics[OLD]
+    scene.p.admin.add_topic(OLD, dict.fromkeys(range(2), (1,)))
+    end = scene.run()
+    assert (end.kind, end.reason) == (EndKind.REFUSED, "source-differs")
+
+
+def test_ends_below_the_seal_are_waited_for(scene: FailoverScene) -> None:
+    assert scene.run(until=Step.DRAINED).step is Step.DRAINED
+    sealed = scene.p.log
+    scene.p.log = SceneLog(scene.p.admin)
+    scene.p.log.follow()
+    end = scene.run(wait_s=1)
+    assert (end.kind, end.reason) == (EndKind.WAITING, "unknown")
+    assert f"{OLD}-0 ends at 0, before its seal at 10" in end.lines
+    scene.p.log = sealed
+    assert scene.run().step is Step.RETIRED
 
 
 def test_records_deleted_before_they_were_read_need_consent(scene: FailoverScene) -> None:
@@ -261,6 +361,35 @@ def test_a_group_that_shows_up_keeps_the_segment(scene: FailoverScene) -> None:
     end = scene.run()
     assert (end.kind, end.reason) == (EndKind.REFUSED, "unknown-groups")
     assert scene.run(ignored=("audit",)).step is Step.RETIRED
+
+
+def test_thousands_of_groups_are_read_together(scene: FailoverScene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """3,000 groups of other topics and 2,000 of the stream: what is requested does not grow with their number."""
+    for number in range(5_000):
+        topic = OLD if number % 5 < 2 else "other"
+        for partition, end in ((0, 10), (1, 5)):
+            scene.p.groups.seed(f"group-{number}", TopicPartition(topic, partition), end)
+    requests: list[str] = []
+    for name in ("describe", "committed_by", "committed", "groups"):
+        for cluster in (scene.p, scene.q):
+            monkeypatch.setattr(cluster.groups, name, counted_calls(name, getattr(cluster.groups, name), requests))
+    plan = scene.planner().plan(scene.request())
+    assert len(plan.operation.groups) == 2_001
+    assert sorted(requests) == ["committed_by", "describe", "groups"]
+    requests.clear()
+    run = scene.planner().begin(plan)
+    assert run.run(Step.SEALED, 600).step is Step.DRAINED
+    assert len(scene.q.groups.commits) == 2_001
+    # Before they get the starts of the target's logs, the offsets of 50 groups at a time are read once more.
+    assert (requests.count("committed"), len(requests) < 60 + 2_001 / 50) == (0, True)
+
+
+def counted_calls(name: str, call: Callable[..., Any], calls: list[str]) -> Callable[..., Any]:
+    def counted(*arguments: Any, **options: Any) -> Any:
+        calls.append(name)
+        return call(*arguments, **options)
+
+    return counted
 
 
 def test_open_transactions_delay_the_seal(scene: FailoverScene) -> None:
@@ -377,6 +506,46 @@ def test_a_target_that_is_lost_while_the_old_topics_drain_is_left_in_an_emergenc
     assert ends == [Step.SUPERSEDED, Step.RETIRED]
 
 
+def test_an_emergency_gives_new_topics_the_settings_that_the_route_has(scene: FailoverScene) -> None:
+    scene.p.admin.topics[OLD].configs.update({"retention.ms": "7000", "leader.replication.throttled.replicas": "0:1"})
+    assert scene.run().step is Step.RETIRED
+    scene.q.is_away = True
+    scene.run(to="r", is_emergency=True)
+    target = scene.route.lanes[0].active
+    assert target is not None
+    assert (target.cluster, target.settings) == ("r", (("retention.ms", "7000"),))
+    assert scene.clusters["r"].admin.topics[target.topic].configs == {"retention.ms": "7000"}
+
+
+def limited(scene: FailoverScene, rate: int) -> None:
+    """The lane has a quota, on the clusters that it is on."""
+    scene.routes.change(
+        STREAM,
+        lambda route: replace(route, lanes=tuple(replace(lane, quota_bytes_per_s=rate) for lane in route.lanes)),
+        by="me", what="quota", at_ms=1,
+    )  # fmt: skip
+    scene.p.admin.alter_client_quotas({LANE: {PRODUCER_BYTE_RATE: rate}})
+
+
+def test_the_quota_of_a_lane_goes_with_it(scene: FailoverScene) -> None:
+    limited(scene, 5_000)
+    end = scene.run(until=Step.OPENED, wait_s=0)
+    assert (scene.p.admin.quotas, scene.q.admin.quotas) == ({LANE: {PRODUCER_BYTE_RATE: 5_000}},) * 2
+    end = scene.run()
+    closing = reclaim(scene.parts(), scene.open_cluster, end.record.operation.id, grace_s=0, keep=False)
+    assert closing.results == ((OLD, "deleted"),)
+    assert (scene.p.admin.quotas, scene.q.admin.quotas) == ({}, {LANE: {PRODUCER_BYTE_RATE: 5_000}})
+
+
+def test_an_abort_takes_the_quota_of_a_lane_back(scene: FailoverScene) -> None:
+    limited(scene, 5_000)
+    scene.clients[1].follows = False
+    assert scene.run(wait_s=1).step is Step.OPENED
+    assert scene.q.admin.quotas
+    abort(scene.parts(), scene.open_cluster, STREAM)
+    assert (scene.p.admin.quotas, scene.q.admin.quotas) == ({LANE: {PRODUCER_BYTE_RATE: 5_000}}, {})
+
+
 # -- refusals -------------------------------------------------------------------------------------------
 
 
@@ -460,6 +629,19 @@ def test_the_duplicate_budget_is_kept(scene: FailoverScene) -> None:
     plan = scene.planner().plan(scene.request(max_duplicates=10))
     assert plan.budget.most is None
     assert [verdict.check for verdict in plan.refused] == ["duplicates"]
+
+
+def test_hazards_of_commits_are_warnings_of_the_plan(scene: FailoverScene) -> None:
+    segment = scene.route.lanes[0].segments[0]
+    scene.commit("billing", segment, 0, 10, epoch=1)
+    scene.commit("billing", replace(segment, cluster_id="another-id"), 1, 5, epoch=1)
+    scene.commit("ahead", segment, 0, 99)
+    scene.commit("ahead", segment, 1, 98)
+    found = [each for each in scene.planner().plan(scene.request()).verdicts if each.check == "metadata"]
+    assert [(each.level, each.where) for each in found] == [("warning", "ahead"), ("warning", "billing")]
+    assert found[0].text.startswith(f"{OLD}: partition 0: committed 99, but the log ends at 10")
+    assert found[0].text.endswith("(2 partitions are like this)")
+    assert found[1].text.startswith(f"{OLD}: partition 1: ")
 
 
 def test_another_request_does_not_continue_an_open_operation(scene: FailoverScene) -> None:
@@ -563,6 +745,33 @@ def test_a_lost_lease_stops_before_the_next_effect(scene: FailoverScene) -> None
     with pytest.raises(LeaseLostError):
         run.run(Step.RETIRED, 600)
     assert (scene.store.writes, scene.q.admin.calls) == (before, [])
+
+
+@pytest.mark.parametrize("skews", [(600, -600, 600, -600), (-600, 600, -600, 600)])
+def test_clocks_that_are_wrong_by_minutes_change_nothing(scene: FailoverScene, skews: tuple[int, ...]) -> None:
+    """Each step by a process on another host: windows and silence are measured, and times only written down."""
+    scene.producer(is_live=False, delivery_timeout_ms=20_000)
+    for skew_s, step in zip(skews, (Step.ROUTED, Step.SEALED, Step.DRAINED, Step.RETIRED), strict=True):
+        scene.skew_s = skew_s
+        if step is Step.SEALED:
+            scene.readers.clear()
+            scene.write(OLD, 1)
+            assert scene.run(wait_s=5).step is Step.ROUTED, "the window is no shorter by another clock"
+            assert scene.run(wait_s=126).step is Step.SEALED
+            scene.readers.append("billing")
+        else:
+            assert scene.run(until=step).step is step
+    record = next(scene.parts().journals.records())
+    assert (record.basis, record.window_s >= 125, record.late, record.end) == ("time", True, 0, Step.RETIRED)
+    rows = [row[0] for row in run_report("run", scene.run()).rows]
+    assert rows == [Step.PLANNED, Step.OPENED, Step.ROUTED, Step.SEALED, Step.DRAINED, Step.RETIRED]
+    # The grace is counted from what the last process wrote down, and ends minutes early or late with its clock.
+    scene.skew_s = 0
+    with pytest.raises(TryLaterError, match="grace"):
+        reclaim(scene.parts(), scene.open_cluster, record.operation.id, grace_s=3600, keep=False)
+    scene.clock.advance(3600 + 600)
+    closing = reclaim(scene.parts(), scene.open_cluster, record.operation.id, grace_s=3600, keep=False)
+    assert closing.results == ((OLD, "deleted"),)
 
 
 def test_evidence_of_another_route_changes_nothing(scene: FailoverScene) -> None:

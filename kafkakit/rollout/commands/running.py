@@ -1,0 +1,176 @@
+"""`kafkakit config apply|resume|abort|rollback`."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from functools import partial
+
+import typer
+
+from kafkakit.cli.command_classes import cli_context
+from kafkakit.cli.option_groups import with_option_groups
+from kafkakit.cli.run_options import Consent, change_question
+from kafkakit.cli.session import finish, open_access, open_session
+from kafkakit.rollout.commands.options import PlanPath, RunName, open_mirror, read_plan
+from kafkakit.rollout.commands.run_options import RehearsalOptions, RestartOptions, WatchOptions, ports_of
+
+STOPPED = ("stopped; the rollout stays open", "continue it with kafkakit config resume, or kafkakit config abort")
+
+
+@with_option_groups
+def apply(
+    ctx: typer.Context,
+    plan: PlanPath,
+    rehearsal: RehearsalOptions,
+    restarts: RestartOptions,
+    watch: WatchOptions,
+    consent: Consent,
+) -> int:
+    """Carry out a plan step by step; what makes the cluster worse than usual is taken back.
+
+    Each step is watched for a window: offline partitions, partitions under min ISR, ISR shrinks and expands, leader
+    changes, and with a metrics service latency and client errors. docs/config.md has the test. Exits with 1 where
+    values were taken back. The same command continues after any interruption.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod config apply change.json --rehearse mirror
+    kafkakit --profile prod config apply change.json --yes --metrics prometheus --prometheus-url http://prom:9090
+    """
+    from kafkakit.rollout.act.reading import read_configs
+    from kafkakit.rollout.act.rollouts import (
+        Rollouts,
+        rehearse,
+        require_cluster,
+        require_fresh,
+        require_mirror,
+        usable_plan,
+    )
+    from kafkakit.rollout.decide.journal import RolloutEnd
+    from kafkakit.rollout.show.plan import plan_report
+    from kafkakit.rollout.show.run import nothing_report, run_report
+
+    cli, command = cli_context(ctx), restarts.command()
+    consent.require_possible(cli)
+    wanted = usable_plan(read_plan(plan), leave_restarts=restarts.leave_restarts, can_restart=bool(command))
+    settings, service = watch.settings(cli, command, restarts.settle), watch.service(cli)
+    with ExitStack() as stack:
+        session = stack.enter_context(open_session(cli, read_only=consent.dry_run))
+        require_cluster(wanted, session.cluster_id)
+        if consent.dry_run:
+            require_fresh(wanted, read_configs(session.admin, session.clock))
+            return finish(cli, plan_report(wanted, "config apply", notes=("nothing is done",)))
+        access = session.claim("config apply", session.cluster_id)
+        cli.operation_words = STOPPED
+        rollouts = Rollouts(access, ports_of(session, service, command))
+        if rehearsal.rehearse is not None and rollouts.journals.of_plan(wanted).is_empty:
+            live = read_configs(access.admin, access.clock)
+            require_fresh(wanted, live)
+            mirror = stack.enter_context(open_mirror(cli, rehearsal.rehearse))
+            require_mirror(session.cluster_id, mirror.cluster_id, rehearsal.rehearse)
+            mirrored = mirror.claim("config apply", mirror.cluster_id)
+            cli.output.say(f"rehearsing on profile {rehearsal.rehearse}")
+            tried = Rollouts(mirrored, ports_of(mirror, None, command))
+            profile, unlike = rehearsal.rehearse, rehearsal.accept_unlike
+            rehearse(wanted, live, tried, mirrored, settings, profile=profile, accept_unlike=unlike)
+        question = change_question(cli, session.cluster_id)
+        done = rollouts.apply(wanted, settings, lambda: consent.confirm(cli, question))
+    if done is None:
+        return finish(cli, nothing_report("config apply", wanted.cluster_id))
+    return finish(cli, run_report("config apply", done.name, done.state, cli.program, wanted=RolloutEnd.APPLIED))
+
+
+@with_option_groups
+def resume(
+    ctx: typer.Context, restarts: RestartOptions, watch: WatchOptions, consent: Consent, run: RunName = None
+) -> int:
+    """Continue an open rollout, in its direction: the steps that are left, or taking back.
+
+    Window, looks and baseline are those that it was begun with.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod config resume --yes
+    """
+    from kafkakit.rollout.act.rollouts import Rollouts
+    from kafkakit.rollout.decide.journal import RolloutEnd
+    from kafkakit.rollout.show.run import run_report
+
+    cli, command = cli_context(ctx), restarts.command()
+    consent.require_possible(cli)
+    with open_session(cli, read_only=consent.dry_run) as session:
+        access = session.access() if consent.dry_run else session.claim("config resume")
+        rollouts = Rollouts(access, ports_of(session, watch.service(cli), command))
+        journal = rollouts.journals.only_open() if run is None else rollouts.journals.named(run)
+        cli.operation_words = STOPPED
+        if consent.dry_run or not consent.confirm(cli, change_question(cli, session.cluster_id)):
+            return finish(cli, run_report("config resume", run or "open", journal.rollout, cli.program, wanted=None))
+        done = rollouts.proceed(journal)
+    return finish(cli, run_report("config resume", done.name, done.state, cli.program, wanted=RolloutEnd.APPLIED))
+
+
+@with_option_groups
+def abort(ctx: typer.Context, restarts: RestartOptions, consent: Consent, run: RunName = None) -> int:
+    """Take an open rollout back; a process that works on it is asked to.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod config abort --yes
+    """
+    from kafkakit.rollout.act.rollouts import Rollouts, abort_or_request
+    from kafkakit.rollout.act.run import ABORTED
+    from kafkakit.rollout.decide.journal import RolloutEnd
+    from kafkakit.rollout.show.run import requested_report, run_report
+
+    cli, command = cli_context(ctx), restarts.command()
+    consent.require_possible(cli)
+    with open_session(cli, read_only=True) as session:
+        cluster_id, ports = session.cluster_id, ports_of(session, None, command)
+        if consent.dry_run or not consent.confirm(cli, change_question(cli, cluster_id)):
+            journals = Rollouts(session.access(), ports).journals
+            journal = journals.only_open() if run is None else journals.named(run)
+            return finish(cli, run_report("config abort", run or "open", journal.rollout, cli.program, wanted=None))
+        cli.operation_words = STOPPED
+        done = abort_or_request(
+            partial(open_access, cli, "config abort", cluster_id=cluster_id),
+            lambda: session.control,
+            session.clock,
+            cluster_id,
+            lambda access: Rollouts(access, ports).take_back_open(run, ABORTED),
+            session.requester,
+            wait_s=60.0,
+        )
+    if isinstance(done, str):
+        return finish(cli, requested_report(cluster_id, done))
+    return finish(cli, run_report("config abort", done.name, done.state, cli.program, wanted=RolloutEnd.TAKEN_BACK))
+
+
+@with_option_groups
+def rollback(ctx: typer.Context, restarts: RestartOptions, consent: Consent, run: RunName = None) -> int:
+    """Take the values of a rollout back after it ended; the newest that is in force if none is named.
+
+    A value that another process has changed since is left alone, and reported.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod config rollback --yes
+    """
+    from kafkakit.rollout.act.rollouts import Rollouts
+    from kafkakit.rollout.decide.journal import RolloutEnd
+    from kafkakit.rollout.show.run import run_report
+
+    cli, command = cli_context(ctx), restarts.command()
+    consent.require_possible(cli)
+    with open_session(cli, read_only=consent.dry_run) as session:
+        access = session.access() if consent.dry_run else session.claim("config rollback")
+        rollouts = Rollouts(access, ports_of(session, None, command))
+        journal = rollouts.journals.last_applied() if run is None else rollouts.journals.named(run)
+        cli.operation_words = STOPPED
+        if consent.dry_run or not consent.confirm(cli, change_question(cli, session.cluster_id)):
+            return finish(cli, run_report("config rollback", run or "last", journal.rollout, cli.program, wanted=None))
+        done = rollouts.take_back(journal, "rolled back by an operator")
+    return finish(cli, run_report("config rollback", done.name, done.state, cli.program, wanted=RolloutEnd.TAKEN_BACK))

@@ -1,0 +1,212 @@
+"""Settings of a cluster as values: what is set on topics, brokers and the cluster's default, and what would change."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, ConfigLayer, LayeredValue, ResourceKind
+from kafkakit.core.errors import UsageError
+from kafkakit.core.model import ClusterSnapshot
+from kafkakit.core.plan import PlanBroker
+from kafkakit.rules.config_defs import NEWEST, ConfigDef, Scope, UpdateMode, config_table, minor_or_none
+from kafkakit.rules.secrets import is_secret_key
+
+ALL_BROKERS = "*"
+"""The name of a broker in a wanted setting: each broker."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class WantedSetting:
+    """A value that somebody asks for; None removes it. `name` is a topic, a broker's id, `*` or the cluster default."""
+
+    kind: ResourceKind
+    name: str
+    key: str
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingChange:
+    """One key of one resource: what is set on it before and after, None for nothing.
+
+    `in_force` is the value that it runs with before, wherever that is set.
+    """
+
+    kind: ResourceKind
+    name: str
+    key: str
+    before: str | None
+    after: str | None
+    in_force: str | None = None
+
+    @property
+    def where(self) -> str:
+        """The resource in words."""
+        return where_of(self.kind, self.name)
+
+    @property
+    def undone(self) -> "SettingChange":
+        """The change that takes it back."""
+        return replace(self, before=self.after, after=self.before, in_force=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterConfigs:
+    """What is set on a cluster.
+
+    `topics` and `default` hold what is set on the resource itself, `own` the dynamic values of each live broker,
+    `in_force` what it runs with (defaults too). `shapes` are the numbers of partitions and replicas of topics, `silent`
+    the registered brokers that do not answer.
+    """
+
+    cluster_id: str
+    version: str | None
+    brokers: tuple[PlanBroker, ...]
+    topics: Mapping[str, Mapping[str, str]]
+    shapes: Mapping[str, tuple[int, int]]
+    default: Mapping[str, str] = field(default_factory=dict)
+    own: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    in_force: Mapping[int, Mapping[str, LayeredValue]] = field(default_factory=dict)
+    silent: tuple[int, ...] = ()
+
+    def definition(self, kind: ResourceKind, key: str) -> ConfigDef | None:
+        """What is known of a key in the cluster's version."""
+        minor = minor_or_none(self.version or "") or NEWEST
+        return config_table(minor).find(Scope(kind.value), key)
+
+    def is_read_only(self, kind: ResourceKind, key: str) -> bool:
+        """True where a broker reads the key when it starts, and not later."""
+        found = self.definition(kind, key) if kind is ResourceKind.BROKER else None
+        return found is not None and found.update_mode is UpdateMode.READ_ONLY
+
+    def value(self, kind: ResourceKind, name: str, key: str) -> str | None:
+        """What is set on the resource itself; of a key that needs a restart, what the broker's file has."""
+        if kind is ResourceKind.TOPIC:
+            return self.topics.get(name, {}).get(key)
+        if name == CLUSTER_DEFAULT:
+            return self.default.get(key)
+        if self.is_read_only(kind, key):
+            found = self.in_force.get(int(name), {}).get(key)
+            return None if found is None or found.layer is not ConfigLayer.STATIC else found.value
+        return self.own.get(int(name), {}).get(key)
+
+    def effective(self, kind: ResourceKind, name: str, key: str) -> str | None:
+        """What the resource runs with; None where that is not known."""
+        if (own := self.value(kind, name, key)) is not None:
+            return own
+        if kind is ResourceKind.BROKER and name != CLUSTER_DEFAULT:
+            found = self.in_force.get(int(name), {}).get(key)
+            return None if found is None else found.value
+        if kind is ResourceKind.TOPIC:
+            known = self.definition(kind, key)
+            inherited = {v for s in (known.synonyms[:1] if known else ()) for v in self._everywhere(s)}
+            if len(inherited) <= 1:
+                return next(iter(inherited), known.default if known else None)
+        return None
+
+    def _everywhere(self, key: str) -> Iterable[str]:
+        found = (values[key].value for values in self.in_force.values() if key in values)
+        return (value for value in found if value is not None)
+
+
+def where_of(kind: ResourceKind, name: str) -> str:
+    """A resource in words."""
+    if kind is ResourceKind.BROKER and name == CLUSTER_DEFAULT:
+        return "cluster default"
+    return f"{kind.value} {name}"
+
+
+def configs_of(
+    snapshot: ClusterSnapshot,
+    default: Mapping[str, str],
+    own: Mapping[str, Mapping[str, str]],
+    in_force: Mapping[int, Mapping[str, LayeredValue]],
+) -> ClusterConfigs:
+    """What was read of a cluster as one value."""
+    return ClusterConfigs(
+        cluster_id=snapshot.cluster_id,
+        version=snapshot.kafka_version,
+        brokers=tuple(PlanBroker(id=b.id, rack=b.rack) for b in snapshot.brokers if b.id in in_force),
+        topics={t.name: dict(t.configs) for t in snapshot.topics},
+        shapes={
+            t.name: (len(t.partitions), min((len(p.replicas) for p in t.partitions), default=0))
+            for t in snapshot.topics
+        },
+        default=default,
+        own={int(name): values for name, values in own.items()},
+        in_force=in_force,
+        silent=tuple(b.id for b in snapshot.brokers if b.id not in in_force),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """What wanted settings mean on a cluster: changes that brokers take while they run, those that need a restart."""
+
+    changes: tuple[SettingChange, ...]
+    restarts: tuple[SettingChange, ...]
+    warnings: tuple[str, ...] = ()
+
+
+def resolve(wanted: Iterable[WantedSetting], configs: ClusterConfigs) -> Resolved:
+    """Compare what is wanted with what is set; what is so already is left out. Linear in both.
+
+    Raises `UsageError` for a topic or broker that is not there, a key that cannot be set where it is wanted, two values
+    for one key, and a secret.
+    """
+    asked: dict[tuple[ResourceKind, str, str], str | None] = {}
+    for each in wanted:
+        names = [str(b.id) for b in configs.brokers] if each.name == ALL_BROKERS else [each.name]
+        if configs.is_read_only(each.kind, each.key) and each.name == CLUSTER_DEFAULT:
+            names = [str(b.id) for b in configs.brokers]
+        for name in names:
+            _check(each, name, configs)
+            place = (each.kind, name, each.key)
+            if place in asked and asked[place] != each.value:
+                raise UsageError(f"{where_of(each.kind, name)} is given two values of {each.key}")
+            asked[place] = each.value
+    changes: list[SettingChange] = []
+    restarts: list[SettingChange] = []
+    warnings: list[str] = []
+    for (kind, name, key), value in sorted(asked.items()):
+        before = configs.value(kind, name, key)
+        if is_same(before, value):
+            continue
+        effective = configs.effective(kind, name, key)
+        change = SettingChange(kind=kind, name=name, key=key, before=before, after=value, in_force=effective)
+        (restarts if configs.is_read_only(kind, key) else changes).append(change)
+        if kind is ResourceKind.BROKER and name == CLUSTER_DEFAULT:
+            warnings += _hidden(key, configs)
+    if configs.silent and any(c.kind is ResourceKind.BROKER for c in (*changes, *restarts)):
+        ids = ", ".join(map(str, configs.silent))
+        warnings.append(f"broker {ids} does not answer: its own settings are not known and not changed")
+    return Resolved(changes=tuple(changes), restarts=tuple(restarts), warnings=tuple(warnings))
+
+
+def is_same(one: str | None, other: str | None) -> bool:
+    """Whether two values mean the same to a broker, which drops blanks around the items of lists."""
+    if one is None or other is None:
+        return one is other
+    return [part.strip() for part in one.split(",")] == [part.strip() for part in other.split(",")]
+
+
+def _check(wanted: WantedSetting, name: str, configs: ClusterConfigs) -> None:
+    kind, key = wanted.kind, wanted.key
+    definition = configs.definition(kind, key)
+    if is_secret_key(key) or (definition is not None and definition.is_sensitive):
+        raise UsageError(f"{key} holds a secret, which a plan would keep", hint="set it with Kafka's own tool")
+    if kind is ResourceKind.TOPIC:
+        if name not in configs.topics:
+            raise UsageError(f"cluster {configs.cluster_id} has no topic {name!r:.120}")
+        if definition is None:
+            raise UsageError(f"{key!r:.80} is no setting of topics in Kafka {configs.version}")
+    elif name != CLUSTER_DEFAULT:
+        if not name.isdecimal() or int(name) not in {b.id for b in configs.brokers}:
+            problem = "does not answer" if name.isdecimal() and int(name) in configs.silent else "is not in the cluster"
+            raise UsageError(f"broker {name:.20} {problem}", hint="a broker takes its own settings while it runs")
+    elif definition is not None and definition.update_mode is UpdateMode.PER_BROKER:
+        raise UsageError(f"{key} is set for each broker, not for all", hint="use --all-brokers or --broker ID")
+
+
+def _hidden(key: str, configs: ClusterConfigs) -> list[str]:
+    over = [str(broker) for broker, values in sorted(configs.own.items()) if key in values]
+    return [f"broker {', '.join(over)} has its own {key}, which the cluster default does not change"] if over else []

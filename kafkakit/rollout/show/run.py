@@ -1,0 +1,139 @@
+"""The reports of rollouts: how one ended, all of a cluster, and what a watch saw."""
+
+from collections.abc import Sequence
+
+from kafkakit.core.errors import ExitCode, OperationFailedError
+from kafkakit.core.quantities import counted
+from kafkakit.core.tables import plain_value, text_table
+from kafkakit.report.blocks import optional_section, records, text_of
+from kafkakit.report.report import Report
+from kafkakit.rollout.decide.journal import RolloutEnd, RolloutState
+from kafkakit.rollout.decide.plan import shown
+from kafkakit.rollout.decide.verdict import HealthVerdict
+
+COLUMNS = ("run", "began", "ended", "state", "settings", "steps", "by", "rehearsal_of")
+CHANGE_COLUMNS = ("time", "where", "key", "before", "after")
+WATCH_COLUMNS = ("window", "verdict", "signal", "seen", "usual", "limit", "bad")
+
+
+def run_report(command: str, name: str, state: RolloutState, program: str, *, wanted: RolloutEnd | None) -> Report:
+    """How a rollout stands; the failure where it is not `wanted`, which is None for one that was only looked at."""
+    plan = state.plan
+    lines = [f"rollout {name} on cluster {plan.cluster_id}: {state.words}"]
+    lines += optional_section(
+        "steps that passed:", [f"{n + 1}. {plan.steps[n].name}" for n in state.passed if not state.is_back]
+    )
+    lines += optional_section("why values were taken back:", state.reasons)
+    lines += optional_section("left as they are:", state.left)
+    if state.end is RolloutEnd.INCOMPLETE:
+        lines += ["", f"once that is repaired: {program} config rollback {name}"]
+    elif state.end is RolloutEnd.APPLIED:
+        lines += ["", f"to take it back: {program} config rollback {name}"]
+    failure = None
+    if wanted is not None and state.end is not wanted:
+        why = state.reasons[0] if state.reasons else "it is still open"
+        failure = OperationFailedError(f"rollout {name} is {state.words}: {why}")
+    return Report(
+        command=command,
+        data={
+            "cluster_id": plan.cluster_id,
+            "run": name,
+            "state": state.words,
+            "end": None if state.end is None else state.end.value,
+            "passed": [plan.steps[n].name for n in state.passed],
+            "reasons": list(state.reasons),
+            "left": list(state.left),
+        },
+        text=text_of(lines),
+        columns=COLUMNS,
+        rows=(_row(name, state),),
+        failure=failure,
+    )
+
+
+def history_report(cluster_id: str, runs: Sequence[tuple[str, RolloutState]]) -> Report:
+    """All rollouts of a cluster, oldest first."""
+    rows = tuple(_row(name, state) for name, state in runs)
+    return Report(
+        command="config history",
+        data={
+            "cluster_id": cluster_id,
+            "runs": plain_value(records(COLUMNS, rows)),
+        },
+        text=f"{text_table(COLUMNS, rows)}\n" if rows else "no rollout on this host\n",
+        columns=COLUMNS,
+        rows=rows,
+    )
+
+
+def changes_report(name: str, state: RolloutState) -> Report:
+    """What one rollout wrote, in order, and how it ended."""
+    rows = tuple((at, c.where, c.key, shown(c.key, c.before), shown(c.key, c.after)) for at, c in state.writes)
+    head = [f"rollout {name} on cluster {state.plan.cluster_id}: {state.words}"]
+    head += [*optional_section("why values were taken back:", state.reasons), ""]
+    return Report(
+        command="config history",
+        data={
+            "cluster_id": state.plan.cluster_id,
+            "run": name,
+            "state": state.words,
+            "reasons": list(state.reasons),
+            "changes": plain_value(records(CHANGE_COLUMNS, rows)),
+        },
+        text=text_of([*head, text_table(CHANGE_COLUMNS, rows)]),
+        columns=CHANGE_COLUMNS,
+        rows=rows,
+    )
+
+
+def watch_report(cluster_id: str, verdicts: Sequence[HealthVerdict]) -> Report:
+    """What was seen in each window; exit code 1 where one is bad."""
+    rows = tuple(
+        (n, v.health.value, r.signal.value, f"{r.seen:.4g}", f"{r.usual:.4g}", f"{r.limit:.4g}", r.is_bad)
+        for n, v in enumerate(verdicts, 1)
+        for r in v.rows
+    )
+    bad = [f"window {n}: {reason}" for n, v in enumerate(verdicts, 1) for reason in v.reasons]
+    lines = [f"cluster {cluster_id}: {counted(len(verdicts), 'window')} watched"]
+    lines += [text_table(WATCH_COLUMNS, rows), *optional_section("worse than usual:", bad)]
+    return Report(
+        command="config watch",
+        data={"cluster_id": cluster_id, "windows": plain_value(tuple(verdicts)), "bad": bad},
+        text=text_of(lines),
+        columns=WATCH_COLUMNS,
+        rows=rows,
+        code=ExitCode.FAILED if bad else ExitCode.DONE,
+    )
+
+
+def nothing_report(command: str, cluster_id: str) -> Report:
+    """Everything is set as the plan wants it."""
+    return Report(
+        command=command,
+        data={"cluster_id": cluster_id, "state": "nothing to do"},
+        text=f"cluster {cluster_id}: nothing to do, every value is set already\n",
+    )
+
+
+def requested_report(cluster_id: str, holder: str) -> Report:
+    """A running rollout was asked to take its values back."""
+    return Report(
+        command="config abort",
+        data={"cluster_id": cluster_id, "state": "requested", "holder": holder},
+        text=f"cluster {cluster_id}: {holder} takes back what it has set\n",
+    )
+
+
+def _row(name: str, state: RolloutState) -> tuple[object, ...]:
+    plan = state.plan
+    steps = f"{len(state.passed)}/{len(plan.steps)}"
+    return (
+        name,
+        state.began_at.replace(microsecond=0),
+        state.ended_at.replace(microsecond=0) if state.ended_at else None,
+        state.words,
+        len(plan.all_changes),
+        steps,
+        state.by,
+        state.rehearsal_of,
+    )

@@ -1,0 +1,29 @@
+"""What other tools use of `streams failover`: requests, plans and how operations end."""
+
+from kafkakit.streams.failover.decide.journal import lease_of
+from kafkakit.streams.failover.decide.operation import (
+    FailoverRequest,
+    FenceWish,
+    OperationKind,
+    ReadOrder,
+    Step,
+)
+from kafkakit.streams.failover.decide.outcome import EndKind, RunEnd
+from kafkakit.streams.failover.decide.plan import FailoverPlan
+from kafkakit.streams.failover.decide.preconditions import Level, Verdict
+from kafkakit.streams.failover.decide.targets import left_cluster
+
+__all__ = [
+    "EndKind",
+    "FailoverPlan",
+    "FailoverRequest",
+    "FenceWish",
+    "Level",
+    "OperationKind",
+    "ReadOrder",
+    "RunEnd",
+    "Step",
+    "Verdict",
+    "lease_of",
+    "left_cluster",
+]

@@ -1,0 +1,164 @@
+"""The options of `streams evacuate` and `streams balance`, and the session that they work in."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kafkakit.cli.completion import complete_profile_names
+from kafkakit.cli.option_groups import option
+from kafkakit.cli.session import ProfileSessions, open_session
+from kafkakit.cli.stream_operations import operation_ports
+from kafkakit.streams.moves.decide.loads import LoadUnit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kafkakit.cli.context import CliContext
+    from kafkakit.cli.session import ClusterSession
+    from kafkakit.ports.clock import Clock
+    from kafkakit.streams.failover.api import FailoverRequest
+    from kafkakit.streams.failover.api_act import OperationPorts
+    from kafkakit.streams.moves.act.journals import Journal
+    from kafkakit.streams.moves.act.planning import MeasureRule, SeriesPlanner
+    from kafkakit.streams.moves.act.running import SeriesRun
+    from kafkakit.streams.moves.decide.series import Pace, Series
+
+Targets = Annotated[
+    list[str],
+    typer.Option(
+        "--to",
+        metavar="PROFILE",
+        help="A cluster that streams go to. Repeatable: what is written is then spread evenly.",
+        autocompletion=complete_profile_names,
+    ),
+]
+Capacities = Annotated[
+    list[str],
+    typer.Option(
+        "--capacity",
+        metavar="PROFILE=RATE",
+        help="A cluster that takes part, and what it can take: east=50MB/s, or with --by records east=20000. "
+        "Repeatable.",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaceOptions:
+    """How many streams are moved at a time."""
+
+    at_once: int = option(4, "--at-once", min=1, max=1000, metavar="N", help="Streams that are under way at a time.")
+    per_hour: int | None = option(
+        None, "--per-hour", min=1, metavar="N", help="Streams that are begun within any hour.", show_default=False
+    )
+    replan: bool = option(False, "--replan", help="Plan anew instead of continuing the series that is under way.")
+    wait: str = option(
+        "10m",
+        "--wait",
+        metavar="DURATION",
+        help="Leave a stream open, and list it, when nothing could be done with it for this long.",
+    )
+
+    def pace(self) -> Pace:
+        """The options as a pace."""
+        from kafkakit.streams.moves.decide.series import Pace
+
+        return Pace(at_once=self.at_once, per_hour=self.per_hour)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureOptions:
+    """How loads are measured."""
+
+    by: LoadUnit = option(LoadUnit.BYTES, "--by", help="What is measured: bytes of one copy, or records.")
+    window: str = option("10s", "--window", metavar="DURATION", help="How long it is measured what is written.")
+
+    def rule(self, within: str = "0%") -> MeasureRule:
+        """The options as a rule; `UsageError` for a duration or a share that cannot be read."""
+        from kafkakit.core.durations import parse_duration
+        from kafkakit.core.quantities import parse_percent
+        from kafkakit.streams.moves.act.planning import MeasureRule
+
+        share = parse_percent(within, "--within")
+        return MeasureRule(
+            unit=self.by, window_s=parse_duration(self.window, "--window"), within_ppm=int(share * 1_000_000)
+        )
+
+    def capacities(self, texts: list[str]) -> list[tuple[str, int]]:
+        """Profiles with their capacities; `UsageError` for a text that cannot be read, or a profile that is twice
+        there."""
+        from kafkakit.core.errors import UsageError
+        from kafkakit.core.quantities import parse_rate
+
+        found: dict[str, int] = {}
+        for text in texts:
+            profile, equals, amount = text.partition("=")
+            is_number = amount.isascii() and amount.isdigit() and int(amount[:15]) > 0
+            if not profile or not equals or profile in found or (self.by is LoadUnit.RECORDS and not is_number):
+                raise UsageError(f"--capacity: {text!r:.60} is not PROFILE=RATE, or the profile is there twice")
+            found[profile] = int(amount[:15]) if self.by is LoadUnit.RECORDS else parse_rate(amount)
+        return list(found.items())
+
+
+class MovesSession:
+    """The control store of the profile in use, the clusters of others, and the lease of one series."""
+
+    def __init__(self, cli: CliContext, home: ClusterSession, stack: ExitStack, command: str, *, read_only: bool):
+        self.cli, self.home, self.command = cli, home, command
+        self._stack = stack
+        self._clusters = ProfileSessions(cli, stack, read_only=read_only)
+
+    def ports(self, clock: Clock | None = None) -> OperationPorts:
+        """What operations work with; `clock` in place of the machine's."""
+        from dataclasses import replace
+
+        found = operation_ports(self.cli, self.home, self._clusters, self.command)
+        return found if clock is None else replace(found, clock=clock)
+
+    def planner(self, template: FailoverRequest, rule: MeasureRule) -> SeriesPlanner:
+        """What plans series; it writes nothing."""
+        from kafkakit.streams.moves.act.planning import SeriesPlanner
+
+        return SeriesPlanner(self.ports(), template, rule)
+
+    def begin(self, series: Series) -> Journal:
+        """The journal of a new series."""
+        from kafkakit.streams.moves.act.journals import SeriesJournals
+
+        return SeriesJournals(self.home.control, self.home.clock, series.key).begin(series)
+
+    def newest(self, key: str) -> Journal | None:
+        """The newest series of a key."""
+        from kafkakit.streams.moves.act.journals import SeriesJournals
+
+        return SeriesJournals(self.home.control, self.home.clock, key).newest()
+
+    def claim(self, key: str) -> None:
+        """Take the lease of a series until the session ends; `TryLaterError` names the process that has it."""
+        from kafkakit.streams.moves.act.journals import series_lease
+        from kafkakit.wiring import open_lease
+
+        path, what = series_lease(key), f"moves of streams ({key})"
+        self._lease = open_lease(self.home.control, self.home.clock, key, self.command, self.cli.output.say, path, what)
+        self._lease.acquire()
+        self._stack.callback(self._lease.release)
+
+    def run(self, journal: Journal) -> SeriesRun:
+        """What carries a series out; `claim` comes first."""
+        from kafkakit.streams.moves.act.running import SeriesRun
+        from kafkakit.streams.routes.api_act import RouteStore
+
+        routes = RouteStore(self.home.control)
+        return SeriesRun(self.ports, self.home.clock, self._lease, journal, routes)
+
+
+@contextmanager
+def open_moves(cli: CliContext, command: str, *, read_only: bool) -> Iterator[MovesSession]:
+    """A session about series of moves; with `read_only` no cluster can be changed."""
+    with ExitStack() as stack:
+        home = stack.enter_context(open_session(cli, read_only=read_only))
+        yield MovesSession(cli, home, stack, command, read_only=read_only)

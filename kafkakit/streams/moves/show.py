@@ -1,0 +1,142 @@
+"""Reports on series of moves: a plan with what speaks against each move, and how a process left the series."""
+
+from collections.abc import Iterator, Mapping
+
+from kafkakit.core.errors import ExitCode
+from kafkakit.core.quantities import counted, format_percent
+from kafkakit.core.tables import plain_value, text_table
+from kafkakit.report.blocks import optional_section, records, section, text_of
+from kafkakit.report.report import Report
+from kafkakit.streams.failover.api import EndKind, FailoverPlan, Level
+from kafkakit.streams.moves.decide.leftover import SeriesEnd
+from kafkakit.streams.moves.decide.series import MoveEnd, Pace, Series, SpreadFigures, most_in_an_hour
+from kafkakit.streams.moves.decide.spread import PPM
+
+MOVE_COLUMNS = ("stream", "to", "lanes", "load", "verdict", "text")
+SHARE_COLUMNS = ("cluster", "capacity", "before", "after", "use")
+END_COLUMNS = ("stream", "to", "result", "operation", "text")
+LEFT_COLUMNS = ("stream", "topics", "why")
+CODES = {
+    EndKind.DONE: ExitCode.DONE,
+    EndKind.WAITING: ExitCode.TRY_LATER,
+    EndKind.REFUSED: ExitCode.USAGE,
+    EndKind.LATE: ExitCode.FAILED,
+}
+
+
+def series_report(
+    command: str, series: Series, pace: Pace, judged: Mapping[str, FailoverPlan | MoveEnd], done: str = ""
+) -> Report:
+    """A plan; it exits with 2 where a move would be refused. `judged` may lack moves that were not looked at."""
+    rows = tuple(
+        (
+            move.stream,
+            move.to,
+            ",".join(move.lanes) or "all",
+            move.load if series.figures else None,
+            *_verdict(judged.get(move.stream)),
+        )
+        for move in series.moves
+    )
+    is_refused = any(isinstance(each, MoveEnd) and each.kind is EndKind.REFUSED for each in judged.values())
+    lines = [f"{_title(series)}: {counted(len(series.moves), 'stream')}", f"plan {series.sha256}", pace_words(pace), ""]
+    lines += text_table(MOVE_COLUMNS, rows).splitlines() if rows else ["nothing to move"]
+    if series.figures is not None:
+        lines += section("Clusters:", _figure_lines(series.figures))
+    lines += optional_section("Not moved:", [f"{name}: {why}" for name, why in sorted(series.skipped.items())])
+    if done:
+        lines += ["", done]
+    return Report(
+        command=command,
+        data={
+            "kind": series.kind,
+            "subject": series.subject,
+            "emptied": series.cluster_id,
+            "plan_sha256": series.sha256,
+            "pace": plain_value(pace),
+            "template": plain_value(series.template),
+            "moves": records(MOVE_COLUMNS, rows),
+            "skipped": dict(series.skipped),
+            "figures": plain_value(series.figures),
+            "refused": is_refused,
+        },
+        text=text_of(lines),
+        columns=MOVE_COLUMNS,
+        rows=rows,
+        code=ExitCode.USAGE if is_refused else ExitCode.DONE,
+    )
+
+
+def end_report(command: str, end: SeriesEnd) -> Report:
+    """A series as a process leaves it: it exits with 1 where a writer came late, 2 where a move was refused, 75 where
+    something is left."""
+    record, series = end.record, end.record.series
+    rows = tuple(
+        (move.stream, move.to, found.kind if found else "not begun", found.operation if found else "", _why(found))
+        for move in series.moves
+        for found in (record.ends.get(move.stream),)
+    )
+    left = [(each.stream, ",".join(each.topics), each.why) for each in end.left]
+    done = sum(record.is_done(move.stream) for move in series.moves)
+    hour = most_in_an_hour(record.counted_ms)
+    lines = [
+        f"{end.kind}: {_title(series)}, {done} of {counted(len(series.moves), 'stream')} moved",
+        f"at most {record.most_open} at once, at most {hour} begun within an hour",
+    ]
+    lines += section("Moves:", text_table(END_COLUMNS, rows).splitlines() if rows else ["none"])
+    lines += optional_section("Left:", text_table(LEFT_COLUMNS, left).splitlines() if left else [])
+    if left:
+        lines += ["", "the same command continues"]
+    elif series.kind == "evacuate" and rows:
+        lines += ["", "old topics are deleted by kafkakit streams failover reclaim STREAM, once their grace is over"]
+    return Report(
+        command=command,
+        data={
+            "kind": series.kind,
+            "subject": series.subject,
+            "emptied": series.cluster_id,
+            "result": end.kind,
+            "done": done,
+            "most_at_once": record.most_open,
+            "most_in_an_hour": hour,
+            "moves": records(END_COLUMNS, rows),
+            "left": records(LEFT_COLUMNS, left),
+        },
+        text=text_of(lines),
+        columns=END_COLUMNS,
+        rows=rows,
+        code=CODES[end.kind],
+    )
+
+
+def pace_words(pace: Pace) -> str:
+    """The pace in one line."""
+    hour = "" if pace.per_hour is None else f", at most {pace.per_hour} begun within an hour"
+    return f"at most {counted(pace.at_once, 'stream')} at once{hour}"
+
+
+def _title(series: Series) -> str:
+    return f"{series.kind} {series.subject} (cluster {series.cluster_id})" if series.cluster_id else str(series.kind)
+
+
+def _verdict(found: FailoverPlan | MoveEnd | None) -> tuple[str, str]:
+    if found is None:
+        return "", ""
+    if isinstance(found, MoveEnd):
+        return found.kind, _why(found)
+    warnings = [each for each in found.verdicts if each.level is Level.WARNING]
+    return ("warning", warnings[0].text) if warnings else ("ok", "")
+
+
+def _why(end: MoveEnd | None) -> str:
+    return "" if end is None else "; ".join(each for each in (end.reason, *end.lines[:1]) if each)
+
+
+def _figure_lines(figures: SpreadFigures) -> Iterator[str]:
+    rows = [(c.profile, c.capacity, c.before, c.after, _percent(c.after * PPM // c.capacity)) for c in figures.clusters]
+    yield from text_table(SHARE_COLUMNS, rows).splitlines()
+    yield f"{figures.unit}; largest use {_percent(figures.largest_ppm)}, no plan is below {_percent(figures.bound_ppm)}"
+
+
+def _percent(ppm: int) -> str:
+    return format_percent(ppm / PPM)

@@ -1,0 +1,174 @@
+"""`kafkakit config` over a cluster in memory: stdout, stderr and exit code of each command."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkakit import wiring
+from kafkakit.adapters.read_only import ReadOnlyAdmin
+from kafkakit.ports.admin import ClusterAdmin
+from tests.fakes.admin import FakeClock, FakeCluster
+from tests.rigs.command_line import Home, Ran
+from tests.rigs.metrics_http import Reply, Request, serving, vector
+
+QUICK = ("--baseline", "20s", "--window", "10s", "--every", "5s")
+
+
+class Host:
+    """An operator's host with profile `p`, and a mirrored cluster behind profile `m`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home, self.clock = Home(folder), FakeClock()
+        self.clusters = {}
+        for name, profile in (("prod", "p"), ("mirror", "m")):
+            self.home.write_config(f"bootstrap_server: {name}:1\n", f"profiles.d/{profile}.yaml")
+            cluster = FakeCluster({1: "a", 2: "b", 3: "c"}, cluster_id=name)
+            cluster.add_topic("t", {0: (1, 2, 3), 1: (2, 3, 1)}, size_bytes=1000)
+            self.clock.on_sleep.append(cluster.advance)
+            self.clusters[name] = cluster
+        self.cluster = self.clusters["prod"]
+
+    def open_admin(self, settings: Any, *, read_only: bool = False) -> ClusterAdmin:
+        found = self.clusters[settings.bootstrap_servers.partition(":")[0]]
+        return ReadOnlyAdmin(found) if read_only else found
+
+    def run(self, *words: str, stdin: str = "") -> Ran:
+        return self.home.run("--profile", "p", "config", *words, stdin=stdin)
+
+    def plan(self, *words: str) -> Ran:
+        return self.run("plan", *words, "--plan", "plan.json")
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
+    found = Host(tmp_path)
+    monkeypatch.setattr(wiring, "open_admin", found.open_admin)
+    monkeypatch.setattr(wiring, "system_clock", lambda: found.clock)
+    return found
+
+
+def test_plan_apply_history_and_rollback(host: Host) -> None:
+    ran = host.plan("retention.ms=5", "--topic", "t")
+    assert ran.code == 0
+    assert "cluster prod (profile p): 1 setting to change in 1 step" in ran.stdout
+    assert "carry it out with: kafkakit --profile p config apply plan.json" in ran.stdout
+    assert host.run("plan", "retention.ms=5", "--topic", "t", "--exit-code", "-o", "json").code == 3
+    done = host.run("apply", "plan.json", "--yes", *QUICK)
+    assert done.code == 0
+    assert "applied" in done.stdout.splitlines()[0]
+    assert "step 1 of 1: topic t" in done.stderr
+    assert host.cluster.topics["t"].configs == {"retention.ms": "5"}
+    assert "nothing to do" in host.run("apply", "plan.json", "--yes", *QUICK).stdout
+    (run,) = host.run("history", "-o", "json").json["runs"]
+    assert (run["state"], run["settings"], run["steps"]) == ("applied", 1, "1/1")
+    assert "topic t" in host.run("history", run["run"]).stdout
+    back = host.run("rollback", "--yes")
+    assert (back.code, host.cluster.topics["t"].configs) == (0, {})
+    assert "rolled back by an operator" in back.stdout
+    assert host.run("rollback", "--yes").code == 2
+
+
+def test_without_yes_or_with_a_dry_run_nothing_is_written(host: Host) -> None:
+    host.plan("retention.ms=5", "--topic", "t")
+    assert host.run("apply", "plan.json", *QUICK).code == 2
+    dry = host.run("apply", "plan.json", "--dry-run")
+    assert (dry.code, "nothing is done" in dry.stdout) == (0, True)
+    assert host.cluster.calls == []
+    assert host.run("history").stdout.endswith("no rollout on this host\n")
+
+
+def test_a_bad_change_is_taken_back_and_exits_with_1(host: Host) -> None:
+    host.plan("min.insync.replicas=4", "--topic", "t")
+    ran = host.run("apply", "plan.json", "--yes", *QUICK)
+    assert ran.code == 1
+    assert "taken back: after topic t: partitions under min ISR: 2 (t-0, t-1), usual 0, limit 0" in ran.stderr
+    assert host.cluster.topics["t"].configs == {}
+
+
+def test_a_rehearsal_comes_first_and_one_that_fails_changes_nothing(host: Host) -> None:
+    host.plan("retention.ms=5", "--topic", "t")
+    assert host.run("apply", "plan.json", "--yes", "--rehearse", "m", *QUICK).code == 0
+    assert host.clusters["mirror"].topics["t"].configs == {"retention.ms": "5"}
+    host.plan("min.insync.replicas=4", "--topic", "t")
+    ran = host.run("apply", "plan.json", "--yes", "--rehearse", "m", *QUICK)
+    assert ran.code == 1
+    assert "the rehearsal on profile m was taken back" in ran.stderr
+    assert host.cluster.topics["t"].configs == {"retention.ms": "5"}
+    assert host.run("apply", "plan.json", "--yes", "--rehearse", "p", *QUICK).code == 2
+
+
+def test_restarts_need_a_command_or_are_left(host: Host) -> None:
+    host.plan("replica.fetch.max.bytes=9", "log.retention.ms=5", "--broker", "2")
+    ran = host.run("apply", "plan.json", "--yes", *QUICK)
+    assert (ran.code, "broker 2 must restart for replica.fetch.max.bytes" in ran.stderr) == (2, True)
+    assert host.run("apply", "plan.json", "--yes", "--restart-with", "none.sh", *QUICK).code == 2
+    assert host.run("apply", "plan.json", "--yes", "--leave-restarts", *QUICK).code == 0
+    assert host.cluster.brokers[2].configs == {"log.retention.ms": "5"}
+
+
+def test_watch_changes_nothing_and_tells_by_its_exit_code(host: Host) -> None:
+    good = host.run("watch", *QUICK, "--windows", "2")
+    assert (good.code, host.cluster.calls) == (0, [])
+    host.clock.on_sleep.append(lambda _: host.cluster.kill(3) if host.clock.elapsed > 57 else None)
+    bad = host.run("watch", *QUICK, "--windows", "3", "-o", "json")
+    assert bad.code == 1
+    assert any("under-replicated partitions" in line for line in bad.json["bad"])
+
+
+def test_diff_between_a_file_and_the_cluster(host: Host) -> None:
+    host.cluster.topics["t"].configs["retention.ms"] = "5"
+    host.home.work.mkdir(parents=True, exist_ok=True)
+    (host.home.work / "c.yaml").write_text(
+        "kafkakit: cluster\ntopics:\n  - name: t\n    config: {retention.ms: 7}\n", encoding="utf-8"
+    )
+    ran = host.run("diff", "c.yaml", "live", "-o", "tsv", "--exit-code")
+    assert (ran.code, ran.stdout) == (3, "topic t\tretention.ms\t7\t5\n")
+    assert host.run("diff", "live", "profile:m", "-o", "json").json["differences"] != []
+    assert host.run("diff", "time:yesterday", "live").code == 2
+    assert host.run("diff", "missing.yaml", "live").code == 2
+    assert json.loads(host.run("diff", "time:2025-01-01T00:00:00Z", "live", "-o", "json").stdout)["differences"] == []
+
+
+def test_a_prometheus_server_tells_what_was_usual_and_what_is_worse(host: Host) -> None:
+    """Its past is read at once; latency rises with the first change."""
+
+    def answer(request: Request) -> Reply:
+        at = float(request.words["time"])
+        slow = bool(host.cluster.calls) and "requestmetrics" in request.words["query"]
+        usual = 10.0 if "requestmetrics" in request.words["query"] else 0.0
+        return vector(({}, 900.0 if slow else usual), at=at)
+
+    host.plan("retention.ms=5", "--topic", "t")
+    words = ("--metrics", "prometheus", "--baseline", "1h", "--window", "20s", "--every", "5s")
+    with serving(answer) as server:
+        begun = host.clock.elapsed
+        ran = host.run("apply", "plan.json", "--yes", *words, "--prometheus-url", server.url)
+        assert ran.code == 1
+        assert "ms of produce requests (p99): 900, usual 10, limit 15" in ran.stderr
+        assert host.cluster.topics["t"].configs == {}
+        assert host.clock.elapsed - begun < 60
+        queries = {request.words["query"] for request in server.got}
+        assert len(queries) == 5
+    away = host.run("watch", *words, "--prometheus-url", server.url)
+    assert (away.code, "nothing" in away.stderr) == (75, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--window", "1s", "--every", "5s"), "--window is shorter than two looks"),
+        (("--window", "20s", "--every", "5s", "--baseline", "10s"), "--baseline is shorter than --window"),
+        (("--window", "soon"), "--window"),
+    ],
+)
+def test_windows_that_cannot_be_judged_are_refused(host: Host, words: tuple[str, ...], said: str) -> None:
+    ran = host.run("watch", *words)
+    assert (ran.code, said in ran.stderr) == (2, True)
+
+
+def test_nothing_open_is_no_rollout_to_resume_or_abort(host: Host) -> None:
+    assert host.run("resume", "--yes").code == 2
+    assert host.run("abort", "--yes").code == 2
+    assert host.run("resume", "nope", "--yes").code == 2

@@ -1,0 +1,270 @@
+"""What is asked for, resolved against a cluster: words, files, findings; steps; the plan and its file."""
+
+import json
+from dataclasses import replace
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, ConfigLayer, LayeredValue, ResourceKind
+from kafkakit.core.errors import InputError, UsageError
+from kafkakit.core.plan import PlanBroker
+from kafkakit.lint.decide.kinds.registry import read_text
+from kafkakit.rollout.decide.plan import ConfigPlan, decode_config_plan, encode_config_plan, hash_of
+from kafkakit.rollout.decide.settings import ClusterConfigs, SettingChange, WantedSetting, is_same, resolve
+from kafkakit.rollout.decide.steps import StepSize, broker_waves, plan_steps
+from kafkakit.rollout.decide.wanted import subject_of
+from tests.rigs.rollouts import Bench
+
+DAY = "86400000"
+BROKER, TOPIC = ResourceKind.BROKER, ResourceKind.TOPIC
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def rows(plan: ConfigPlan) -> list[tuple[str, str, str | None, str | None]]:
+    return [(c.where, c.key, c.before, c.after) for c in plan.all_changes]
+
+
+def test_words_with_each_scope(bench: Bench) -> None:
+    bench.cluster.topics["b"].configs["retention.ms"] = DAY
+    assert rows(bench.plan(f"retention.ms={DAY}", topics="a,b")) == [("topic a", "retention.ms", None, DAY)]
+    assert rows(bench.plan("log.retention.ms=5", brokers=(2,))) == [("broker 2", "log.retention.ms", None, "5")]
+    assert [row[0] for row in rows(bench.plan("log.retention.ms=5", all_brokers=True))] == [
+        "broker 1",
+        "broker 2",
+        "broker 3",
+    ]
+    assert rows(bench.plan("log.retention.ms=5", cluster_default=True))[0][0] == "cluster default"
+    assert rows(bench.plan(topics="b", deleted=("retention.ms",))) == [("topic b", "retention.ms", DAY, None)]
+
+
+def test_a_plan_says_what_must_restart_and_what_it_takes_back(bench: Bench) -> None:
+    bench.cluster.own_static[2] = {"replica.fetch.max.bytes": "7"}
+    plan = bench.plan("replica.fetch.max.bytes=5", f"log.retention.ms={DAY}", cluster_default=True)
+    assert [(c.name, c.before, c.after) for c in plan.restarts] == [("1", None, "5"), ("2", "7", "5"), ("3", None, "5")]
+    assert (plan.rollback[0].where, plan.rollback[0].before, plan.rollback[0].after) == ("broker 3", "5", None)
+    assert plan.steps[-1].name == "restart of broker 3"
+    assert [s.restart for s in plan.steps] == [False, False, True, True, True]
+
+
+@pytest.mark.parametrize(
+    ("words", "scope", "said"),
+    [
+        (("retention.ms",), {"topics": "a"}, "is not KEY=VALUE"),
+        (("retention.ms=1", "retention.ms=2"), {"topics": "a"}, "given twice"),
+        (("retention.ms=1",), {}, "no scope is given"),
+        ((), {"topics": "a"}, "nothing is asked for"),
+        (("retention.ms=1",), {"topics": "zzz"}, "no topic matches"),
+        (("no.such.key=1",), {"topics": "a"}, "is no setting of topics"),
+        (("log.retention.ms=1",), {"brokers": (9,)}, "broker 9 is not in the cluster"),
+        (("ssl.keystore.password=x",), {"brokers": (1,)}, "holds a secret"),
+        (("listeners=PLAINTEXT://:1",), {"cluster_default": True}, "is set for each broker"),
+    ],
+)
+def test_what_cannot_be_asked_for(bench: Bench, words: tuple[str, ...], scope: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        bench.plan(*words, **scope)
+
+
+def test_a_broker_that_does_not_answer_is_named_and_not_planned_for(bench: Bench) -> None:
+    bench.cluster.kill(3)
+    assert "broker 3 does not answer" in bench.plan("log.retention.ms=1", all_brokers=True).warnings[0]
+    with pytest.raises(UsageError, match="broker 3 does not answer"):
+        bench.plan("log.retention.ms=1", brokers=(3,))
+
+
+def test_a_default_that_a_broker_hides_is_warned_of(bench: Bench) -> None:
+    bench.cluster.brokers[2].configs["log.retention.ms"] = "9"
+    plan = bench.plan("log.retention.ms=1", cluster_default=True)
+    assert plan.warnings == ("broker 2 has its own log.retention.ms, which the cluster default does not change",)
+    assert all(c.name != "2" for step in plan.steps for c in step.changes)
+
+
+FILE = """kafkakit: cluster
+cluster: prod
+config:
+  log.retention.ms: 3600000
+  replica.fetch.max.bytes: 2000000
+topics:
+  - name: a
+    config: {retention.ms: 5000, segment.ms: 9000}
+  - name: new
+    config: {retention.ms: 1}
+"""
+
+
+def test_files_of_lint_are_what_is_wanted(bench: Bench) -> None:
+    bench.cluster.topics["a"].configs.update({"segment.ms": "9000", "max.message.bytes": "77"})
+    plan = bench.plan(files=(read_text("prod.yaml", FILE).pieces,))
+    assert [row for row in rows(plan) if row[0] == "topic a"] == [("topic a", "retention.ms", None, "5000")]
+    assert {c.key for c in plan.changes if c.kind is BROKER} == {"log.retention.ms"}
+    assert {c.name for c in plan.restarts} == {"1", "2", "3"}
+    assert plan.warnings == ("not in the cluster, and left out: topic new",)
+    both = (read_text("a.yaml", FILE).pieces, read_text("b.yaml", FILE.replace("prod", "other")).pieces)
+    with pytest.raises(UsageError, match="of several clusters: other, prod"):
+        bench.plan(files=both)
+
+
+def test_a_finding_of_lint_is_ended_by_its_plan(bench: Bench) -> None:
+    bench.cluster.topics["a"].configs["retention.ms"] = DAY
+    plan = bench.plan(findings=("KKR201",))
+    assert rows(plan)[0][:2] == ("topic a", "segment.ms")
+    assert {f.rule for f in plan.findings_gone} >= {"KKR201"}
+    assert "KKR201" not in {f.rule for f in plan.findings_new}
+    bench.apply(plan)
+    with pytest.raises(UsageError, match="no finding of the cluster is 'KKR201'"):
+        bench.plan(findings=("KKR201",))
+    with pytest.raises(UsageError, match="no finding of the cluster is 'KKX999'"):
+        bench.plan(findings=("KKX999",))
+
+
+def test_findings_of_lint_and_audits_from_a_file(bench: Bench) -> None:
+    findings = [
+        {"rule": "KKR1", "where": "topic a of prod", "key": "segment.ms", "expected": "600000", "fingerprint": "f1"},
+        {"rule": "KKR2", "where": "partition b-0 of prod", "repair": "retention.ms=5\nsegment.ms=7", "cluster": "prod"},
+        {"rule": "KKB1", "where": "broker 2 of prod", "key": "num.io.threads", "expected": "9"},
+        {"rule": "KKC1", "where": "cluster prod", "key": "x", "expected": "y"},
+    ]
+    data = json.dumps({"kafkakit": {}, "findings": findings}).encode()
+    assert [row[:2] for row in rows(bench.plan(findings_file=("f.json", data)))] == [
+        ("broker 2", "num.io.threads"),
+        ("topic a", "segment.ms"),
+        ("topic b", "retention.ms"),
+        ("topic b", "segment.ms"),
+    ]
+    assert rows(bench.plan(findings_file=("f.json", data), findings=("f1",)))[0][:2] == ("topic a", "segment.ms")
+    with pytest.raises(InputError, match="has no finding of the chosen ones"):
+        bench.plan(findings_file=("f.json", data), findings=("KKC1",))
+    with pytest.raises(InputError):
+        bench.plan(findings_file=("f.json", b"[]"))
+
+
+def test_what_a_finding_is_about() -> None:
+    assert subject_of("topic a.b of prod") == (TOPIC, "a.b")
+    assert subject_of("topic a") == (TOPIC, "a")
+    assert subject_of("broker 12 of x") == (BROKER, "12")
+    assert subject_of("controller 1 of x") is None
+    assert subject_of("cluster x") is None
+
+
+def test_values_that_differ_in_blanks_are_the_same() -> None:
+    assert is_same("0:1, 1:2", "0:1,1:2")
+    assert not is_same(None, "")
+    assert is_same(None, None)
+
+
+def schema() -> dict[str, Any]:
+    text = resources.files("kafkakit").joinpath("core", "schemas", "config-plan.schema.json").read_text("utf-8")
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def test_a_plan_survives_its_file_and_fits_its_schema(bench: Bench) -> None:
+    plan = bench.plan("log.cleaner.backoff.ms=1", "replica.fetch.max.bytes=5", cluster_default=True)
+    data = encode_config_plan(plan)
+    assert decode_config_plan(data, "p") == plan
+    assert (
+        encode_config_plan(bench.plan("log.cleaner.backoff.ms=1", "replica.fetch.max.bytes=5", cluster_default=True))
+        == data
+    )
+    Draft202012Validator.check_schema(schema())
+    Draft202012Validator(schema()).validate(json.loads(data))
+    assert set(json.loads(data)) == set(schema()["properties"])
+
+
+@pytest.mark.parametrize("field", ["before", "after", "key", "name"])
+def test_a_plan_that_was_changed_by_hand_is_refused(bench: Bench, field: str) -> None:
+    body = json.loads(encode_config_plan(bench.plan(f"retention.ms={DAY}", topics="a")))
+    body["changes"][0][field] = body["steps"][0]["changes"][0][field] = "b"
+    with pytest.raises(InputError, match="its hash does not fit"):
+        decode_config_plan(json.dumps(body).encode(), "p")
+
+
+def test_a_plan_of_another_kind_or_with_a_secret_is_refused(bench: Bench) -> None:
+    plan = bench.plan(f"retention.ms={DAY}", topics="a")
+    with pytest.raises(InputError, match="is not a Kafka cluster id"):
+        decode_config_plan(encode_config_plan(replace(plan, cluster_id="../etc")), "p")
+    body = json.loads(encode_config_plan(plan))
+    body["kafkakit"]["kind"] = "plan"
+    with pytest.raises(InputError, match="expected 'config-plan'"):
+        decode_config_plan(json.dumps(body).encode(), "p")
+
+
+def test_waves_of_brokers_grow_by_rack() -> None:
+    brokers = [PlanBroker(id=n, rack="ab"[n % 2]) for n in range(1, 6)]
+    assert list(broker_waves(brokers, StepSize.GROW)) == [("1",), ("3", "5"), ("2", "4")]
+    assert list(broker_waves(brokers, StepSize.RACK)) == [("1", "3", "5"), ("2", "4")]
+    assert list(broker_waves(brokers, StepSize.ALL)) == [("1", "2", "3", "4", "5")]
+    assert list(broker_waves(brokers[:1], StepSize.GROW)) == [("1",)]
+    flat = [PlanBroker(id=n) for n in (1, 2, 3)]
+    assert list(broker_waves(flat, StepSize.GROW)) == [("1",), ("2", "3")]
+
+
+KEYS = ("log.retention.ms", "log.cleaner.backoff.ms", "replica.fetch.max.bytes", "min.insync.replicas")
+WANTED = st.builds(
+    WantedSetting,
+    kind=st.just(BROKER),
+    name=st.sampled_from(["1", "2", "3", "*", CLUSTER_DEFAULT]),
+    key=st.sampled_from(KEYS),
+    value=st.sampled_from(["1", "2", None]),
+) | st.builds(
+    WantedSetting,
+    kind=st.just(TOPIC),
+    name=st.sampled_from(["a", "b", "c"]),
+    key=st.just("retention.ms"),
+    value=st.sampled_from(["1", "2", None]),
+)  # fmt: skip
+
+
+def world() -> ClusterConfigs:
+    usual = {"replica.fetch.max.bytes": LayeredValue("2", ConfigLayer.STATIC)}
+    return ClusterConfigs(
+        cluster_id="c",
+        version="4.3",
+        brokers=(PlanBroker(id=1, rack="a"), PlanBroker(id=2, rack="a"), PlanBroker(id=3, rack="b")),
+        topics={"a": {"retention.ms": "2"}, "b": {}, "c": {}},
+        shapes={},
+        default={"log.retention.ms": "2"},
+        own={1: {"log.cleaner.backoff.ms": "1"}, 2: {}, 3: {}},
+        in_force={1: usual, 2: {}, 3: {}},
+    )
+
+
+@settings(max_examples=150)
+@given(st.lists(WANTED, max_size=8), st.sampled_from(list(StepSize)))
+def test_steps_lead_from_what_is_set_to_what_is_wanted_and_nothing_else(
+    wanted: list[WantedSetting], size: StepSize
+) -> None:
+    configs = world()
+    try:
+        resolved = resolve(wanted, configs)
+    except UsageError:
+        return
+    steps = plan_steps(resolved.changes, resolved.restarts, configs, size)
+    live: dict[tuple[ResourceKind, str, str], str | None] = {}
+
+    def now(change: SettingChange) -> str | None:
+        key = (change.kind, change.name, change.key)
+        return live.get(key, configs.value(change.kind, change.name, change.key))
+
+    for step in steps:
+        places = [(c.kind, c.name, c.key) for c in step.changes]
+        assert len(places) == len(set(places))
+        assert not step.restart or len({c.name for c in step.changes}) == 1
+        for change in step.changes:
+            assert now(change) == change.before
+            live[change.kind, change.name, change.key] = change.after
+    expected = {(c.kind, c.name, c.key): c.after for c in (*resolved.changes, *resolved.restarts)}
+    for place, value in live.items():
+        assert value == expected.get(place, configs.value(*place))
+    assert expected.keys() <= live.keys()
+    assert hash_of("f", steps) == hash_of("f", plan_steps(resolved.changes, resolved.restarts, configs, size))

@@ -1,0 +1,39 @@
+"""Every execution of a failover with so many deviations keeps the invariants: narrow scenarios deep, wide ones less so.
+
+`python bench/streams_explore.py --depth N` goes deeper.
+"""
+
+import pytest
+
+from tests.rigs.stream_model.explorer import Exploration
+from tests.rigs.stream_model.scenarios import NARROW, SCENARIOS, WIDE
+from tests.rigs.stream_model.world import Scenario
+
+pytestmark = pytest.mark.timeout(900)  # a minute on two cores that have nothing else to do
+DEEP = ("crashes", "zombies", "recreated")
+DEPTHS = {**{each.name: 2 for each in NARROW}, **dict.fromkeys(DEEP, 3), **{each.name: 1 for each in WIDE}}
+
+
+@pytest.mark.parametrize("name", DEPTHS)
+def test_invariants_hold_in_every_execution(name: str) -> None:
+    exploration = Exploration(scenario=SCENARIOS[name], depth=DEPTHS[name])
+    exploration.explore()
+    print(exploration.words)
+    assert exploration.failures == []
+    assert {"done", "reclaimed"} <= set(exploration.ends)
+    assert len(exploration.seen) > 30
+
+
+def test_a_compacted_stream_is_not_begun() -> None:
+    exploration = Exploration(scenario=Scenario(name="compacted", is_compacted=True, faults=("crash",)), depth=1)
+    exploration.explore()
+    assert (exploration.failures, dict(exploration.ends)) == ([], {"plan-refused": 1})
+
+
+def test_counts_are_the_same_each_time() -> None:
+    counts = []
+    for _ in range(2):
+        exploration = Exploration(scenario=SCENARIOS["crashes"], depth=1)
+        exploration.explore()
+        counts.append(exploration.words)
+    assert counts[0] == counts[1]
