@@ -49,15 +49,19 @@ def read_input(path: Path | str, limit_bytes: int, *, check: Callable[[os.stat_r
 def write_file(path: Path, data: bytes, mode: int = 0o644) -> None:
     """Replace a file as a whole: temporary name in the same folder, fsync, rename, fsync of the folder.
 
-    After a crash the file has the old content or the new one. The umask takes rights from `mode`. A symbolic
-    link is written through; a folder, device or pipe is refused (`InputError`); a full or read-only disk is
-    `OperationFailedError`.
+    A folder that is missing is made. After a crash the file has the old content or the new one. The umask takes
+    rights from `mode`. A symbolic link is written through; a folder, device or pipe is refused (`InputError`); a full
+    or read-only disk is `OperationFailedError`.
     """
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
         raise InputError(str(path), "is not a regular file and will not be replaced")
     if target.is_symlink():  # which a resolved path is in a circle of links alone
         raise InputError(str(path), "is a symbolic link that leads back to itself")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OperationFailedError(f"cannot make the folder {target.parent}: {error.strerror}") from None
     name = target.parent / f".{target.name[:100]}.{secrets.token_hex(6)}.part"
     try:
         # Opened with its final mode, so that the umask counts as it does for any file.

@@ -10,12 +10,13 @@ import secrets
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from kafkakit.core.errors import OperationFailedError, UsageError
 from kafkakit.core.process_record import ProcessRecord
@@ -92,6 +93,15 @@ class LocalProcesses:
         if stat is None or stat.state in "ZX" or stat.started_ticks != record.started_ticks:
             return False
         return record.marker.encode() in _arguments(record.pid)
+
+    def become(self, command: Sequence[str]) -> NoReturn:
+        """Replace this process; what was printed is flushed before."""
+        sys.stdout.flush()
+        sys.stderr.flush()
+        try:
+            os.execv(command[0], list(command))
+        except OSError as error:
+            raise UsageError(f"cannot start {command[0]}: {error.strerror}") from None
 
     def kill(self, records: Collection[ProcessRecord], *, graceful_s: float = 0) -> Collection[ProcessRecord]:
         """Signal our processes and wait until they are gone; a process that is not ours is left alone."""

@@ -8,7 +8,9 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from kafkakit.cli.context import CliContext, cli_context
-from kafkakit.cli.shared_options import SHARED_TITLE, shared_params
+from kafkakit.cli.help_text import write_options
+from kafkakit.cli.output import write_out
+from kafkakit.cli.shared_options import shared_params
 from kafkakit.config.merge import parse_overrides
 from kafkakit.config.read.settings import key_rows
 from kafkakit.core.tables import text_table
@@ -52,19 +54,31 @@ def _take_shared(ctx: Any, own: frozenset[str]) -> None:
         raise typer.Exit
 
 
-def _format_options(command: Any, ctx: Any, formatter: Any, own: frozenset[str]) -> None:
-    records: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": [], SHARED_TITLE: []}
-    shared = {param.name for param in shared_params()} - own
+class _AtFirstValue:
+    """Converts the values of a parameter like typer does, but loads what checks them with the first value.
+
+    typer builds the check of every parameter that is not given, too, which takes longer than printing help.
+    """
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The converted value; an empty tuple for a repeatable option that is not given."""
+        if value is None:
+            return () if param.multiple or param.nargs == -1 else None
+        param._runtime_param = None
+        return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
+
+
+_AT_FIRST_VALUE = _AtFirstValue()
+
+
+def _before_parsing(command: Any, ctx: Any, args: list[str]) -> None:
+    """Print help at once where it is the first word."""
     for param in command.get_params(ctx):
-        record = param.get_help_record(ctx)
-        if record is not None:
-            is_shared = param.param_type_name == "option" and param.name in shared
-            kind = "Arguments" if param.param_type_name == "argument" else SHARED_TITLE if is_shared else "Options"
-            records[kind].append(record)
-    for title, rows in records.items():
-        if rows:
-            with formatter.section(title):
-                formatter.write_dl(rows)
+        if param._runtime_param is None:
+            param._runtime_param = _AT_FIRST_VALUE
+    if args[:1] == ["--help"] and not ctx.resilient_parsing:
+        write_out(ctx.get_help() + "\n")
+        raise typer.Exit
 
 
 class CliCommand(TyperCommand):
@@ -78,6 +92,7 @@ class CliCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse, then hand the shared options to the `CliContext` instead of the function."""
+        _before_parsing(self, ctx, args)
         rest = super().parse_args(ctx, args)
         _take_shared(ctx, self._own_names)
         return rest
@@ -91,8 +106,8 @@ class CliCommand(TyperCommand):
         return super().invoke(ctx)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """List the command's own options first, then the shared ones."""
-        _format_options(self, ctx, formatter, self._own_names)
+        """List the command's own options in their sections, then the shared ones."""
+        write_options(self, ctx, formatter, shared_option_names(self))
 
 
 class CliGroup(TyperGroup):
@@ -106,6 +121,7 @@ class CliGroup(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse, then hand the shared options to the `CliContext`."""
+        _before_parsing(self, ctx, args)
         rest = super().parse_args(ctx, args)
         _take_shared(ctx, self._own_names)
         return rest
@@ -113,7 +129,7 @@ class CliGroup(TyperGroup):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """List the commands first; a reader of a group's help wants those."""
         self.format_commands(ctx, formatter)
-        _format_options(self, ctx, formatter, self._own_names)
+        write_options(self, ctx, formatter, shared_option_names(self))
 
 
 def shared_option_names(command: Any) -> frozenset[str]:

@@ -44,6 +44,16 @@ def complete_topic_names(ctx: typer.Context, incomplete: str) -> list[str]:
     return complete_names(ctx, TOPICS, incomplete, _read_topics)
 
 
+def complete_broker_ids(ctx: typer.Context, incomplete: str) -> list[str]:
+    """The ids of brokers that begin with what is typed; in a list with commas, its last part."""
+    return complete_names(ctx, "brokers", incomplete, _read_brokers)
+
+
+def complete_group_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """The names of consumer groups that begin with what is typed."""
+    return complete_names(ctx, "groups", incomplete, _read_groups)
+
+
 def complete_names(ctx: typer.Context, what: str, incomplete: str, read: ReadNames) -> list[str]:
     """Those of the names of a kind that begin with what is typed; in a list with commas, with its last part.
 
@@ -83,8 +93,21 @@ def _read_topics(ctx: typer.Context, cli: "CliContext", settings: "Settings") ->
     from kafkakit.cli.session import open_session
 
     with open_session(cli, read_only=True, settings=settings) as session:
-        snapshot = session.admin.snapshot(now=session.clock.now(), sizes=False)
-    return sorted(topic.name for topic in snapshot.topics)
+        return sorted(session.admin.topic_names())
+
+
+def _read_brokers(ctx: typer.Context, cli: "CliContext", settings: "Settings") -> list[str]:
+    from kafkakit.cli.session import open_session
+
+    with open_session(cli, read_only=True, settings=settings) as session:
+        return [str(broker.id) for broker in session.admin.cluster().brokers]
+
+
+def _read_groups(ctx: typer.Context, cli: "CliContext", settings: "Settings") -> list[str]:
+    from kafkakit.cli.session import open_session
+
+    with open_session(cli, read_only=True, settings=settings) as session:
+        return sorted(listing.group for listing in session.groups.groups())
 
 
 def _cache_file(settings: "Settings", what: str, place: str) -> Path:

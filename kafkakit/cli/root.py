@@ -14,6 +14,7 @@ from typer.core import TyperCommand
 from kafkakit import __version__
 from kafkakit.cli.command_classes import CliContext, CliGroup, new_group
 from kafkakit.cli.groups import ENTRIES, Entry
+from kafkakit.cli.help_text import MAX_WIDTH
 from kafkakit.cli.output import write_out
 from kafkakit.cli.stop_signals import StopSignals
 from kafkakit.core.errors import DeadlineReached, ExitCode, InfeasibleError, KafkakitError, StopRequested
@@ -142,7 +143,7 @@ def _invoke(cli: CliContext, arguments: list[str], stops: StopSignals) -> int:
         root = build_root()
         if os.environ.get("_KAFKAKIT_COMPLETE"):
             root.main(args=arguments, prog_name=PROGRAM)
-        with root.make_context(PROGRAM, list(arguments), obj=cli) as ctx:
+        with root.make_context(PROGRAM, list(arguments), obj=cli, max_content_width=MAX_WIDTH) as ctx:
             answer = root.invoke(ctx)
         return answer if isinstance(answer, int) else int(ExitCode.DONE)
     except typer.Exit as ended:

@@ -9,9 +9,22 @@ from typing import Annotated, Any
 import typer
 
 from kafkakit.cli.completion import complete_profile_names
-from kafkakit.cli.output import ColorChoice, OutputFormat
+from kafkakit.cli.output import ColorChoice, OutputFormat, write_out
 
 SHARED_TITLE = "Shared options (before or after the command)"
+_ALL = "kafkakit.help_all"
+
+
+def shows_all(ctx: Any) -> bool:
+    """True when help is to describe the shared options, too."""
+    return bool(ctx.meta.get(_ALL))
+
+
+def _show_all(ctx: typer.Context, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        ctx.meta[_ALL] = True
+        write_out(ctx.get_help() + "\n")
+        raise typer.Exit
 
 
 def _shared_options(
@@ -80,8 +93,12 @@ def _shared_options(
             help="Read client settings from this Java properties file, as Kafka's own tools do.",
         ),
     ] = None,
+    help_all: Annotated[
+        bool,
+        typer.Option("--help-all", is_eager=True, callback=_show_all, help="Show this message with all options."),
+    ] = False,
 ) -> None:
-    """Hold the declarations of the shared options; `_shared_params` turns them into parameters."""
+    """Hold the declarations of the shared options; `shared_params` turns them into parameters."""
 
 
 @cache

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kafkakit.cli.cluster_words import GROUP_NAME
 from kafkakit.cli.option_groups import option
 from kafkakit.streams.failover.api import FenceWish, ReadOrder
 
@@ -29,11 +30,11 @@ class MoveLimits:
     )
     require_group: Annotated[
         list[str] | None,
-        typer.Option("--require-group", metavar="GROUP", help="A group that must read the old topics. Repeatable."),
+        typer.Option("--require-group", **GROUP_NAME, help="A group that must read the old topics. Repeatable."),
     ] = None
     ignore_group: Annotated[
         list[str] | None,
-        typer.Option("--ignore-group", metavar="GROUP", help="A group that is not waited for. Repeatable."),
+        typer.Option("--ignore-group", **GROUP_NAME, help="A group that is not waited for. Repeatable."),
     ] = None
     quiet_for: str = option(
         "",

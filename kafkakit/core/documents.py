@@ -5,6 +5,7 @@ back; reading and writing files is `adapters/files.py`.
 """
 
 import re
+from codecs import getincrementaldecoder
 from collections.abc import Collection
 from typing import Any, TypeVar
 
@@ -21,6 +22,7 @@ PLAN_KIND = "plan"
 SCHEMA_VERSION = 1
 PLAN_LIMIT_BYTES = 2 << 30
 """The largest plan file that is read."""
+_CHUNK_BYTES = 1 << 20
 
 
 class _Header(msgspec.Struct):
@@ -44,15 +46,26 @@ def decode_json(data: bytes, shape: type[T], source: str) -> T:
     of range and nesting too deep, with the path of the offending value.
     """
     try:
-        return msgspec.json.decode(data, type=shape)
+        return decoded_json(data, shape)
     except msgspec.ValidationError as error:
         raise InputError(source, _one_line(str(error))) from None
     except msgspec.DecodeError as error:
         raise InputError(source, f"not valid JSON: {_one_line(str(error))}") from None
-    except UnicodeDecodeError:
-        raise InputError(source, "not valid UTF-8 text") from None
+    except UnicodeDecodeError as error:
+        raise InputError(source, f"not valid UTF-8 text (byte {error.start})") from None
     except RecursionError:
         raise InputError(source, "nested too deeply") from None
+
+
+def decoded_json(data: bytes, shape: type[T], *, strict: bool = True) -> T:
+    """Decode JSON bytes into `shape`, for callers that word the error themselves.
+
+    Raises what `msgspec.json.decode` raises, and `UnicodeDecodeError` for text that is not UTF-8 wherever it stands:
+    msgspec skips the keys that `shape` lacks, and their values, without looking at their bytes.
+    """
+    if not data.isascii():
+        _check_utf8(data)
+    return msgspec.json.decode(data, type=shape, strict=strict)
 
 
 def decode_document(data: bytes, kind: str, shape: type[T], source: str) -> T:
@@ -126,6 +139,17 @@ def is_partition_map(data: bytes) -> bool:
 def encode_partition_map(partition_map: PartitionMap) -> bytes:
     """Encode Kafka's reassignment JSON, byte-compatible with kafka-kit: compact, one newline at the end."""
     return encode_json(partition_map)
+
+
+def _check_utf8(data: bytes) -> None:
+    decoder = getincrementaldecoder("utf-8")()
+    for start in range(0, len(data), _CHUNK_BYTES):  # in parts: a plan may have two gibibytes
+        before = len(decoder.getstate()[0])
+        try:
+            decoder.decode(data[start : start + _CHUNK_BYTES], final=start + _CHUNK_BYTES >= len(data))
+        except UnicodeDecodeError as error:
+            place = start - before + error.start
+            raise UnicodeDecodeError("utf-8", data, place, place + 1, error.reason) from None
 
 
 def _one_line(text: str) -> str:

@@ -4,6 +4,7 @@ Lint, audits and live checks share this shape; renderers return strings and rows
 """
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,9 @@ from kafkakit.core.tables import text_table
 COLUMNS = ("severity", "rule", "where", "count", "message", "hint")
 SHOWN_SUBJECTS = 3
 SHOWN_OF_A_RULE = 20
+
+
+_ID = re.compile(r"[0-9]+[,:]?", re.ASCII)
 
 
 class Severity(StrEnum):
@@ -161,7 +165,7 @@ def finding_rows(findings: Iterable[Finding]) -> tuple[tuple[object, ...], ...]:
 
 
 def findings_text(findings: Sequence[Finding]) -> str:
-    """A table for people with at most 20 lines a rule, then each distinct hint once, then the totals."""
+    """A table for people with at most 20 lines a rule, then a hint that repairs all of a rule, then the totals."""
     if not findings:
         return "no findings\n"
     shown: Counter[str] = Counter()
@@ -176,14 +180,29 @@ def findings_text(findings: Sequence[Finding]) -> str:
         for rule, number in shown.items()
         if number > SHOWN_OF_A_RULE
     ]
-    hints = dict.fromkeys((f.rule, f.hint) for f in findings if shown[f.rule] and f.hint)
+    hints: dict[str, dict[str, None]] = {}
+    for f in findings:
+        if f.hint:
+            hints.setdefault(f.rule, {})[f.hint] = None
     lines += ["", "to repair:"]
-    of_rule: Counter[str] = Counter()
-    for rule, hint in hints:
-        of_rule[rule] += 1
-        if of_rule[rule] <= SHOWN_SUBJECTS:
-            lines.append(f"  {rule}: {hint}")
+    lines += [f"  {rule}: {hint}" for rule, own in hints.items() for hint in _merged(list(own))[:SHOWN_SUBJECTS]]
     return "\n".join([*lines, "", totals(findings)]) + "\n"
+
+
+def _merged(hints: list[str]) -> list[str]:
+    """One hint for all where they differ in nothing but an id, such as that of a broker; else all of them."""
+    words = list(zip(*(hint.split(" ") for hint in hints), strict=False))
+    same_length = len({len(hint.split(" ")) for hint in hints}) == 1
+    if not same_length or any(len(set(at)) > 1 and not all(_ID.fullmatch(word) for word in at) for at in words):
+        return hints
+    return [" ".join(_listed(at) for at in words)]
+
+
+def _listed(words: Sequence[str]) -> str:
+    """The words of one place as one: ids with commas, and what ended the last of them."""
+    distinct = list(dict.fromkeys(words))
+    end = distinct[-1].lstrip("0123456789")
+    return distinct[0] if len(distinct) == 1 else ",".join(word.removesuffix(end) for word in distinct) + end
 
 
 def totals(findings: Iterable[Finding]) -> str:

@@ -28,6 +28,7 @@ def decode_tags(data: bytes, source: str) -> dict[str, str]:
     """The tags of one object, sorted by key, from its record; `InputError` where it holds something else."""
     try:
         found = json.loads(data)
+        json.dumps(found, ensure_ascii=False).encode()  # half a surrogate pair cannot be written again
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):

@@ -13,6 +13,7 @@ from kafkakit.core.errors import UsageError
 from kafkakit.core.query.parser import parse_query
 
 _LITERAL = re.compile(r"[A-Za-z0-9_\-\\]*", re.ASCII)
+_NAME = re.compile(r"[A-Za-z0-9._\-]+", re.ASCII)
 MAX_PATTERNS = 10_000
 
 
@@ -44,6 +45,11 @@ def parse_patterns(text: str) -> tuple[str, ...]:
     return patterns
 
 
+def is_topic_name(word: str) -> bool:
+    """True where all characters may stand in the name of a topic; any other text is a regular expression."""
+    return _NAME.fullmatch(word) is not None
+
+
 def select_topics(existing: Collection[str], include: Iterable[str], exclude: Iterable[str] = ()) -> TopicSelection:
     """Apply include and exclude patterns to the existing names.
 
@@ -51,17 +57,20 @@ def select_topics(existing: Collection[str], include: Iterable[str], exclude: It
     """
     names = frozenset(existing)
     include = tuple(include)
-    chosen = _matching(names, include, "invalid regex pattern")
+    chosen = matching_topics(names, include, "invalid regex pattern")
     if not chosen:
         raise UsageError(
             f"no topic matches {','.join(include)[:200]!r}",
             hint="list topics with: kafkakit snapshot -o tsv; names with a dot that do not exist are patterns",
         )
-    out = _matching(frozenset(chosen), tuple(exclude), "Invalid topic regex")
+    out = matching_topics(frozenset(chosen), tuple(exclude), "Invalid topic regex")
     return TopicSelection(tuple(sorted(chosen - out)), tuple(sorted(out)))
 
 
-def _matching(names: frozenset[str], patterns: tuple[str, ...], complaint: str) -> set[str]:
+def matching_topics(
+    names: frozenset[str], patterns: tuple[str, ...], complaint: str = "invalid regex pattern"
+) -> set[str]:
+    """The names that one of the patterns selects, each a name or a regular expression; `UsageError` for a bad one."""
     found: set[str] = set()
     for pattern in patterns:
         if pattern in names:

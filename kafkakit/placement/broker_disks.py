@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from kafkakit.core.model import Broker, ClusterSnapshot
 from kafkakit.core.placement_statistics import BrokerStorage
 
-SHOWN_NOTES = 3
+SHOWN_BROKERS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,18 +37,27 @@ class DirStorage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerDisks:
-    """All brokers' disks; notes and warnings are kept by broker, as a request asks about some of them only."""
+    """All brokers' disks, by id; `alike` has the dirs of a broker that report the same total and free bytes."""
 
     brokers: Mapping[int, BrokerStorage]
     log_dirs: Mapping[int, tuple[DirStorage, ...]]
-    notes: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    alike: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     warnings: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
     def notes_on(self, brokers: Collection[int]) -> tuple[str, ...]:
-        """The notes on these brokers, by id; the first three, as a fleet of new disks would give one for each."""
-        lines = [line for b, notes in sorted(self.notes.items()) if b in brokers for line in notes]
-        more = [f"{len(lines) - SHOWN_NOTES} more notes of this kind"] if len(lines) > SHOWN_NOTES else []
-        return (*lines[:SHOWN_NOTES], *more)
+        """One note on the dirs of these brokers that may share a disk; none where no dirs are alike."""
+        named = [b for b, alike in sorted(self.alike.items()) if b in brokers and alike]
+        if not named:
+            return ()
+        where = f"broker {named[0]}: log dirs {', '.join(self.alike[named[0]])}"
+        if len(named) > 1:
+            shown = ", ".join(map(str, named[:SHOWN_BROKERS]))
+            more = f" and {len(named) - SHOWN_BROKERS} more" if len(named) > SHOWN_BROKERS else ""
+            where = f"log dirs of brokers {shown}{more}"
+        return (
+            f"{where} report the same total and free bytes; if dirs share one disk, its capacity is counted more "
+            "than once",
+        )
 
     def warnings_on(self, brokers: Collection[int]) -> tuple[str, ...]:
         """The warnings on these brokers, by id."""
@@ -65,7 +74,7 @@ def broker_disks(snapshot: ClusterSnapshot) -> BrokerDisks:
     held = _held(snapshot)
     storage: dict[int, BrokerStorage] = {}
     dirs: dict[int, tuple[DirStorage, ...]] = {}
-    notes: dict[int, tuple[str, ...]] = {}
+    alike: dict[int, tuple[str, ...]] = {}
     warnings: dict[int, tuple[str, ...]] = {}
     for broker in snapshot.brokers:
         b = broker.id
@@ -79,8 +88,8 @@ def broker_disks(snapshot: ClusterSnapshot) -> BrokerDisks:
             warnings[b] += (f"broker {b}: {copies} of unknown size not counted in its used bytes",)
         if broker.log_dirs:
             dirs[b] = _dirs(broker, held)
-            notes[b] = _notes(broker)
-    return BrokerDisks(brokers=storage, log_dirs=dirs, notes=notes, warnings=warnings)
+            alike[b] = _alike(broker)
+    return BrokerDisks(brokers=storage, log_dirs=dirs, alike=alike, warnings=warnings)
 
 
 @dataclass(slots=True)
@@ -151,18 +160,13 @@ def _sum(values: list[int | None]) -> int | None:
     return sum(known) if known and len(known) == len(values) else None
 
 
-def _notes(broker: Broker) -> tuple[str, ...]:
-    """Dirs that report the same disk to the byte may share it; Kafka does not tell, so that is said, not guessed."""
+def _alike(broker: Broker) -> tuple[str, ...]:
+    """Dirs that report the same disk to the byte may share it; Kafka does not report whether they do."""
     alike: dict[tuple[int, int], list[str]] = defaultdict(list)
     for d in broker.log_dirs:
         if d.error is None and d.total_bytes is not None and d.usable_bytes is not None:
             alike[d.total_bytes, d.usable_bytes].append(d.path)
-    return tuple(
-        f"broker {broker.id}: log dirs {', '.join(paths)} report the same total and free bytes; "
-        "if they share one disk, its capacity is counted more than once"
-        for paths in alike.values()
-        if len(paths) > 1
-    )
+    return tuple(path for paths in alike.values() if len(paths) > 1 for path in paths)
 
 
 def _warnings(broker: Broker) -> tuple[str, ...]:

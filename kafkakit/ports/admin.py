@@ -38,6 +38,10 @@ class ClusterAdmin(Protocol):
         """Read replicas, ISR and leader of the named topics; a topic that does not exist is absent."""
         ...
 
+    def topic_names(self) -> frozenset[str]:
+        """Read the names of all topics that the caller may see; one request more where brokers list no names."""
+        ...
+
     def topic_operations(self, topics: Collection[str] | None = None) -> Mapping[str, frozenset[str] | None]:
         """Read the caller's rights on the topics (all that it may see when None); None where the broker does not say.
 

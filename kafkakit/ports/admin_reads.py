@@ -36,6 +36,10 @@ class AdminReads:
         """See `ports.ClusterAdmin`."""
         return self._inner.partition_states(topics)
 
+    def topic_names(self) -> frozenset[str]:
+        """See `ports.ClusterAdmin`."""
+        return self._inner.topic_names()
+
     def topic_operations(self, topics: Collection[str] | None = None) -> Mapping[str, frozenset[str] | None]:
         """See `ports.ClusterAdmin`."""
         return self._inner.topic_operations(topics)

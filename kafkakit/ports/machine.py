@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from kafkakit.config.security import Security
 from kafkakit.core.errors import OperationFailedError
@@ -46,6 +46,10 @@ class Processes(Protocol):
         """
         ...
 
+    def become(self, command: Sequence[str]) -> NoReturn:
+        """Replace this process by the command; `UsageError` if it cannot start."""
+        ...
+
     def started(self) -> Collection[ProcessRecord]:
         """Every process that this object started."""
         ...
@@ -74,8 +78,11 @@ class Processes(Protocol):
 class Jars(Protocol):
     """Finds the class path of a Kafka version."""
 
-    def class_path(self, version: str, say: Callable[[str], None]) -> tuple[str, ...]:
-        """Absolute jar paths; the first call for a version downloads, later ones do not touch the network."""
+    def class_path(self, version: str, say: Callable[[str], None], *, tools: bool = False) -> tuple[str, ...]:
+        """Absolute jar paths; the first call for a version downloads, later ones do not touch the network.
+
+        `tools`: those of Kafka's own command line tools, of this version or of the newest that was published.
+        """
         ...
 
 

@@ -31,8 +31,9 @@ svg .grid{stroke:var(--line);stroke-width:1}.b{fill:var(--before)}.a{fill:var(--
 .key span{margin-right:1.2em}.key .kb{background:var(--before)}.key .ka{background:var(--after)}
 .wide{overflow-x:auto}table{border-collapse:collapse;width:100%;margin:.4rem 0;font-variant-numeric:tabular-nums}
 caption{text-align:left;color:var(--soft);padding:.2rem 0}
-th,td{text-align:left;padding:.25rem .6rem;border-bottom:1px solid var(--line);vertical-align:top}
-th{font-size:.85rem;color:var(--soft);font-weight:600}td{overflow-wrap:anywhere}.n{text-align:right;white-space:nowrap}
+th,td{text-align:left;padding:.25rem .4rem;border-bottom:1px solid var(--line);vertical-align:top}
+th{font-size:.85rem;color:var(--soft);font-weight:600}td{overflow-wrap:anywhere}.n{text-align:right;white-space:nowrap}th.n{white-space:normal}
+table{font-size:.87rem}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:.2rem 1rem;margin:.6rem 0}dt{color:var(--soft)}
 dd{margin:0;overflow-wrap:anywhere}
 .box{border-left:4px solid var(--warn);background:var(--warnbg);padding:.5rem .9rem;border-radius:0 6px 6px 0}

@@ -8,7 +8,7 @@ from kafkakit.sandbox.class_archive import find_launch
 from kafkakit.sandbox.decide import jvm
 from kafkakit.sandbox.decide.layout import Node, Role, broker_listeners, broker_node
 from kafkakit.sandbox.decide.properties import broker_properties, meta_properties, render_properties
-from kafkakit.sandbox.decide.spec import SandboxSpec, describe
+from kafkakit.sandbox.decide.spec import SandboxSpec, continued, describe
 from kafkakit.sandbox.decide.state import NodeRecord, Phase, SandboxState
 from kafkakit.sandbox.folders import Store
 from kafkakit.sandbox.lifecycle import kafka_uuid, write_profiles
@@ -27,7 +27,10 @@ def grow(machine: Machine, store: Store, spec: SandboxSpec, reporter: Reporter) 
     """
     with log_tails_printed(reporter), store.locked():
         state = store.load()
-        if state is None or not _can_grow(machine, state, spec):
+        if state is None:
+            return None
+        spec = continued(spec, state.spec)
+        if not _can_grow(machine, state, spec):
             return None
         before = state
         missing = spec.brokers - state.spec.brokers
@@ -59,7 +62,7 @@ def _can_grow(machine: Machine, state: SandboxState, spec: SandboxSpec) -> bool:
     return (
         state.phase is Phase.UP
         and spec.brokers > state.spec.brokers
-        and replace(state.spec, brokers=spec.brokers) == spec
+        and replace(state.spec, brokers=spec.brokers, rack_of=spec.rack_of) == spec
         and keeper is not None
         and machine.processes.is_alive(keeper)
     )

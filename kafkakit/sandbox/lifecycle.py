@@ -12,7 +12,7 @@ from kafkakit.sandbox.decide import jvm
 from kafkakit.sandbox.decide.connection import profile_head, profile_name, profile_tree, profile_users, render_profile
 from kafkakit.sandbox.decide.credentials import CLIENT_USERS
 from kafkakit.sandbox.decide.layout import Role, directories_needed, lay_out, ports_needed
-from kafkakit.sandbox.decide.spec import SandboxSpec, describe
+from kafkakit.sandbox.decide.spec import SandboxSpec, continued, describe
 from kafkakit.sandbox.decide.state import NodeRecord, Phase, SandboxState, new_state
 from kafkakit.sandbox.folders import Store
 from kafkakit.sandbox.nodes import start_node, start_processes, write_nodes, write_secrets
@@ -76,7 +76,7 @@ def _already_up(machine: Machine, store: Store, spec: SandboxSpec, reporter: Rep
         reporter.say(f"no process of the earlier sandbox {spec.name} is left; starting again, without its data")
         _remove(machine, store, state)
         return None
-    if state.spec != spec:
+    if state.spec != continued(spec, state.spec):
         raise RefusedError(
             f"sandbox {spec.name} runs already, with {describe(state.spec)}",
             hint=f"kafkakit sandbox down --name {spec.name}",

@@ -54,10 +54,17 @@ def _nodes_report(
     )
 
 
-def down_report(name: str, stopped: int | None) -> Report:
-    """How many processes were stopped; None where there was no sandbox."""
+def down_report(name: str, stopped: int | None, forgotten: str | None = None) -> Report:
+    """How many processes were stopped; None where there was no sandbox. `forgotten` was the default profile."""
     text = f"there is no sandbox {name}" if stopped is None else f"sandbox {name} is gone, {stopped} processes stopped"
-    data = {"name": name, "existed": stopped is not None, "processes_stopped": stopped or 0}
+    if forgotten is not None:
+        text += f"\nprofile {forgotten} was the default; no profile is in use now"
+    data = {
+        "name": name,
+        "existed": stopped is not None,
+        "processes_stopped": stopped or 0,
+        "default_profile_cleared": forgotten,
+    }
     return Report(command="sandbox down", data=data, text=text, rows=((name, stopped or 0),))
 
 

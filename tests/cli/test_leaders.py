@@ -102,7 +102,7 @@ def test_a_dead_broker_does_not_lead_and_a_stranded_partition_stays(home: Home) 
         (["--brokers", "1", "--leader-evac-brokers", "1"], "named by both"),
         (["--topics", "nope"], "no topic matches"),
         (["--topics", "("], "invalid regex pattern"),
-        (["--plan", "nowhere/p.json"], "does not exist"),
+        (["--plan", f"{__file__}/p.json"], "is not a folder"),
     ],
 )
 def test_bad_requests_are_one_line_and_exit_2(home: Home, flags: list[str], words: str) -> None:

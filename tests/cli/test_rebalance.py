@@ -164,7 +164,7 @@ def test_the_report_of_a_rebalance_is_kafka_kits(home: Home) -> None:
 
     Nothing cheaper or closer exists; where the leader of p7 leaves, kafka-kit makes 1003 lead 4 of 8 partitions.
     """
-    ran = plan(home, "rebalance", "--brokers", "-1", "--plan", "p.json")
+    ran = plan(home, "rebalance", "--brokers", "-1", "--plan", "p.json", "--out-path", ".")
     assert ran.code == 0
     assert ran.stdout.startswith(f"cluster c1\n{REBALANCED}")
     assert "note: without more bytes or copies, spread more evenly (leaders per broker 1 to 4 -> 1 to 3)" in ran.stdout
@@ -273,7 +273,8 @@ def test_thresholds_choose_the_sources(home: Home) -> None:
 
 
 def test_without_sources_nothing_moves_and_no_map_is_written(home: Home) -> None:
-    ran = plan(home, "rebalance", "--brokers", "-1", "--storage-threshold", "0.9", "--plan", "p.json")
+    flags = ("--storage-threshold", "0.9", "--plan", "p.json", "--out-path", ".")
+    ran = plan(home, "rebalance", "--brokers", "-1", *flags)
     assert ran.code == 0
     assert "partition offloading (>= 90.00% threshold below hmean):\n  [none]\n" in ran.stdout
     assert "No partition reassignments, skipping map generation" in ran.stdout
@@ -368,6 +369,30 @@ def test_a_growing_range_of_free_space_is_a_note_where_the_goal_wants_it(home: H
     assert "note: broker free storage range increased" in ran.stdout
 
 
+def test_maps_are_written_beside_a_plan_only_when_asked_for(home: Home) -> None:
+    put(home, cluster([[1]] * 60, [1] * 60, {1: 100, 2: 100}, {1: "a", 2: "b"}))
+    words = ("rebalance", "--brokers", "-2", "--band", "10%")
+
+    def written(*more: str) -> set[str]:
+        before = {p.name for p in home.work.rglob("*.json")}
+        ran = plan(home, *words, *more)
+        assert ran.code == 0
+        assert ("New partition maps:" in ran.stdout) is ("a.json" in " ".join(map(str, home.work.rglob("*.json"))))
+        return {str(p.relative_to(home.work)) for p in home.work.rglob("*.json")} - before
+
+    assert written("--plan", "plans/of/today/p.json") == {"plans/of/today/p.json"}
+    assert written("--plan", "plans/of/today/p.json", "--out-path", "maps") == {"maps/a.json", "plans/of/today/p.json"}
+
+
+def test_partitions_that_stay_become_one_line_where_there_are_many(home: Home) -> None:
+    put(home, cluster([[1]] * 100, [1] * 100, {1: 100, 2: 100}, {1: "a", 2: "b"}))
+    shown = plan(home, "rebalance", "--brokers", "-2", "--band", "10%").stdout
+    assert "no-op" not in shown
+    moved = shown.count(" replaced broker")
+    assert 0 < moved < 60
+    assert f"  {100 - moved} partitions unchanged\n" in shown
+
+
 WIDER = ([[1001], [1002]], [60, 60], {1001: 100, 1002: 101, 1003: 300}, {1001: "a", 1002: "b", 1003: "c"})
 
 
@@ -385,7 +410,7 @@ def test_a_growing_range_stops_maps_until_told_otherwise(home: Home, command: st
     assert plan(home, command, *flags, "-o", "json").json["error"]["exit_code"] == 1
     ran = plan(home, command, *flags, "--plan", "p.json", "--report", "r.html", "--ignore-warns")
     assert ran.code == 0
-    assert {p.name for p in home.work.iterdir()} == {"s.json", "p.json", "r.html", "a.json"}
+    assert {p.name for p in home.work.iterdir()} == {"s.json", "p.json", "r.html"}
     checked(home)
 
 
@@ -480,8 +505,9 @@ def test_exit_code_3_only_on_request_and_only_with_changes(home: Home) -> None:
         (["--min-rack-ids", "-1"], "--min-rack-ids"),
         (["--max-rack-violations", "-1"], "--max-rack-violations"),
         (["--minimize", "time"], "--minimize"),
-        (["--out-path", "nowhere"], "--out-path: nowhere is not a folder"),
-        (["--plan", "nowhere/p.json"], "--plan: the folder"),
+        (["--out-path", f"{__file__}/x"], "--out-path: "),
+        (["--out-path", f"{__file__}/x"], "is not a folder"),
+        (["--plan", f"{__file__}/p.json"], "--plan: "),
         (["--pin", "nothing"], "--pin: no topic matches 'nothing' among those selected"),
     ],
 )

@@ -131,7 +131,7 @@ def test_a_cordoned_dir_takes_nothing_and_an_offline_one_is_told_of(home: Home) 
         (["--max-disk-use", "120%"], "--max-disk-use"),
         (["--head-room", "lots"], "--head-room"),
         (["--pin", "nothing"], "--pin"),
-        (["--plan", "no/such/folder/p.json"], "does not exist"),
+        (["--plan", f"{__file__}/p.json"], "is not a folder"),
     ],
 )
 def test_bad_requests_are_one_line_and_exit_2(home: Home, words: list[str], said: str) -> None:

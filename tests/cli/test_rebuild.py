@@ -64,7 +64,7 @@ REBUILD = ["topicmappr", "rebuild", "--snapshot", "snapshot.json"]
 def test_golden_case(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     case = json.loads(path.read_text(encoding="utf-8"))
     write_snapshot(case["world"])
-    code = run([*REBUILD, "--plan", "p.json", *case["flags"]])
+    code = run([*REBUILD, "--plan", "p.json", "--out-path", ".", *case["flags"]])
     out, err = capsys.readouterr()
     assert code == case["exit"], err
     for line in case["stdout"]:
@@ -244,7 +244,7 @@ def test_the_next_command_stands_alone_on_its_line(capsys: pytest.CaptureFixture
         (["--brokers", "1", "--topics", "t", "--min-rack-ids", "-1"], "--min-rack-ids"),
         (["--brokers", "1", "--topics", "t", "--minimize", "time"], "--minimize"),
         (["--brokers", "1", "--topics", "t", "--minimize", "bytes"], "--minimize bytes needs every size"),
-        (["--brokers", "1", "--topics", "t", "--out-path", "nowhere"], "nowhere is not a folder"),
+        (["--brokers", "1", "--topics", "t", "--out-path", f"{__file__}/x"], "is not a folder"),
         (["--brokers", "1,3", "--topics", "t", "--out-file", "../x"], "not a plain file name"),
         (["--brokers", "1,3", "--topics", "t", "--out-file", "t"], "would overwrite"),
         (["--brokers", "1", "--topics", "t", "--chunk-step-size", "-1"], "--chunk-step-size"),

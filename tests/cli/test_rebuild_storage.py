@@ -52,7 +52,7 @@ def write(snapshot: ClusterSnapshot) -> None:
 
 
 def test_the_report_is_kafka_kits(capsys: pytest.CaptureFixture[str]) -> None:
-    code = run([*REBUILD, "--brokers", "1002,1003", "--plan", "p.json"])
+    code = run([*REBUILD, "--brokers", "1002,1003", "--plan", "p.json", "--out-path", "."])
     out, _ = capsys.readouterr()
     assert code == 0
     assert """

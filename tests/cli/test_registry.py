@@ -149,6 +149,17 @@ def test_a_broker_that_is_down_is_tagged_where_it_is_known(desk: Desk) -> None:
     assert desk.tags.get(Kind.BROKER, "1001") == {"seen": "yes", "size": "4"}
 
 
+def test_patterns_and_all_brokers_are_named_as_in_planning(desk: Desk) -> None:
+    for words in (("tag", "--topics", "test[12]", "a:1"), ("tag", "--brokers", "-2", "a:1")):
+        assert desk.run(*words).code == 2  # more may be meant than is written, so it asks
+        assert desk.run(*words, "--yes").code == 0
+    assert {t["name"] for t in desk.run("topics", "test.*", "-o", "json").json["topics"]} >= {"test1", "test2"}
+    assert desk.run("brokers", "--", "-2").stdout == desk.run("brokers").stdout
+    refused = desk.run("brokers", "--", "-1")
+    assert (refused.code, "which brokers hold replicas" in refused.stderr) == (2, True)
+    assert "there is no topic te.st" in desk.run("tag", "--topics", "te.st", "a:1").stderr
+
+
 def test_a_query_that_chooses_is_confirmed(desk: Desk) -> None:
     words = ("tag", "--brokers", "where rack = a", "tier:hot")
     refused = desk.run(*words)
@@ -328,8 +339,9 @@ def test_labels_become_a_file_that_apply_takes(desk: Desk) -> None:
 
 
 def test_completion_offers_the_tags_in_use(desk: Desk) -> None:
+    from kafkakit.cli.completion import complete_broker_ids
     from kafkakit.cli.root import build_root
-    from kafkakit.registry.commands.completion_options import complete_broker_ids, complete_tag_keys, complete_tags
+    from kafkakit.registry.commands.completion_options import complete_tag_keys, complete_tags
 
     desk.tags.put(Kind.TOPIC, "test1", {"team": "pay", "tier": "hot"})
     server = ("--server", f"http://{desk.registry.addresses['HTTP']}") if desk.registry else ()

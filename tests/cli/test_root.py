@@ -29,10 +29,12 @@ from kafkakit.core.errors import (
     UsageError,
 )
 from kafkakit.report.report import Report
+from tests.fakes.admin import FakeCluster
+from tests.fakes.groups import FakeGroups
 from tests.rigs.command_line import Home
 
 HEAVY = [
-    "ortools", "numpy", "networkx", "pyspark", "datadog_api_client", "grpc", "rich", "kafka", "confluent_kafka",
+    "ortools", "numpy", "pandas", "pyspark", "datadog_api_client", "grpc", "rich", "kafka", "confluent_kafka",
     "kazoo", "msgspec", "yaml", "asyncio",
 ]  # fmt: skip
 
@@ -415,9 +417,9 @@ def test_a_folder_that_cannot_be_made_is_one_line(home: Home) -> None:
 
 
 def test_a_result_that_cannot_be_written_is_a_failure_in_json_too(home: Home) -> None:
-    ran = home.run("version", "-o", "json", "--output-file", "/nowhere/v.json")
+    ran = home.run("version", "-o", "json", "--output-file", "/dev/null/v.json")
     assert ran.code == 1
-    assert ran.json["error"]["message"] == "cannot write /nowhere/v.json: No such file or directory"
+    assert ran.json["error"]["message"] == "cannot make the folder /dev/null: File exists"
 
 
 def test_colour_on_request_only(home: Home) -> None:
@@ -506,6 +508,35 @@ def test_topics_are_completed_where_they_cannot_be_kept(home: Home, monkeypatch:
     for name, value in home.environment({"XDG_CACHE_HOME": "/dev/null"}).items():
         monkeypatch.setenv(name, value)
     assert completion.complete_topic_names(context, "o") == ["orders"]
+
+
+@pytest.mark.parametrize(
+    ("complete_kind", "typed", "found"),
+    [
+        (completion.complete_topic_names, "or", ["orders"]),
+        (completion.complete_broker_ids, "1001,10", ["1001,1002", "1001,1003"]),
+        (completion.complete_group_names, "pay", ["payments"]),
+    ],
+)
+def test_names_of_the_cluster_are_completed_with_one_request(
+    home: Home, monkeypatch: pytest.MonkeyPatch, complete_kind: Any, typed: str, found: list[str]
+) -> None:
+    cluster = FakeCluster({1001: "a", 1002: "b", 1003: "c"})
+    cluster.add_topic("orders", {0: (1001, 1002)}, size_bytes=1)
+    groups = FakeGroups()
+    groups.add_group("payments")
+    asked: list[str] = []
+    monkeypatch.setattr(cluster, "_read", asked.append)
+    monkeypatch.setattr("kafkakit.wiring.open_admin", lambda settings, read_only=False: cluster)
+    monkeypatch.setattr("kafkakit.wiring.open_groups", lambda settings, read_only=False: groups)
+    cli = CliContext()
+    cli.take("bootstrap_server", "127.0.0.1:1", "flag --bootstrap-server")
+    context: Any = SimpleNamespace(find_object=lambda kind: cli, params={})
+    for name, value in home.environment({}).items():
+        monkeypatch.setenv(name, value)
+    shown = complete_kind(context, typed)
+    assert [name for name in shown if name.split(",")[-1] not in typed.split(",")] == found
+    assert asked in ([], ["topic_names"], ["cluster"])
 
 
 @pytest.mark.slow

@@ -37,3 +37,19 @@ def test_a_demo_refuses_a_sandbox_that_is_there_already(words: str, name: str, h
 def test_the_demo_leaves_addresses_of_other_clusters_out() -> None:
     given = dict.fromkeys(("KAFKAKIT_BOOTSTRAP_SERVER", "TOPICMAPPR_KAFKA_ADDR", "KAFKAKIT_STATE_DIR", "PATH"), "x")
     assert demo_environment(given) == {"KAFKAKIT_STATE_DIR": "x", "PATH": "x"}
+
+
+def test_down_clears_the_default_profile_that_was_the_sandboxs(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    home.write_config("profiles:\n  prod: {bootstrap_server: 'p:1'}\n")
+    names = {"box", "box-guest"}
+    from kafkakit.config.read.settings import Given, open_profiles
+
+    for name, value in home.environment({}).items():
+        monkeypatch.setenv(name, value)
+    profiles = open_profiles(Given(), lambda _: None)
+    profiles.use("prod")
+    assert profiles.forget(names) is None
+    assert "prod" in home.run("profile", "list").stdout
+    profiles.use("box")
+    assert profiles.forget(names) == "box"
+    assert home.run("profile", "show").code == 0

@@ -140,6 +140,11 @@ class AdminContract:
         assert [s.leader for s in states.values()] == [c, b]
         assert all(s.topic_id for s in states.values())
 
+    def test_a_new_topic_is_among_the_names(self, rig: Rig) -> None:
+        name = make_topic(rig, rig.brokers[:2])
+        eventually(rig, lambda: name in rig.admin.topic_names())
+        assert rig.admin.topic_names() <= rig.admin.topic_operations().keys()
+
     def test_creating_answers_with_the_reason_of_a_refusal(self, rig: Rig) -> None:
         a, b, _ = rig.brokers
         name = make_topic(rig, (a, b))

@@ -274,6 +274,10 @@ class FakeCluster:
 
         return self._mutate("unregister_broker", broker, effect)
 
+    def topic_names(self) -> frozenset[str]:
+        self._read("topic_names")
+        return frozenset(self.topics)
+
     def topic_operations(self, topics: Collection[str] | None = None) -> Mapping[str, frozenset[str] | None]:
         self._read("topic_operations")
         names = self.topics if topics is None else set(topics) & set(self.topics)

@@ -176,6 +176,17 @@ def test_records_come_out_as_they_went_in(cluster: SandboxCluster) -> None:
     assert len(found) == 100
 
 
+@pytest.mark.network
+def test_kafkas_own_tools_reach_the_cluster(cluster: SandboxCluster) -> None:
+    words = ("sandbox", "exec", "--name", cluster.name, "--")
+    made = kafkakit(cluster.home, *words, "kafka-topics", "--create", "--topic", "by-their-tool")
+    assert made.returncode == 0, made.stderr
+    assert "by-their-tool" in kafkakit(cluster.home, *words, "kafka-topics", "--list").stdout.split()
+    assert kafkakit(cluster.home, *words, "kafka-topics", "--describe", "--topic", "none").returncode == 1
+    deleted = kafkakit(cluster.home, *words, "kafka-topics.sh", "--delete", "--topic", "by-their-tool")
+    assert deleted.returncode == 0, deleted.stderr
+
+
 @pytest.mark.parametrize("secure", ["tls", "scram", "scram-tls"])
 def test_a_secured_sandbox_lets_the_administrator_in_and_the_guest_do_nothing(
     sandbox_cluster: StartCluster, secure: str

@@ -6,6 +6,7 @@ make docs
 from collections.abc import Iterator
 from typing import Any
 
+from kafkakit.cli.cluster_words import GRAMMAR
 from kafkakit.cli.command_reference import OptionEntry, commands, root_options
 from kafkakit.cli.root import build_root
 from kafkakit.core.rights import DUTIES
@@ -22,6 +23,8 @@ def reference_markdown(root: Any) -> str:
     """The whole reference as Markdown."""
     parts = [HEAD, "## Options of every command", "", "They may be given before or after the command's name.", ""]
     parts += [*_option_lines(root_options(root)), ""]
+    parts += ["Topics and brokers are written the same in every command:", ""]
+    parts += [*(f"- `{name}`: {meaning}." for name, meaning in GRAMMAR.items()), ""]
     for command in commands(root):
         parts += [f"## {PROGRAM} {command.words}", "", command.help, ""]
         if command.arguments:

@@ -105,6 +105,18 @@ class KafkaAdmin:
         """See `ports.ClusterAdmin`."""
         return read.states_of(self._metadata(topics))
 
+    def topic_names(self) -> frozenset[str]:
+        """See `ports.ClusterAdmin`; names alone from Kafka 4.1 on (KIP-1142), else the metadata of all partitions."""
+        from kafka.protocol.admin import ListConfigResourcesRequest
+
+        try:
+            kinds = [write.RESOURCE_CODE[ResourceKind.TOPIC]]
+            request = ListConfigResourcesRequest(resource_types=kinds, min_version=1)
+            names = read.listed_topics(self._session.request("list topics", request))
+        except TooOldError:
+            names = frozenset()
+        return names or frozenset(topic.name for topic in self._metadata(None))
+
     def topic_operations(self, topics: Collection[str] | None = None) -> Mapping[str, frozenset[str] | None]:
         """See `ports.ClusterAdmin`."""
         return read.topic_operations_of(self._metadata(topics, operations=True))

@@ -104,6 +104,11 @@ def states_of(topics: Iterable[Any]) -> dict[TopicPartition, PartitionState]:
     return dict(sorted(found.items()))
 
 
+def listed_topics(response: Any) -> frozenset[str]:
+    """The topics of ListConfigResources; none where the caller may not list them."""
+    return frozenset(str(resource.resource_name) for resource in response.config_resources)
+
+
 def topic_operations_of(topics: Iterable[Any]) -> dict[str, frozenset[str] | None]:
     """The caller's rights on each of Metadata's topics; none on one that is hidden from it."""
     return {

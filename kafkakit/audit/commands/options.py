@@ -10,6 +10,7 @@ import typer
 from kafkakit.audit.decide.request import ALL, DEFAULT_DAYS, JOBS, AuditRequest
 from kafkakit.audit.decide.schedule import Schedule
 from kafkakit.audit.decide.scope import ScopeRequest
+from kafkakit.cli.cluster_words import BROKER_CHOICE, TOPIC_CHOICE
 from kafkakit.cli.context import CliContext
 from kafkakit.cli.option_groups import option
 from kafkakit.cli.output import OutputFormat
@@ -48,13 +49,13 @@ class AuditInputs:
     topics: str | None = option(
         None,
         "--topics",
-        metavar="NAME,...|where QUERY",
+        **TOPIC_CHOICE,
         help="Of findings about topics, only those about these, such as 'where tier = hot'.",
     )
     brokers: str | None = option(
         None,
         "--brokers",
-        metavar="ID,...|where QUERY",
+        **BROKER_CHOICE,
         help="Of findings about brokers, only those about these, such as 'where rack = a'.",
     )
 

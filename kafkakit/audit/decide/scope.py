@@ -104,9 +104,12 @@ def chosen_brokers(text: str, tables: Mapping[str, Tables]) -> dict[str, tuple[s
     listed = parse_broker_list(text)
     if listed.where is not None:
         return _matching(text, tables, "broker", BROKER_KEYS, broker_table)
-    if listed.existing or listed.everything:
-        raise UsageError("--brokers of an audit takes ids or 'where QUERY'", hint="leave it out for all brokers")
-    found = {c: [str(b) for b in own["brokers"].get("broker", ()) if b in listed.ids] for c, own in tables.items()}
+    if listed.existing:
+        raise UsageError("-1 is not taken here: which brokers hold replicas is not known", hint="-2: all brokers")
+    found = {
+        c: [str(b) for b in own["brokers"].get("broker", ()) if listed.everything or b in listed.ids]
+        for c, own in tables.items()
+    }
     return _limited(found) if any(found.values()) else _refuse(text, "broker", ())
 
 

@@ -7,12 +7,13 @@ from typing import Annotated
 import typer
 
 from kafkakit.autothrottle.commands.options import OverridePlace
+from kafkakit.cli.cluster_words import BROKER_ID
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 
 Broker = Annotated[
     int | None,
-    typer.Option("--broker", min=0, metavar="ID", help="Only for this broker; all when not given.", show_default=False),
+    typer.Option("--broker", min=0, **BROKER_ID, help="Only for this broker; all when not given.", show_default=False),
 ]
 
 

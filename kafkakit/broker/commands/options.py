@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kafkakit.cli.cluster_words import BROKER_ID, BROKER_IDS
 from kafkakit.cli.option_groups import option
 from kafkakit.placement.choices import PlaceBy
 
@@ -17,10 +18,10 @@ if TYPE_CHECKING:
 
 MOST_BROKERS = 100
 
-Ids = Annotated[str, typer.Argument(metavar="ID[,ID...]", help="Ids of the brokers to empty; they may be dead.")]
-Old = Annotated[str, typer.Argument(metavar="OLD", help="The broker to replace; it may be dead.")]
-New = Annotated[str, typer.Option("--with", metavar="NEW", help="The broker that takes its place.")]
-Comers = Annotated[str, typer.Argument(metavar="ID[,ID...]", help="The brokers that came back.")]
+Ids = Annotated[str, typer.Argument(**BROKER_IDS, help="Brokers to empty; they may be dead.")]
+Old = Annotated[str, typer.Argument(**BROKER_ID, help="The broker to replace; it may be dead.")]
+New = Annotated[str, typer.Option("--with", **BROKER_ID, help="The broker that takes its place.")]
+Comers = Annotated[str, typer.Argument(**BROKER_IDS, help="The brokers that came back.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +61,7 @@ class PlacementOptions:
 class DrainOptions(PlacementOptions):
     """As for a replacement, and which brokers may take the replicas."""
 
-    to: str = option(
-        "", metavar="IDS", help="The brokers that may take the replicas; all other live ones if not given."
-    )
+    to: str = option("", **BROKER_IDS, help="Brokers that may take the replicas; all other live ones if not given.")
     spread: bool = option(
         False, "--spread", help="Keep a partition's replicas per rack within one of each other instead."
     )

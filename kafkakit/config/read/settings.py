@@ -1,7 +1,7 @@
 """The only reader of configuration files and environment: one frozen `Settings`, each value with its origin."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -182,6 +182,14 @@ class Profiles:
         """The profile in use."""
         layers = invocation_layers(self.given, read_environment(), self.files.warn)
         return choose_profile(self.given, self.files, self.folders, has_address=names_address(layers))
+
+    def forget(self, names: Collection[str]) -> str | None:
+        """Clear the note of `profile use` where it names one of these; gives the name."""
+        noted = read_current_profile(self.folders).name
+        if noted not in names:
+            return None
+        self.use(None)
+        return noted
 
     def use(self, name: str | None) -> Path:
         """Note the profile to use from now on; gives the file that holds the note."""

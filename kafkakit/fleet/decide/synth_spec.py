@@ -41,7 +41,7 @@ def _one_of_each(healthy: SynthRequest) -> Mapping[str, int]:
 def _counts(defects: str, read: Callable[[str], bytes]) -> Mapping[str, int]:
     try:
         found = json.loads(read(defects))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(defects, f"is not JSON: {error}") from None
     if not isinstance(found, dict) or any(type(n) is not int or n < 0 for n in found.values()):
         raise InputError(defects, "is not an object of counts", hint='write it like {"retention-overshoot": 2}')

@@ -8,6 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kafkakit.cli.cluster_words import TOPIC_CHOICE
 from kafkakit.cli.context import CliContext
 from kafkakit.cli.option_groups import option
 from kafkakit.cli.output import OutputFormat, format_result
@@ -59,7 +60,7 @@ class LintInputs:
     topics: str | None = option(
         None,
         "--topics",
-        metavar="NAME,...|where QUERY",
+        **TOPIC_CHOICE,
         help="With --live: only these topics of the cluster, such as 'where tier = hot'.",
     )
     tags: TagSource = NO_TAGS

@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import msgspec
 
 from kafkakit.config.security import Secret
+from kafkakit.core.documents import decoded_json
 from kafkakit.core.errors import InputError, KafkakitError, TryLaterError, UsageError
 from kafkakit.core.http_body import read_body
 from kafkakit.core.printable import printable
@@ -218,7 +219,7 @@ def _query_value(value: object) -> object:
 def _refusal(status: int, data: bytes) -> RpcError:
     """The answer as an error; `{"code": number, "message": text}` is what grpc-gateway writes."""
     try:
-        found = msgspec.json.decode(data[: 1 << 16], type=_Refusal)
+        found = decoded_json(data[: 1 << 16], _Refusal)
         code = RpcCode(found.code)
     except (ValueError, RecursionError):
         found, code = _Refusal(), _CODES.get(status, RpcCode.UNKNOWN)

@@ -11,6 +11,7 @@ from hashlib import blake2b
 
 import msgspec
 
+from kafkakit.core.documents import decoded_json
 from kafkakit.core.errors import ConflictError, InputError, KafkakitError, TryLaterError
 from kafkakit.ports.control import ControlStore
 from kafkakit.registry.decide.faults import invalid
@@ -103,13 +104,13 @@ class KeptReplies:
 
 def _decoded(data: bytes) -> _Kept:
     try:
-        return msgspec.json.decode(data, type=_Kept)
+        return decoded_json(data, _Kept)
     except (msgspec.DecodeError, ValueError, RecursionError):
         return _Kept(request="", until_s=0)  # no record of ours: the next one replaces it
 
 
 def _reply(data: bytes, path: str) -> ChangeTagsReply:
     try:
-        return msgspec.json.decode(zlib.decompressobj().decompress(data, MOST_REPLY_BYTES), type=ChangeTagsReply)
-    except (zlib.error, msgspec.DecodeError):
+        return decoded_json(zlib.decompressobj().decompress(data, MOST_REPLY_BYTES), ChangeTagsReply)
+    except (zlib.error, msgspec.DecodeError, ValueError):
         raise InputError(path, "holds no reply") from None

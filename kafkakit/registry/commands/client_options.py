@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kafkakit.cli.cluster_words import BROKER_CHOICE, TOPIC_CHOICE
 from kafkakit.cli.completion import complete_topic_names
 from kafkakit.cli.option_groups import option
 from kafkakit.core.errors import UsageError
-from kafkakit.registry.commands.completion_options import complete_broker_ids, complete_tag_keys, complete_tags
+from kafkakit.registry.commands.completion_options import complete_tag_keys, complete_tags
 from kafkakit.registry.commands.options import TagPlace, open_audit_log
 
 if TYPE_CHECKING:
@@ -154,27 +155,27 @@ class ObjectChoice:
         str | None,
         typer.Option(
             "--topics",
-            metavar="NAME,...|where QUERY",
-            help="Topics by name, or by a query such as 'where team = \"pay\" and partitions > 6'.",
-            autocompletion=complete_topic_names,
+            **TOPIC_CHOICE,
+            help="Topics, such as 'where team = \"pay\" and partitions > 6'.",
         ),
     ] = None
     brokers: Annotated[
         str | None,
         typer.Option(
             "--brokers",
-            metavar="ID,...|where QUERY",
-            help="Brokers by id, or by a query such as 'where rack in (a, b)'.",
-            autocompletion=complete_broker_ids,
+            **BROKER_CHOICE,
+            help="Brokers, such as 'where rack in (a, b)'.",
         ),
     ] = None
 
     @property
     def is_exact(self) -> bool:
         """Whether every object is named."""
-        from kafkakit.core.topic_selection import query_of
+        from kafkakit.registry.decide.selection import is_exact
+        from kafkakit.registry.decide.tags import Kind as Kinds
 
-        return not any(query_of(text) for text in (self.topics, self.brokers) if text)
+        given = ((Kinds.TOPIC, self.topics), (Kinds.BROKER, self.brokers))
+        return all(is_exact(kind, text) for kind, text in given if text)
 
     def setting(self, client: RegistryClient, given: Sequence[str]) -> PlannedChanges:
         """The changes that set `KEY:VALUE` texts."""

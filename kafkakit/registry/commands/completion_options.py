@@ -1,4 +1,4 @@
-"""Shell completion of tags and broker ids, from a server or from the cluster and its store of tags."""
+"""Shell completion of tags, from a server or from the cluster and its store of tags."""
 
 from __future__ import annotations
 
@@ -28,11 +28,6 @@ def complete_tag_keys(ctx: typer.Context, incomplete: str) -> list[str]:
     return sorted({text.partition(":")[0] for text in found})
 
 
-def complete_broker_ids(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The ids of brokers that begin with what is typed."""
-    return complete_names(ctx, "brokers", incomplete, _read_brokers)
-
-
 def _read_tags(ctx: typer.Context, cli: CliContext, settings: Settings) -> list[str]:
     from kafkakit.cli.session import open_session
     from kafkakit.registry.client import connect
@@ -48,13 +43,6 @@ def _read_tags(ctx: typer.Context, cli: CliContext, settings: Settings) -> list[
     with open_session(cli, read_only=True) as session:
         store = place.open(session, 1)
         return _texts([tags for kind in Kind for tags in store.all(kind, []).values()])
-
-
-def _read_brokers(ctx: typer.Context, cli: CliContext, settings: Settings) -> list[str]:
-    from kafkakit.cli.session import open_session
-
-    with open_session(cli, read_only=True, settings=settings) as session:
-        return [str(broker.id) for broker in session.admin.cluster().brokers]
 
 
 def _texts(found: Iterable[Tags]) -> list[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kafkakit.cli.cluster_words import BROKER_IDS
 from kafkakit.core.errors import UsageError
 from kafkakit.registry.commands.completion_options import complete_tags
 
@@ -39,7 +40,7 @@ class NewTopicOptions:
         ),
     ] = None
     target_brokers: Annotated[
-        str | None, typer.Option("--target-brokers", metavar="ID,...", help="Only these brokers.")
+        str | None, typer.Option("--target-brokers", **BROKER_IDS, help="Only these brokers.")
     ] = None
 
     def request(self, name: str) -> CreateRequest:

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from kafkakit.cli.cluster_words import BROKER_ID, TOPIC_NAME
 from kafkakit.cli.command_classes import cli_context
-from kafkakit.cli.completion import complete_topic_names
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.registry.commands.client_options import RegistryPlace
 
@@ -18,10 +18,10 @@ def history(
     registry: RegistryPlace,
     topic: Annotated[
         str | None,
-        typer.Option("--topic", metavar="NAME", help="Only this topic.", autocompletion=complete_topic_names),
+        typer.Option("--topic", **TOPIC_NAME, help="Only this topic."),
     ] = None,
     broker: Annotated[
-        int | None, typer.Option("--broker", min=0, metavar="ID", help="Only this broker.", show_default=False)
+        int | None, typer.Option("--broker", min=0, **BROKER_ID, help="Only this broker.", show_default=False)
     ] = None,
     since: Annotated[str, typer.Option("--since", metavar="DURATION", help="How far back.")] = "90d",
     limit: Annotated[int, typer.Option("--limit", min=1, max=100_000, help="At most so many changes.")] = 100,

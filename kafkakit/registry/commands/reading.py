@@ -6,17 +6,14 @@ from typing import Annotated
 
 import typer
 
+from kafkakit.cli.cluster_words import BROKER_CHOICE, BROKER_ID, GROUP_NAME, TOPIC_CHOICE, TOPIC_NAME
 from kafkakit.cli.command_classes import cli_context
-from kafkakit.cli.completion import complete_topic_names
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.registry.commands.client_options import RegistryPlace, SyncPlace
-from kafkakit.registry.commands.completion_options import complete_broker_ids
 
 Broker = Annotated[
     int | None,
-    typer.Option(
-        "--broker", min=0, metavar="ID", help="The topics on this broker.", autocompletion=complete_broker_ids
-    ),
+    typer.Option("--broker", min=0, **BROKER_ID, help="The topics on this broker."),
 ]
 
 
@@ -27,9 +24,8 @@ def topics(
     names: Annotated[
         str | None,
         typer.Argument(
-            metavar="[NAME,...|where QUERY]",
-            help="Topics by name, or by a query such as 'where team = pay'; all without it.",
-            autocompletion=complete_topic_names,
+            **TOPIC_CHOICE,
+            help="Topics, such as 'where team = pay'; all without it.",
             show_default=False,
         ),
     ] = None,
@@ -60,9 +56,8 @@ def brokers(
     ids: Annotated[
         str | None,
         typer.Argument(
-            metavar="[ID,...|where QUERY]",
-            help="Brokers by id, or by a query such as 'where rack = a'; all without it.",
-            autocompletion=complete_broker_ids,
+            **BROKER_CHOICE,
+            help="Brokers, such as 'where rack = a'; all without it.",
             show_default=False,
         ),
     ] = None,
@@ -90,7 +85,7 @@ def mappings(
     registry: RegistryPlace,
     topic: Annotated[
         str | None,
-        typer.Option("--topic", metavar="NAME", help="The brokers of this topic.", autocompletion=complete_topic_names),
+        typer.Option("--topic", **TOPIC_NAME, help="The brokers of this topic."),
     ] = None,
     broker: Broker = None,
 ) -> int:
@@ -120,7 +115,7 @@ def unmapped(
     registry: RegistryPlace,
     exclude: Annotated[
         list[str] | None,
-        typer.Option("--exclude", metavar="TOPIC", help="A topic that does not count. Repeatable."),
+        typer.Option("--exclude", **TOPIC_NAME, help="A topic that does not count. Repeatable."),
     ] = None,
 ) -> int:
     """List the live brokers that hold no replica.
@@ -144,7 +139,7 @@ def translate_offsets(
     ctx: typer.Context,
     registry: RegistryPlace,
     syncs: SyncPlace,
-    group: Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.", show_default=False)],
+    group: Annotated[str, typer.Argument(**GROUP_NAME, help="The consumer group.", show_default=False)],
     alias: Annotated[
         str, typer.Option("--alias", metavar="NAME", help="MirrorMaker 2's alias of the upstream cluster.")
     ] = "source",

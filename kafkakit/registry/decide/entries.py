@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import msgspec
 
+from kafkakit.core.documents import decoded_json
 from kafkakit.core.errors import InputError
 from kafkakit.registry.decide.tags import Tags
 
@@ -78,6 +79,6 @@ class OffsetEntries:
 def decoded_reply(data: bytes, shape: type[T]) -> T:
     """A reply as a value; `InputError` for what is none."""
     try:
-        return msgspec.json.decode(data, type=shape, strict=False)
+        return decoded_json(data, shape, strict=False)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError("the registry", f"gives an answer that is none of its own: {str(error)[:200]}") from None

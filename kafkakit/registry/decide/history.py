@@ -11,6 +11,7 @@ from hashlib import blake2b
 import msgspec
 from msgspec.structs import replace
 
+from kafkakit.core.documents import decoded_json
 from kafkakit.core.errors import InputError
 from kafkakit.registry.decide.tags import Tags, encode_tags
 
@@ -69,7 +70,7 @@ def read_history(data: bytes | None, source: str) -> HistoryDocument | None:
     if data is None:
         return None
     try:
-        return msgspec.json.decode(data, type=HistoryDocument)
+        return decoded_json(data, HistoryDocument)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise InputError(source, f"holds no history of tags: {str(error)[:200]}") from None
 

@@ -6,13 +6,17 @@ Fields are those of Kubernetes' API (`v1` List, Pod and Node); all others are ig
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import msgspec
 
+from kafkakit.core.documents import decoded_json
 from kafkakit.core.errors import InputError, UsageError
 from kafkakit.core.printable import printable
 from kafkakit.registry.decide.desired import DesiredTags, rules_of_brokers
 from kafkakit.registry.decide.tags import Kind, Tags
+
+T = TypeVar("T")
 
 MAX_FILE_BYTES = 64 << 20
 INDEX_LABEL = "apps.kubernetes.io/pod-index"
@@ -66,16 +70,20 @@ def parse_label_map(given: Sequence[str]) -> dict[str, str]:
     return found
 
 
+def _decoded_yaml(data: bytes, shape: type[T]) -> T:
+    return msgspec.yaml.decode(data, type=shape)
+
+
 def read_objects(data: bytes, source: str) -> list[LabelledObject]:
     """The pods and nodes of a file; `InputError` where it holds something else."""
-    decode = msgspec.json.decode if data.lstrip()[:1] == b"{" else msgspec.yaml.decode
+    decode = decoded_json if data.lstrip()[:1] == b"{" else _decoded_yaml
     try:
         try:
-            found = decode(data, type=_List).items
+            found = decode(data, _List).items
         except msgspec.ValidationError as error:
             if "required field `items`" not in str(error):
                 raise
-            found = [decode(data, type=LabelledObject)]
+            found = [decode(data, LabelledObject)]
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
         raise InputError(
             source,

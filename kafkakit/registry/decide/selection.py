@@ -1,15 +1,16 @@
-"""Which topics and brokers a command means: exact names, or `where QUERY`."""
+"""Which topics and brokers a command means: names, regular expressions of topics, or `where QUERY`."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from kafkakit.config.keys import did_you_mean
+from kafkakit.core.broker_list import ALL, EXISTING
 from kafkakit.core.errors import UsageError
 from kafkakit.core.printable import printable
 from kafkakit.core.query.columns import ADDRESSED, NAMED, Makers, number_column, object_table, unknown_keys
 from kafkakit.core.query.evaluate import names_matching
 from kafkakit.core.query.parser import parse_query
-from kafkakit.core.topic_selection import query_of
+from kafkakit.core.topic_selection import is_topic_name, matching_topics, query_of
 from kafkakit.registry.decide.entries import BrokerEntry, TopicEntry
 from kafkakit.registry.decide.tags import Kind, Tags
 
@@ -33,13 +34,36 @@ _ELSEWHERE = {
 def chosen(kind: Kind, text: str, entries: Entries) -> tuple[str, ...]:
     """The names that a text means: a list with commas, or a query; sorted as the entries are.
 
-    Raises `UsageError` for a name that does not exist, with the nearest, and where nothing is meant.
+    A list of topics may hold regular expressions, and -2 among brokers means all of them. Raises `UsageError` for a
+    name that does not exist, with the nearest, and where nothing is meant.
     """
     query = query_of(text)
-    found = exact_names(kind, text.split(","), entries) if query is None else matching_names(kind, query, entries)
+    if query is not None:
+        found = matching_names(kind, query, entries)
+    else:
+        listed = [name for word in text.split(",") for name in _listed(kind, word.strip(), entries)]
+        found = exact_names(kind, listed, entries)
     if not found:
         raise UsageError(f"no {kind} matches {printable(text.strip()[:200])!r}")
     return found
+
+
+def is_exact(kind: Kind, text: str) -> bool:
+    """Whether every object is named, so that no more of them can be meant than the text shows."""
+    words = [word.strip() for word in text.split(",")]
+    all_named = all(is_topic_name(word) or not word for word in words)
+    return query_of(text) is None and all_named and (kind is Kind.TOPIC or str(ALL) not in words)
+
+
+def _listed(kind: Kind, word: str, entries: Entries) -> Iterable[str]:
+    if kind is Kind.BROKER and word == str(ALL):
+        return map(str, entries)
+    if kind is Kind.BROKER and word == str(EXISTING):
+        raise UsageError("-1 is not taken here: which brokers hold replicas is not known", hint="-2: all brokers")
+    if kind is Kind.BROKER or is_topic_name(word):
+        return (word,)
+    names = frozenset(map(str, entries))
+    return sorted(matching_topics(names, (word,))) or (word,)
 
 
 def exact_names(kind: Kind, given: Collection[str], entries: Entries) -> tuple[str, ...]:

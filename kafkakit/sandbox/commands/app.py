@@ -1,7 +1,6 @@
 """`kafkakit sandbox`: real Kafka clusters on this machine."""
 
-from contextlib import closing
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -9,91 +8,21 @@ from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.session import finish
 from kafkakit.sandbox import lifecycle
 from kafkakit.sandbox.commands.options import DEFAULT_NAME, BrokerId, ModeOption, Name, SecureOption
-from kafkakit.sandbox.decide.spec import KRAFT_VERSION, ZOOKEEPER_VERSION, Mode, Secure, build_spec, parse_log_dirs
+from kafkakit.sandbox.commands.using import demo, execute, load
+from kafkakit.sandbox.decide.connection import sandbox_profiles
+from kafkakit.sandbox.decide.spec import (
+    KRAFT_VERSION,
+    ZOOKEEPER_VERSION,
+    Mode,
+    Secure,
+    build_spec,
+    parse_log_dirs,
+    parse_racks_of,
+)
 from kafkakit.sandbox.folders import store_of
 from kafkakit.sandbox.show import down_report, env_report, kill_report, restart_report, status_report, up_report
 from kafkakit.sandbox.watch import node_statuses
 from kafkakit.wiring import this_machine
-
-if TYPE_CHECKING:
-    from kafkakit.ports.admin import ClusterAdmin
-    from kafkakit.ports.data import DataPlane
-
-
-def load(
-    ctx: typer.Context,
-    topics: Annotated[int, typer.Option("--topics", help="Number of topics.")] = 10,
-    partitions: Annotated[int, typer.Option("--partitions", help="Partitions of each topic.")] = 6,
-    data: Annotated[
-        str, typer.Option("--data", metavar="SIZE", help="Bytes to write in all, before replication: 500MB, 2GiB.")
-    ] = "100MB",
-    seed: Annotated[int, typer.Option("--seed", help="The same seed makes the same topics and sizes.")] = 0,
-    replication: Annotated[
-        int | None, typer.Option("--replication", help="Copies of each partition; 3, or less with fewer brokers.")
-    ] = None,
-    prefix: Annotated[str, typer.Option("--prefix", help="Prefix of the topic names.")] = "load",
-    name: Name = DEFAULT_NAME,
-) -> None:
-    """Create topics of very different sizes, unevenly spread over the brokers, and fill them with real data."""
-    from kafkakit.core.quantities import format_bytes
-    from kafkakit.sandbox.decide.workload import build_request, plan_load
-    from kafkakit.sandbox.load import load as write_load
-    from kafkakit.sandbox.show import load_report
-    from kafkakit.wiring import open_data_of, this_machine
-
-    cli = cli_context(ctx)
-    machine, store = this_machine(cli.folders.cache), store_of(name, cli.folders.state, cli.folders.config)
-    state = lifecycle.loaded(store)
-    request = build_request(
-        topics=topics,
-        partitions=partitions,
-        data=data,
-        seed=seed,
-        replication=replication,
-        brokers=state.spec.brokers,
-        prefix=prefix,
-    )
-    loads = plan_load(request, {node.id: node.rack or "" for node in state.layout.brokers})
-    servers, security = state.layout.bootstrap_servers, lifecycle.admin_security(state, store)
-    label = f"writing {format_bytes(request.data_bytes)} to {topics} topics"
-    with closing(machine.open_admin(servers, security)) as admin, cli.output.progress(label) as progress:
-        records = write_load(admin, open_data_of(servers, security), machine.clock, loads, seed, progress)
-    finish(cli, load_report(request, loads, records))
-
-
-def demo(
-    ctx: typer.Context,
-    mode: ModeOption = Mode.KRAFT,
-    secure: SecureOption = Secure.NONE,
-    data: Annotated[
-        str, typer.Option("--data", metavar="SIZE", help="Bytes to load before the broker dies.")
-    ] = "300MB",
-    throttle: Annotated[str, typer.Option("--throttle", metavar="RATE", help="Throttle of the moves.")] = "20MB",
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="The sandbox that the demo starts.")] = "demo",
-) -> None:
-    """Start six brokers, kill one under load, plan and apply its replacement, and verify that no record was lost.
-
-    Each command is shown before it runs. The cluster is removed at the end, also after Ctrl-C.
-    """
-    from kafkakit.config.read.environment import read_environment
-    from kafkakit.config.read.settings import Given, load_settings
-    from kafkakit.sandbox.decide.demo import DemoRequest, demo_environment
-    from kafkakit.sandbox.demo import DemoTools, refuse_existing, run_demo
-    from kafkakit.sandbox.show import demo_report
-    from kafkakit.wiring import open_admin, open_data, system_clock
-
-    cli = cli_context(ctx)
-    refuse_existing(store_of(name, cli.folders.state, cli.folders.config))
-    environment = demo_environment(read_environment())
-
-    def connect() -> "tuple[ClusterAdmin, DataPlane]":
-        settings = load_settings(Given(profile=name), environment, warn=cli.output.warn, input_allowed=False)
-        return open_admin(settings), open_data(settings)
-
-    request = DemoRequest(name=name, mode=mode, secure=secure, data=data, throttle=throttle)
-    tools = DemoTools(clock=system_clock(), reporter=cli.output, environment=environment)
-    finish(cli, demo_report(run_demo(request, tools, connect)))
-
 
 app = new_group("Run a real local Kafka cluster to try things on.")
 
@@ -123,6 +52,12 @@ def up(
     ] = None,
     mode: ModeOption = Mode.KRAFT,
     secure: SecureOption = Secure.NONE,
+    rack_of: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--rack-of", metavar="ID=RACK", help="The rack of a broker instead of the next in turn. Repeatable."
+        ),
+    ] = None,
     name: Name = DEFAULT_NAME,
 ) -> None:
     """Start a cluster, wait until every broker is registered and unfenced, and write a profile of its name.
@@ -142,6 +77,7 @@ def up(
         kafka=kafka,
         mode=mode,
         secure=secure,
+        rack_of=parse_racks_of(rack_of or ()),
     )
     machine, store = this_machine(cli.folders.cache), store_of(name, cli.folders.state, cli.folders.config)
     defined = open_profiles(cli.given, lambda _: None).files.profile_names().get(name)
@@ -155,10 +91,15 @@ def up(
 
 @app.command("down", cls=CliCommand)
 def down(ctx: typer.Context, name: Name = DEFAULT_NAME) -> None:
-    """Stop the cluster's processes and delete its data, its secrets and its profile."""
+    """Stop the cluster's processes and delete its data, its secrets and its profile, and `profile use` of that."""
+    from kafkakit.config.read.settings import open_profiles
+
     cli = cli_context(ctx)
     machine, store = this_machine(cli.folders.cache), store_of(name, cli.folders.state, cli.folders.config)
-    finish(cli, down_report(name, lifecycle.down(machine, store)))
+    stopped = lifecycle.down(machine, store)
+    own = {user for user in sandbox_profiles(name) if not store.profile_file(user).exists()}
+    forgotten = open_profiles(cli.given, lambda _: None).forget(own) if stopped is not None else None
+    finish(cli, down_report(name, stopped, forgotten))
 
 
 @app.command("status", cls=CliCommand)
@@ -195,3 +136,6 @@ def restart(ctx: typer.Context, broker: BrokerId, name: Name = DEFAULT_NAME) -> 
 
 app.command("load", cls=CliCommand)(load)
 app.command("demo", cls=CliCommand)(demo)
+app.command(
+    "exec", cls=CliCommand, context_settings={"allow_interspersed_args": False, "ignore_unknown_options": True}
+)(execute)

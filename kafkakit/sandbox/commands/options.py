@@ -13,3 +13,10 @@ ModeOption = Annotated[Mode, typer.Option("--mode", help="Where the cluster's me
 SecureOption = Annotated[
     Secure, typer.Option("--secure", help="What clients need: certificates (tls), passwords (scram), or both.")
 ]
+
+
+def tool_names(incomplete: str) -> list[str]:
+    """Kafka's tools whose names begin with what is typed."""
+    from kafkakit.sandbox.decide.tools import TOOLS
+
+    return [name for name in TOOLS if name.startswith(incomplete)]

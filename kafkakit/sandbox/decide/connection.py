@@ -15,6 +15,11 @@ def profile_name(sandbox: str, user: str) -> str:
     return sandbox if user == CLIENT_USERS[0] else f"{sandbox}-{user}"
 
 
+def sandbox_profiles(sandbox: str) -> tuple[str, ...]:
+    """Every profile that a sandbox may have written."""
+    return tuple(profile_name(sandbox, user) for user in CLIENT_USERS)
+
+
 def profile_users(secure: Secure) -> tuple[str, ...]:
     """Who gets a profile: a user without rights exists only where there are rights."""
     return CLIENT_USERS[:1] if secure is Secure.NONE else CLIENT_USERS

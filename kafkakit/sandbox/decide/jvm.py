@@ -115,6 +115,12 @@ def format_arguments(node: Node, cluster_id: str, launch: Launch, users: Mapping
     return _arguments(options, quiet, launch.class_path, main)
 
 
+def tool_arguments(main_class: str, class_path: Sequence[str]) -> str:
+    """The argument file of one of Kafka's own tools, up to the main class."""
+    quiet = {"org.slf4j.simpleLogger.defaultLogLevel": "error"}
+    return _arguments(("-Xmx256m", *_LIGHT), quiet, class_path, (main_class,))
+
+
 def _arguments(
     options: Sequence[str], properties: Mapping[str, str], class_path: Sequence[str], main: Sequence[str]
 ) -> str:

@@ -85,11 +85,6 @@ def directories_needed(spec: SandboxSpec) -> int:
     return sum(spec.log_dirs_of(index) for index in range(spec.brokers))
 
 
-def rack_name(index: int) -> str:
-    """`a` for 0, `b` for 1, ..., `z` for 25."""
-    return chr(ord("a") + index)
-
-
 def lay_out(spec: SandboxSpec, root: str, ports: Sequence[int], directory_ids: Sequence[str]) -> Layout:
     """Place every process under `root`.
 
@@ -122,7 +117,7 @@ def broker_node(spec: SandboxSpec, root: str, index: int, ports: Iterator[int], 
         role=Role.BROKER,
         folder=folder,
         ports={name: next(ports) for name in broker_listeners(spec)},
-        rack=rack_name(index % spec.racks),
+        rack=spec.rack(index),
         log_dirs=tuple(f"{folder}/data-{number}" for number in range(spec.log_dirs_of(index))),
         directory_ids=tuple(next(directory_ids) for _ in range(spec.log_dirs_of(index))),
     )

@@ -1,7 +1,8 @@
 """The shape of a sandbox as requested, and the checks that need no machine."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from kafkakit.core.errors import UsageError
@@ -15,6 +16,7 @@ MAX_RACKS = 26
 MAX_LOG_DIRS = 20
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
+_RACK = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:-[A-Za-z0-9.-]+)?")
 
 
@@ -49,7 +51,8 @@ class SandboxSpec:
     """A checked request: `brokers` from id 1001 upwards, racks `a`, `b`, ... round robin.
 
     Brokers have as many log dirs as `log_dirs` says, in turn: (1, 3) gives the first one, the second three, ...
-    `offsets_partitions` is the number of partitions of `__consumer_offsets`: one is the quickest to make.
+    `rack_of` gives the racks of single brokers by id. `offsets_partitions` is the number of partitions of
+    `__consumer_offsets`: one is the quickest to make.
     """
 
     name: str
@@ -60,6 +63,11 @@ class SandboxSpec:
     mode: Mode = Mode.KRAFT
     secure: Secure = Secure.NONE
     offsets_partitions: int = 1
+    rack_of: Mapping[int, str] = field(default_factory=dict)
+
+    def rack(self, index: int) -> str:
+        """The rack of the broker of that index: the one given for its id, or the next letter in turn."""
+        return self.rack_of.get(FIRST_BROKER_ID + index, chr(ord("a") + index % self.racks))
 
     def log_dirs_of(self, index: int) -> int:
         """How many log dirs the broker of that index has (0 is the first)."""
@@ -74,6 +82,19 @@ def parse_log_dirs(text: str) -> tuple[int, ...]:
             f"--log-dirs {text!r:.60} is not a number", hint="write it like 2, or 1,2,3 for unlike brokers"
         )
     return tuple(int(word) for word in words)
+
+
+def parse_racks_of(given: Sequence[str]) -> dict[int, str]:
+    """Read `1007=b` texts; raises `UsageError` for anything else and for a broker that is named twice."""
+    found: dict[int, str] = {}
+    for text in given:
+        broker, _, rack = text.partition("=")
+        if not re.fullmatch(r"[0-9]{1,9}", broker, re.ASCII) or not _RACK.fullmatch(rack) or int(broker) in found:
+            raise UsageError(
+                f"--rack-of {text[:60]!r} gives no broker a rack", hint="write it like 1007=b, once a broker"
+            )
+        found[int(broker)] = rack
+    return found
 
 
 def check_name(name: str) -> str:
@@ -96,6 +117,7 @@ def build_spec(
     mode: Mode,
     secure: Secure,
     offsets_partitions: int = 1,
+    rack_of: Mapping[int, str] | None = None,
 ) -> SandboxSpec:
     """Check a request and fill in the Kafka version of its mode; raises `UsageError` with the limit it breaks."""
     check_name(name)
@@ -106,6 +128,13 @@ def build_spec(
     ):
         if not 1 <= value <= most:
             raise UsageError(f"{label} {value} is out of range", hint=f"use 1 to {max(most, 1)}")
+    ids = range(FIRST_BROKER_ID, FIRST_BROKER_ID + brokers)
+    unknown = sorted(set(rack_of or ()) - set(ids))
+    if unknown:
+        raise UsageError(
+            f"--rack-of names broker {unknown[0]}; with --brokers {brokers} the ids are {ids[0]} to {ids[-1]}",
+            hint="a new broker needs a larger --brokers",
+        )
     version = kafka or (ZOOKEEPER_VERSION if mode is Mode.ZOOKEEPER else KRAFT_VERSION)
     matched = _VERSION.fullmatch(version)
     if not matched:
@@ -126,7 +155,22 @@ def build_spec(
         mode=mode,
         secure=secure,
         offsets_partitions=offsets_partitions,
+        rack_of=dict(rack_of or {}),
     )
+
+
+def continued(spec: SandboxSpec, before: SandboxSpec) -> SandboxSpec:
+    """The request for a sandbox that has the shape `before`: racks given then stay.
+
+    Raises `UsageError` where a broker of it is to have another rack: brokers keep theirs.
+    """
+    for broker, rack in spec.rack_of.items():
+        index = broker - FIRST_BROKER_ID
+        if index < before.brokers and before.rack(index) != rack:
+            raise UsageError(
+                f"broker {broker} runs in rack {before.rack(index)} already", hint="--rack-of is for new brokers"
+            )
+    return replace(spec, rack_of={**before.rack_of, **spec.rack_of})
 
 
 def describe(spec: SandboxSpec) -> str:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from kafkakit.cli import session
+from kafkakit.cli.cluster_words import TOPIC_NAME
 from kafkakit.cli.command_classes import cli_context
 
 MOST_RECORDS = 1_000_000
@@ -14,7 +15,7 @@ MOST_RECORDS = 1_000_000
 
 def pathway(
     ctx: typer.Context,
-    topics: Annotated[list[str], typer.Argument(metavar="TOPIC", help="The topics to read.", show_default=False)],
+    topics: Annotated[list[str], typer.Argument(**TOPIC_NAME, help="The topics to read.", show_default=False)],
     records: Annotated[
         int,
         typer.Option(

@@ -42,10 +42,10 @@ class PlanDestination:
     exit_code: bool = False
 
     def check(self, may_replace: Callable[[Path], None] = lambda path: None) -> None:
-        """Refuse a folder that does not exist, and a plan file that `may_replace` refuses, before any work is done."""
+        """Refuse a place that cannot be a file's, and a plan that `may_replace` refuses, before any work is done."""
         for flag, path in (("--plan", self.plan), ("--report", self.report)):
-            if path is not None and not path.absolute().parent.is_dir():
-                raise UsageError(f"{flag}: the folder {path.absolute().parent} does not exist", hint="create it first")
+            if path is not None:
+                check_folder(path.absolute().parent, flag)
         if self.plan is not None:
             may_replace(self.plan)
 
@@ -58,15 +58,21 @@ class MapDestination(PlanDestination):
     out_file: str = ""
 
     def check(self, may_replace: Callable[[Path], None] = lambda path: None) -> None:
-        """Refuse folders that do not exist, and the same."""
-        check_folder(self.out_path)
+        """Refuse what cannot be a folder for maps, and the same."""
+        check_folder(Path(self.out_path or ".").absolute())
         PlanDestination.check(self, may_replace)
 
+    @property
+    def wants_maps(self) -> bool:
+        """True where maps are asked for, or nothing else is: a plan holds them already."""
+        return self.plan is None or bool(self.out_path or self.out_file)
 
-def check_folder(out_path: str) -> None:
-    """Refuse a folder for map files that does not exist."""
-    if not Path(out_path or ".").is_dir():
-        raise UsageError(f"--out-path: {out_path} is not a folder", hint="create it first")
+
+def check_folder(folder: Path, flag: str = "--out-path") -> None:
+    """Refuse a place that is no folder; one that is missing is made when the first file is written."""
+    present = next(place for place in (folder, *folder.parents) if place.exists())
+    if not present.is_dir():
+        raise UsageError(f"{flag}: {present} is not a folder")
 
 
 def report_duplicates(brokers: BrokerList, reporter: Reporter) -> None:

@@ -36,7 +36,9 @@ def save_plan(
     """
     if plan.warnings and not destination.ignore_warns:
         return None
-    maps = save_maps(series, destination, write, count=count) if isinstance(destination, MapDestination) else None
+    maps = None
+    if isinstance(destination, MapDestination) and (destination.wants_maps or count > 1):
+        maps = save_maps(series, destination, write, count=count)
     path = str(destination.plan) if destination.plan else None
     if destination.plan is not None:
         write(destination.plan, encode_plan(replace(plan, profile=profile)))
@@ -52,8 +54,8 @@ def save_maps(
     series: Iterable[PartitionMap], destination: MapDestination, write: WriteFile, *, count: int = 1
 ) -> tuple[SavedMap, ...]:
     """Write a series of maps, one at a time; names end in `-phase<n>.json` when there are several."""
-    prefix = destination.out_path if destination.out_path.endswith("/") else f"{destination.out_path}/"
-    prefix = prefix if destination.out_path else ""
+    folder = destination.out_path.rstrip("/") or destination.out_path
+    prefix = "" if folder in ("", ".") else f"{folder.rstrip('/')}/"
     saved: list[SavedMap] = []
     for phase, partition_map in enumerate(series):
         suffix = f"-phase{phase}" if count > 1 else ""

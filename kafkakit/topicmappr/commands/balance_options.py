@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kafkakit.cli.cluster_words import BROKER_CHOICE
 from kafkakit.cli.option_groups import RECORDED, option, recorded_as, recorded_words
 from kafkakit.core.broker_list import parse_broker_list
 from kafkakit.core.quantities import parse_percent, parse_size
@@ -35,8 +36,8 @@ class TargetBrokers:
 class AddedBrokers(TargetBrokers):
     """The brokers that join."""
 
-    brokers: Annotated[str, typer.Option(help="Ids of the brokers to add, comma separated; they must be live.")] = (
-        field(metadata=RECORDED)
+    brokers: Annotated[str, typer.Option(**BROKER_CHOICE, help="Brokers to add; they must be live.")] = field(
+        metadata=RECORDED
     )
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafkakit.cli.completion import complete_topic_names
+from kafkakit.cli.cluster_words import BROKER_CHOICE, TOPIC_CHOICE
 from kafkakit.cli.option_groups import RECORDED, option, option_words, recorded_as, recorded_words
 from kafkakit.core.broker_list import parse_broker_list
 from kafkakit.core.findings import FailOn
@@ -31,12 +31,12 @@ class CheckOptions:
 
     topics: str = option(
         "",
-        help="Topics to check: comma separated names or regular expressions; all when not given.",
-        autocompletion=complete_topic_names,
+        **TOPIC_CHOICE,
+        help="Topics to check; all when not given.",
     )
     topics_exclude: shared.TopicsExclude = ""
     brokers: str = option(
-        "", help="Brokers that should carry the replicas, as for rebuild; all live ones when not given."
+        "", **BROKER_CHOICE, help="Brokers that should hold the replicas; all live ones when not given."
     )
     min_rack_ids: shared.MinRackIds = 0
     replication: int = option(0, help="Replicas that every partition must have; 0: not checked.")
@@ -74,8 +74,10 @@ class CheckOptions:
 class AuditOptions:
     """What a map is judged by."""
 
-    brokers: str = option("", help="Brokers to balance, as for rebuild; those that hold the topics if not given.")
-    topics: str = option("", help="Topics that another plan might move instead; the topics of the map if not given.")
+    brokers: str = option("", **BROKER_CHOICE, help="Brokers to balance; those that hold the topics if not given.")
+    topics: str = option(
+        "", **TOPIC_CHOICE, help="Topics that another plan might move instead; the topics of the map if not given."
+    )
     min_rack_ids: shared.MinRackIds = 0
     spread: shared.Spread = False
     max_disk_use: shared.MaxDiskUse = "90%"
@@ -104,7 +106,7 @@ class FrontierScope:
     """What may move; recorded for the rebalance that the frontier names."""
 
     brokers: shared.Brokers = field(default="-1", metadata=RECORDED)
-    topics: str = option(".*", help="Topics that may move: comma separated names or patterns.", recorded=True)
+    topics: str = option(".*", **TOPIC_CHOICE, help="Topics that may move.", recorded=True)
     topics_exclude: shared.TopicsExclude = field(default="", metadata=RECORDED)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from kafkakit.cli.completion import complete_topic_names
+from kafkakit.cli.cluster_words import BROKER_CHOICE, BROKER_IDS, TOPIC_CHOICE
 from kafkakit.cli.option_groups import RECORDED, option, recorded_as
 from kafkakit.cli.tag_options import TagSource
 from kafkakit.core.broker_list import BrokerList, parse_broker_list
@@ -29,17 +29,12 @@ DEFAULT_SIZES = SizesWord(FROM_BROKERS)
 
 Brokers = Annotated[
     str,
-    typer.Option(
-        help="Target broker ids, comma separated; -1: brokers in use, -2: all brokers of the cluster; or 'where QUERY'."
-    ),
+    typer.Option(**BROKER_CHOICE, help="Brokers that should hold the replicas."),
 ]
-TopicsExclude = Annotated[str, typer.Option(help="Topics to leave out: names or regular expressions.")]
+TopicsExclude = Annotated[str, typer.Option(**TOPIC_CHOICE, help="Topics to leave out.")]
 Topics = Annotated[
     str,
-    typer.Option(
-        help="Topics: comma separated names or regular expressions, or 'where QUERY'.",
-        autocompletion=complete_topic_names,
-    ),
+    typer.Option(**TOPIC_CHOICE, help="Topics whose replicas are placed."),
 ]
 Snapshot = Annotated[Path | None, typer.Option(help="Read this cluster-snapshot file instead of a live cluster.")]
 MinRackIds = Annotated[
@@ -52,7 +47,7 @@ MinimizeBy = Annotated[Minimize, typer.Option(help="What to minimize: moves or b
 OptimizeLeadership = Annotated[
     bool, typer.Option("--optimize-leadership", help="Reorder replicas so that brokers lead evenly.")
 ]
-EvacuatedBrokers = Annotated[str, typer.Option(help="Ids of brokers that must not lead, comma separated.")]
+EvacuatedBrokers = Annotated[str, typer.Option(**BROKER_IDS, help="Brokers that must not lead.")]
 Placement = Annotated[
     PlaceBy,
     typer.Option(help="What to balance: counts of replicas, or free bytes; as little as possible is copied."),
@@ -71,12 +66,16 @@ HeadRoom = Annotated[
 ]
 Pin = Annotated[
     list[str] | None,
-    typer.Option(
-        metavar="NAME,...", help="Do not move these: topics, regular expressions or topic/partition. Repeatable."
-    ),
+    typer.Option(metavar="TOPICS|TOPIC/PARTITION", help="Topics or partitions that must not move. Repeatable."),
 ]
 LocalityScoped = Annotated[bool, typer.Option("--locality-scoped", help="Move replicas within their rack only.")]
-OutPath = Annotated[str, typer.Option(help="Folder for the map files; the current folder when not given.")]
+OutPath = Annotated[
+    str,
+    typer.Option(
+        help="Folder for the map files, one for each topic; the current folder when not given. Beside --plan they are "
+        "written only with this option, --out-file or more than one step."
+    ),
+]
 PlanArgument = Annotated[str, typer.Argument(metavar="PLAN", help="Plan file made with --plan; - for stdin.")]
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kafkakit.cli.cluster_words import TOPIC_CHOICE
 from kafkakit.cli.option_groups import RECORDED, option, recorded_words
 from kafkakit.core.broker_list import parse_broker_list
 from kafkakit.core.errors import UsageError
@@ -35,7 +36,9 @@ class RebuildOptions:
     minimize: shared.MinimizeBy = field(default=Minimize.MOVES, metadata=RECORDED)
     optimize_leadership: shared.OptimizeLeadership = field(default=False, metadata=RECORDED)
     leader_evac_brokers: shared.EvacuatedBrokers = field(default="", metadata=RECORDED)
-    leader_evac_topics: str = option("", help="Topics that --leader-evac-brokers must not lead.", recorded=True)
+    leader_evac_topics: str = option(
+        "", **TOPIC_CHOICE, help="Topics that --leader-evac-brokers must not lead.", recorded=True
+    )
     phased_reassignment: bool = option(
         False,
         "--phased-reassignment",

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafkakit.cli.completion import complete_topic_names
+from kafkakit.cli.cluster_words import BROKER_CHOICE, TOPIC_CHOICE
 from kafkakit.cli.option_groups import RECORDED, option, recorded_as
 from kafkakit.core.broker_list import BrokerList, parse_broker_list
 from kafkakit.core.quantities import parse_size
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 class DrainOptions:
     """Which brokers are emptied, and onto which."""
 
-    brokers: Annotated[str, typer.Option(help="Ids of the brokers to empty, comma separated; they may be dead.")] = (
-        field(metadata=RECORDED)
+    brokers: Annotated[str, typer.Option(**BROKER_CHOICE, help="Brokers to empty; they may be dead.")] = field(
+        metadata=RECORDED
     )
     to: str = option(
-        "", help="Ids of the brokers that may take the replicas; all other live ones if not given.", recorded=True
+        "", **BROKER_CHOICE, help="Brokers that may take the replicas; all other live ones if not given.", recorded=True
     )
 
     @property
@@ -72,9 +72,7 @@ class ReplicationOptions:
 class LeaderOptions:
     """Which brokers may lead."""
 
-    brokers: str = option(
-        "", help="Ids of the brokers that may lead, comma separated; all live ones if not given.", recorded=True
-    )
+    brokers: str = option("", **BROKER_CHOICE, help="Brokers that may lead; all live ones if not given.", recorded=True)
     leader_evac_brokers: shared.EvacuatedBrokers = field(default="", metadata=RECORDED)
 
     @property
@@ -118,7 +116,8 @@ class DirOptions:
 
     brokers: str = option(
         "-1",
-        help="Ids of the brokers, comma separated; -1: brokers in use, -2: all brokers of the cluster.",
+        **BROKER_CHOICE,
+        help="Brokers whose log dirs are balanced.",
         recorded=True,
     )
     band: str = option(
@@ -145,13 +144,11 @@ class NewTopicOptions:
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the new topic; it must not exist.")]
     partitions: int | None = option(None, help="How many partitions.")
     replication: int | None = option(None, help="How many replicas each partition has.")
-    brokers: str = option(
-        "", help="Broker ids, comma separated; all live brokers if not given (-1: those in use, -2: all)."
-    )
+    brokers: str = option("", **BROKER_CHOICE, help="Brokers that may hold the topic; all live ones if not given.")
     topics_like: str = option(
         "",
-        help="Take partitions, replication and size, where not given, from these topics (names or patterns).",
-        autocompletion=complete_topic_names,
+        **TOPIC_CHOICE,
+        help="Take partitions, replication and size, where not given, from these topics.",
     )
     partition_bytes: str = option(
         "", metavar="SIZE", help="Expected size of a partition (5GiB): balance brokers by bytes, not by counts."

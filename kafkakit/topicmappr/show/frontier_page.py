@@ -25,16 +25,23 @@ def frontier_page(frontier: Frontier, next_command: str | None = None) -> bytes:
         el(
             "section",
             el("h2", f"Bytes to copy for each {what}"),
-            el("p", el("span", Html('<i class="ka"></i>'), "plan found"),
-               el("span", Html('<i class="kb"></i>'), "no plan needs less"), class_="key"),
-            el("figure", frontier_svg(frontier)),
+            *_plot(frontier),
             _table(frontier),
         ),
         _reasons(frontier),
-        _remarks(frontier),
         _next(next_command),
+        _remarks(frontier),
     ]  # fmt: skip
     return html_page(f"frontier of {frontier.cluster_id}", body)
+
+
+def _plot(f: Frontier) -> tuple[Html, ...]:
+    """The drawing with its key; nothing where it would be a single dot."""
+    if len({p.max_deviation for p in f.points if not p.impossible}) < 2:
+        return ()
+    key = el("p", el("span", Html('<i class="ka"></i>'), "plan found"),
+             el("span", Html('<i class="kb"></i>'), "lower bound: no plan needs less"), class_="key")  # fmt: skip
+    return key, el("figure", frontier_svg(f))
 
 
 def _cards(f: Frontier) -> Html:

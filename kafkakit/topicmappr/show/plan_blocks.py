@@ -51,9 +51,12 @@ def topics_sections(selection: TopicSelection) -> list[str]:
 
 
 def map_changes(scope: Scope, before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> list[str]:
-    """kafka-kit's sections on every partition's lists and on the brokers' degrees."""
-    rows = zip(scope.partitions, before, after, strict=True)
-    return section("Partition map changes:", (change_line(*p.key, old, new) for p, old, new in rows))
+    """kafka-kit's section on partitions' lists; where many stay as they are, those become one line."""
+    rows = list(zip(scope.partitions, before, after, strict=True))
+    changed = [row for row in rows if list(row[1]) != list(row[2])]
+    same = len(rows) - len(changed)
+    shown, rest = (rows, []) if same <= SHOWN_CHANGES else (changed, [f"{counted(same, 'partition')} unchanged"])
+    return section("Partition map changes:", [*(change_line(*p.key, old, new) for p, old, new in shown), *rest])
 
 
 def distribution(plan: Plan, before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> list[str]:

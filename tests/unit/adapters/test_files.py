@@ -87,5 +87,7 @@ def test_a_link_is_written_through_and_a_folder_is_not_replaced(tmp_path: Path) 
     assert real.read_bytes() == b"new"
     with pytest.raises(InputError, match="not a regular file"):
         write_file(tmp_path, b"x")
-    with pytest.raises(OperationFailedError, match="No such file or directory"):
-        write_file(tmp_path / "no" / "f", b"x")
+    write_file(tmp_path / "new" / "folder" / "f", b"x")
+    assert (tmp_path / "new" / "folder" / "f").read_bytes() == b"x"
+    with pytest.raises(OperationFailedError, match="cannot make the folder"):
+        write_file(real / "f", b"x")

@@ -2,6 +2,7 @@ import json
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
@@ -84,9 +85,9 @@ Download = Callable[[str, Path, Path], list[Path]]
 def counted(monkeypatch: pytest.MonkeyPatch, download: Download) -> list[str]:
     calls: list[str] = []
 
-    def wrapped(version: str, cache: Path, staging: Path) -> list[Path]:
-        calls.append(version)
-        return download(version, cache, staging)
+    def wrapped(target: Any, cache: Path, staging: Path) -> list[Path]:
+        calls.append(target.name.removeprefix("kafka-"))
+        return download(target.version, cache, staging)
 
     monkeypatch.setattr(jars, "_download", wrapped)
     return calls
@@ -104,6 +105,16 @@ def test_a_warm_cache_neither_resolves_nor_downloads(monkeypatch: pytest.MonkeyP
     assert warm == cold
     assert all(Path(path).is_file() for path in warm)
     assert list((tmp_path / "jars").glob(".staging*")) == []
+
+
+def test_tools_that_were_not_published_are_those_of_the_version_before(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    calls = counted(monkeypatch, good_download)
+    cache = JarCache(tmp_path)
+    assert cache.class_path("4.4.0", say_nothing, tools=True) == cache.class_path("4.3.1", say_nothing, tools=True)
+    assert cache.class_path("4.3.1", say_nothing)
+    assert calls == ["4.3.1-tools", "4.3.1"]
 
 
 @pytest.mark.parametrize("damage", ["gone", "short", "record"])

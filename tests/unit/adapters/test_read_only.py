@@ -24,6 +24,7 @@ READS: dict[str, Callable[[ClusterAdmin], object]] = {
     "reassignments": lambda a: a.reassignments(),
     "dynamic_configs": lambda a: a.dynamic_configs(ResourceKind.TOPIC, ["t"]),
     "broker_configs": lambda a: a.broker_configs([1, 2]),
+    "topic_names": lambda a: a.topic_names(),
     "topic_operations": lambda a: a.topic_operations(["t"]),
     "describe_client_quotas": lambda a: a.describe_client_quotas(),
     "quorum_voters": lambda a: a.quorum_voters(),

@@ -137,7 +137,7 @@ def test_tags_that_were_not_collected_are_refused_by_cluster() -> None:
     ("choose", "text"),
     [
         (chosen_topics, "where tier = cold"), (chosen_topics, "none"), (chosen_brokers, "where id > 7"),
-        (chosen_brokers, "9"), (chosen_brokers, "-2"), (chosen_brokers, "x"), (chosen_topics, "where tier"),
+        (chosen_brokers, "9"), (chosen_brokers, "-1"), (chosen_brokers, "x"), (chosen_topics, "where tier"),
     ],
 )  # fmt: skip
 def test_what_names_nothing_is_refused(choose: Any, text: str) -> None:

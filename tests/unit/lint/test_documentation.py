@@ -64,8 +64,10 @@ def test_the_configuration_of_the_page_is_read_and_names_only_rules_that_exist()
     assert json.dumps(sorted(config.severities()))
 
 
-def test_the_output_in_the_readme_is_real() -> None:
-    blocks = re.findall(r"```console\n\$ (kafkakit lint [^\n]*)\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+def test_the_output_in_the_page_is_real() -> None:
+    blocks = re.findall(
+        r"```console\n\$ (kafkakit lint [^\n]*)\n(.*?)```", (ROOT / "docs/lint.md").read_text(), re.DOTALL
+    )
     assert blocks
     home = Home(ROOT).at(ROOT / "tests/cases/lint/readme")
     for command, text in blocks:

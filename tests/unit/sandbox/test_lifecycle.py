@@ -5,7 +5,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import cast
+from typing import NoReturn, cast
+from zipfile import ZipFile
 
 import pytest
 
@@ -18,10 +19,12 @@ from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.machine import Java, Machine, NodeFailedError
 from kafkakit.sandbox import lifecycle as run
 from kafkakit.sandbox.decide import jvm
-from kafkakit.sandbox.decide.spec import Mode, SandboxSpec, Secure, build_spec
+from kafkakit.sandbox.decide.spec import Mode, SandboxSpec, Secure, build_spec, parse_racks_of
 from kafkakit.sandbox.decide.state import Phase, SandboxState
+from kafkakit.sandbox.decide.tools import filled_arguments, find_tool
 from kafkakit.sandbox.folders import Store
 from kafkakit.sandbox.grow import grow
+from kafkakit.sandbox.tools import run_tool
 from kafkakit.sandbox.watch import node_statuses
 
 
@@ -44,6 +47,9 @@ class FakeProcesses:
         Path(log_file).write_text(f"starting {command[1]}\n")
         self.on_start(record, Path(log_file))
         return record
+
+    def become(self, command: Sequence[str]) -> NoReturn:
+        raise BecameError(*command)
 
     def started(self) -> Collection[ProcessRecord]:
         return tuple(self.all)
@@ -74,8 +80,14 @@ class FakeProcesses:
 
 
 class FakeJars:
-    def class_path(self, version: str, say: Callable[[str], None]) -> tuple[str, ...]:
-        return ("/kafka.jar",)
+    tools: tuple[str, ...] = ()
+
+    def class_path(self, version: str, say: Callable[[str], None], *, tools: bool = False) -> tuple[str, ...]:
+        return self.tools if tools else ("/kafka.jar",)
+
+
+class BecameError(Exception):
+    """Stands for the end of this process, which became another command."""
 
 
 class FakeCertificates:
@@ -584,3 +596,86 @@ def test_a_cache_that_cannot_be_written_costs_nothing_but_time(
     (tmp_path / "cache").touch()
     assert archiving.up()
     assert archive_options(archiving.store) == []
+
+
+def tools_jar(folder: Path, *classes: str) -> str:
+    path = folder / "kafka-tools-4.3.1.jar"
+    with ZipFile(path, "w") as jar:
+        for name in classes:
+            jar.writestr(f"{name.replace('.', '/')}.class", b"")
+    return str(path)
+
+
+@pytest.mark.parametrize("secure", Secure)
+def test_a_tool_of_kafka_gets_address_and_login_and_no_password_in_its_arguments(
+    stage: Stage, secure: Secure, tmp_path: Path
+) -> None:
+    stage.up(secure)
+    if secure is Secure.TLS:
+        for name in ("admin.pem", "admin.key"):
+            stage.store.write(f"{stage.store.root}/secrets/{name}", f"{name}\n")
+    jars = cast(FakeJars, stage.machine.jars)
+    jars.tools = (tools_jar(tmp_path, "org.apache.kafka.tools.TopicCommand"),)
+    with pytest.raises(BecameError) as became:
+        run_tool(stage.machine, stage.store, ["kafka-topics.sh", "--list"], stage.said)
+    java, arguments, *words = became.value.args
+    state = run.loaded(stage.store)
+    properties = f"{stage.store.root}/secrets/admin.properties"
+    assert (java, words) == (
+        "/java", ["--bootstrap-server", state.layout.bootstrap_servers, "--command-config", properties, "--list"]
+    )  # fmt: skip
+    assert Path(arguments[1:]).read_text().splitlines()[-1] == '"org.apache.kafka.tools.TopicCommand"'
+    assert Path(properties).stat().st_mode & 0o777 == 0o600
+    settings = dict(line.split("=", 1) for line in Path(properties).read_text().splitlines())
+    assert settings["bootstrap.servers"] == state.layout.bootstrap_servers
+    assert ("sasl.jaas.config" in settings, "ssl.truststore.location" in settings) == (
+        secure.uses_scram, secure.uses_tls
+    )  # fmt: skip
+    assert ("ssl.keystore.location" in settings) is (secure is Secure.TLS)
+    if secure.uses_scram:
+        password = stage.store.read_text(f"{stage.store.root}/secrets/admin.password").strip()
+        assert password in settings["sasl.jaas.config"]
+        assert password not in Path(arguments[1:]).read_text() + "".join(words)
+
+
+def test_a_tool_that_is_none_or_that_this_kafka_lacks_is_refused(stage: Stage, tmp_path: Path) -> None:
+    stage.up()
+    with pytest.raises(UsageError, match="did you mean kafka-topics"):
+        run_tool(stage.machine, stage.store, ["kafka-topic"], stage.said)
+    cast(FakeJars, stage.machine.jars).tools = (tools_jar(tmp_path, "x.Y"),)
+    with pytest.raises(UsageError, match="this Kafka has no kafka-groups"):
+        run_tool(stage.machine, stage.store, ["kafka-groups", "--list"], stage.said)
+
+
+def test_what_a_tool_is_given_itself_is_not_filled_in() -> None:
+    def filled(name: str, *given: str, version: str = "4.1.0") -> tuple[str, ...]:
+        return filled_arguments(find_tool(name, version), given, "h:1", "/p")
+
+    assert filled("kafka-topics", "--list") == ("--bootstrap-server", "h:1", "--command-config", "/p", "--list")
+    assert filled("kafka-topics", "--bootstrap-server=o:1") == ("--command-config", "/p", "--bootstrap-server=o:1")
+    assert filled("kafka-topics", "--help") == ("--help",)
+    assert filled("kafka-dump-log", "--files", "f") == ("--files", "f")
+    assert filled("kafka-console-producer")[2:] == ("--producer.config", "/p")
+    assert filled("kafka-console-producer", version="4.2.0")[2:] == ("--command-config", "/p")
+
+
+def test_a_new_broker_may_have_a_rack_of_its_own(stage: Stage) -> None:
+    stage.up(brokers=3)
+    grown = grow(stage.machine, stage.store, replace(stage.spec(brokers=5), rack_of={1005: "z"}), stage.said)
+    assert grown is not None
+    assert [node.rack for node in grown.layout.brokers] == ["a", "b", "c", "a", "z"]
+    assert "broker.rack=z" in stage.store.read_text(jvm.properties_file(grown.layout.brokers[4]))
+    assert not run.up(stage.machine, stage.store, stage.spec(brokers=5), stage.said)[1]  # the rack is remembered
+    with pytest.raises(UsageError, match="broker 1005 runs in rack z already"):
+        run.up(stage.machine, stage.store, replace(stage.spec(brokers=5), rack_of={1005: "a"}), stage.said)
+
+
+@pytest.mark.parametrize("given", ["1004=a", "1001", "1001=", "x=a", "1001=a b", "1001=\na"])
+def test_a_rack_of_nothing_is_refused(given: str) -> None:
+    with pytest.raises(UsageError, match="--rack-of"):
+        build_spec(
+            name="box", brokers=3, racks=1, log_dirs=(1,), kafka=None, mode=Mode.KRAFT, secure=Secure.NONE,
+            rack_of=parse_racks_of([given]),
+        )  # fmt: skip
+    with pytest.raises(UsageError, match="gives no broker a rack"):
+        parse_racks_of(["1001=a", "1001=b"])

@@ -196,12 +196,13 @@ def test_the_frontier_is_plotted_and_listed() -> None:
         FrontierPoint(band_percent=p, moved_bytes=int(1e12 / p), bound_bytes=int(9e11 / p), moves=9) for p in (5, 1, 3)
     ]
     page = report_page(make(), frontier=points)
-    assert "Frontier" not in words(report_page(make()))
+    assert "What other bands cost" not in words(report_page(make()))
     listed = re.findall(r'<td class="n">(\d) %</td>', page.decode())
     assert listed == ["1", "3", "5"]
     assert page.count(b"<circle") == 6
     single = report_page(make(), frontier=points[:1])
-    assert single.count(b"<circle") == 2
+    assert single.count(b"<circle") == 0  # a chart of one dot
+    assert "What each band costs" in words(single)
 
 
 def test_disk_shares_are_shown_where_they_are_known() -> None:
@@ -246,3 +247,23 @@ def test_markup_escapes_children_and_attributes() -> None:
     assert el("p", "<b>", title='"') == '<p title="&quot;">&lt;b&gt;</p>'
     assert el("p", el("b", 1), None, class_=None) == "<p><b>1</b></p>"
     assert text("abcdef", 3) == "abc\u2026 (6 characters)"
+
+
+def test_what_is_not_nothing_can_be_seen_in_a_bar() -> None:
+    page = report_page(make()).decode()
+    widths = [float(w) for w in re.findall(r'<rect [^>]*width="([0-9.]+)"', page)]
+    assert widths
+    assert all(width == 0 or width >= 3 for width in widths)
+
+
+def test_notes_come_last_words_are_explained_and_good_news_is_not_orange() -> None:
+    plan = make()
+    proof = replace(plan.certificate, status=SolverStatus.FEASIBLE, gap=0.00014)
+    near = replace(plan, notes=("a note",), warnings=("a warning",), certificate=proof)
+    page = report_page(near).decode()
+    places = [page.index(f"<h2>{title}</h2>") for title in ("Warnings", "Proof", "Brokers", "Next", "Words", "Notes")]
+    assert places == sorted(places)
+    for word in ("lower bound", "gap", "preferred leader", "price"):
+        assert f"<dt>{word}</dt>" in page
+    assert 'class="good">The gap is' in page
+    assert 'class="warn"' not in page

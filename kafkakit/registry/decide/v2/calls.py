@@ -6,6 +6,7 @@ from typing import Any, get_type_hints
 
 import msgspec
 
+from kafkakit.core.documents import decoded_json
 from kafkakit.core.printable import printable
 from kafkakit.registry.decide.faults import invalid
 from kafkakit.registry.decide.http_routes import MAX_FIELDS, fields_in_path
@@ -130,7 +131,7 @@ def read_message(call: CallV2, fields: Mapping[str, Any]) -> AnyV2Request:
 def read_body(call: CallV2, body: bytes) -> AnyV2Request:
     """The request of a JSON body; `RpcError` for what cannot be meant."""
     try:
-        return msgspec.json.decode(body or b"{}", type=call.request)
+        return decoded_json(body or b"{}", call.request)
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
         raise invalid(f"the body is no {call.request.__name__}: {_text(error)}") from None
 

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from heapq import nsmallest
+from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
+from kafkakit.core.documents import decoded_json
 from kafkakit.core.printable import printable
 from kafkakit.registry.decide.faults import invalid
 from kafkakit.registry.decide.history import MAX_AGE_S, HistoryDocument, StoredEntry, etag_of
@@ -17,7 +19,7 @@ from kafkakit.registry.decide.v2.pages import next_token, page_size, read_token
 
 Place = tuple[float, str, str, int]
 Objects = Iterable[tuple[Kind, str, HistoryDocument]]
-_PLACE = tuple[float, str, str, int]
+_PLACE: Any = tuple[float, str, str, int]
 
 
 def check_history(request: HistoryRequest) -> None:
@@ -66,7 +68,7 @@ def _question(request: HistoryRequest) -> tuple[str, ...]:
 def _last(request: HistoryRequest) -> Place | None:
     text = read_token(_question(request), request.page_token)
     try:
-        return None if text is None else msgspec.json.decode(text, type=_PLACE)
+        return None if text is None else decoded_json(text.encode(), _PLACE)
     except (msgspec.DecodeError, ValueError):
         raise invalid("page_token is none of this service") from None
 

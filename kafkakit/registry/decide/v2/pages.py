@@ -7,6 +7,7 @@ from hashlib import blake2b
 
 import msgspec
 
+from kafkakit.core.documents import decoded_json
 from kafkakit.registry.decide.faults import invalid
 from kafkakit.registry.decide.tags import Kind
 
@@ -52,7 +53,7 @@ def read_token(question: Sequence[str], token: str) -> str | None:
         return None
     try:
         padded = token + "=" * (-len(token) % 4)
-        found = msgspec.json.decode(urlsafe_b64decode(padded.encode("ascii")), type=_Token)
+        found = decoded_json(urlsafe_b64decode(padded.encode("ascii")), _Token)
     except (ValueError, RecursionError):
         raise invalid("page_token is none of this service") from None
     if len(token) > _MAX_TOKEN or found.of != _digest(question):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kafkakit.cli.cluster_words import TOPIC_NAME
 from kafkakit.cli.option_groups import option
 
 if TYPE_CHECKING:
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
 MOST_PARTITIONS = 1_000_000
 LEAST_LIMIT = 1_000
 
-Topics = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="The topics.", show_default=False)]
-Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.", show_default=False)]
+Topics = Annotated[
+    list[str], typer.Argument(**{**TOPIC_NAME, "metavar": "TOPIC..."}, help="The topics.", show_default=False)
+]
+Topic = Annotated[str, typer.Argument(**TOPIC_NAME, help="The topic.", show_default=False)]
 From = Annotated[
     int | None,
     typer.Option("--from", metavar="OFFSET", min=0, help="Begin at this offset instead of the log's start."),

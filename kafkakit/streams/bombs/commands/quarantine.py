@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafkakit.cli import session
+from kafkakit.cli.cluster_words import GROUP_NAME
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.run_options import Consent
@@ -35,7 +36,7 @@ def quarantine(
         typer.Option("--out-path", metavar="DIR", help="The folder; if not given, one in the state folder."),
     ] = None,
     group: Annotated[
-        str, typer.Option("--group", metavar="NAME", help="Let this group pass the batches; it must have no members.")
+        str, typer.Option("--group", **GROUP_NAME, help="Let this group pass the batches; it must have no members.")
     ] = "",
     reject: Annotated[
         bool, typer.Option("--reject", help="Mark them as rejected instead of done: for metadata that holds this.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kafkakit.cli.cluster_words import GROUP_NAME, TOPIC_NAME
 from kafkakit.streams.commits.commands.word_options import DialectWord
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 
 MOST_PARTITIONS = 1_000_000
 
-Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group; it must have no members.", show_default=False)]
-Topic = Annotated[str, typer.Option("--topic", metavar="NAME", help="The topic.", show_default=False)]
+Group = Annotated[str, typer.Argument(**GROUP_NAME, help="The group; it must have no members.", show_default=False)]
+Topic = Annotated[str, typer.Option("--topic", **TOPIC_NAME, help="The topic.", show_default=False)]
 AllTopics = Annotated[bool, typer.Option("--all-topics", help="All topics that the group has commits for.")]
 Partitions = Annotated[
     str, typer.Option("--partition", metavar="N[,N-N...]", help="Only these partitions.", show_default=False)
@@ -54,7 +55,7 @@ Reason = Annotated[
 JournalName = Annotated[
     str, typer.Argument(metavar="JOURNAL", help="The edit's journal, or `last`.", show_default=False)
 ]
-OfGroup = Annotated[str, typer.Option("--group", metavar="NAME", help="With `last`: the last edit of this group.")]
+OfGroup = Annotated[str, typer.Option("--group", **GROUP_NAME, help="With `last`: the last edit of this group.")]
 EvenIfChanged = Annotated[
     bool, typer.Option("--even-if-changed", help="Restore even if another process has committed since.")
 ]

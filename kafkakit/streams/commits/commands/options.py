@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kafkakit.cli.cluster_words import GROUP_NAME, TOPIC_NAME
 from kafkakit.cli.command_classes import CliContext
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ TopicId = Annotated[
 MetadataPartition = Annotated[
     int | None, typer.Option("--partition", metavar="N", min=0, help="The partition.", show_default=False)
 ]
-MetadataGroup = Annotated[str, typer.Option("--group", metavar="NAME", help="The group that committed it.")]
+MetadataGroup = Annotated[str, typer.Option("--group", **GROUP_NAME, help="The group that committed it.")]
 Width = Annotated[
     int | None,
     typer.Option(
@@ -38,8 +39,8 @@ Ascii = Annotated[
     bool, typer.Option("--ascii", help="Draw with ASCII only; the default where the output is not UTF-8.")
 ]
 
-Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group.", show_default=False)]
-Topic = Annotated[str, typer.Option("--topic", metavar="NAME", help="Only this topic.")]
+Group = Annotated[str, typer.Argument(**GROUP_NAME, help="The group.", show_default=False)]
+Topic = Annotated[str, typer.Option("--topic", **TOPIC_NAME, help="Only this topic.")]
 Partition = Annotated[
     int | None, typer.Option("--partition", metavar="N", min=0, help="Only this partition.", show_default=False)
 ]
@@ -114,9 +115,9 @@ class LookScope:
 class OneCommitScope(LookScope):
     """Which commit of a group is looked at."""
 
-    topic: Annotated[
-        str, typer.Option("--topic", metavar="NAME", help="The topic; may be left out if there is one.")
-    ] = ""
+    topic: Annotated[str, typer.Option("--topic", **TOPIC_NAME, help="The topic; may be left out if there is one.")] = (
+        ""
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from hashlib import sha256
 
 import msgspec
 
+from kafkakit.core.documents import decoded_json
 from kafkakit.core.event import Event
 from kafkakit.core.journal_lines import RecordKind
 from kafkakit.streams.failover.decide.journal import Line, OperationRecord, Word
@@ -66,7 +67,7 @@ def read_commands(data: bytes) -> tuple[tuple[AuditedCommand, ...], int]:
     damaged = 0
     for text in data.splitlines():
         try:
-            line = msgspec.json.decode(text, type=AuditLine)
+            line = decoded_json(text, AuditLine)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             damaged += 1
             continue

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kafkakit.cli.cluster_words import TOPIC_CHOICE
+from kafkakit.cli.completion import complete_group_names, complete_topic_names
 from kafkakit.cli.tag_options import NO_TAGS, TagSource
+from kafkakit.core.topic_selection import parse_patterns, query_of
 from kafkakit.streams.lag.decide.views.selecting import LineOrder, RowFilter, ViewRequest
 from kafkakit.streams.lag.decide.views.views import ViewLevel
 
@@ -108,7 +111,10 @@ class RowChoice:
     groups: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[GROUP]...", help="Only these groups; names or globs in quotes ('orders-*').", show_default=False
+            metavar="[GROUP]...",
+            help="Only these groups; names or globs in quotes ('orders-*').",
+            autocompletion=complete_group_names,
+            show_default=False,
         ),
     ] = None
     group: Annotated[
@@ -117,15 +123,18 @@ class RowChoice:
             "--group",
             metavar="GLOB",
             help="Only groups whose name matches, or 'where QUERY'. Repeatable.",
+            autocompletion=complete_group_names,
             show_default=False,
         ),
     ] = None
+    topics: Annotated[str | None, typer.Option("--topics", **TOPIC_CHOICE, help="Only these topics.")] = None
     topic: Annotated[
         list[str] | None,
         typer.Option(
             "--topic",
             metavar="GLOB",
             help="Only topics whose name matches, or 'where QUERY'. Repeatable.",
+            autocompletion=complete_topic_names,
             show_default=False,
         ),
     ] = None
@@ -134,10 +143,13 @@ class RowChoice:
 
     def filter(self, cli: CliContext, which: ClusterChoice) -> RowFilter:
         """The rows that match; a topic glob may name internal topics. Reads tags where a query looks at some."""
+        patterns = parse_patterns(self.topics or "")
+        queries = tuple(pattern for pattern in patterns if query_of(pattern) is not None)
         chosen = RowFilter(
             groups=(*(self.groups or []), *(self.group or [])),
-            topics=tuple(self.topic or []),
-            internal=self.internal or bool(self.topic),
+            topics=(*(self.topic or []), *queries),
+            patterns=tuple(pattern for pattern in patterns if pattern not in queries),
+            internal=self.internal or bool(self.topic or patterns),
         )
         return replace(chosen, topic_tags=which.topic_tags(cli, self.tags)) if chosen.tags_needed else chosen
 

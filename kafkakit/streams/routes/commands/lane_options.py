@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kafkakit.cli.cluster_words import BROKER_CHOICE
 from kafkakit.cli.option_groups import option
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class TopicShape:
         help="Replicas of each partition; 3, or as many as there are brokers, when not given.",
         show_default=False,
     )
-    brokers: str = option("", "--brokers", help="Ids of brokers that may hold them, comma separated, or 'where QUERY'.")
+    brokers: str = option("", "--brokers", **BROKER_CHOICE, help="Brokers that may hold them.")
     spread_by: list[str] | None = option(
         None, "--spread-by", metavar="KEY,...", help="Spread replicas over the values of each tag, beside racks."
     )

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from kafkakit.cli.cluster_words import TOPIC_NAME
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.run_options import Consent
@@ -65,7 +66,7 @@ def create(
 def link(
     ctx: typer.Context,
     stream: StreamName,
-    topic: Annotated[str, typer.Option("--topic", metavar="TOPIC", help="The topic, which exists.")],
+    topic: Annotated[str, typer.Option("--topic", **TOPIC_NAME, help="The topic, which exists.")],
     where: ClusterChoice,
     consent: Consent,
     lane: Annotated[str, typer.Option("--lane", metavar="LANE", help="The lane that it becomes a part of.")] = "live",

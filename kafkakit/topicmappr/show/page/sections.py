@@ -61,6 +61,26 @@ def _unit_amount(proof: Certificate, value: int) -> str:
     )
 
 
+_SMALL_GAP = 0.01
+_WORDS = (
+    ("lower bound", "the least that any plan can cost within the same limits; it is proven, not estimated"),
+    ("gap", "by how much the plan costs more than the lower bound, in percent of its own cost"),
+    ("band", "how far a broker may be from its share of the used space, in percent of that share"),
+    ("share", "what a broker would use if all were equally full: by capacity, where disks are unlike"),
+    ("preferred leader", "the first replica of a partition's list, which Kafka makes its leader"),
+    ("price", "by how much the lower bound falls when the limit is relaxed by one unit"),
+)
+
+
+def words_section() -> Html:
+    """What the words of the page mean."""
+    return el(
+        "section",
+        el("h2", "Words"),
+        el("dl", *(part for word, meaning in _WORDS for part in (el("dt", word), el("dd", meaning)))),
+    )
+
+
 def _gap_words(proof: Certificate) -> str:
     return "0 (optimal)" if proof.status is SolverStatus.OPTIMAL else f"{proof.gap * 100:.3g} %"
 
@@ -77,7 +97,7 @@ def certificate_section(plan: Plan) -> Html:
         "section",
         el("h2", "Proof"),
         el("p", line, " ", el("b", "Nothing cheaper exists." if optimal else f"The gap is {_gap_words(proof)}.",
-                              class_="good" if optimal else "warn")),
+                              class_="good" if optimal or proof.gap <= _SMALL_GAP else None)),
         el("p", "Why: ", text(proof.argument, 3000)),
         _limits(proof),
     )  # fmt: skip
@@ -103,16 +123,16 @@ def _limits(proof: Certificate) -> Html | None:
     return table(caption, (("Brokers", True), ("Limit", False), (shown.load, True), ("Price", True)), rows)
 
 
-def remarks_section(plan: Plan) -> Html | None:
-    """Warnings and notes; None when there are none."""
-    if not plan.warnings and not plan.notes:
+def warnings_section(plan: Plan) -> Html | None:
+    """What must be known before the plan is carried out; None when there is nothing."""
+    if not plan.warnings:
         return None
-    return el(
-        "section",
-        el("h2", "Warnings and notes"),
-        el("div", _lines(plan.warnings, "warning"), class_="box") if plan.warnings else None,
-        _lines(plan.notes, "note") if plan.notes else None,
-    )
+    return el("section", el("h2", "Warnings"), el("div", _lines(plan.warnings, "warning"), class_="box"))
+
+
+def notes_section(plan: Plan) -> Html | None:
+    """What may be of interest; None when there is nothing."""
+    return el("section", el("h2", "Notes"), _lines(plan.notes, "note")) if plan.notes else None
 
 
 def _lines(lines: Sequence[str], what: str) -> Html:
@@ -161,7 +181,7 @@ def report_page(plan: Plan, *, next_command: str | None = None, frontier: Sequen
     rows = broker_rows(plan)
     body = [
         head(plan, totals_of(plan)),
-        remarks_section(plan),
+        warnings_section(plan),
         certificate_section(plan),
         brokers_section(rows, frozenset(b.id for b in plan.brokers)),
         racks_section(rack_rows(rows)),
@@ -169,6 +189,8 @@ def report_page(plan: Plan, *, next_command: str | None = None, frontier: Sequen
         moves_section(plan),
         dir_moves_section(plan),
         next_section(plan, next_command),
+        words_section(),
+        notes_section(plan),
         foot(plan),
     ]
     title = f"{plan.request.get('command', 'plan')} on {plan.cluster_id}"

@@ -13,6 +13,7 @@ MOST_BARS = 40
 _MOST_POINTS = 1000
 _WIDTH, _HEIGHT = 440, 230
 _GAP = 5
+_LEAST_BAR = 3
 
 
 def amount(value: int, unit: str) -> str:
@@ -54,11 +55,16 @@ def _bars(measure: Measure, names: Sequence[str]) -> Html:
         y = 22 * k + 2
         parts += [
             el("text", _short(name), x=90, y=y + 13, text_anchor="end"),
-            el("rect", x=96, y=y + 1, width=px(old * room / top), height=7, class_="b"),
-            el("rect", x=96, y=y + 9, width=px(new * room / top), height=9, class_="a"),
+            el("rect", x=96, y=y + 1, width=_bar(old, room / top), height=7, class_="b"),
+            el("rect", x=96, y=y + 9, width=_bar(new, room / top), height=9, class_="a"),
             el("text", labels[k], x=px(100 + max(old, new) * room / top), y=y + 14),
         ]
     return svg(_WIDTH, 22 * max(1, len(names)) + 4, f"{measure.title}, before and after", parts)
+
+
+def _bar(value: int, scale: float) -> str:
+    """The width of a bar; what is not nothing can be seen."""
+    return px(max(value * scale, _LEAST_BAR) if value > 0 else 0)
 
 
 def _short(name: str) -> str:
@@ -226,7 +232,9 @@ def frontier_section(points: Sequence[FrontierPoint]) -> Html | None:
         el("span", Html('<i class="kb"></i>'), "no plan needs less"),
         class_="key",
     )
+    drawn = len({point.band_percent for point in ordered}) > 1  # one dot shows nothing that the table does not
     chart = el(
         "div", el("figure", el("figcaption", "Bytes to move for each band"), frontier_plot(ordered)), class_="charts"
     )
-    return el("section", el("h2", "Frontier"), key, chart, table("What each band costs", head, body))
+    plot = (key, chart) if drawn else ()
+    return el("section", el("h2", "What other bands cost"), *plot, table("What each band costs", head, body))

@@ -24,6 +24,8 @@ def names(rows: RowFilter) -> list[tuple[str, str]]:
     [
         (RowFilter(groups=("where name = g1",), topics=("a*",)), [("g1", "a-1")]),
         (RowFilter(groups=("where name != g1",), topics=("where name ~ *-1",)), [("g2", "a-1"), ("g2", "b-1")]),
+        (RowFilter(patterns=("b.*",)), [("g1", "b-1"), ("g2", "b-1")]),
+        (RowFilter(groups=("g1",), topics=("a*",), patterns=("b-1",)), [("g1", "a-1"), ("g1", "b-1")]),
         (RowFilter(groups=("g1", "where name = g2"), topics=("a-1",)), [("g1", "a-1"), ("g2", "a-1")]),
         (RowFilter(groups=("g1",), topics=("where tier = hot",), topic_tags=TAGS), [("g1", "a-1")]),
         (RowFilter(groups=("g1",), topics=("where tier != hot",), topic_tags=TAGS, internal=False), [("g1", "b-1")]),

@@ -9,7 +9,7 @@ from kafkakit.core.errors import UsageError
 from kafkakit.core.query.columns import ObjectTable, tag_column, tag_keys, text_column
 from kafkakit.core.query.evaluate import matching
 from kafkakit.core.query.parser import parse_query
-from kafkakit.core.topic_selection import query_of
+from kafkakit.core.topic_selection import matching_topics, query_of
 from kafkakit.streams.lag.decide.measure.table import LagTable
 from kafkakit.streams.lag.decide.views.views import LagView, ViewLevel, ViewLine, view
 
@@ -32,11 +32,13 @@ class RowFilter:
     """The rows whose group and topic match one of the globs each (none given: all).
 
     In the place of a glob `where QUERY` may stand, over `name` and, for topics, `topic_tags` by cluster and topic
-    (None: not known). `internal` False leaves out topics that begin with two underscores.
+    (None: not known). `patterns` select topics like `--topics` everywhere, beside the globs. `internal` False leaves
+    out topics that begin with two underscores.
     """
 
     groups: tuple[str, ...] = ()
     topics: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
     internal: bool = True
     topic_tags: Mapping[str, TagsByTopic] | None = None
 
@@ -59,12 +61,19 @@ class RowFilter:
 
         tags = {} if self.topic_tags is None else self.topic_tags.get(table.cluster, {})
         is_group = np.array(_chosen(table.groups, self.groups, {}), bool)
-        is_topic = np.array(_chosen(table.topics, self.topics, tags), bool)
+        is_topic = np.array(self._is_chosen_topic(table.topics, tags), bool)
         if not self.internal:
             is_topic &= np.array([not name.startswith(INTERNAL) for name in table.topics], bool)
         if is_group.all() and is_topic.all():
             return table
         return table.taken(np.flatnonzero(is_group[table.group] & is_topic[table.topic]))
+
+    def _is_chosen_topic(self, names: Sequence[str], tags: TagsByTopic) -> list[bool]:
+        if not self.patterns:
+            return _chosen(names, self.topics, tags)
+        named = matching_topics(frozenset(names), self.patterns)
+        by_glob = _chosen(names, self.topics, tags) if self.topics else [False] * len(names)
+        return [glob or name in named for glob, name in zip(by_glob, names, strict=True)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

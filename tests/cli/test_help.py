@@ -1,0 +1,123 @@
+"""Help: as wide as the terminal, options in sections, shared options in one line until --help-all asks for them."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkakit.cli.cluster_words import GRAMMAR
+from kafkakit.cli.command_reference import commands
+from kafkakit.cli.help_sections import OPTIONS, section_of
+from kafkakit.cli.help_text import FOLDED
+from kafkakit.cli.root import build_root
+from kafkakit.cli.shared_options import SHARED_TITLE, shared_params
+from tests.rigs.command_line import Home
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+@pytest.mark.parametrize("columns", [60, 80, 140, 220])
+@pytest.mark.parametrize("command", [[], ["topicmappr", "rebuild"], ["broker", "drain"]])
+def test_help_is_as_wide_as_the_terminal(home: Home, command: list[str], columns: int) -> None:
+    ran = home.run(*command, "--help", env={"COLUMNS": str(columns)})
+    assert ran.code == 0
+    prose = [line for line in ran.stdout.splitlines() if " kafkakit " not in line and not line.startswith("  -")]
+    assert max(map(len, prose)) <= columns
+    if command:
+        assert max(map(len, prose)) > columns * 0.75
+
+
+def test_the_options_of_planning_stand_in_sections(home: Home) -> None:
+    shown = home.run("topicmappr", "rebalance", "--help").stdout
+    places = [
+        shown.index(f"\n{title}:\n") for title in ("Target", "Goal", "Limits", "Output", "kafka-kit compatibility")
+    ]
+    assert places == sorted(places)
+    assert places[0] < shown.index("\n  --brokers") < places[1] < shown.index("\n  --band") < places[2]
+    assert places[2] < shown.index("\n  --max-moves") < places[3] < shown.index("\n  --plan") < places[4]
+
+
+def test_every_option_of_planning_has_a_section() -> None:
+    shared = {param.name for param in shared_params()}
+    for name, command in build_root().loaded()["topicmappr"].commands.items():
+        own = [p.name for p in command.params if p.param_type_name == "option" and p.name not in shared]
+        assert [p for p in own if section_of(["topicmappr", name], p) == OPTIONS] == [], name
+
+
+@pytest.mark.parametrize("command", [[], ["topicmappr"], ["topicmappr", "rebuild"], ["version"]])
+def test_shared_options_are_one_line_until_all_are_wanted(home: Home, command: list[str]) -> None:
+    short, long = home.run(*command, "--help"), home.run(*command, "--help-all")
+    assert (short.code, long.code) == (0, 0)
+    assert FOLDED in short.stdout
+    assert len(FOLDED) < 80
+    assert "KAFKAKIT_TIMEOUT" not in short.stdout
+    assert SHARED_TITLE in long.stdout
+    assert FOLDED not in long.stdout
+    assert all(f"{param.opts[0]}" in long.stdout for param in shared_params())
+    assert long.stdout.endswith("\n")
+
+
+@pytest.mark.parametrize("command", [["--help"], ["topicmappr", "rebuild", "--help"], ["streams", "lag", "--help"]])
+def test_help_does_not_load_what_checks_values(home: Home, command: list[str]) -> None:
+    home.work.mkdir(exist_ok=True)
+    code = (
+        "import sys\nfrom kafkakit.cli.root import run\n"
+        f"assert run({command!r}) == 0\nsys.exit('pydantic' in sys.modules)"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=home.environment({}), timeout=60, check=False
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_help_behind_other_options_is_the_same(home: Home) -> None:
+    assert home.run("version", "--help") == home.run("version", "-o", "json", "--help")
+
+
+NUMBERS = {"sandbox up", "sandbox load", "streams delete"}  # how many there are, or a switch
+
+
+def test_topics_and_brokers_are_written_the_same_everywhere() -> None:
+    seen: dict[str, set[str]] = {}
+    for entry in commands(build_root()):
+        for option in entry.options:
+            for name in {"--topics", "--topics-exclude", "--brokers"} & set(option.names):
+                if entry.words not in NUMBERS:
+                    seen.setdefault(name, set()).add(str(option.value))
+    assert seen == {"--topics": {"TOPICS"}, "--topics-exclude": {"TOPICS"}, "--brokers": {"BROKERS"}}
+
+
+@pytest.mark.parametrize("command", ["topicmappr rebuild", "registry tag", "audit retention", "topicmappr check"])
+def test_help_explains_the_notation(home: Home, command: str) -> None:
+    shown = home.run(*command.split(), "--help", env={"COLUMNS": "120"}).stdout
+    for name, meaning in GRAMMAR.items():
+        assert f"{name}: {meaning}." in shown
+    assert "TOPICS:" not in home.run("version", "--help").stdout
+
+
+def test_every_name_of_a_cluster_can_be_completed() -> None:
+    wanted = {"TOPICS", "BROKERS", "TOPIC", "GROUP", "ID,..."}
+    without = [
+        f"{words} {param.opts}"
+        for words, command in walk(build_root())
+        for param in command.params
+        if param.metavar in wanted and param._custom_shell_complete is None
+    ]
+    assert without == ["topicmappr place ['topic']"]  # a new topic
+
+
+def walk(root: Any) -> Iterator[tuple[str, Any]]:
+    waiting = list(root.loaded().items())
+    while waiting:
+        words, command = waiting.pop(0)
+        children = getattr(command, "commands", None)
+        if children is None:
+            yield words, command
+        else:
+            waiting += [(f"{words} {name}", child) for name, child in children.items()]
