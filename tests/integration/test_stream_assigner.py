@@ -68,9 +68,8 @@ class Fleet:
             )
 
     def assigner(self, name: str, *more: str) -> None:
-        self._start(
-            name, "-m", "kafkakit", "--profile", self.profile, "streams", "assigner", "run", "--balance-after", "3s"
-        )
+        words = ("-m", "kafkakit", "--profile", self.profile, "streams", "assigner", "run", "--balance-after", "3s")
+        self._start(name, *words, *more)
 
     def worker(self, name: str) -> None:
         given = {
@@ -242,6 +241,7 @@ def test_a_cluster_that_hangs_is_noticed_by_probes_and_workers_and_a_dry_run_mov
         return found.reasons, found.answering, found.silent, standing.automatic
 
     until("healthy", lambda: seen()[:3] == ((), 1, 0))
+    token = fleet.token()
     with pair.stopped("b"):
         until("unreachable", lambda: "unreachable" in seen()[0])
         until("the worker says so", lambda: seen()[1:3] == (0, 1))
@@ -250,4 +250,37 @@ def test_a_cluster_that_hangs_is_noticed_by_probes_and_workers_and_a_dry_run_mov
     until("healthy again", lambda: seen() == ((), 1, 0, ()))
     fleet.write(segment, "b", 60)
     until("all handled again", fleet.all_handled)
-    assert fleet.token() == 1
+    assert fleet.token() == token
+
+
+def test_a_stream_leaves_a_cluster_that_hangs_where_the_policy_says_so(
+    fleet: Fleet, pair: Pair, routes: Routes
+) -> None:
+    segment, profile = pair.segment("b", 1, PARTITIONS), pair.clusters["b"].name
+    routes.create(segment)
+    fleet.assigner(
+        "one", "--auto-failover", "on", "--failover-target", f"{profile}={fleet.profile}",
+        "--confirm", "2s", "--witnesses", "1", "--healthy-after", "3s",
+    )  # fmt: skip
+    fleet.worker("x")
+    until("shares", lambda: fleet.held() == {"x": PARTITIONS})
+    fleet.write(segment, "b", 60)
+    until("all handled", fleet.all_handled)
+
+    def active() -> Segment:
+        lane = routes.read().lane("live")
+        assert lane is not None
+        assert lane.active is not None
+        return lane.active
+
+    with pair.stopped("b"):
+        until("producers are sent away", lambda: active().cluster == fleet.profile)
+        target = active()
+        until("the new topic is read, too", lambda: fleet.held() == {"x": 2 * PARTITIONS})
+        fleet.write(target, "a", 60)
+        until("all handled", fleet.all_handled)
+        shown = fleet.command("show")
+        assert fleet.routes.stream in str(shown["automatic"])
+    fleet.write(segment, "b", 60)  # a late writer, which is read, too
+    until("all handled on both clusters", fleet.all_handled)
+    assert (active().id, active().cluster) == (target.id, fleet.profile)

@@ -10,7 +10,7 @@ from kafkakit.execution.act.leases import Lease
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.cluster_clients import ClusterClients
 from kafkakit.ports.control import ControlStore
-from kafkakit.streams.assigner.act.automatic import AutomaticFailovers, EmergencyFailover, NoFailover
+from kafkakit.streams.assigner.act.automatic import AutomaticFailovers, EmergencyFailover
 from kafkakit.streams.assigner.act.leader import AssignerLoop, AssignerOptions, AssignerParts
 from kafkakit.streams.assigner.decide.policy import AutomaticPolicy
 from kafkakit.streams.assigner.decide.standing import LEASE_PATH
@@ -33,6 +33,14 @@ class FakeClients:
     groups: Any = None
     log: Any = None
     data: Any = None
+
+
+class NoFailover:
+    """Implements `EmergencyFailover` where nothing is to be moved."""
+
+    def emergency(self, stream: str, target: str) -> str:
+        """See `EmergencyFailover`."""
+        raise AssertionError(f"stream {stream} was to be moved to {target}")
 
 
 def no_clients(profile: str) -> ClusterClients:

@@ -30,14 +30,6 @@ class EmergencyFailover(Protocol):
         ...
 
 
-class NoFailover:
-    """Implements `EmergencyFailover` where nothing is to be moved."""
-
-    def emergency(self, stream: str, target: str) -> str:
-        """See `EmergencyFailover`."""
-        return f"stream {stream} is not moved to {target}"
-
-
 class AutomaticFailovers:
     """Carries out verdicts, a few at once in threads; `require_held` is asked before each is noted and begun."""
 

@@ -23,26 +23,34 @@ def run(ctx: typer.Context, loop: LoopOptions, policy: PolicyOptions) -> None:
     \b
     kafkakit --profile prod streams assigner run
     kafkakit --profile prod streams assigner run --auto-failover dry-run --failover-target east=west
+    kafkakit --profile prod streams assigner run --auto-failover on --failover-target east=west --failovers-a-day 5
     """
-    from contextlib import ExitStack
+    from collections.abc import Iterator
+    from contextlib import ExitStack, contextmanager
 
     from kafkakit.adapters.own_process import life_of
-    from kafkakit.cli.session import open_session
-    from kafkakit.core.errors import UsageError
-    from kafkakit.streams.assigner.act.automatic import AutomaticFailovers, NoFailover
+    from kafkakit.cli.session import ProfileSessions, open_session
+    from kafkakit.cli.stream_operations import operation_ports
+    from kafkakit.streams.assigner.act.automatic import AutomaticFailovers
+    from kafkakit.streams.assigner.act.emergencies import OperationFailover
     from kafkakit.streams.assigner.act.leader import AssignerLoop, AssignerParts
-    from kafkakit.streams.assigner.decide.policy import AutomaticMode
     from kafkakit.streams.assigner.decide.standing import LEASE_PATH
+    from kafkakit.streams.failover.api_act import OperationPorts
     from kafkakit.wiring import open_lease
 
+    name = "streams assigner run"
+
     cli, options, rules = cli_context(ctx), loop.parsed(), policy.parsed()
-    if rules.mode is AutomaticMode.ON:
-        raise UsageError("--auto-failover on is not there yet", hint="dry-run reports what it would do")
+
+    @contextmanager
+    def ports() -> Iterator[OperationPorts]:
+        with ExitStack() as own:
+            home = own.enter_context(open_session(cli))
+            yield operation_ports(cli, home, ProfileSessions(cli, own, read_only=False), name)
+
     with ExitStack() as stack:
         session, say = stack.enter_context(open_session(cli)), cli.output.say
-        lease = open_lease(
-            session.control, session.clock, "all streams", "streams assigner run", say, LEASE_PATH, "the Assigner"
-        )
+        lease = open_lease(session.control, session.clock, "all streams", name, say, LEASE_PATH, "the Assigner")
         parts = AssignerParts(
             store=session.control,
             lease=lease,
@@ -52,7 +60,7 @@ def run(ctx: typer.Context, loop: LoopOptions, policy: PolicyOptions) -> None:
                 open_session(cli, read_only=True, settings=cli.load_settings(profile))
             ),
             automatic=AutomaticFailovers(
-                session.control, session.clock, rules.mode, NoFailover(), lease.require_held, say
+                session.control, session.clock, rules.mode, OperationFailover(ports), lease.require_held, say
             ),
             policy=rules,
             say=say,
