@@ -60,6 +60,7 @@ def place(problem: PlacementProblem, *, may_balance: bool = True) -> PlacementAn
     able = (problem.capacity > 0)[owner] & problem.serves[owner, problem.kind]
     owner[held & ~able] = NONE
     orphans = owner == NONE
+    kept = owner.copy()
     classes = _classes(problem)
     for level in np.unique(problem.level):
         for members in _members(problem, classes, int(level), orphans):
@@ -73,6 +74,8 @@ def place(problem: PlacementProblem, *, may_balance: bool = True) -> PlacementAn
             for members in _members(problem, classes, int(level), owner >= 0):
                 _place_class(problem, wanted, members, int(level), BALANCING)
             moves += _improve(problem, owner, wanted, int(level), budget - moves)
+    # A partition that was placed just now, and then again for balance, did not move.
+    moves = int(((kept != owner) & ~orphans).sum())
     return PlacementAnswer(owner=owner, orphans=waiting, moves=moves)
 
 

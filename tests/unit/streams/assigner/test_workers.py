@@ -251,7 +251,7 @@ def test_without_an_assigner_kafkas_group_is_joined_until_there_is_one(fleet: Fl
         fleet.worker(name)
     fleet.write(range(300))
     until(fleet.all_handled(300))
-    assert fleet.grouped == {"a", "b"}
+    until(lambda: fleet.grouped == {"a", "b"})  # one may have handled all before the other one joined
     fleet.assigner()
     until(lambda: not any(fleet.clusters["a-id"].members.values()))
     until(lambda: sorted(fleet.held().values()) == [3, 3])
