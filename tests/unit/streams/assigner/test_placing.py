@@ -129,3 +129,18 @@ def test_balance_moves_only_what_is_better_off_and_comes_to_an_end() -> None:
 def test_a_heavy_partition_that_no_worker_can_take_evenly_stays() -> None:
     found = problem([5000, 10, 10, 10], [100, 100], owner=[0, 1, 1, 1])
     assert place(found).moves == 0
+
+
+def test_a_partition_that_is_placed_and_then_balanced_in_one_answer_did_not_move() -> None:
+    serves = [[False, True, True], [False] * 3, [False] * 3, [False, False, True]]
+    found = problem(
+        [*([1] * 35), 3, 2],
+        [2, 0, 0, 1],
+        kind=[*([0] * 28), 2, *([0] * 6), 2, 1],
+        owner=[*([0] * 28), 1, *([0] * 6), 3, 0],
+        serves=serves,
+        most=3,
+    )
+    answer = place(found, may_balance=False)
+    assert answer.owner.tolist()[28] == 3
+    assert answer.moves == 1
