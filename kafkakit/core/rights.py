@@ -118,7 +118,7 @@ LAG = Duty(
 STREAMS = Duty(
     name="streams and their readers",
     commands=("streams show", "streams topology", "streams link", "streams lane remove", "streams delete"),
-    rights=_rights(cluster="describe", topics="describe", groups="describe"),
+    rights=_rights(cluster="describe", topics="describe_configs describe", groups="describe"),
     note="on all groups, since a reader that is not seen does not keep a topic from being deleted; create and lane add "
     "need what plans need and CREATE on the topics, delete --topics needs DELETE on them; quotas of lanes need "
     "DESCRIBE_CONFIGS and ALTER_CONFIGS on the cluster",

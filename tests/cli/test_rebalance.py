@@ -604,7 +604,7 @@ def test_same_input_same_bytes_across_processes_and_hash_seeds(home: Home) -> No
         for seed in ("0", "1", "77"):
             words = [sys.executable, "-m", "kafkakit", "topicmappr", command, "--topics", "a", "--snapshot", "s.json"]
             ran = subprocess.run(
-                [*words, *flags, "--plan", "p.json", "--verbose"],
+                [*words, *flags, "--plan", "p.json", "--out-path", ".", "--verbose"],
                 capture_output=True,
                 check=True,
                 cwd=home.work,

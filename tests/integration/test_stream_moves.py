@@ -29,17 +29,18 @@ LIMIT_S = 300.0
 
 
 class Clusters:
-    """Two clusters; routes are in files of this host."""
+    """Two clusters; routes are in files of this host, which no other module has."""
 
-    def __init__(self, old: SandboxCluster, new: SandboxCluster) -> None:
-        self.old, self.new = old, new
+    def __init__(self, old: SandboxCluster, new: SandboxCluster, state: Path) -> None:
+        self.old, self.new, self.state = old, new, state
+        self.env = {**old.env, "XDG_STATE_HOME": str(state)}
 
     def words(self, *words: str) -> list[str]:
         return [sys.executable, "-m", "kafkakit", "--profile", self.new.name, "-o", "json", "streams", *words]
 
     def run(self, *words: str, code: int = 0) -> Any:
         done = subprocess.run(
-            self.words(*words), env=self.old.env, capture_output=True, text=True, timeout=LIMIT_S, check=False
+            self.words(*words), env=self.env, capture_output=True, text=True, timeout=LIMIT_S, check=False
         )
         assert done.returncode == code, f"{done.returncode}: {done.stderr}{done.stdout}"
         return json.loads(done.stdout)
@@ -66,7 +67,7 @@ class Clusters:
         return list(self.run("show", stream)["segments"])
 
     def epoch(self, stream: str) -> int:
-        store = FileControl(self.new.home.state_dir / "control", write_file)
+        store = FileControl(self.state / "kafkakit" / "control", write_file)
         return RouteStore(store).existing(stream).route.epoch
 
     def where(self, *streams: str) -> set[str]:
@@ -74,9 +75,9 @@ class Clusters:
 
 
 @pytest.fixture(scope="module")
-def clusters(sandbox_cluster: StartCluster) -> Iterator[Clusters]:
+def clusters(sandbox_cluster: StartCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clusters]:
     old, new = (sandbox_cluster(brokers=1, racks=1, log_dirs=(1,)) for _ in range(2))
-    yield Clusters(old, new)
+    yield Clusters(old, new, tmp_path_factory.mktemp("moves"))
     old.down()
     new.down()
 
@@ -84,7 +85,7 @@ def clusters(sandbox_cluster: StartCluster) -> Iterator[Clusters]:
 def test_the_runbook_of_an_evacuation(clusters: Clusters, tmp_path: Path) -> None:
     clusters.make("walked", "driven")
     names = {"KAFKAKIT_PROFILE": clusters.new.name, "OLD": clusters.old.name, "NEW": clusters.new.name}
-    env = {**clusters.old.env, **names, "QUIET": "2s", "GRACE": "0"}
+    env = {**clusters.env, **names, "QUIET": "2s", "GRACE": "0"}
     steps, undo = blocks("evacuate-a-cluster.md", undo=False), blocks("evacuate-a-cluster.md", undo=True)
     assert (len(steps), len(undo)) == (5, 1)
     done = run_blocks([*steps, *undo], tmp_path, env)
@@ -104,7 +105,7 @@ def test_the_runbook_of_an_evacuation(clusters: Clusters, tmp_path: Path) -> Non
 def test_the_runbook_of_another_number_of_partitions(clusters: Clusters, tmp_path: Path) -> None:
     clusters.make("counted")
     env = {
-        **clusters.old.env, "KAFKAKIT_PROFILE": clusters.new.name, "STREAM": "counted", "PARTITIONS": "5",
+        **clusters.env, "KAFKAKIT_PROFILE": clusters.new.name, "STREAM": "counted", "PARTITIONS": "5",
         "BEFORE": "2", "QUIET": "2s", "GRACE": "0",
     }  # fmt: skip
     steps, undo = blocks("change-partition-count.md", undo=False), blocks("change-partition-count.md", undo=True)
@@ -123,7 +124,7 @@ def test_an_evacuation_that_is_killed_is_continued(clusters: Clusters) -> None:
     clusters.make(*streams)
     words = ("evacuate", clusters.old.name, "--to", clusters.new.name, "--at-once", "1", "--quiet-for", "2s", "--yes")
     process = subprocess.Popen(
-        clusters.words(*words), env=clusters.old.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        clusters.words(*words), env=clusters.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     becomes(lambda: clusters.epoch("one") > 1)
     process.send_signal(signal.SIGKILL)
@@ -162,7 +163,7 @@ def test_a_balance_measures_what_is_written(clusters: Clusters) -> None:
 def test_records_of_a_key_stay_in_order_when_partitions_change(
     clusters: Clusters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in clusters.old.env.items():
+    for name, value in clusters.env.items():
         monkeypatch.setenv(name, value)
     clusters.run("create", "keyed", "--cluster", clusters.old.name, "--lanes", "live", "--partitions", "2", "--yes")
     handled: dict[bytes, list[int]] = defaultdict(list)

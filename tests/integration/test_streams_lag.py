@@ -84,7 +84,7 @@ def test_an_open_transaction_hides_its_own_commits_only(watch: Watch) -> None:
         watch.until(other, key, lambda r: r.committed == 30)
         assert watch.rows(group)[key].committed == 10
         condition = watch.watcher.condition()
-        assert [h.transaction.groups for h in condition.held_back] == [(group,)]
+        assert (group,) in [h.transaction.groups for h in condition.held_back]  # other modules have transactions, too
         transaction.abort()
         bystander.commit({key: (31, "")})
         watch.until(other, key, lambda r: r.committed == 31)

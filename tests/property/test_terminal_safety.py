@@ -70,7 +70,7 @@ READERS: dict[str, tuple[str, ...]] = {
     "profile list": ("--command-config", "c.properties", "--config", "k.yaml"),
 }
 # They name the file alike, but need what this test has not: a Spark run, a broker's disk.
-ELSEWHERE = {"audit submit", "fleet segments", "fleet synth", "audit unit"}
+ELSEWHERE = {"config apply", "audit submit", "fleet segments", "fleet synth", "audit unit"}
 
 
 def open_admin(settings: object, **_: object) -> ReadOnlyAdmin:

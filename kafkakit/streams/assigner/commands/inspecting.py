@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from kafkakit.cli.command_classes import cli_context
+from kafkakit.cli.completion import complete_group_names
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.session import finish, open_session
 from kafkakit.streams.assigner.commands.options import FleetOptions
@@ -69,7 +70,9 @@ def drain(
 def explain(
     ctx: typer.Context,
     stream: Annotated[str, typer.Argument(metavar="STREAM", help="The stream.")],
-    group: Annotated[str, typer.Argument(metavar="GROUP", help="The group that reads it.")],
+    group: Annotated[
+        str, typer.Argument(metavar="GROUP", help="The group that reads it.", autocompletion=complete_group_names)
+    ],
 ) -> int:
     """Show which worker reads each partition of a stream for a group, with its epoch, and why.
 
