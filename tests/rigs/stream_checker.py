@@ -58,22 +58,30 @@ def read_log(servers: str, topics: Collection[str]) -> Iterator[Any]:
 
     consumer = Consumer(
         {"bootstrap.servers": servers, "group.id": "checker", "enable.partition.eof": True,
-         "auto.offset.reset": "error", "isolation.level": "read_uncommitted", "log_level": 0}
+         "auto.offset.reset": "error", "isolation.level": "read_uncommitted", "log_level": 0,
+         # An end is told where nothing came for so long: with the usual 500 ms never, while commits go on.
+         "fetch.wait.max.ms": 10}
     )  # fmt: skip
     try:
         found = consumer.list_topics(timeout=READ_S).topics
-        left = {(name, number) for name in topics if name in found for number in found[name].partitions}
-        consumer.assign([TopicPartition(name, number, 0) for name, number in sorted(left)])
+        places = [
+            TopicPartition(name, n, 0) for name in sorted(topics) if name in found for n in found[name].partitions
+        ]
+        left = {(p.topic, p.partition): consumer.get_watermark_offsets(p, timeout=READ_S)[1] for p in places}
+        consumer.assign(places)
         deadline = time.monotonic() + READ_S
         while left:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{servers}: {sorted(left)} cannot be read to their ends")
             for message in consumer.consume(10_000, 0.1):
                 error = message.error()
+                key = message.topic(), message.partition()
                 if error is None:
                     yield message
+                    if message.offset() + 1 >= left.get(key, 0):
+                        left.pop(key, None)
                 elif error.code() == KafkaError._PARTITION_EOF:
-                    left.discard((message.topic(), message.partition()))
+                    left.pop(key, None)
                 else:
                     raise OSError(f"{message.topic()}: {error.str()}")
     finally:
