@@ -131,7 +131,8 @@ class ClusterWatch:
             try:
                 clients = clients or self._open()
                 call(clients)
-                self._stop.wait(wait_s)
+                # What is to be looked at comes after the start, and the first look should not wait for long.
+                self._stop.wait(wait_s if self.look.number else min(wait_s, _AGAIN_S))
             except Exception as error:  # whatever a client raises must not end the thread
                 self.problem = str(error) if isinstance(error, KafkakitError) else f"{type(error).__name__}: {error}"
                 self._stop.wait(min(wait_s, _AGAIN_S))

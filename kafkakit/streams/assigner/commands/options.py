@@ -36,10 +36,14 @@ class LoopOptions:
     healthy_after: str = option(
         "30s", "--healthy-after", metavar="DURATION", help="What was wrong is over when it was not seen for this long."
     )
+    max_disk_use: str = option(
+        "90%", "--max-disk-use", metavar="PERCENT", help="A cluster with a fuller log dir is not healthy: disk-full."
+    )
 
     def parsed(self) -> AssignerOptions:
-        """The values; `UsageError` for what is no duration."""
+        """The values; `UsageError` for what is no duration or no percentage."""
         from kafkakit.core.durations import parse_duration
+        from kafkakit.core.quantities import parse_percent
         from kafkakit.streams.assigner.act.leader import AssignerOptions
         from kafkakit.streams.assigner.decide.health import HealthRules
 
@@ -50,6 +54,7 @@ class LoopOptions:
             health=HealthRules(
                 down_s=parse_duration(self.down_after, "--down-after"),
                 leave_s=parse_duration(self.healthy_after, "--healthy-after"),
+                disk_used=float(parse_percent(self.max_disk_use, "--max-disk-use")),
             ),
         )
 

@@ -150,7 +150,8 @@ def _solved(problem: SpreadProblem, hint: list[int], bound: int, within_ppm: int
     if not homes:
         return at, bound
     program.add(largest <= max(_rounded(problem, at), bound * (PPM + within_ppm) // PPM))
-    program.minimize(sum(load * (1 - chosen[n][home]) for n, home, load in homes if load))
+    # One more each, so that a stream without load stays where it is.
+    program.minimize(sum((load + 1) * (1 - chosen[n][home]) for n, home, load in homes))
     return _search(cp_model, program, chosen, at)[0], bound
 
 

@@ -55,6 +55,12 @@ def test_what_is_even_already_does_not_move() -> None:
     assert (answer.largest_ppm, answer.is_proven) == (PPM // 2, True)
 
 
+def test_what_carries_nothing_stays() -> None:
+    items = (*(SpreadItem(load=0, home=1) for _ in range(3)), *(SpreadItem(load=70, home=0) for _ in range(2)))
+    answer = spread(SpreadProblem(items=items, capacities=(1000, 1000), fixed=(0, 0)))
+    assert (answer.at[:3], sorted(answer.at[3:])) == ((1, 1, 1), [0, 1])
+
+
 def test_within_a_share_of_the_best_less_is_moved() -> None:
     items = (*(SpreadItem(load=10, home=0) for _ in range(11)), *(SpreadItem(load=10, home=1) for _ in range(9)))
     problem = SpreadProblem(items=items, capacities=(1000, 1000), fixed=(0, 0))
