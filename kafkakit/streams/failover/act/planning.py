@@ -13,7 +13,8 @@ from kafkakit.streams.failover.act.journals import Journal, state_of
 from kafkakit.streams.failover.act.pace import measure_pace
 from kafkakit.streams.failover.act.run import OperationRun, RunParts
 from kafkakit.streams.failover.decide.backlog import Pace
-from kafkakit.streams.failover.decide.journal import Word
+from kafkakit.streams.failover.decide.fences import inherited
+from kafkakit.streams.failover.decide.journal import Word, data_of
 from kafkakit.streams.failover.decide.operation import FailoverRequest, LaneMove, Operation, OperationKind, Step
 from kafkakit.streams.failover.decide.outcome import EndKind, RunEnd
 from kafkakit.streams.failover.decide.plan import FailoverPlan, make_plan, moves_of, required_groups
@@ -86,7 +87,12 @@ class Planner:
     def begin(self, plan: FailoverPlan, approval: str = "") -> OperationRun:
         """Make the plan the stream's operation; `ConflictError` where the route is not the planned one any more."""
         parts, operation = self._parts, replace(plan.operation, approval=approval)
+        before = parts.routes.existing(operation.stream).route
+        superseded = self._superseded(operation.request, before)
+        is_replaced = superseded is not None or self._is_lost(before)
         journal = parts.journals.begin(operation)
+        for fence in inherited(operation, before, state_of(superseded).fences if superseded is not None else ()):
+            journal.intent(Word.FENCE, data_of(fence))
         opening = RouteOperation(id=operation.id, kind=operation.request.kind, step=Step.PLANNED)
 
         def edit(found: Route) -> Route:
@@ -94,9 +100,6 @@ class Planner:
                 raise ConflictError(f"stream {operation.stream} was changed since the plan")
             return begun(replace(found, operation=None) if is_replaced else found, opening)
 
-        before = parts.routes.existing(operation.stream).route
-        superseded = self._superseded(operation.request, before)
-        is_replaced = superseded is not None or self._is_lost(before)
         parts.require_held()
         parts.routes.change(
             operation.stream,
@@ -168,7 +171,7 @@ class Planner:
                 journal.check(Word.STEP, {"step": Step.RETIRED, "epoch": route.epoch})
             record = state_of(journal)
             is_same = not tuple(record.request.differences(request)) and routed_at(record.operation, [route])
-            is_done = is_same and record.end is Step.RETIRED
+            is_done = is_same and record.end in (Step.RETIRED, Step.RECLAIMED)
             return RunEnd(kind=EndKind.DONE, step=Step.RETIRED, record=record) if is_done else None
         return None
 

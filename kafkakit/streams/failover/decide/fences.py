@@ -20,7 +20,7 @@ from kafkakit.core.errors import RefusedError
 from kafkakit.streams.failover.decide.evidence import TopicFacts, WriterFacts
 from kafkakit.streams.failover.decide.journal import FenceRecord
 from kafkakit.streams.failover.decide.operation import FenceKind, FenceWish, Operation
-from kafkakit.streams.routes.api import Segment
+from kafkakit.streams.routes.api import Route, Segment
 
 EVERYONE = "User:*"
 SIZE_KEY, SIZE_LIMIT = "max.message.bytes", "1"
@@ -106,6 +106,17 @@ def is_in_place(fence: FenceRecord, topic: str, facts: TopicFacts, writers: Writ
             return facts.configs.get(SIZE_KEY) == SIZE_LIMIT
         case _:
             return False
+
+
+def inherited(operation: Operation, route: Route, fences: tuple[FenceRecord, ...]) -> tuple[FenceRecord, ...]:
+    """Fences of a superseded operation that this one has to take down, as its own.
+
+    A quota on the cluster that producers go to is not among them: the lane's own is set there with its topic.
+    """
+    at = {segment.id: segment.cluster_id for _, segment in route.segments()}
+    return tuple(
+        each for each in fences if each.kind is not FenceKind.QUOTA or at.get(each.segment) != operation.cluster_id
+    )
 
 
 def _against_acl(topic: TopicFacts, writers: WriterFacts) -> Iterator[str]:

@@ -151,6 +151,8 @@ def test_an_acl_fence_keeps_readers_and_is_taken_away_with_the_topic(scene: Fail
     assert closing.results == ((OLD, "deleted"),)
     assert scene.p.admin.acls == set()
     assert OLD not in scene.p.admin.topics
+    again = scene.run()  # the same command is told that it was done
+    assert (again.kind, again.record.operation.id) == (EndKind.DONE, end.record.operation.id)
 
 
 def test_every_lane_has_its_fence_and_each_is_taken_away() -> None:
@@ -504,6 +506,26 @@ def test_a_target_that_is_lost_while_the_old_topics_drain_is_left_in_an_emergenc
     assert [each.cluster for each in certificate.segments] == ["p", "q"]
     ends = [record.end for record in scene.parts().journals.records()]
     assert ends == [Step.SUPERSEDED, Step.RETIRED]
+
+
+@pytest.mark.parametrize(("fence", "to"), [(FenceWish.ACL, "r"), (FenceWish.QUOTA, "r"), (FenceWish.QUOTA, "p")])
+def test_an_emergency_takes_down_what_the_operation_before_it_put_up(
+    scene: FailoverScene, fence: FenceWish, to: str
+) -> None:
+    scene.p.admin.acls = set()
+    scene.p.admin.static_settings["allow.everyone.if.no.acl.found"] = "true"
+    scene.clients[0].follows = False
+    scene.readers.clear()
+    scene.write(OLD, 1)
+    assert scene.run(fence=fence, wait_s=130).step is Step.SEALED
+    assert scene.p.admin.acls or scene.p.admin.quotas == {LANE: {PRODUCER_BYTE_RATE: 1}}
+    scene.readers.append("billing")
+    end = scene.run(to=to, fence=FenceWish.NONE, is_emergency=True)
+    assert end.step is Step.RETIRED
+    assert scene.p.admin.quotas == {}
+    closing = reclaim(scene.parts(), scene.open_cluster, end.record.operation.id, grace_s=0, keep=False)
+    assert (OLD, "deleted") in closing.results
+    assert scene.p.admin.acls == set()
 
 
 def test_an_emergency_gives_new_topics_the_settings_that_the_route_has(scene: FailoverScene) -> None:
