@@ -68,11 +68,13 @@ def _ask(
     """What the service answers, and which queries failed."""
     answers: dict[str, tuple[Sample, ...]] = {}
     problems: list[str] = []
+    late = 0
     for name, text in texts.items():
         try:
             answers[name] = service.query(text, at)
         except KafkakitError as error:
             problems.append(f"{name}: {error.message}")
-            if not answers and isinstance(error, TryLaterError):
-                break  # a service that is away is not asked six times
+            late += isinstance(error, TryLaterError)
+            if late > min(1, len(answers)):
+                break  # a service that is away, or that went away, is not asked six times
     return answers, tuple(problems)

@@ -4,6 +4,7 @@ import asyncio
 import gc
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import TimeoutError as LateError
+from contextlib import suppress
 from threading import Event, Lock, Thread
 from typing import Any, Protocol, TypeVar
 
@@ -66,7 +67,8 @@ class RegistryServer:
         with self._stopping:
             thread, self._thread = self._thread, None
             if thread is not None:
-                self._run(self._stop(), 3 * GRACE_S)
+                with suppress(LateError):  # the loop ends below, whatever is still in progress
+                    self._run(self._stop(), 3 * GRACE_S)
                 self._loop.call_soon_threadsafe(self._loop.stop)
                 thread.join(GRACE_S)
 

@@ -69,6 +69,19 @@ def test_a_service_that_fails_is_a_problem_in_words_and_one_that_is_away_is_not_
     assert str(error) in found.problems[0]
 
 
+def test_a_service_that_stops_answering_is_asked_once_more_and_no_further() -> None:
+    class Hanging(FakeService):
+        def query(self, expression: str, at: datetime) -> tuple[Sample, ...]:
+            if self.asked:
+                self.asked += 1
+                raise TryLaterError("no answer")
+            return super().query(expression, at)
+
+    service = Hanging()
+    found = measure_with(service, FakeClock(), TrafficQueries())()
+    assert (service.asked, len(found.problems), sorted(found.brokers)) == (3, 2, [1, 2, 3])
+
+
 def test_a_law_is_told_both_what_the_service_and_what_the_brokers_tell() -> None:
     rig, seen = PacerRig(), list[Observed]()
 

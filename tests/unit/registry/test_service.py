@@ -20,6 +20,7 @@ from kafkakit.adapters.clock import SystemClock
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import MissingExtraError, TryLaterError
 from kafkakit.core.rpc import RpcAnswer, RpcCall
+from kafkakit.registry.act import run
 from kafkakit.registry.act.cluster_reader import ClusterReader
 from kafkakit.registry.act.run import RegistryServer
 from kafkakit.registry.act.tag_store import TagStore
@@ -179,6 +180,16 @@ def test_a_server_is_stopped_once_however_often_it_is_told(tmp_path: Path) -> No
     assert not any(thread.name == "registry" for thread in threading.enumerate())
 
 
+def test_a_call_that_does_not_end_keeps_no_server_from_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "GRACE_S", 0.1)
+    service, inventory, _ = service_on(tmp_path, small_cluster(), FakeControlStore())
+    monkeypatch.setattr(service, "drain", lambda _: asyncio.sleep(60))
+    server = RegistryServer(service, inventory, [], print)
+    server.start(DirectReader(ClusterReader(small_cluster(), TagStore(FakeControlStore(), "registry"), SystemClock())))
+    server.stop()
+    assert not any(thread.name == "registry" for thread in threading.enumerate())
+
+
 def test_requests_that_are_too_large_are_refused(registry: Registry) -> None:
     address = registry.addresses["HTTP"]
     big = "x" * 2_000_000
@@ -282,6 +293,7 @@ READER = """
 import os, signal, sys, threading, time
 from kafkakit.adapters.clock import SystemClock
 from kafkakit.core.errors import OperationFailedError
+from kafkakit.registry.act import run
 from kafkakit.registry.act.cluster_reader import ClusterReader
 from kafkakit.registry.act.reader_process import ReaderProcess
 from kafkakit.registry.act.run import RegistryServer
