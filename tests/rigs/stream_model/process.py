@@ -150,7 +150,8 @@ class Life:
         """Different for every operation, and the same in states that are the same."""
         folder = f"streams/{STREAM}/operations/"
         known = {path.split("/")[3] for path in self.world.store.documents() if path.startswith(folder)}
-        return f"{'f' if self.name.startswith('other') else '0'}{len(known):07x}"
+        number = max((int(name[-7:], 16) + 1 for name in known), default=0)  # the store may have lost one between
+        return f"{'f' if self.name.startswith('other') else '0'}{number:07x}"
 
     def make_parts(self) -> RunParts:
         clock = Tapped(self, "clock", "", self.world.clock)

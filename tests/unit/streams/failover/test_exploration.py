@@ -9,12 +9,13 @@ from tests.rigs.stream_model.explorer import Exploration
 from tests.rigs.stream_model.scenarios import NARROW, SCENARIOS, WIDE
 from tests.rigs.stream_model.world import Scenario
 
-pytestmark = pytest.mark.timeout(900)  # a minute on two cores that have nothing else to do
-DEEP = ("crashes", "zombies", "recreated")
-DEPTHS = {**{each.name: 2 for each in NARROW}, **dict.fromkeys(DEEP, 3), **{each.name: 1 for each in WIDE}}
+pytestmark = pytest.mark.timeout(900)  # four minutes on two cores that have nothing else to do
+DEPTHS = {**{each.name: 3 for each in NARROW}, **{each.name: 1 for each in WIDE}}
 
 
-@pytest.mark.parametrize("name", DEPTHS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if depth > 2 else name for name, depth in DEPTHS.items()]
+)
 def test_invariants_hold_in_every_execution(name: str) -> None:
     exploration = Exploration(scenario=SCENARIOS[name], depth=DEPTHS[name])
     exploration.explore()
