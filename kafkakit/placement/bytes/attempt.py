@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kafkakit.placement.bytes.even_counts import counts_of, even_counts, positions, surplus_of
+from kafkakit.placement.bytes.fewest_moves import FewMoves
 from kafkakit.placement.bytes.lp_relaxation import DemandGroups
 from kafkakit.placement.bytes.pools import Pools
 from kafkakit.placement.bytes.quotas import Quotas
@@ -21,12 +22,18 @@ if TYPE_CHECKING:
     from kafkakit.placement.arrays import Ints
 
 
-def construct(table: SlotTable, demand: DemandGroups, window: Window, surplus: Sequence[int] = ()) -> SearchState:
+def construct(
+    table: SlotTable, demand: DemandGroups, window: Window, surplus: Sequence[int] = (), few: FewMoves | None = None
+) -> SearchState:
     """A first plan: brokers shed what the LP relaxation takes from them, receivers fill up evenly.
 
-    `surplus` says how many slots each broker should give for the counts' sake; without it the fewest leave.
+    `surplus` says how many slots each broker should give for the counts' sake; without it the fewest leave. With
+    `few` its slots leave.
     """
     state = SearchState(table, window.floor.tolist(), window.ceiling.tolist())
+    if few is not None:
+        fill(state, few.slots, Quotas(table, few.demand, few.bound))
+        return state
     leaving = _leaving(table, demand, window, surplus)
     fill(state, leaving, Quotas(table, demand, window.bound))
     return state
@@ -120,7 +127,7 @@ class Attempt:
 
     `proven` says that a search showed that nothing cheaper exists (or, where limits are not kept, nothing at all),
     `fewest` that none with fewer copies exists, `rule_kept` that the rules beside the window (rack violations
-    allowed, counts) are kept.
+    allowed, counts) are kept. `few` is the flow of few copies where the plan was made for it.
     """
 
     at: Ints
@@ -131,6 +138,7 @@ class Attempt:
     proven: bool = False
     fewest: bool = False
     rule_kept: bool = True
+    few: FewMoves | None = None
 
     @property
     def succeeded(self) -> bool:
@@ -138,11 +146,11 @@ class Attempt:
         return self.window.possible and not self.outside and self.rule_kept
 
 
-def attempt(table: SlotTable, demand: DemandGroups, window: Window) -> Attempt:
-    """Bring the table into the window. About 2 s for 600,000 replicas with 90,000 moves."""
+def attempt(table: SlotTable, demand: DemandGroups, window: Window, few: FewMoves | None = None) -> Attempt:
+    """Bring the table into the window, by few copies with `few`. About 2 s for 600,000 replicas with 90,000 moves."""
     if table.counts is not None:
         return _with_counts(table, demand, window, table.counts)
-    state = construct(table, demand, window)
+    state = construct(table, demand, window, few=few)
     pools = Pools(state)
     repair(pools)
     left = 0
@@ -151,7 +159,7 @@ def attempt(table: SlotTable, demand: DemandGroups, window: Window) -> Attempt:
         repair(pools)
     else:
         save(pools)  # after repairing sets it could put the repeats back
-    return replace(attempt_of(state, window), rule_kept=not left)
+    return replace(attempt_of(state, window), rule_kept=not left, few=few)
 
 
 def _with_counts(table: SlotTable, demand: DemandGroups, window: Window, counts: CountLimits) -> Attempt:

@@ -34,6 +34,12 @@ class SmallAnswer:
     low: int = 0
 
 
+LARGEST_BY_MOVES = 6000
+"""Choices up to which the fewest copies are searched, and a plan where the flows found none."""
+SHORT_WORK = 1.0
+"""The work where a cluster is not small and any plan is welcome."""
+
+
 def is_small(table: SlotTable) -> bool:
     """True when the integer program is small enough to be solved to the end."""
     return choices(table) <= LARGEST
@@ -44,10 +50,30 @@ def choices(table: SlotTable) -> int:
     return len(table.size) * len(table.brokers)
 
 
-def cheapest(table: SlotTable, limits: Limits, width: int | None, *, by_moves: bool = False) -> SmallAnswer:
-    """The fewest load (or copies) to copy so that loads keep the limits and, with a width, lie in one window."""
+def cheapest(
+    table: SlotTable,
+    limits: Limits,
+    width: int | None,
+    *,
+    by_moves: bool = False,
+    most_load: int | None = None,
+    most_moves: int | None = None,
+    work: float = WORK,
+) -> SmallAnswer:
+    """The fewest load (or copies) to copy so that loads keep the limits and, with a width, lie in one window.
+
+    No more than `most_load` and `most_moves` are copied (None: any amount).
+    """
     model = ExactModel(table, limits, width=width)
-    return _answer(model, model.copies if by_moves else model.cost)
+    _limit_spending(model, most_load, most_moves)
+    return _answer(model, model.copies if by_moves else model.cost, work)
+
+
+def _limit_spending(model: "ExactModel", load: int | None, moves: int | None) -> None:
+    if load is not None:
+        model.program.add(model.cost <= load)
+    if moves is not None:
+        model.program.add(model.copies <= moves)
 
 
 def tightest(table: SlotTable, limits: Limits, load: int | None, moves: int | None, least: int) -> SmallAnswer:
@@ -56,10 +82,7 @@ def tightest(table: SlotTable, limits: Limits, load: int | None, moves: int | No
     `least` is a width that no plan goes below, or below which none is wanted.
     """
     model = ExactModel(table, limits, slides=True)
-    if load is not None:
-        model.program.add(model.cost <= load)
-    if moves is not None:
-        model.program.add(model.copies <= moves)
+    _limit_spending(model, load, moves)
     model.program.add(model.width >= least)
     return _answer(model, model.width)
 
@@ -271,8 +294,8 @@ class ExactModel:
         return [answer[old] for old in leaving]
 
 
-def _answer(model: ExactModel, goal: Any) -> SmallAnswer:
-    proven, value = model.minimize(goal)
+def _answer(model: ExactModel, goal: Any, work: float = WORK) -> SmallAnswer:
+    proven, value = model.minimize(goal, work=work)
     if value is None:
         return SmallAnswer(at=None, proven=proven)
     at, table = model.positions(), model.table

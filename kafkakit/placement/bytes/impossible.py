@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kafkakit.core.quantities import format_bytes
 from kafkakit.placement.bytes.lp_relaxation import PENALTY, DemandGroups
-from kafkakit.placement.bytes.slots import SlotTable
+from kafkakit.placement.bytes.slots import SlotTable, summed
 from kafkakit.placement.bytes.window import Window
 
 if TYPE_CHECKING:
@@ -46,6 +46,26 @@ def why_not(table: SlotTable, demand: DemandGroups, window: Window, racks: Mappi
             f"{format_bytes(int((demand.loose - window.ceiling)[immovable].sum()))} above the limit already"
         )
     return "; ".join(lines) or f"{outside} stay outside the limits wherever partitions go"
+
+
+def too_large(table: SlotTable, window: Window) -> list[int]:
+    """The partitions of which a copy is larger than what enough brokers may hold, the largest first.
+
+    A partition whose n replicas may move needs n brokers whose ceiling, less what cannot leave them, is no smaller
+    than one copy; where limits slide no single one is known to be too large. O(partitions + brokers log brokers).
+    """
+    import numpy as np
+
+    if window.slides.any():
+        return []
+    loose = table.fixed + summed(table.home[~table.movable], table.slot_size[~table.movable], len(table.brokers))
+    able = table.receiver.copy()
+    able[table.home[table.movable]] = True
+    space = -np.sort(-(window.ceiling - loose)[able])
+    wanted = summed(table.part[table.movable], np.ones(int(table.movable.sum()), dtype=np.int64), len(table.size))
+    most = np.concatenate([[np.iinfo(np.int64).max], space, np.full(int(wanted.max(initial=0)), -1)])[wanted]
+    found = np.nonzero(table.size > most)[0]
+    return [int(p) for p in found[np.argsort(-table.size[found], kind="stable")]]
 
 
 def more_brokers(table: SlotTable, window: Window, racks: Mapping[int, str | None], share: Ints) -> str | None:

@@ -9,6 +9,7 @@ class SearchState:
     """Loads and moved slots while a plan is being found; plain Python numbers, for loops over moved slots.
 
     `load[b]` is broker b's load, `moved[s]` the broker that slot s goes to, `arrived[b]` the moved slots on b.
+    `tested` counts how often a slot was held against the rules: the search's work, the same on every machine.
     """
 
     def __init__(self, table: SlotTable, floor: list[int], ceiling: list[int]) -> None:
@@ -16,6 +17,7 @@ class SearchState:
         self.floor = floor
         self.ceiling = ceiling
         self.load: list[int] = table.loads(table.home).tolist()
+        self.tested = 0
         self.moved: dict[int, int] = {}
         self.arrived: list[dict[int, None]] = [{} for _ in table.brokers]
         # Plain lists: reading one number of an array costs many times as much, and searches read millions.
@@ -83,14 +85,17 @@ class SearchState:
 
         Where only so many sets may break the rack rule, one that was repaired stays so.
         """
+        self.tested += 1
         if self.table.most_broken is not None and self._breaks_anew(slot, dest):
             return False
         if dest == self.home(slot):
             return self._may_return(slot)
+        if not self._takes[dest]:
+            return False
         if self.table.tags is not None and not self.table.tags.may_hold(self._part[slot], dest):
             return False
         brokers, racks = self.legal(slot)
-        return self._takes[dest] and dest not in brokers and self._rack[dest] in racks
+        return dest not in brokers and self._rack[dest] in racks
 
     def _breaks_anew(self, slot: int, dest: int) -> bool:
         around = [self._rack[self.broker(s)] for s in self.siblings(slot)]

@@ -7,8 +7,11 @@ from typing import Protocol
 from kafkakit.placement.bytes import exact as small
 from kafkakit.placement.bytes.attempt import Attempt, attempt, standing_still
 from kafkakit.placement.bytes.balance_goal import BalanceProblem, RangeGoal
-from kafkakit.placement.bytes.lp_relaxation import PENALTY
-from kafkakit.placement.bytes.window import Limits, Window
+from kafkakit.placement.bytes.fewest_moves import MOST_CELLS, few_moves
+from kafkakit.placement.bytes.impossible import too_large
+from kafkakit.placement.bytes.lp_relaxation import PENALTY, demand_groups_of
+from kafkakit.placement.bytes.proof import moves_bound
+from kafkakit.placement.bytes.window import Limits, Window, fixed_window
 
 _LOOKS = 24  # windows priced while searching the least deviation of the LP relaxation
 _EDGE = 64  # the part of what is left by which the first plan keeps off the edge
@@ -93,34 +96,72 @@ def tighten(
         aim = low + max(1, (high - low) // part)
 
 
-def at_deviation(problem: BalanceProblem, max_deviation: int, *, by_moves: bool = False) -> Attempt:
-    """The cheapest plan found at this deviation; small clusters are searched to the end."""
+def at_deviation(
+    problem: BalanceProblem, max_deviation: int, *, by_moves: bool = False, budget: Budget | None = None
+) -> Attempt:
+    """The cheapest plan found at this deviation, of those within a budget; small clusters are searched to the end."""
     window = problem.window(max_deviation)
-    if not window.possible:
+    if not window.possible or too_large(problem.table, window):
         return standing_still(problem.table, window)
-    found = attempt(problem.table, problem.demand, window)
-    if small.is_small(problem.table):
-        return _searched(problem, max_deviation, window, found, by_moves)
+    found = in_window(problem, window, by_moves=by_moves)
+    if not found.window.possible:
+        return found
+    number = small.choices(problem.table)
+    wanting = not found.succeeded or (budget is not None and not budget.allows(found))
+    if number <= small.LARGEST or (number <= small.LARGEST_BY_MOVES and (by_moves or wanting)):
+        return _searched(problem, max_deviation, found, by_moves=by_moves, budget=budget)
     return found
 
 
-def _searched(problem: BalanceProblem, max_deviation: int, window: Window, found: Attempt, by_moves: bool) -> Attempt:
+def in_window(problem: BalanceProblem, window: Window, *, by_moves: bool) -> Attempt:
+    """A plan that brings the loads into this window, made partition by partition where the first one fails."""
+    table = problem.table
+    few = few_moves(table, window) if by_moves else None
+    found = attempt(table, problem.demand, window, few)
+    if found.succeeded or len(table.size) * (table.racks + 1) > MOST_CELLS:
+        return found
+    # Groups of partitions promise more than partitions can keep where racks are of very unlike size.
+    apart = demand_groups_of(table, apart=True)
+    closer = fixed_window(table, apart, window.floor, window.ceiling)
+    if not window.slides.any() and not closer.possible:
+        return standing_still(table, closer)
+    other = attempt(table, apart, closer if closer.possible else window)
+    if not other.outside and other.rule_kept:
+        return replace(other, few=few, window=window if window.slides.any() else closer)
+    return min(found, other, key=lambda each: (not each.rule_kept, each.outside, each.cost))
+
+
+def _searched(
+    problem: BalanceProblem, max_deviation: int, found: Attempt, *, by_moves: bool, budget: Budget | None
+) -> Attempt:
     """The better of the plan found and the one a full search gives, where there is enough to win."""
-    table, limits = problem.table, problem.balance.limits
-    if found.succeeded and not by_moves:
+    table, limits, window = problem.table, problem.balance.limits, found.window
+    fitting = found.succeeded and (budget is None or budget.allows(found))
+    if fitting and not by_moves:
         if found.cost == window.bound.value:
             return replace(found, proven=True)
         above = found.cost - window.bound.value
         if above * _WORTHWHILE <= found.cost and small.choices(table) > small.TINY:
             return found
+    if fitting and by_moves and found.moves <= moves_bound(table, window):
+        return found
     sliding = bool(window.slides.any())
-    if sliding:
-        answer = small.cheapest(table, limits, max_deviation, by_moves=by_moves)
-    else:
-        fixed = Limits(floor=window.floor, ceiling=window.ceiling, even=limits.even, offset=limits.offset)
-        answer = small.cheapest(table, fixed, None, by_moves=by_moves)
+    if not sliding:
+        limits = Limits(floor=window.floor, ceiling=window.ceiling, even=limits.even, offset=limits.offset)
+    width = max_deviation if sliding else None
+    answer = small.cheapest(
+        table,
+        limits,
+        width,
+        by_moves=by_moves,
+        most_load=None if budget is None else budget.moved_bytes,
+        most_moves=None if budget is None else budget.moves,
+        work=small.WORK if small.is_small(table) or by_moves else small.SHORT_WORK,
+    )
     if answer.at is None:
         return replace(found, proven=answer.proven)
+    if fitting and (answer.moves >= found.moves if by_moves else answer.cost >= found.cost) and not answer.proven:
+        return found
     if sliding:
         floor, ceiling = limits.at(answer.low, max_deviation)
         window = replace(window, floor=floor, ceiling=ceiling)
@@ -130,8 +171,10 @@ def _searched(problem: BalanceProblem, max_deviation: int, window: Window, found
         moves=int((answer.at != table.home).sum()),
         outside=0,
         window=window,
-        proven=answer.proven and not by_moves,
-        fewest=answer.proven and by_moves,
+        # Within a budget the cheapest is not the cheapest of all.
+        proven=answer.proven and not by_moves and (budget is None or budget.moves is None),
+        fewest=answer.proven and by_moves and (budget is None or budget.moved_bytes is None),
+        few=found.few,
     )
 
 
@@ -218,11 +261,11 @@ def _narrowest(
 
 
 def _within(problem: BalanceProblem, max_deviation: int, budget: Budget, *, by_moves: bool) -> Attempt:
-    """The cheapest plan of a small cluster, or, where that makes more copies than the budget allows, the fewest."""
+    """The cheapest plan of a small cluster, or, where the budget does not allow it, the cheapest within the budget."""
     found = at_deviation(problem, max_deviation, by_moves=by_moves)
-    if by_moves or budget.moves is None or not found.succeeded or budget.allows(found):
+    if not found.succeeded or budget.allows(found):
         return found
-    return at_deviation(problem, max_deviation, by_moves=True)
+    return at_deviation(problem, max_deviation, by_moves=by_moves, budget=budget)
 
 
 def tightest_relaxed(problem: BalanceProblem, loosest: int, *, moved_bytes: int | None = None) -> int:
