@@ -123,6 +123,17 @@ class BalanceProblem:
         return self.measure(self.table.home)
 
 
+def shares_within(loads: Ints, capacity: Ints | Sequence[int], even: Bools, groups: Ints) -> Ints:
+    """Split what the even brokers of each group (a number per broker) hold over that group's, by capacity."""
+    import numpy as np
+
+    answer = np.zeros(len(loads), dtype=np.int64)
+    for group in np.unique(groups):
+        mine = even & (groups == group)
+        answer += shares(int(loads[mine].sum()), capacity, mine)
+    return answer
+
+
 def shares(total: int, capacity: Ints | Sequence[int], even: Bools | Sequence[bool]) -> Ints:
     """Split a total over the even brokers by capacity, in exact integers; others get 0.
 

@@ -37,7 +37,7 @@ class SmallAnswer:
 LARGEST_BY_MOVES = 6000
 """Choices up to which the fewest copies are searched, and a plan where the flows found none."""
 SHORT_WORK = 1.0
-"""The work where a cluster is not small and any plan is welcome."""
+"""The work where a plan is known and more than `TINY` choices are searched for a cheaper one."""
 
 
 def is_small(table: SlotTable) -> bool:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkakit.core.quantities import format_bytes
+from kafkakit.placement.bytes.attempt import attempt
+from kafkakit.placement.bytes.balance_goal import BalanceProblem, BandGoal, shares
 from kafkakit.placement.bytes.lp_relaxation import PENALTY, DemandGroups
 from kafkakit.placement.bytes.slots import SlotTable, summed
-from kafkakit.placement.bytes.window import Window
+from kafkakit.placement.bytes.window import Limits, Window
 
 if TYPE_CHECKING:
     from kafkakit.placement.arrays import Bools, Ints
@@ -48,48 +51,95 @@ def why_not(table: SlotTable, demand: DemandGroups, window: Window, racks: Mappi
     return "; ".join(lines) or f"{outside} stay outside the limits wherever partitions go"
 
 
-def too_large(table: SlotTable, window: Window) -> list[int]:
+def too_large(table: SlotTable, ceiling: Ints) -> list[int]:
     """The partitions of which a copy is larger than what enough brokers may hold, the largest first.
 
     A partition whose n replicas may move needs n brokers whose ceiling, less what cannot leave them, is no smaller
-    than one copy; where limits slide no single one is known to be too large. O(partitions + brokers log brokers).
+    than one copy. O(partitions + brokers log brokers).
     """
     import numpy as np
 
-    if window.slides.any():
-        return []
     loose = table.fixed + summed(table.home[~table.movable], table.slot_size[~table.movable], len(table.brokers))
     able = table.receiver.copy()
     able[table.home[table.movable]] = True
-    space = -np.sort(-(window.ceiling - loose)[able])
+    space = -np.sort(-(ceiling - loose)[able])
     wanted = summed(table.part[table.movable], np.ones(int(table.movable.sum()), dtype=np.int64), len(table.size))
     most = np.concatenate([[np.iinfo(np.int64).max], space, np.full(int(wanted.max(initial=0)), -1)])[wanted]
     found = np.nonzero(table.size > most)[0]
     return [int(p) for p in found[np.argsort(-table.size[found], kind="stable")]]
 
 
-def more_brokers(table: SlotTable, window: Window, racks: Mapping[int, str | None], share: Ints) -> str | None:
-    """How many more brokers in the racks that must hold too much would bring the band within reach, in words.
+def more_brokers(problem: BalanceProblem, window: Window, racks: Mapping[int, str | None], band: int) -> str | None:
+    """How many more brokers, in which racks, bring a band within reach, in words; a plan with them was made.
 
-    With k more of them every share falls, and the racks have k more ceilings: the least k is where their
-    load fits under those. None where no such number helps, where limits are not a band around equal shares, or
-    where the brokers that are too full are not whole racks.
+    None where limits are not a band around equal shares, where the brokers that are too full are not whole racks, or
+    where no such number was found. Cost: at most 40 LP relaxations.
     """
-    full = _set(window.prices >= PENALTY // 2)
-    if not full or not _whole_racks(table, full):
+    table, goal = problem.table, problem.balance
+    if not isinstance(goal, BandGoal) or table.tags is not None or len(table.home) > _TRIED:
         return None
-    one, high = int(share[full[0]]), int(window.ceiling[full[0]])
-    everywhere = int((share > 0).sum())
-    if not one or (abs(share[share > 0] - one) > 1).any() or (window.ceiling[full] != high).any() or high <= one:
+    share = goal.share[goal.share > 0]
+    if not len(share) or int(share.max() - share.min()) > 1:
         return None
-    held, total = _sum(window.bound.ends, full), int(share.sum())
-    # held <= (len(full) + k) * (high / one) * total / (everywhere + k), solved for k
-    gain, lack = high * total - held * one, held * one * everywhere - len(full) * high * total
-    if gain <= 0 or lack <= 0:
-        return None
-    k = -(-lack // gain)
-    names = ", ".join(sorted({racks.get(table.brokers[i]) or "none" for i in full}))
-    return f"{k} more broker{'s' if k > 1 else ''} like these in rack {names}"
+    added: dict[int, int] = {}
+    for _ in range(_TRIES):
+        full = _set(window.prices >= PENALTY // 2) or _set(window.prices > -(PENALTY // 2))
+        if len(full) == len(table.brokers) or not _whole_racks(table, full):
+            return None
+        for rack in sorted({int(table.rack[i]) for i in full}):
+            mine = int((problem.table.rack == rack).sum())
+            added[rack] = added.get(rack, 0) + max(1, (mine + added.get(rack, 0)) // 16)
+        wider = _with_brokers(problem, goal, added)
+        window, table = wider.window(band), wider.table
+        if window.possible and attempt(table, wider.demand, window).succeeded:
+            return _words(problem.table, racks, added)
+        if window.possible:
+            return None
+    return None
+
+
+def _words(table: SlotTable, racks: Mapping[int, str | None], added: Mapping[int, int]) -> str:
+    names = {int(rack): racks.get(b) or "none" for b, rack in zip(table.brokers, table.rack, strict=True)}
+    parts = [f"{n} in rack {names[rack]}" for rack, n in sorted(added.items())]
+    one = sum(added.values()) == 1
+    return f"{sum(added.values())} more broker{'' if one else 's'} like these: {' and '.join(parts)}"
+
+
+def _with_brokers(problem: BalanceProblem, goal: BandGoal, added: Mapping[int, int]) -> BalanceProblem:
+    """The problem with empty brokers in these racks, and equal shares anew."""
+    import numpy as np
+
+    table, limits = problem.table, goal.limits
+    racks = np.array([rack for rack, n in sorted(added.items()) for _ in range(n)], dtype=np.int64)
+    count = len(racks)
+    ids = range(max(table.brokers) + 1, max(table.brokers) + 1 + count)
+    zeros, true = np.zeros(count, dtype=np.int64), np.ones(count, dtype=bool)
+    wider = replace(
+        table,
+        brokers=(*table.brokers, *ids),
+        rack=np.concatenate([table.rack, racks]),
+        receiver=np.concatenate([table.receiver, true]),
+        fixed=np.concatenate([table.fixed, zeros]),
+        counts=None,
+    )
+    even = np.concatenate([limits.even & (goal.share > 0), true])
+    total = int(goal.share.sum())
+    return BalanceProblem.of(
+        wider,
+        BandGoal(
+            Limits(
+                floor=np.concatenate([limits.floor, zeros]),
+                ceiling=np.concatenate([limits.ceiling, zeros + total]),
+                even=even,
+                offset=np.concatenate([limits.offset, zeros]),
+            ),
+            shares(total, even.astype(np.int64), even),
+        ),
+    )
+
+
+_TRIES = 40  # numbers of brokers tried
+_TRIED = 300_000  # replicas up to which they are
 
 
 def _whole_racks(table: SlotTable, chosen: list[int]) -> bool:

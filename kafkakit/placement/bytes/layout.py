@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.placement_statistics import BrokerStorage
 from kafkakit.placement.broker_disks import DirStorage
-from kafkakit.placement.bytes.balance_goal import BandGoal, shares
+from kafkakit.placement.bytes.balance_goal import BandGoal, shares, shares_within
 from kafkakit.placement.bytes.slots import SlotTable, make_table
 from kafkakit.placement.bytes.window import Limits
 from kafkakit.placement.group_rule import GroupRule
@@ -80,11 +80,17 @@ class LoadsNow:
             offset=np.zeros(count, dtype=np.int64),
         )
 
-    def band(self, table: SlotTable, limits: Limits, total: int) -> BandGoal:
-        """A band around shares of the total, by capacity where that of every even broker is known."""
+    def band(self, table: SlotTable, limits: Limits, total: int, *, within_racks: bool = False) -> BandGoal:
+        """A band around shares of the total, by capacity where that of every even broker is known.
+
+        `within_racks` the shares are of what the even brokers of the rack hold now.
+        """
         capacity = [self.capacity[b] for b in table.brokers]
         known = all(c > 0 for c, even in zip(capacity, limits.even.tolist(), strict=True) if even)
-        return BandGoal(limits, shares(total, capacity if known else [1] * len(capacity), limits.even))
+        weight = capacity if known else [1] * len(capacity)
+        if within_racks:
+            return BandGoal(limits, shares_within(table.loads(table.home), weight, limits.even, table.pool))
+        return BandGoal(limits, shares(total, weight, limits.even))
 
 
 def held_by(lists: Sequence[Sequence[int]], weights: Sequence[int]) -> dict[int, int]:

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from kafkakit.placement.bytes import exact as small
 from kafkakit.placement.bytes.attempt import Attempt, attempt, standing_still
-from kafkakit.placement.bytes.balance_goal import BalanceProblem, RangeGoal
+from kafkakit.placement.bytes.balance_goal import BalanceProblem, BandGoal, RangeGoal, shares, shares_within
 from kafkakit.placement.bytes.fewest_moves import MOST_CELLS, few_moves
 from kafkakit.placement.bytes.impossible import too_large
 from kafkakit.placement.bytes.lp_relaxation import PENALTY, demand_groups_of
@@ -101,7 +101,7 @@ def at_deviation(
 ) -> Attempt:
     """The cheapest plan found at this deviation, of those within a budget; small clusters are searched to the end."""
     window = problem.window(max_deviation)
-    if not window.possible or too_large(problem.table, window):
+    if not window.possible or least_fitting(problem, max_deviation) > max_deviation:
         return standing_still(problem.table, window)
     found = in_window(problem, window, by_moves=by_moves)
     if not found.window.possible:
@@ -111,6 +111,50 @@ def at_deviation(
     if number <= small.LARGEST or (number <= small.LARGEST_BY_MOVES and (by_moves or wanting)):
         return _searched(problem, max_deviation, found, by_moves=by_moves, budget=budget)
     return found
+
+
+def least_fitting(problem: BalanceProblem, from_deviation: int) -> int:
+    """The least deviation, from this one on, at which no partition is larger than what enough brokers may hold."""
+    goal = problem.balance
+    if not isinstance(goal, BandGoal) or not too_large(problem.table, goal.bounds(from_deviation)[1]):
+        return from_deviation
+    low, high = from_deviation, max(from_deviation + 1, problem.today())
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if too_large(problem.table, goal.bounds(middle)[1]) else (low, middle)
+    return high
+
+
+def loosened(problem: BalanceProblem, max_deviation: int) -> BalanceProblem:
+    """The problem with shares that can be reached, where those of a band cannot.
+
+    Brokers that hold a partition larger than their limit keep it, and no share is asked of them; the others share the
+    rest. Where racks must hold too much or too little, their brokers share what the LP relaxation leaves to the rack.
+    """
+    import numpy as np
+
+    table, goal = problem.table, problem.balance
+    if not isinstance(goal, BandGoal):
+        return problem
+    loads = table.loads(table.home)
+    while large := too_large(table, goal.bounds(max_deviation)[1]):
+        least = np.zeros(len(loads), dtype=np.int64)
+        for part in large:
+            holders = table.home[int(table.first[part]) : int(table.first[part + 1])]
+            least[holders] = np.maximum(least[holders], table.size[part])
+        keeps = (least > 0) & (goal.share > 0)
+        if not keeps.any() or keeps.sum() == (goal.share > 0).sum():
+            return problem
+        own = np.minimum(loads, np.maximum(least + problem.demand.loose, goal.bounds(max_deviation)[1]))
+        rest = max(0, int(goal.share.sum()) - int(own[keeps].sum()))
+        ceiling = np.where(keeps, np.minimum(goal.limits.ceiling, own), goal.limits.ceiling)
+        even = (goal.share > 0) & ~keeps
+        goal = BandGoal(replace(goal.limits, ceiling=ceiling), shares(rest, goal.share, even))
+    window = goal.window(table, problem.demand, max_deviation)
+    if not window.possible and table.racks:
+        even = goal.share > 0
+        goal = BandGoal(goal.limits, shares_within(window.bound.ends, goal.share, even, table.pool))
+    return replace(problem, balance=goal)
 
 
 def in_window(problem: BalanceProblem, window: Window, *, by_moves: bool) -> Attempt:
@@ -156,7 +200,7 @@ def _searched(
         by_moves=by_moves,
         most_load=None if budget is None else budget.moved_bytes,
         most_moves=None if budget is None else budget.moves,
-        work=small.WORK if small.is_small(table) or by_moves else small.SHORT_WORK,
+        work=small.SHORT_WORK if fitting and not by_moves and small.choices(table) > small.TINY else small.WORK,
     )
     if answer.at is None:
         return replace(found, proven=answer.proven)
@@ -189,7 +233,7 @@ def tightest(
     loosest = problem.today()
     watch.phase("how tight the goal can be")
     spent = _most_bytes(problem, budget)
-    low = max(finest, tightest_relaxed(problem, loosest, moved_bytes=spent))
+    low = least_fitting(problem, max(finest, tightest_relaxed(problem, loosest, moved_bytes=spent)))
     best = (loosest, standing_still(problem.table, problem.window(loosest)))
     is_small = small.is_small(problem.table)
     if is_small and isinstance(problem.balance, RangeGoal):

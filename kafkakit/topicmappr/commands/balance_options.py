@@ -1,6 +1,7 @@
 """The options of `rebalance`, `scale` and `add-brokers`, and the request that they make."""
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -23,6 +24,13 @@ Band = Annotated[
         help="Bring every broker within this percentage of its share of used space (5%), by capacity.",
     ),
 ]
+
+
+class BalanceWithin(StrEnum):
+    """Over what bytes are balanced."""
+
+    CLUSTER = "cluster"
+    RACKS = "racks"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +62,14 @@ class BalanceGoal:
         metavar="PERCENT",
         help="Bring every broker's count of replicas within this percentage of an equal share.",
         recorded=True,
+    )
+    balance_within: BalanceWithin = option(
+        BalanceWithin.CLUSTER,
+        help="A broker's share is of what the cluster holds, or of what its rack holds now.",
+        recorded=lambda value: "" if value is BalanceWithin.CLUSTER else str(value),
+    )
+    best_effort: bool = option(
+        False, "--best-effort", help="Go as near to a goal as can be found where it cannot be reached.", recorded=True
     )
 
 
@@ -198,6 +214,8 @@ class BalanceOptions:
                     parse_size(budget.max_moved_bytes, "--max-moved-bytes") if budget.max_moved_bytes else None
                 ),
                 max_moves=budget.max_moves,
+                within_racks=goal.balance_within is BalanceWithin.RACKS,
+                best_effort=goal.best_effort,
             ),
             storage_threshold=self.thresholds.storage_threshold,
             storage_threshold_gb=self.thresholds.storage_threshold_gb,

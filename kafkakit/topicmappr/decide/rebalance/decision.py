@@ -7,11 +7,12 @@ from kafkakit.core.certificate import Certificate, PlacementRules, Proof, ProofK
 from kafkakit.core.errors import InfeasibleError, UsageError
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import Plan, StorageFacts
-from kafkakit.core.quantities import format_bytes, format_percent
+from kafkakit.core.quantities import counted, format_bytes, format_percent
 from kafkakit.placement.broker_change import BrokerChange
 from kafkakit.placement.bytes.attempt import Attempt
 from kafkakit.placement.bytes.balance_goal import BalanceProblem, BandGoal
-from kafkakit.placement.bytes.impossible import more_brokers, why_not
+from kafkakit.placement.bytes.fewest_moves import moves_proof
+from kafkakit.placement.bytes.impossible import more_brokers, too_large, why_not
 from kafkakit.placement.bytes.layout import Layout
 from kafkakit.placement.bytes.lp_relaxation import DemandGroups
 from kafkakit.placement.bytes.proof import argument_of, cancels, moves_bound, not_counted, proof_of
@@ -20,7 +21,7 @@ from kafkakit.placement.log_dirs_balance.rules import DirRules
 from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.decide.assembly import Decision, assemble
 from kafkakit.topicmappr.decide.dirs.joining import with_dirs
-from kafkakit.topicmappr.decide.rebalance.goal import Aim, Sources, reach_aim
+from kafkakit.topicmappr.decide.rebalance.goal import Aim, Reached, Sources, reach_aim
 from kafkakit.topicmappr.decide.rebalance.inputs import BalanceInputs, balance_inputs
 from kafkakit.topicmappr.decide.rebalance.request import RebalanceRequest
 from kafkakit.topicmappr.decide.rebalance.soft_goals import FreeChoices
@@ -98,9 +99,14 @@ def decide_rebalance(
     scope, change, layout, aim, sizes = inputs.scope, inputs.change, inputs.layout, inputs.aim, inputs.sizes
     problem = BalanceProblem.of(layout.table, aim.balance)
     notebook = Notebook(watch, layout.table, aim.balance)
-    max_deviation, found = reach_aim(problem, aim, request, notebook)
-    if not found.succeeded:
-        error = _impossible(inputs, problem.demand, found, max_deviation, request)
+    reached = reach_aim(problem, aim, request, notebook)
+    max_deviation, found = reached.max_deviation, reached.found
+    held_back: tuple[str, ...] = ()
+    if reached.missed is not None:
+        why = _impossible(inputs, problem, replace(reached, found=reached.missed), request)
+        held_back = (f"best effort: {why}; reached: {aim.shown(max_deviation)}",)
+    elif not found.succeeded:
+        error = _impossible(inputs, problem, reached, request)
         if layout.rule.tags is not None:
             error.reasons = tuple(f"constraint kept: {c.text}" for c in layout.rule.tags.constraints)
         raise error
@@ -126,7 +132,7 @@ def decide_rebalance(
             storage_facts=sizes.facts,
             notes=(
                 *sizes.notes,
-                *aim.notes(found, max_deviation),
+                *(held_back or aim.notes(found, max_deviation)),
                 *chosen.notes,
                 *([STOPPED] if watch.stopped() else []),
             ),
@@ -180,8 +186,13 @@ def certify(layout: Layout, demand: DemandGroups, found: Attempt, minimize: Mini
     """Set what the plan costs beside the proven bound."""
     table, window = layout.table, found.window
     if minimize is Minimize.MOVES:
-        bound = moves_bound(table, window)
+        bound, priced = moves_bound(table, window), None
         words = f"brokers outside their limits must give or get at least {bound} copies, the largest first"
+        if found.few is not None and not found.fewest and found.moves > bound:
+            priced = moves_proof(table, demand, window, found.few)
+        if priced is not None and priced[0] > bound:
+            words = f"at the proof's broker prices no plan makes fewer than {priced[0]} copies (counting shows {bound})"
+            return certificate("replicas", found.moves, priced[0], words, priced[1])
         if found.fewest and found.moves > bound:
             words = f"every placement was searched; {words}"
         elif layout.rule.tags is not None:
@@ -221,16 +232,26 @@ def rules_of(layout: Layout, scope: Scope, request: RebalanceRequest, sources: S
 
 
 def _impossible(
-    inputs: BalanceInputs, demand: DemandGroups, found: Attempt, nearest: int, request: RebalanceRequest
+    inputs: BalanceInputs, problem: BalanceProblem, reached: Reached, request: RebalanceRequest
 ) -> InfeasibleError:
-    aim, table = inputs.aim, inputs.layout.table
+    """Why no plan keeps the goal and the rules, in one line, and what would."""
+    aim, table, found = inputs.aim, inputs.layout.table, reached.found
+    near = aim.shown(reached.max_deviation)
+    nearest = f"a plan was found for {near}" if reached.is_nearest_planned else f"the nearest that may be: {near}"
+    effort = "" if request.goal.best_effort or aim.requested is None else ", or --best-effort"
+    if reached.unlimited is not None:
+        return _over_budget(aim, reached.unlimited, request)
+    large = _too_large(inputs, found)
+    if large:
+        return InfeasibleError(f"{aim.words} cannot be reached: {large}", hint=f"{nearest}{effort}")
     if not found.window.possible:
-        reason = why_not(table, demand, found.window, inputs.racks)
-        share = aim.balance.share if isinstance(aim.balance, BandGoal) else None
-        add = None if share is None else more_brokers(table, found.window, inputs.racks, share)
+        reason = why_not(table, problem.demand, found.window, inputs.racks)
+        within = isinstance(aim.balance, BandGoal) and not request.goal.within_racks
+        add = more_brokers(problem, found.window, inputs.racks, aim.requested) if within and aim.requested else None
+        racks = ", or --balance-within racks" if within and table.racks > 1 and add else ""
         return InfeasibleError(
             f"{aim.words} cannot be reached: {reason}",
-            hint=f"the nearest that may be: {aim.shown(nearest)}{f', or {add}' if add else ''}",
+            hint=f"{nearest}{f', or {add}' if add else ''}{racks}{effort}",
         )
     if not found.rule_kept and request.goal.count_band is not None:
         counts = format_percent(request.goal.count_band)
@@ -249,9 +270,47 @@ def _impossible(
     if found.proven:
         return InfeasibleError(
             f"{aim.words} cannot be reached: every placement was searched, and none is inside the limits",
-            hint=f"a plan was found for {aim.shown(nearest)}",
+            hint=f"{nearest}{effort}",
         )
     return InfeasibleError(
         f"no plan for {aim.words} was found ({format_bytes(found.outside)} stay outside); it is not proven impossible",
-        hint=f"a plan was found for {aim.shown(nearest)}",
+        hint=f"{nearest}{effort}",
     )
+
+
+def _over_budget(aim: Aim, unlimited: Attempt, request: RebalanceRequest) -> InfeasibleError:
+    """The budget is what no plan keeps; without it there is one."""
+    goal = request.goal
+    flags = [
+        *([f"--max-moves {goal.max_moves}"] if goal.max_moves is not None else []),
+        *([f"--max-moved-bytes {format_bytes(goal.max_moved_bytes)}"] if goal.max_moved_bytes is not None else []),
+    ]
+    kept = [aim.words]
+    if goal.count_band is not None:
+        kept.append(f"counts within {format_percent(goal.count_band)}")
+    if request.max_rack_violations is not None:
+        kept.append(f"at most {request.max_rack_violations} sets that break the rack rule")
+    return InfeasibleError(
+        f"no plan within {' and '.join(flags)} was found that keeps {', '.join(kept)}: the budget is too small",
+        hint=(
+            f"a plan without the budget makes {counted(unlimited.moves, 'copy', 'copies')} of "
+            f"{format_bytes(unlimited.cost)}"
+        ),
+    )
+
+
+def _too_large(inputs: BalanceInputs, found: Attempt) -> str:
+    """The partitions that are larger than their limit on enough brokers, in words; empty where none is."""
+    table = inputs.layout.table
+    if found.window.slides.any():
+        return ""
+    parts = too_large(table, found.window.ceiling)
+    if not parts:
+        return ""
+    named = [f"{inputs.scope.partitions[p].key} ({format_bytes(int(table.size[p]))})" for p in parts[:_NAMED]]
+    more = f" and {len(parts) - _NAMED} more" if len(parts) > _NAMED else ""
+    are = "is" if len(parts) == 1 else "are"
+    return f"{', '.join(named)}{more} {are} larger than what enough brokers may hold"
+
+
+_NAMED = 3

@@ -11,7 +11,15 @@ from kafkakit.placement.bytes.balance_goal import PPM, BalanceGoal, BalanceProbl
 from kafkakit.placement.bytes.even_counts import counts_of
 from kafkakit.placement.bytes.layout import Layout
 from kafkakit.placement.bytes.slots import CountLimits
-from kafkakit.placement.bytes.tightening import Budget, Watch, at_deviation, tightest, tightest_relaxed
+from kafkakit.placement.bytes.tightening import (
+    Budget,
+    Watch,
+    at_deviation,
+    least_fitting,
+    loosened,
+    tightest,
+    tightest_relaxed,
+)
 from kafkakit.placement.bytes.window import Limits
 from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.decide.rebalance.request import GIB, RebalanceRequest
@@ -98,8 +106,9 @@ def aim_of(layout: Layout, request: RebalanceRequest, sources: Sources, targets:
     budget = Budget(moved_bytes=goal.max_moved_bytes, moves=goal.max_moves)
     if goal.band is not None:
         table = layout.table
-        balance = layout.now.band(table, limits, int(table.loads(table.home)[limits.even].sum()))
-        words = f"the band of {format_percent(goal.band)}"
+        total = int(table.loads(table.home)[limits.even].sum())
+        balance = layout.now.band(table, limits, total, within_racks=goal.within_racks)
+        words = f"the band of {format_percent(goal.band)}{' within racks' if goal.within_racks else ''}"
         requested = int(goal.band * PPM)
         return Aim(balance=balance, requested=requested, finest=0, budget=budget, words=words)
     if goal.free_range_bytes is not None:
@@ -151,26 +160,62 @@ def _tolerated(layout: Layout, limits: Limits, sources: Sources, tolerance: Frac
     return Limits(floor=floor, ceiling=ceiling, even=limits.even, offset=limits.offset)
 
 
-def reach_aim(problem: BalanceProblem, aim: Aim, request: RebalanceRequest, watch: Watch) -> tuple[int, Attempt]:
-    """Find the plan: at the deviation asked for, or as tight as the budget buys.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reached:
+    """The plan found and the deviation that it was made for; without a plan, the nearest deviation that may be.
+
+    `is_nearest_planned` says that a plan for the nearest was found. `missed` is the attempt at the goal itself where
+    the plan is a best effort, `unlimited` a plan that reaches the goal where no plan within the budget does.
+    """
+
+    max_deviation: int
+    found: Attempt
+    is_nearest_planned: bool = True
+    missed: Attempt | None = None
+    unlimited: Attempt | None = None
+
+
+def reach_aim(problem: BalanceProblem, aim: Aim, request: RebalanceRequest, watch: Watch) -> Reached:
+    """Find the plan: at the deviation asked for, or as tight as the budget buys, or as near as can be on request.
 
     When the deviation asked for cannot be reached at any price, the answer is an attempt that is outside or
     whose window is not possible, with the nearest deviation that can be.
     """
     by_moves = request.minimize is Minimize.MOVES
     if aim.requested is None:
-        return tightest(problem, aim.budget, watch, finest=aim.finest, by_moves=by_moves)
+        return _within_budget(problem, aim, watch, None, finest=aim.finest, by_moves=by_moves)
     watch.phase(f"a plan for {aim.words}")
     found = at_deviation(problem, aim.requested, by_moves=by_moves)
     watch.tried(aim.requested, found)
     if found.succeeded and aim.budget.allows(found):
-        return aim.requested, found
-    if not found.window.possible:
-        return tightest_relaxed(problem, problem.today()), found
-    if not found.succeeded:
-        nearest, _ = tightest(problem, Budget(), watch, finest=aim.requested)
-        return _asked_again(problem, nearest, by_moves=by_moves), found
-    return tightest(problem, aim.budget, watch, finest=aim.requested, by_moves=by_moves)
+        return Reached(max_deviation=aim.requested, found=found)
+    if found.succeeded:
+        return _within_budget(problem, aim, watch, found, finest=aim.requested, by_moves=by_moves)
+    if request.goal.best_effort:
+        return _best_effort(problem, aim, found, watch, by_moves=by_moves)
+    nearest = least_fitting(problem, tightest_relaxed(problem, problem.today()))
+    if not found.window.possible and nearest > aim.requested:
+        return Reached(max_deviation=nearest, found=found, is_nearest_planned=False)
+    nearest, _ = tightest(problem, Budget(), watch, finest=aim.requested)
+    return Reached(max_deviation=_asked_again(problem, nearest, by_moves=by_moves), found=found)
+
+
+def _within_budget(
+    problem: BalanceProblem, aim: Aim, watch: Watch, unlimited: Attempt | None, *, finest: int, by_moves: bool
+) -> Reached:
+    nearest, found = tightest(problem, aim.budget, watch, finest=finest, by_moves=by_moves)
+    return Reached(max_deviation=nearest, found=found, unlimited=unlimited)
+
+
+def _best_effort(problem: BalanceProblem, aim: Aim, missed: Attempt, watch: Watch, *, by_moves: bool) -> Reached:
+    """As near as was found: with the shares that can be reached, at the deviation asked for or the nearest to it."""
+    assert aim.requested is not None
+    watch.phase("as near as can be")
+    loose = loosened(problem, aim.requested)
+    found = missed if loose is problem else at_deviation(loose, aim.requested, by_moves=by_moves)
+    if not found.succeeded or not aim.budget.allows(found):
+        _, found = tightest(loose, aim.budget, watch, finest=aim.requested, by_moves=by_moves)
+    return Reached(max_deviation=problem.measure(found.at), found=found, missed=missed)
 
 
 def _asked_again(problem: BalanceProblem, nearest: int, *, by_moves: bool) -> int:

@@ -22,7 +22,8 @@ class Goal:
 
     `band` is a part of each broker's share, `free_range_bytes` the largest difference of free bytes between two
     brokers, `count_band` a part of each broker's share of replicas. The budgets limit the plan; alone they ask
-    for the smallest range they can buy.
+    for the smallest range they can buy. `within_racks` a broker's share is of what its rack holds now; with
+    `best_effort` a goal that cannot be reached is approached.
     """
 
     band: Fraction | None = None
@@ -30,6 +31,8 @@ class Goal:
     count_band: Fraction | None = None
     max_moved_bytes: int | None = None
     max_moves: int | None = None
+    within_racks: bool = False
+    best_effort: bool = False
 
     @property
     def given(self) -> bool:
@@ -80,6 +83,10 @@ class RebalanceRequest:
             raise UsageError("must specify --topics")
         if self.goal.band is not None and self.goal.free_range_bytes is not None:
             raise UsageError("--band and --free-range contradict each other", hint="give one of them")
+        if self.goal.within_racks and self.goal.band is None:
+            raise UsageError("--balance-within racks needs a --band", hint="for example --band 10%")
+        if self.goal.best_effort and self.goal.band is None and self.goal.free_range_bytes is None:
+            raise UsageError("--best-effort needs a goal", hint="give --band or --free-range")
         if not 0 <= self.min_rack_ids <= MAX_REPLICATION:
             raise UsageError(f"--min-rack-ids: {self.min_rack_ids} is not between 0 and {MAX_REPLICATION}")
         refuse_both_rules(self.min_rack_ids, self.spread)
