@@ -1,12 +1,16 @@
-"""The operator's side of a long search: progress on stderr, and Ctrl-C that asks for the best plan so far."""
+"""The operator's side of a long search: progress on stderr; Ctrl-C, SIGTERM and `--timeout` end it with a plan."""
 
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from kafkakit.core.errors import TerminationRequested
+
 if TYPE_CHECKING:
+    from kafkakit.cli.context import CliContext
     from kafkakit.cli.output import Output
     from kafkakit.placement.bytes.attempt import Attempt
     from kafkakit.ports.reporter import ProgressBar
@@ -30,12 +34,19 @@ class PhaseWatch:
         """Show nothing: the phases are enough."""
 
 
-class StoppableWatch(PhaseWatch):
-    """Shows phases and handles Ctrl-C: the first asks the search to stop, the second ends the program at once."""
+_SEARCHING = 0.7  # the part of --timeout for searching; the rest is for the report and the files
 
-    def __init__(self, output: "Output", bar: "ProgressBar") -> None:
+
+class StoppableWatch(PhaseWatch):
+    """Shows phases and handles Ctrl-C and SIGTERM: the first asks the search to stop, the second ends the program.
+
+    The search is asked to stop at `ends_at_s` of the monotonic clock, too.
+    """
+
+    def __init__(self, output: "Output", bar: "ProgressBar", ends_at_s: float | None = None) -> None:
         super().__init__(bar)
         self._output = output
+        self._ends_at_s = ends_at_s
         self._phases = 0
         self._stopped = False
         self._printed = False
@@ -50,15 +61,17 @@ class StoppableWatch(PhaseWatch):
             self._output.say(f"planning: {text}")
 
     def stopped(self) -> bool:
-        """True after the first Ctrl-C."""
+        """True after the first signal, or once most of the time is over."""
+        if self._ends_at_s is not None and time.monotonic() > self._ends_at_s:
+            self._stopped = True
         if self._stopped and not self._printed:
             self._print_stop()
         return self._stopped
 
     def interrupt(self, number: int, frame: FrameType | None) -> None:
-        """Handle SIGINT."""
+        """Handle SIGINT or SIGTERM."""
         if self._stopped:
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt if number == signal.SIGINT else TerminationRequested
         self._stopped = True
         self._print_stop()
 
@@ -77,23 +90,26 @@ def showing_phases(output: "Output", label: str) -> Iterator[PhaseWatch]:
 
 
 @contextmanager
-def watching(output: "Output") -> Iterator[StoppableWatch]:
-    """Watch a search that may be stopped; Ctrl-C has its earlier meaning again as soon as the search is over."""
-    with output.progress("planning") as bar:
-        watch = StoppableWatch(output, bar)
-        earlier = _take_over(watch)
+def watching(cli: "CliContext") -> Iterator[StoppableWatch]:
+    """Watch a search that may be stopped; signals have their earlier meaning again as soon as the search is over."""
+    limit_s = cli.timeout_s
+    ends_at_s = None if limit_s is None else time.monotonic() + _SEARCHING * limit_s
+    with cli.output.progress("planning") as bar:
+        watch = StoppableWatch(cli.output, bar, ends_at_s)
+        earlier = {number: _take_over(number, watch) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield watch
         finally:
-            if earlier is not None:
-                signal.signal(signal.SIGINT, earlier)
+            for number, handler in earlier.items():
+                if handler is not None:
+                    signal.signal(number, handler)
 
 
-def _take_over(watch: StoppableWatch) -> Any:
-    """Handle SIGINT and return its handler until now; None where it is ignored, or off the main thread."""
-    if signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None):
+def _take_over(number: int, watch: StoppableWatch) -> Any:
+    """Handle the signal and return its handler until now; None where it is ignored, or off the main thread."""
+    if signal.getsignal(number) in (signal.SIG_IGN, None):
         return None
     try:
-        return signal.signal(signal.SIGINT, watch.interrupt)
+        return signal.signal(number, watch.interrupt)
     except ValueError:
         return None

@@ -121,7 +121,7 @@ def moves_proof(table: SlotTable, demand: DemandGroups, window: Window, few: Few
 
     Limits that slide, even spread over racks and tags have no such proof.
     """
-    if window.slides.any() or table.tags is not None or table.rule.spread_over:
+    if window.slides.any() or table.tags is not None or table.rule.spreads:
         return None
     priced = replace(window, prices=few.prices, price_unit=few.price_unit)
     proof = proof_of(table, demand, priced)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kafkakit.core.quantities import format_bytes
+from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.placement.bytes.attempt import attempt
 from kafkakit.placement.bytes.balance_goal import BalanceProblem, BandGoal, shares
 from kafkakit.placement.bytes.lp_relaxation import PENALTY, DemandGroups
@@ -101,8 +101,8 @@ def more_brokers(problem: BalanceProblem, window: Window, racks: Mapping[int, st
 def _words(table: SlotTable, racks: Mapping[int, str | None], added: Mapping[int, int]) -> str:
     names = {int(rack): racks.get(b) or "none" for b, rack in zip(table.brokers, table.rack, strict=True)}
     parts = [f"{n} in rack {names[rack]}" for rack, n in sorted(added.items())]
-    one = sum(added.values()) == 1
-    return f"{sum(added.values())} more broker{'' if one else 's'} like these: {' and '.join(parts)}"
+    more = f"{counted(sum(added.values()), 'more broker')} like these"
+    return f"{more}: {' and '.join(parts)}" if len(parts) > 1 else f"{more} in rack {names[min(added)]}"
 
 
 def _with_brokers(problem: BalanceProblem, goal: BandGoal, added: Mapping[int, int]) -> BalanceProblem:
@@ -163,7 +163,8 @@ def _named(table: SlotTable, chosen: list[int], racks: Mapping[int, str | None])
     if _whole_racks(table, chosen):
         names = {int(table.rack[i]): racks.get(table.brokers[i]) or "none" for i in chosen}
         named = ", ".join(names[r] for r in sorted(names))
-        return f"the {len(chosen)} brokers of rack{'s' if len(names) > 1 else ''} {named}"
+        held = "broker" if len(chosen) == 1 else f"{len(chosen)} brokers"
+        return f"the {held} of rack{'s' if len(names) > 1 else ''} {named}"
     ids = [str(table.brokers[i]) for i in chosen]
     more = f" and {len(ids) - 6} more" if len(ids) > 6 else ""
     return f"broker{'s' if len(ids) > 1 else ''} {', '.join(ids[:6])}{more}"

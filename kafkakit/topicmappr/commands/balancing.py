@@ -110,11 +110,11 @@ def run_balance(
     output.check(cli.require_replaceable)
     report_duplicates(request.brokers, cli.output)
     seen, request = observed_storage(ctx, cluster, request, requested.tags)
-    with watching(cli.output) as watch:
+    with watching(cli) as watch:
         decided = (decide_add_brokers if adding else decide_rebalance)(seen.snapshot, request, seen.facts, watch)
 
     def other_bands() -> "Sequence[FrontierPoint]":
-        with watching(cli.output) as watch:
+        with watching(cli) as watch:
             watch.phase("other bands for the report")
             wider = beside_existing(request) if adding else request
             return frontier_points(seen.snapshot, wider, seen.facts, watch=watch)

@@ -69,7 +69,7 @@ def drain(
     if placing.placement is PlaceBy.STORAGE or limits.max_moved_bytes:
         output.check()
         seen, request = observed_storage(ctx, cluster, request, tags)
-        with watching(cli.output) as watch:
+        with watching(cli) as watch:
             change = decide_drain(seen.snapshot, request, seen.facts, watch)
         return end_request(ctx, command, change, output)
     return plan_request(ctx, command, decide_drain, request, output, cluster.snapshot, tags)

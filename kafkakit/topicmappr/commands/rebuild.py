@@ -48,7 +48,7 @@ def rebuild(
     on_cluster = request.map is None or request.use_meta or cluster.snapshot or output.plan or output.report
     if request.by_storage:
         seen, request = observed_storage(ctx, cluster, request, tags)
-        with watching(cli.output) as watch:
+        with watching(cli) as watch:
             decided = decide_rebuild(seen.snapshot, request, seen.facts, watch)
     else:
         state = unobserved()

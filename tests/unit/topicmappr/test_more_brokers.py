@@ -47,7 +47,7 @@ def test_the_number_of_brokers_that_would_do_is_named_and_is_the_least() -> None
     with pytest.raises(InfeasibleError) as refused:
         plan(cluster({"a": 4, "b": 4, "c": 2}), "10%")
     assert refused.value.hint is not None
-    assert refused.value.hint.endswith("or 2 more brokers like these in rack c")
+    assert "or 2 more brokers like these in rack c" in refused.value.hint
     with pytest.raises(InfeasibleError):
         plan(cluster({"a": 4, "b": 4, "c": 3}), "10%")
     plan(cluster({"a": 4, "b": 4, "c": 4}), "10%")

@@ -1,13 +1,14 @@
 """Parts of rebalance: who takes over from whom, tolerances, sources, what a search tried, Ctrl-C."""
 
 import signal
+import time
 
 import pytest
 
-from kafkakit.cli.output import Output
+from kafkakit.cli.context import CliContext
 from kafkakit.cli.search_watch import watching
 from kafkakit.core.broker_list import BrokerList
-from kafkakit.core.errors import UsageError
+from kafkakit.core.errors import TerminationRequested, UsageError
 from kafkakit.topicmappr.decide.rebalance.goal import choose_sources
 from kafkakit.topicmappr.decide.rebalance.relocations import pairs, smallest_tolerance
 from kafkakit.topicmappr.decide.rebalance.request import GIB, RebalanceRequest
@@ -66,16 +67,21 @@ def test_numbers_that_are_none_are_refused() -> None:
             request(**words)
 
 
-def test_the_handler_of_ctrl_c_is_put_back(capsys: pytest.CaptureFixture[str]) -> None:
-    earlier = signal.getsignal(signal.SIGINT)
-    with watching(Output()) as watch:
+@pytest.mark.parametrize(
+    ("first", "second"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, TerminationRequested)]
+)
+def test_the_handlers_of_signals_are_put_back(
+    first: signal.Signals, second: type[BaseException], capsys: pytest.CaptureFixture[str]
+) -> None:
+    earlier = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    with watching(CliContext()) as watch:
         watch.phase("plan 1")
         assert not watch.stopped()
-        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(first)
         assert watch.stopped()
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)
-    assert signal.getsignal(signal.SIGINT) is earlier
+        with pytest.raises(second):
+            signal.raise_signal(first)
+    assert {number: signal.getsignal(number) for number in earlier} == earlier
     assert capsys.readouterr().err.splitlines() == [
         "planning",
         "planning: plan 1",
@@ -86,8 +92,20 @@ def test_the_handler_of_ctrl_c_is_put_back(capsys: pytest.CaptureFixture[str]) -
 def test_an_ignored_ctrl_c_stays_ignored() -> None:
     earlier = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with watching(Output()) as watch:
+        with watching(CliContext()) as watch:
             signal.raise_signal(signal.SIGINT)
             assert not watch.stopped()
     finally:
         signal.signal(signal.SIGINT, earlier)
+
+
+def test_a_search_ends_while_there_is_time_for_its_report() -> None:
+    cli = CliContext()
+    cli.take("timeout", "1h", "option")
+    with watching(cli) as watch:
+        assert not watch.stopped()
+    cli = CliContext()
+    cli.take("timeout", "0.001s", "option")
+    with watching(cli) as watch:
+        time.sleep(0.002)
+        assert watch.stopped()

@@ -12,10 +12,10 @@ from tests.cli.test_rebalance import cluster
 
 
 @pytest.mark.parametrize(
-    ("partitions", "words"), [(4, "every placement was searched"), (1300, "it is not proven impossible")]
+    ("partitions", "words"), [(4, "every placement was searched"), (4000, "it is not proven impossible")]
 )
 def test_sets_that_cannot_be_mended(partitions: int, words: str) -> None:
-    free = {1: 5000, 2: 5000}
+    free = {1: 9000, 2: 9000}
     snapshot = cluster([[1, 2]] * partitions, [1] * partitions, free, dict.fromkeys(free, "a"))
     request = RebalanceRequest(
         brokers=parse_broker_list("-1"),

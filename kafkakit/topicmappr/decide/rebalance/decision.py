@@ -104,7 +104,7 @@ def decide_rebalance(
     held_back: tuple[str, ...] = ()
     if reached.missed is not None:
         why = _impossible(inputs, problem, replace(reached, found=reached.missed), request)
-        held_back = (f"best effort: {why}; reached: {aim.shown(max_deviation)}",)
+        held_back = (f"best effort: {why.message}; reached: {aim.shown(max_deviation)}",)
     elif not found.succeeded:
         error = _impossible(inputs, problem, reached, request)
         if layout.rule.tags is not None:
@@ -238,7 +238,7 @@ def _impossible(
     aim, table, found = inputs.aim, inputs.layout.table, reached.found
     near = aim.shown(reached.max_deviation)
     nearest = f"a plan was found for {near}" if reached.is_nearest_planned else f"the nearest that may be: {near}"
-    effort = "" if request.goal.best_effort or aim.requested is None else ", or --best-effort"
+    effort = "" if request.goal.best_effort or aim.requested is None else " (or give --best-effort)"
     if reached.unlimited is not None:
         return _over_budget(aim, reached.unlimited, request)
     large = _too_large(inputs, found)
@@ -248,7 +248,7 @@ def _impossible(
         reason = why_not(table, problem.demand, found.window, inputs.racks)
         within = isinstance(aim.balance, BandGoal) and not request.goal.within_racks
         add = more_brokers(problem, found.window, inputs.racks, aim.requested) if within and aim.requested else None
-        racks = ", or --balance-within racks" if within and table.racks > 1 and add else ""
+        racks = ", or --balance-within racks" if within and table.racks > 1 else ""
         return InfeasibleError(
             f"{aim.words} cannot be reached: {reason}",
             hint=f"{nearest}{f', or {add}' if add else ''}{racks}{effort}",

@@ -1,0 +1,191 @@
+"""Plan random small clusters and solve each a second time by an integer program of its own.
+
+Run: python bench/planner_campaign.py [--clusters N] [--seed N] [--processes N]. A request that the program can meet and
+the planner refuses, a plan that breaks a limit, a bound above the optimum and a plan that costs more than the optimum
+are counted; the first two and a false bound end with exit code 1. Prints JSON with the machine's shape.
+"""
+
+import argparse
+import collections
+import json
+import random
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from machine import shape
+from ortools.sat.python import cp_model
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from kafkakit.core.broker_list import parse_broker_list
+from kafkakit.core.errors import InfeasibleError
+from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, Topic
+from kafkakit.placement.problem import Minimize
+from kafkakit.topicmappr.decide.rebalance.decision import Rebalance, decide_rebalance
+from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
+
+GIB = 1 << 30
+DISK = 1 << 50  # never full
+SECONDS = 20.0  # the second program gives up here, and its cluster is left out
+
+
+class Case:
+    """A cluster and a request: brokers with racks, lists, sizes, a band, a budget of copies and what is minimized."""
+
+    def __init__(self, seed: int) -> None:
+        draw = random.Random(seed)
+        racks = draw.choice([1, 2, 3, 3, 4])
+        self.brokers = {
+            b: None if draw.random() < 0.05 else "abcd"[draw.randrange(racks)] for b in range(1, draw.randint(3, 9))
+        }
+        self.copies = draw.randint(1, min(3, len(self.brokers)))
+        used = draw.sample(sorted(self.brokers), max(self.copies, len(self.brokers) - draw.randint(0, 2)))
+        self.lists = [draw.sample(used, self.copies) for _ in range(draw.randint(4, 40))]
+        shape = draw.choice(["equal", "uniform", "heavy"])
+        self.sizes = [
+            GIB
+            * (8 if shape == "equal" else draw.randint(1, 20) if shape == "uniform" else int(draw.paretovariate(1.1)))
+            for _ in self.lists
+        ]
+        self.band = Fraction(draw.choice([3, 10, 20, 40, 80]), 100)
+        self.most_moves = draw.choice([None, None, None, draw.randint(1, 12)])
+        self.minimize = draw.choice([Minimize.BYTES, Minimize.MOVES])
+
+    def snapshot(self) -> ClusterSnapshot:
+        """The cluster; every disk holds what its lists put there."""
+        held: collections.Counter[int] = collections.Counter()
+        for row, size in zip(self.lists, self.sizes, strict=True):
+            held.update(dict.fromkeys(row, size))
+        return ClusterSnapshot(
+            cluster_id="campaign",
+            taken_at=datetime(2026, 1, 1, tzinfo=UTC),
+            source="bench",
+            sizes_taken=True,
+            brokers=tuple(
+                Broker(id=b, rack=rack, log_dirs=(LogDir(path="/d", total_bytes=DISK, usable_bytes=DISK - held[b]),))
+                for b, rack in self.brokers.items()
+            ),
+            topics=(
+                Topic(
+                    name="t",
+                    partitions=tuple(
+                        Partition(partition=p, replicas=tuple(row), isr=tuple(row), leader=row[0], size_bytes=size)
+                        for p, (row, size) in enumerate(zip(self.lists, self.sizes, strict=True))
+                    ),
+                ),
+            ),
+        )
+
+    def planned(self) -> Rebalance | None:
+        """The plan; None where it was refused."""
+        request = RebalanceRequest(
+            brokers=parse_broker_list("-2"),
+            topics=("t",),
+            goal=Goal(band=self.band, max_moves=self.most_moves),
+            minimize=self.minimize,
+            words={},
+        )
+        try:
+            return decide_rebalance(self.snapshot(), request)
+        except InfeasibleError:
+            return None
+
+    def limits(self) -> list[tuple[int, int]]:
+        """Floor and ceiling of each broker: equal shares of all bytes, whole ones, the rest to the first brokers."""
+        total, count = sum(s * self.copies for s in self.sizes), len(self.brokers)
+        shares = [total // count + (i < total % count) for i in range(count)]
+        low = [-(-(s * (1 - self.band)).numerator // (s * (1 - self.band)).denominator) for s in shares]
+        high = [s + int(s * self.band) for s in shares]
+        return list(zip(low, high, strict=True))
+
+    def optimum(self) -> tuple[bool, int | None]:
+        """Whether it is known, and the least cost; None where no placement keeps the limits."""
+        model = cp_model.CpModel()
+        ids = sorted(self.brokers)
+        put = {(p, b): model.new_bool_var("") for p in range(len(self.lists)) for b in ids}
+        moves: Any = 0
+        cost: Any = 0
+        for p, (row, size) in enumerate(zip(self.lists, self.sizes, strict=True)):
+            model.add_exactly_one(put[p, b] for b in ids) if self.copies == 1 else model.add(
+                sum(put[p, b] for b in ids) == self.copies
+            )
+            now = collections.Counter(self.brokers[b] for b in row if self.brokers[b])
+            for rack in {r for r in self.brokers.values() if r}:
+                inside = sum(put[p, b] for b in ids if self.brokers[b] == rack)
+                model.add(inside <= max(1, now[rack]))
+            new = sum(put[p, b] for b in ids if b not in row)
+            moves, cost = moves + new, cost + size // GIB * new
+        for b, (low, high) in zip(ids, self.limits(), strict=True):
+            load = sum(size // GIB * put[p, b] for p, size in enumerate(self.sizes))
+            model.add(load >= -(-low // GIB))
+            model.add(load <= high // GIB)
+        if self.most_moves is not None:
+            model.add(moves <= self.most_moves)
+        model.minimize(cost if self.minimize is Minimize.BYTES else moves)
+        solver = cp_model.CpSolver()
+        solver.parameters.num_workers = 1
+        solver.parameters.max_time_in_seconds = SECONDS
+        status = solver.solve(model)
+        if status == cp_model.INFEASIBLE:
+            return True, None
+        unit = GIB if self.minimize is Minimize.BYTES else 1
+        return status == cp_model.OPTIMAL, round(solver.objective_value) * unit
+
+
+def tried(seed: int) -> tuple[int, str, float, float]:
+    """One cluster: its seed, what came of it, how far the plan is above the optimum, and seconds of CPU to plan it."""
+    case = Case(seed)
+    began_s = time.process_time()
+    plan = case.planned()
+    cpu_s = time.process_time() - began_s
+    known, least = case.optimum()
+    if not known:
+        return seed, "not known", 0.0, cpu_s
+    missed = plan is not None and plan.max_deviation > case.band * 1_000_000
+    if plan is None or missed:
+        return seed, "refused rightly" if least is None else "refused", 0.0, cpu_s
+    if least is None:
+        return seed, "false plan", 0.0, cpu_s
+    certificate = plan.plan.certificate
+    if certificate.lower_bound > least:
+        return seed, "false bound", 0.0, cpu_s
+    return seed, "planned", certificate.objective / least - 1 if least else float(certificate.objective > 0), cpu_s
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--clusters", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=2)
+    words = parser.parse_args()
+    with ProcessPoolExecutor(words.processes) as pool:
+        rows = list(pool.map(tried, range(words.seed, words.seed + words.clusters), chunksize=8))
+    ends = collections.Counter(end for _, end, _, _ in rows)
+    above = sorted(away for _, end, away, _ in rows if end == "planned")
+    wrong = {seed: end for seed, end, _, _ in rows if end in ("refused", "false plan", "false bound")}
+    print(
+        json.dumps(
+            {
+                "machine": shape(),
+                "clusters": len(rows),
+                "ends": dict(sorted(ends.items())),
+                "optimal": sum(away <= 0 for away in above),
+                "above_optimum_p99": above[len(above) * 99 // 100] if above else 0.0,
+                "above_optimum_most": above[-1] if above else 0.0,
+                "cpu_s_most": round(max(cpu_s for *_, cpu_s in rows), 2),
+                "wrong_seeds": wrong,
+                "dearest_seeds": [s for s, e, away, _ in sorted(rows, key=lambda row: -row[2])[:5] if away > 0],
+            },
+            indent=2,
+        )
+    )
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

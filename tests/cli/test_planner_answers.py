@@ -1,0 +1,162 @@
+"""Requests that once got no answer, a costly plan or a wrong reason: each is planned and checked again."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.test_rebalance import cluster, put
+from tests.invariants.plan import verify_plan
+from tests.places import ROOT
+from tests.rigs.command_line import Home, Ran
+
+CASES = ROOT / "tests/cases/planner"
+BAND = ("--topics", ".*", "--brokers", "-1", "--band")
+PLANNED = {
+    # name: command, unit, the least that an integer program found
+    "moves-12-brokers-1": (("rebalance", *BAND, "10%", "--minimize", "moves"), "replicas", 32),
+    "moves-12-brokers-2": (("rebalance", *BAND, "10%", "--minimize", "moves"), "replicas", 23),
+    "one-rack-and-rackless": (
+        (
+            "rebalance", "--topics", ".*", "--brokers", "-2", "--band", "10%", "--minimize", "moves",
+            "--optimize-leadership",
+        ),
+        "replicas",
+        90,
+    ),
+    "budget-small-plan": (
+        ("add-brokers", "--brokers", "20", "--spread", "--band", "30%", "--max-moves", "1"),
+        "bytes",
+        51_122_696_296,
+    ),
+    "budget-small-plan-2": (
+        (
+            "rebalance", "--topics", ".*", "--brokers", "-2", "--max-moved-bytes", "32B", "--minimize", "moves",
+            "--max-disk-use", "60%",
+        ),
+        "replicas",
+        5,
+    ),
+}  # fmt: skip
+REFUSED = {
+    "budget-blamed-on-count-band": (
+        ("--brokers", "-1", "--band", "30%", "--count-band", "10%", "--max-disk-use", "60%", "--max-moves", "1"),
+        "no plan within --max-moves 1 was found that keeps the band of 30%, counts within 10%: the budget is too small",
+    ),
+    "missed-within-bands": (
+        (
+            "--brokers", "-2", "--band", "60%", "--count-band", "100%", "--max-moves", "0", "--max-rack-violations",
+            "0", "--max-disk-use", "60%",
+        ),
+        "the budget is too small",
+    ),
+    "wrong-more-brokers-hint": (
+        ("--brokers", "-1", "--band", "10%"),
+        "12 more brokers like these: 8 in rack a and 4 in rack b",
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    home = Home(tmp_path)
+    home.work.mkdir(parents=True)
+    return home
+
+
+def recorded(home: Home, name: str) -> Any:
+    data = gzip.decompress((CASES / f"{name}.json.gz").read_bytes())
+    (home.work / "s.json").write_bytes(data)
+    return json.loads(data)
+
+
+def planned(home: Home, *words: str) -> tuple[Ran, Any]:
+    ran = home.run("topicmappr", *words, "--snapshot", "s.json", "--plan", "p.json", "--ignore-warns")
+    assert ran.code == 0, ran.stderr
+    plan = json.loads((home.work / "p.json").read_bytes())
+    verify_plan(plan, json.loads((home.work / "s.json").read_bytes()))
+    return ran, plan
+
+
+@pytest.mark.parametrize("name", PLANNED)
+def test_the_least_is_found(home: Home, name: str) -> None:
+    words, unit, least = PLANNED[name]
+    recorded(home, name)
+    certificate = planned(home, *words)[1]["certificate"]
+    assert (certificate["unit"], certificate["objective"]) == (unit, least)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_prevents_a_plan_is_named(home: Home, name: str) -> None:
+    words, reason = REFUSED[name]
+    recorded(home, name)
+    ran = home.run("topicmappr", "rebalance", "--topics", ".*", "--snapshot", "s.json", *words)
+    assert ran.code == 4
+    assert reason in ran.stderr
+
+
+def test_the_brokers_that_a_refusal_names_are_enough(home: Home) -> None:
+    snapshot = recorded(home, "wrong-more-brokers-hint")
+    by_rack = {b["rack"]: b for b in snapshot["brokers"]}
+    for number in range(12):
+        like = by_rack["a" if number < 8 else "b"]
+        (disk,) = like["log_dirs"]
+        unused = disk | {"usable_bytes": disk["total_bytes"]}
+        snapshot["brokers"].append(like | {"id": 100 + number, "log_dirs": [unused]})
+    snapshot["brokers"].sort(key=lambda b: b["id"])
+    (home.work / "s.json").write_text(json.dumps(snapshot))
+    planned(home, "rebalance", "--topics", ".*", "--brokers", "-2", "--band", "10%")
+
+
+def uneven_racks(home: Home) -> None:
+    """One broker in rack a, two in b, five in c, a copy in each; rack c is uneven in itself."""
+    ids = {1: "a", 2: "b", 3: "b", 4: "c", 5: "c", 6: "c", 7: "c", 8: "c"}
+    lists = [[1, 2 + p % 2, 4 if p < 20 else 4 + p % 5] for p in range(40)]
+    put(home, cluster(lists, [1] * 40, dict.fromkeys(ids, 4000), ids))
+
+
+def test_racks_of_unlike_size_are_levelled_in_themselves(home: Home) -> None:
+    uneven_racks(home)
+    refused = home.run("topicmappr", "rebalance", *BAND, "10%", "--snapshot", "s.json")
+    assert refused.code == 4
+    assert "--balance-within racks" in refused.stderr
+    _, plan = planned(home, "rebalance", *BAND, "20%", "--balance-within", "racks")
+    held = {load["broker"]: load["replicas"] for load in plan["after"]["brokers"]}
+    assert (held[1], held[2], held[3]) == (40, 20, 20)
+    assert all(7 <= held[b] <= 9 for b in range(4, 9))
+
+
+def test_best_effort_levels_what_can_be_and_says_what_holds_it_back(home: Home) -> None:
+    uneven_racks(home)
+    ran, plan = planned(home, "rebalance", *BAND, "10%", "--best-effort")
+    held = {load["broker"]: load["replicas"] for load in plan["after"]["brokers"]}
+    assert all(7 <= held[b] <= 9 for b in range(4, 9))
+    assert "best effort: the band of 10% cannot be reached: the 3 brokers of racks a, b may" in ran.stdout
+
+
+def test_a_partition_larger_than_a_brokers_limit_is_named(home: Home) -> None:
+    lists = [[1, 2]] + [[1 + p % 4, 1 + (p + 1) % 4] for p in range(24)]
+    put(home, cluster(lists, [400] + [3] * 24, dict.fromkeys((1, 2, 3, 4), 4000), dict.fromkeys((1, 2, 3, 4))))
+    refused = home.run("topicmappr", "rebalance", *BAND, "5%", "--snapshot", "s.json")
+    assert refused.code == 4
+    assert "a-0 (400 GiB) is larger than what enough brokers may hold" in refused.stderr
+    ran, plan = planned(home, "rebalance", *BAND, "5%", "--best-effort")
+    held = {load["broker"]: load["replicas"] for load in plan["after"]["brokers"]}
+    assert "a-0 (400 GiB) is larger" in ran.stdout
+    assert (held[1], held[2]) == (1, 1)
+    assert abs(held[3] - held[4]) <= 2
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--best-effort",), "--best-effort needs a goal"),
+        (("--balance-within", "racks", "--free-range", "1GiB"), "--balance-within racks needs a --band"),
+    ],
+)
+def test_options_without_their_goal_are_refused(home: Home, words: tuple[str, ...], message: str) -> None:
+    put(home, cluster())
+    ran = home.run("topicmappr", "rebalance", "--topics", "a", "--brokers", "-1", "--snapshot", "s.json", *words)
+    assert (ran.code, message in ran.stderr) == (2, True)
