@@ -149,6 +149,18 @@ def test_a_partition_larger_than_a_brokers_limit_is_named(home: Home) -> None:
     assert abs(held[3] - held[4]) <= 2
 
 
+def test_scale_says_that_partitions_are_too_small_to_move_and_shows_the_new_broker(home: Home) -> None:
+    racks = {b: "abc"[b % 3] for b in range(1, 8)}
+    small = cluster([[1 + p % 6, 1 + (p + 1) % 6] for p in range(24)], [0] * 24, dict.fromkeys(racks, 500), racks)
+    put(home, small)
+    ran = home.run("topicmappr", "scale", "--topics", ".*", "--brokers", "-1,7", "--snapshot", "s.json")
+    assert ran.code == 0
+    assert "24 of 24 partitions are smaller than --partition-size-threshold (512 MiB)" in ran.stdout
+    assert "Broker 7 - leader: 0, follower: 0, total: 0" in ran.stdout
+    lower = ("scale", "--topics", ".*", "--brokers", "-1,7", "--partition-size-threshold", "0")
+    assert "partition-size-threshold (" not in planned(home, *lower)[0].stdout
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

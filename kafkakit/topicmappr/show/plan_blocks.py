@@ -60,8 +60,9 @@ def map_changes(scope: Scope, before: Sequence[Sequence[int]], after: Sequence[S
 
 
 def distribution(plan: Plan, before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> list[str]:
-    """kafka-kit's section on what each broker leads and follows."""
-    loads = [load for load in plan.after.brokers if load.replicas]
+    """kafka-kit's section on what each broker leads and follows, with those that were empty and stay so."""
+    emptied = {load.broker for load in plan.before.brokers if load.replicas}
+    loads = [load for load in plan.after.brokers if load.replicas or load.broker not in emptied]
     return section(
         "Broker distribution:",
         [

@@ -134,6 +134,7 @@ def decide_rebalance(
                 *sizes.notes,
                 *(held_back or aim.notes(found, max_deviation)),
                 *chosen.notes,
+                *_small_ones(layout, request),
                 *([STOPPED] if watch.stopped() else []),
             ),
             warnings=inputs.warnings,
@@ -157,6 +158,19 @@ def decide_rebalance(
         free=change_of_free,
         tried=tuple(notebook.tries),
         stopped=watch.stopped(),
+    )
+
+
+def _small_ones(layout: Layout, request: RebalanceRequest) -> tuple[str, ...]:
+    """A note on partitions that are too small to move, where kafka-kit's threshold and not a flag makes them so."""
+    if not request.smallest_bytes or request.partition_size_threshold_mib is not None:
+        return ()
+    small = int((layout.table.size < request.smallest_bytes).sum())
+    if not small:
+        return ()
+    return (
+        f"{small} of {counted(len(layout.table.size), 'partition')} are smaller than --partition-size-threshold "
+        f"({format_bytes(request.smallest_bytes)}) and stay where they are; give a lower one, or a goal such as --band",
     )
 
 
