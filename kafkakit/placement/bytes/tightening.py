@@ -97,9 +97,17 @@ def tighten(
 
 
 def at_deviation(
-    problem: BalanceProblem, max_deviation: int, *, by_moves: bool = False, budget: Budget | None = None
+    problem: BalanceProblem,
+    max_deviation: int,
+    *,
+    by_moves: bool = False,
+    budget: Budget | None = None,
+    is_thorough: bool = True,
 ) -> Attempt:
-    """The cheapest plan found at this deviation, of those within a budget; small clusters are searched to the end."""
+    """The cheapest plan found at this deviation, of those within a budget; small clusters are searched to the end.
+
+    Where it `is_thorough`, larger ones are searched too for few copies, and where no plan was found without.
+    """
     window = problem.window(max_deviation)
     if not window.possible or least_fitting(problem, max_deviation) > max_deviation:
         return standing_still(problem.table, window)
@@ -108,7 +116,7 @@ def at_deviation(
         return found
     number = small.choices(problem.table)
     wanting = not found.succeeded or (budget is not None and not budget.allows(found))
-    if number <= small.LARGEST or (number <= small.LARGEST_BY_MOVES and (by_moves or wanting)):
+    if number <= small.LARGEST or (is_thorough and number <= small.LARGEST_BY_MOVES and (by_moves or wanting)):
         return _searched(problem, max_deviation, found, by_moves=by_moves, budget=budget)
     return found
 
@@ -170,9 +178,8 @@ def in_window(problem: BalanceProblem, window: Window, *, by_moves: bool) -> Att
     if not window.slides.any() and not closer.possible:
         return standing_still(table, closer)
     other = attempt(table, apart, closer if closer.possible else window)
-    if not other.outside and other.rule_kept:
-        return replace(other, few=few, window=window if window.slides.any() else closer)
-    return min(found, other, key=lambda each: (not each.rule_kept, each.outside, each.cost))
+    other = replace(other, few=few, window=window if window.slides.any() else closer)
+    return min(other, found, key=lambda each: (not each.rule_kept, each.outside, each.cost))
 
 
 def _searched(
@@ -241,7 +248,11 @@ def tightest(
 
     def trial(aim: int) -> tuple[bool, int]:
         nonlocal best
-        found = _within(problem, aim, budget, by_moves=by_moves) if is_small else at_deviation(problem, aim)
+        found = (
+            _within(problem, aim, budget, by_moves=by_moves)
+            if is_small
+            else at_deviation(problem, aim, is_thorough=False)
+        )
         watch.tried(aim, found)
         reached = problem.measure(found.at)
         reached = max(low, reached) if is_small else max(aim, reached)
@@ -309,7 +320,11 @@ def _within(problem: BalanceProblem, max_deviation: int, budget: Budget, *, by_m
     found = at_deviation(problem, max_deviation, by_moves=by_moves)
     if not found.succeeded or budget.allows(found):
         return found
-    return at_deviation(problem, max_deviation, by_moves=by_moves, budget=budget)
+    within = at_deviation(problem, max_deviation, by_moves=by_moves, budget=budget)
+    if within.succeeded and budget.allows(within):
+        return within
+    # The search with both limits ended at its work; what the budget limits may be had without the other.
+    return at_deviation(problem, max_deviation, by_moves=not by_moves)
 
 
 def tightest_relaxed(problem: BalanceProblem, loosest: int, *, moved_bytes: int | None = None) -> int:

@@ -225,7 +225,7 @@ def _asked_again(problem: BalanceProblem, nearest: int, *, by_moves: bool) -> in
     """
     loosest = problem.today()
     for step in range(_AGAIN):
-        if at_deviation(problem, nearest, by_moves=by_moves).succeeded:
+        if at_deviation(problem, nearest, by_moves=by_moves, is_thorough=False).succeeded:
             return nearest
         nearest += max(1, (nearest << 2 * step) >> _AGAIN)
         if nearest >= loosest:
