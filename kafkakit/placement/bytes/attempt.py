@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kafkakit.placement.bytes.even_counts import counts_of, even_counts, positions, surplus_of
+from kafkakit.placement.bytes.leader_repair import repair_leaders, without_leader
 from kafkakit.placement.bytes.lp_relaxation import DemandGroups
 from kafkakit.placement.bytes.pools import Pools
 from kafkakit.placement.bytes.quotas import Quotas
@@ -151,6 +152,7 @@ def attempt(table: SlotTable, demand: DemandGroups, window: Window) -> Attempt:
         repair(pools)
     else:
         save(pools)  # after repairing sets it could put the repeats back
+    left += repair_leaders(pools)
     return replace(attempt_of(state, window), rule_kept=not left)
 
 
@@ -164,6 +166,7 @@ def _with_counts(table: SlotTable, demand: DemandGroups, window: Window, counts:
     left = repair_racks(pools, positions(state)) if table.most_broken is not None else 0
     state.floor, state.ceiling = window.floor.tolist(), window.ceiling.tolist()
     left += even_counts(pools, counts)
+    left += repair_leaders(pools)
     return replace(attempt_of(state, window), rule_kept=not left)
 
 
@@ -189,4 +192,5 @@ def standing_still(table: SlotTable, window: Window) -> Attempt:
     kept = table.most_broken is None or len(broken_parts(table, table.home)) <= table.most_broken
     if table.counts is not None:
         kept = kept and not table.counts.outside(counts_of(table, table.home))
+    kept = kept and not without_leader(table, table.home)
     return replace(attempt_of(state, window), rule_kept=kept)

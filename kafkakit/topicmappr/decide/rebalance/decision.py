@@ -20,6 +20,7 @@ from kafkakit.placement.log_dirs_balance.rules import DirRules
 from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.decide.assembly import Decision, assemble
 from kafkakit.topicmappr.decide.dirs.joining import with_dirs
+from kafkakit.topicmappr.decide.rebalance.ceilings import in_words, refuse_impossible
 from kafkakit.topicmappr.decide.rebalance.goal import Aim, Sources, reach_aim
 from kafkakit.topicmappr.decide.rebalance.inputs import BalanceInputs, balance_inputs
 from kafkakit.topicmappr.decide.rebalance.request import RebalanceRequest
@@ -96,13 +97,14 @@ def decide_rebalance(
     watch.phase("reading the cluster")
     inputs = balance_inputs(snapshot, request, facts, lambda change: _check_brokers(change, request))
     scope, change, layout, aim, sizes = inputs.scope, inputs.change, inputs.layout, inputs.aim, inputs.sizes
+    refuse_impossible(inputs, request)
     problem = BalanceProblem.of(layout.table, aim.balance)
     notebook = Notebook(watch, layout.table, aim.balance)
     max_deviation, found = reach_aim(problem, aim, request, notebook)
     if not found.succeeded:
         error = _impossible(inputs, problem.demand, found, max_deviation, request)
-        if layout.rule.tags is not None:
-            error.reasons = tuple(f"constraint kept: {c.text}" for c in layout.rule.tags.constraints)
+        kept = () if layout.rule.tags is None else tuple(c.text for c in layout.rule.tags.constraints)
+        error.reasons = tuple(f"constraint kept: {text}" for text in (*kept, *inputs.out.words))
         raise error
     before = [p.current for p in scope.partitions]
     watch.phase("evenness that costs nothing")
@@ -121,11 +123,12 @@ def decide_rebalance(
             certificate=certify(layout, problem.demand, chosen.found, request.minimize),
             targets=change.targets,
             tags=layout.rule.tags,
-            rules=rules_of(layout, scope, request, inputs.sources),
+            rules=rules_of(inputs, request),
             storage={b: sizes.brokers[b] for b in change.targets},
             storage_facts=sizes.facts,
             notes=(
                 *sizes.notes,
+                *inputs.notes,
                 *aim.notes(found, max_deviation),
                 *chosen.notes,
                 *([STOPPED] if watch.stopped() else []),
@@ -200,9 +203,9 @@ def certify(layout: Layout, demand: DemandGroups, found: Attempt, minimize: Mini
     return certificate("bytes", found.cost, window.bound.value, argument_of(table, window), proof)
 
 
-def rules_of(layout: Layout, scope: Scope, request: RebalanceRequest, sources: Sources) -> PlacementRules:
+def rules_of(inputs: BalanceInputs, request: RebalanceRequest) -> PlacementRules:
     """The hard rules of the request, for the plan's record and its checker."""
-    table = layout.table
+    layout, scope, table = inputs.layout, inputs.scope, inputs.layout.table
     small = request.smallest_bytes
     pinned = [
         p.key
@@ -213,7 +216,7 @@ def rules_of(layout: Layout, scope: Scope, request: RebalanceRequest, sources: S
         min_rack_ids=request.min_rack_ids,
         spread_over=layout.rule.spread_over,
         receivers=tuple(b for b, takes in zip(table.brokers, table.receiver.tolist(), strict=True) if takes),
-        givers=None if sources.brokers is None else tuple(sorted(sources.brokers)),
+        givers=inputs.out.giving(inputs.sources.brokers, inputs.holding),
         pinned=tuple(pinned),
         smallest_bytes=small,
         locality_scoped=request.locality_scoped,
@@ -231,6 +234,13 @@ def _impossible(
         return InfeasibleError(
             f"{aim.words} cannot be reached: {reason}",
             hint=f"the nearest that may be: {aim.shown(nearest)}{f', or {add}' if add else ''}",
+        )
+    if not found.rule_kept and (ceilings := in_words(request)):
+        return InfeasibleError(
+            f"no plan for {aim.words} keeps {ceilings}: every placement was searched"
+            if found.proven
+            else f"no plan for {aim.words} that keeps {ceilings} was found; it is not proven impossible",
+            hint="allow more, or ask for less of the goal",
         )
     if not found.rule_kept and request.goal.count_band is not None:
         counts = format_percent(request.goal.count_band)
