@@ -13,9 +13,9 @@ _PLANNING: Mapping[str, str] = {
     "partitions partition_bytes",
     GOAL: "replication force_rebuild sub_affinity minimize optimize_leadership leader_evac_brokers leader_evac_topics "
     "placement optimize band bands free_range free_ranges count_band metric balance_dirs balance_within leader_band "
-    "min_rack_ids spread spread_by affinity anti_affinity best_effort slack",
+    "min_rack_ids spread spread_by affinity anti_affinity broker_set broker_sets_by best_effort slack",
     LIMITS: "max_moves max_moved_bytes pin locality_scoped max_rack_violations max_disk_use head_room "
-    "exclude_receivers exclude_givers partition_size_factor",
+    "exclude_receivers exclude_givers max_replicas max_leaders max_topic_leaders partition_size_factor",
     OUTPUT: "plan report out_path out_file skip_no_ops phased_reassignment chunk_step_size ignore_warns exit_code "
     "fail_on verbose",
     KAFKA_KIT: "tolerance partition_limit partition_size_threshold storage_threshold storage_threshold_gb use_meta "

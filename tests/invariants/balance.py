@@ -26,6 +26,7 @@ def verify_balance(
         )
         assert bound <= fewest, f"the bound is {bound} copies, counting gives {fewest}"
     reordered = plan["request"].get("optimize-leadership") == "true"
+    reordered |= bool({"max-leaders", "max-topic-leaders"}.intersection(plan["request"]))
     assert receivers <= {b["id"] for b in plan["brokers"]}, "receivers that are no targets"
     for key, new in after.items():
         old = scope[key]

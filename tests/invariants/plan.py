@@ -9,6 +9,7 @@ from typing import Any
 from tests.invariants.balance import verify_balance
 from tests.invariants.budget import spared_by, verify_budget
 from tests.invariants.constraints import open_to, verify_constraints
+from tests.invariants.limits import verify_limits
 from tests.invariants.log_dirs import verify_dir_levels, verify_dirs
 from tests.invariants.verbs import verify_verb
 from tests.rigs.certificate_checks import Key, Racks, breaks_rack_rule, verify_certificate
@@ -49,6 +50,7 @@ def verify_plan(plan: Mapping[str, Any], snapshot: Mapping[str, Any], *, allow_u
         assert after == scope, "a replica changes brokers"
     elif command in ("topicmappr rebalance", "topicmappr scale", "topicmappr add-brokers"):
         verify_balance(plan, scope, after, racks, _sizes(snapshot))
+        verify_limits(plan, snapshot, scope, after)
     else:
         minimum_racks = int(request.get("min-rack-ids", "0"))
         placed = {key: new for key, new in placed.items() if key not in spared}

@@ -17,6 +17,7 @@ from kafkakit.core.plan import Plan
 from kafkakit.core.tags import TagSet
 from kafkakit.placement.choices import PlaceBy
 from kafkakit.topicmappr.decide.assembly import PlannedChange
+from kafkakit.topicmappr.decide.broker_sets import parse_broker_set
 from kafkakit.topicmappr.decide.constraints import TagConstraints, TopicRule, parse_topic_rules
 from kafkakit.topicmappr.decide.drain.decision import decide_drain
 from kafkakit.topicmappr.decide.drain.problem import DrainRequest
@@ -44,7 +45,8 @@ def tagged(draw: st.DrawFn, snapshot: ClusterSnapshot) -> ClusterSnapshot:
     brokers = {}
     for b in snapshot.brokers:
         feed, disk = draw(st.sampled_from(["x", "y", "z", None])), draw(st.sampled_from(["ssd", "hdd"]))
-        brokers[b.id] = {"disk": disk} | ({"feed": feed} if feed else {})
+        tier = {"tier": draw(st.sampled_from(["hot", "cold"]))} if disk == "hdd" or feed else {}
+        brokers[b.id] = {"disk": disk} | ({"feed": feed} if feed else {}) | tier
     return replace(snapshot, tags=TagSet(brokers=brokers, topics={snapshot.topics[0].name: {"tier": "hot"}}))
 
 
@@ -55,8 +57,10 @@ def constraints(draw: st.DrawFn) -> TagConstraints:
         topics = draw(st.sampled_from(["tier = hot", "name ~ *", "tier != hot", "name = new"]))
         flag = draw(st.sampled_from(["--affinity", "--anti-affinity"]))
         rules += parse_topic_rules(f"topics where {topics}: brokers where disk = ssd", flag)
-    spread = ("feed",) if not rules or draw(st.booleans()) else ()
-    return TagConstraints(spread_by=spread, rules=tuple(rules))
+    sets = draw(st.sampled_from([(), (), (parse_broker_set("where tier = hot: where disk = ssd"),)]))
+    sets_by = draw(st.sampled_from(["", "", "tier"]))
+    spread = ("feed",) if not (rules or sets or sets_by) or draw(st.booleans()) else ()
+    return TagConstraints(spread_by=spread, rules=tuple(rules), sets=sets, sets_by=sets_by if not sets else "")
 
 
 def read(plan: Plan, snapshot: ClusterSnapshot, *, allow_unplaced: bool = False) -> None:
@@ -276,3 +280,47 @@ def test_a_new_topic_keeps_constraints(data: st.DataObject) -> None:
 
 def placed_in(snapshot: ClusterSnapshot) -> ClusterSnapshot:
     return replace(snapshot, topics=(*snapshot.topics, replace(snapshot.topics[0], name="new")))
+
+
+@RUNS
+@given(st.data())
+def test_broker_sets_are_hard_partitions(data: st.DataObject) -> None:
+    snapshot = data.draw(sized_clusters(max_brokers=8))
+    ids, names = [b.id for b in snapshot.brokers], [t.name for t in snapshot.topics]
+    of_broker = {b: data.draw(st.sampled_from(["x", "y", ""])) for b in ids}
+    of_topic = {t: data.draw(st.sampled_from(["x", "y", ""])) for t in names}
+    used = sorted({*of_topic.values()} - {""})
+    by_tag, forced = data.draw(st.booleans()), data.draw(st.booleans())
+    members = {s: [b for b in ids if of_broker[b] == s] for s in used}
+    assume(used and all(members.values()))
+    if by_tag:
+        asked = TagConstraints(sets_by="set")
+        tags = TagSet(
+            brokers={b: {"set": s} for b, s in of_broker.items() if s},
+            topics={t: {"set": s} for t, s in of_topic.items() if s},
+        )
+        snapshot, taken = replace(snapshot, tags=tags), {b for b in ids if of_broker[b]}
+    else:
+        rows = {s: ",".join(t for t in names if of_topic[t] == s) for s in used}
+        asked = TagConstraints(
+            sets=tuple(parse_broker_set(f"{rows[s]}: {','.join(map(str, members[s]))}") for s in used)
+        )
+        taken = {b for row in members.values() for b in row}
+    request = RebuildRequest(
+        brokers=BrokerList(ids=(), everything=True),
+        topics=(".*",),
+        force_rebuild=forced,
+        constraints=asked,
+        words={"command": "topicmappr rebuild"} | ({"force-rebuild": "true"} if forced else {}),
+    )
+    try:
+        with planning():
+            plan = decide_rebuild(snapshot, request).plan
+    except (UsageError, TryLaterError):
+        return
+    stuck = {p.topic for p in (plan.rules.pinned if plan.rules else ())}
+    for topic, old, new in lists_of(plan):
+        may = set(members[of_topic[topic]]) if of_topic[topic] else set(ids) - taken
+        assert set(new) - set(old) <= may, f"{topic}: {old} -> {new}"
+        if topic not in stuck and len(new) == len(old):
+            assert set(new) <= may, f"{topic}: {old} -> {new}"

@@ -255,7 +255,7 @@ def new_topics(draw: st.DrawFn, snapshot: ClusterSnapshot) -> PlaceRequest:
 
 @RUNS
 @given(st.data())
-def test_a_new_topic_is_lawful_and_as_even_as_a_search_finds(data: st.DataObject) -> None:
+def test_a_new_topic_is_lawful_and_spread_as_evenly_as_a_search_finds(data: st.DataObject) -> None:
     snapshot = data.draw(snapshots(max_brokers=6, max_partitions=6))
     request = data.draw(new_topics(snapshot))
     live = [b.id for b in snapshot.brokers if b.is_alive]
@@ -276,8 +276,29 @@ def test_a_new_topic_is_lawful_and_as_even_as_a_search_finds(data: st.DataObject
     if request.partition_bytes is not None or mixed:
         return
     held = Counter(b for _, p in snapshot.partitions() for b in p.replicas)
-    loads = {tuple(held[b] for b in live)}
+    loads = {(0,) * len(live)}
     for _ in placed.lists:
         loads = {tuple(n + (b in s) for n, b in zip(now, live, strict=True)) for now in loads for s in sets}
-    ours = held + Counter(b for row in placed.lists for b in row)
-    assert sum(ours[b] ** 2 for b in live) == min(sum(n * n for n in now) for now in loads)
+
+    def unevenness(new: Sequence[int]) -> tuple[int, int, int]:
+        by_rack = Counter[str]()
+        for b, n in zip(live, new, strict=True):
+            by_rack[racks[b] or str(b)] += n
+        levels = sum((held[b] + n) ** 2 for b, n in zip(live, new, strict=True))
+        return sum(n * n for n in new), sum(n * n for n in by_rack.values()), levels
+
+    counts = Counter(b for row in placed.lists for b in row)
+    ours = [counts[b] for b in live]
+    assert unevenness(ours) == min(map(unevenness, loads))
+    lead = Counter(row[0] for row in placed.lists)
+    if max(ours) - min(ours) <= 1:
+        assert max(lead[b] for b in live) - min(lead[b] for b in live) <= 1
+    led = Counter(p.replicas[0] for _, p in snapshot.partitions())
+    choices = {(0,) * len(live)}
+    for row in placed.lists:
+        choices = {tuple(n + (b == x) for n, b in zip(now, live, strict=True)) for now in choices for x in row}
+
+    def leadership(new: Sequence[int]) -> tuple[int, int]:
+        return sum(n * n for n in new), sum((led[b] + n) ** 2 for b, n in zip(live, new, strict=True))
+
+    assert leadership([lead[b] for b in live]) == min(map(leadership, choices))

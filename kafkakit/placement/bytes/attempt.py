@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kafkakit.placement.bytes.even_counts import counts_of, even_counts, positions, surplus_of
 from kafkakit.placement.bytes.fewest_moves import FewMoves
+from kafkakit.placement.bytes.leader_repair import repair_leaders, without_leader
 from kafkakit.placement.bytes.lp_relaxation import DemandGroups
 from kafkakit.placement.bytes.pools import Pools
 from kafkakit.placement.bytes.quotas import Quotas
@@ -159,6 +160,7 @@ def attempt(table: SlotTable, demand: DemandGroups, window: Window, few: FewMove
         repair(pools)
     else:
         save(pools)  # after repairing sets it could put the repeats back
+    left += repair_leaders(pools)
     return replace(attempt_of(state, window), rule_kept=not left, few=few)
 
 
@@ -172,6 +174,7 @@ def _with_counts(table: SlotTable, demand: DemandGroups, window: Window, counts:
     left = repair_racks(pools, positions(state)) if table.most_broken is not None else 0
     state.floor, state.ceiling = window.floor.tolist(), window.ceiling.tolist()
     left += even_counts(pools, counts)
+    left += repair_leaders(pools)
     return replace(attempt_of(state, window), rule_kept=not left)
 
 
@@ -197,4 +200,5 @@ def standing_still(table: SlotTable, window: Window) -> Attempt:
     kept = table.most_broken is None or len(broken_parts(table, table.home)) <= table.most_broken
     if table.counts is not None:
         kept = kept and not table.counts.outside(counts_of(table, table.home))
+    kept = kept and not without_leader(table, table.home)
     return replace(attempt_of(state, window), rule_kept=kept)

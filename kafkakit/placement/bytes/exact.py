@@ -122,6 +122,7 @@ class ExactModel:
         self._broken: list[Any] = []
         for part in range(len(table.size)):
             self._add_partition(part)
+        self._limit_leaders()
         if table.most_broken is not None:
             self.program.add(sum(self._broken) <= table.most_broken)
         self.loads = self._loads()
@@ -162,6 +163,25 @@ class ExactModel:
         )
         if broken is not None:
             self._broken.append(broken)
+
+    def _limit_leaders(self) -> None:
+        """Every partition has a leader among its brokers, within the ceilings."""
+        limits = self.table.leaders
+        if limits is None:
+            return
+        topic, led = limits.topic.tolist(), dict[tuple[int, int], list[Any]]()
+        for part, is_fixed in enumerate(limits.fixed.tolist()):
+            if is_fixed:
+                continue
+            may = {b: self.program.new_bool_var(f"l{part}b{b}") for (p, b) in self.choice if p == part}
+            self.program.add_exactly_one(may.values())
+            for b, x in may.items():
+                self.program.add(x <= self.choice[part, b])
+                led.setdefault((topic[part], b), []).append(x)
+        for b, most in enumerate(limits.most.tolist()):
+            self.program.add(sum(sum(xs) for (_, at), xs in led.items() if at == b) <= max(0, most))
+        for key, xs in led.items() if limits.of_topic is not None else ():
+            self.program.add(sum(xs) <= limits.topic_most(*key))
 
     def _loads(self) -> list[Any]:
         loads: list[Any] = [int(n) for n in self.table.loads(self.table.home)]

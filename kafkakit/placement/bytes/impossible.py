@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,36 +17,42 @@ if TYPE_CHECKING:
     from kafkakit.placement.arrays import Bools, Ints
 
 
-def why_not(table: SlotTable, demand: DemandGroups, window: Window, racks: Mapping[int, str | None]) -> str:
-    """The set of brokers whose limits cannot all be kept, and by how much they fail; `racks` by broker id.
+def why_not(
+    table: SlotTable,
+    demand: DemandGroups,
+    window: Window,
+    racks: Mapping[int, str | None],
+    shown: Callable[[int], str] = format_bytes,
+) -> str:
+    """The set of brokers whose limits cannot all be kept, and by how much they fail, loads in words as `shown`.
 
-    The penal prices of the LP relaxation point at them (a set as in Hall's theorem): too much load that cannot
-    leave, or too little that can come.
+    `racks` by broker id. The penal prices of the LP relaxation point at them (a set as in Hall's theorem): too much
+    load that cannot leave, or too little that can come.
     """
     full = _set(window.prices >= PENALTY // 2)
     empty = _set(window.prices <= -(PENALTY // 2))
-    outside = format_bytes(window.bound.outside)
+    outside = shown(window.bound.outside)
     ends = window.bound.ends
     lines = []
     if full:
         limit, load = _sum(window.ceiling, full), _sum(ends, full)
         if load > limit:
             lines.append(
-                f"{_named(table, full, racks)} may hold {format_bytes(limit)} together, and "
-                f"{format_bytes(load)} cannot be put elsewhere"
+                f"{_named(table, full, racks)} may hold {shown(limit)} together, and "
+                f"{shown(load)} cannot be put elsewhere"
             )
     if empty:
         limit, load = _sum(window.floor, empty), _sum(ends, empty)
         if load < limit:
             lines.append(
-                f"{_named(table, empty, racks)} should hold {format_bytes(limit)} together, and "
-                f"no more than {format_bytes(load)} can come to them"
+                f"{_named(table, empty, racks)} should hold {shown(limit)} together, and "
+                f"no more than {shown(load)} can come to them"
             )
     immovable = [i for i in range(len(table.brokers)) if demand.loose[i] > window.ceiling[i]]
     if immovable and not lines:
         lines.append(
             f"{_named(table, immovable, racks)}: what may not move there is "
-            f"{format_bytes(int((demand.loose - window.ceiling)[immovable].sum()))} above the limit already"
+            f"{shown(int((demand.loose - window.ceiling)[immovable].sum()))} above the limit already"
         )
     return "; ".join(lines) or f"{outside} stay outside the limits wherever partitions go"
 
@@ -76,7 +82,12 @@ def more_brokers(problem: BalanceProblem, window: Window, racks: Mapping[int, st
     where no such number was found. Cost: at most 40 LP relaxations.
     """
     table, goal = problem.table, problem.balance
-    if not isinstance(goal, BandGoal) or table.tags is not None or len(table.home) > _TRIED:
+    if (
+        not isinstance(goal, BandGoal)
+        or table.tags is not None
+        or len(table.home) > _TRIED
+        or table.leaders is not None
+    ):
         return None
     share = goal.share[goal.share > 0]
     if not len(share) or int(share.max() - share.min()) > 1:

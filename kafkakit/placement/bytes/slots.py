@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kafkakit.placement.group_numbers import NumberedGroups, group_numbers, numbered_rule
 from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.group_tags import SlotTags
+from kafkakit.placement.leader_limits import LeaderLimits
 
 if TYPE_CHECKING:
     from kafkakit.placement.arrays import Bools, Ints
@@ -38,8 +39,8 @@ class SlotTable:
     a rackless broker has a higher number of its own), `receiver` says who may get copies, `fixed` is load that no
     slot stands for.
     At most `most_broken` partitions may end with a set that breaks the rack rule (None: those that do may stay so).
-    `counts` limits the number of slots of each broker, beside their load. `rule` calls racks by their numbers, `tags`
-    are constraints beside it.
+    `counts` limits the number of slots of each broker, beside their load, and `leaders` who may lead. `rule` calls
+    racks by their numbers, `tags` are constraints beside it.
     """
 
     brokers: tuple[int, ...]
@@ -57,6 +58,7 @@ class SlotTable:
     locality_scoped: bool = False
     most_broken: int | None = None
     counts: CountLimits | None = None
+    leaders: LeaderLimits | None = None
     tags: SlotTags | None = None
 
     @property

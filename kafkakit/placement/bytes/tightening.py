@@ -17,6 +17,7 @@ _LOOKS = 24  # windows priced while searching the least deviation of the LP rela
 _EDGE = 64  # the part of what is left by which the first plan keeps off the edge
 _STEPS = (_EDGE, _EDGE // 4, _EDGE // 16, 2, 2, 2)
 """Real plans built: close to the LP relaxation's deviation first, then halving what is left."""
+_LOOSER = 4  # deviations beyond today's that are tried where today's placement breaks a rule
 _WORTHWHILE = 1000  # a full search for less than this part of the bytes is not worth seconds
 CLOSE = 1000
 """A search ends within this part of the deviation."""
@@ -272,6 +273,11 @@ def tightest(
         # The very edge of what the LP relaxation can do is where real plans struggle most: start a little off it.
         aim = low if spent is not None or low == finest else low + (loosest - low) // _EDGE
         tighten(trial, low, aim, loosest, watch, steps=_STEPS, close=lambda _: loosest // CLOSE)
+    for doubled in range(_LOOSER) if not best[1].rule_kept else ():
+        # Today's placement breaks a rule beside the limits, and what keeps it may be farther apart.
+        trial(max(1, loosest) << doubled)
+        if best[1].rule_kept or watch.stopped():
+            break
     return best
 
 

@@ -18,6 +18,7 @@ from kafkakit.placement.group_rule import Group
 from kafkakit.placement.group_steps import TagSteps
 from kafkakit.placement.network import FlowNetwork
 from kafkakit.placement.openings.surplus import Surplus, SurplusFlow
+from kafkakit.placement.openings.ties import TieBreak
 
 Flow = tuple[str | None, int, int]
 
@@ -152,19 +153,20 @@ def fill_openings(
     *,
     level_price: int | None = None,
     repeat_price: int | None = None,
+    ties: TieBreak | None = None,
 ) -> tuple[dict[int, tuple[int, ...]], dict[int, tuple[int, ...]]]:
     """New brokers by partition index, and for sets with too many replicas those that stay.
 
     `loads` gives every broker that may receive or stays in such a set, with the replicas it holds already (those of
     these sets not counted). The loads come out as even as the rooms allow: no other filling has a lower maximum,
     then fewer brokers at it, and so on; `level_price` is what a level outweighs (None: all places in lists together).
-    See `SurplusFlow` for the `repeat_price`. Exact, but where copies are placed one at a time: then each of these
-    flows is. Cost: O(members) to deal, and a flow over rooms times brokers.
+    See `SurplusFlow` for the `repeat_price`; `ties` choose between equally even loads. Exact, but where copies are
+    placed one at a time: then each of these flows is. Cost: O(members) to deal, and a flow over rooms times brokers.
     """
     import numpy as np
 
     if any(a.steps for a in rooms):
-        return _fill_by_steps(rooms, loads, surplus, level_price, repeat_price)
+        return _fill_by_steps(rooms, loads, surplus, level_price, repeat_price, ties)
     brokers = sorted(loads)
     place = {b: k for k, b in enumerate(brokers)}
     choice = SurplusFlow(surplus, place, repeat_price)
@@ -185,7 +187,9 @@ def fill_openings(
         places = sum(min(k, LEVEL_PRICE - 1) for row in surplus for k in range(len(row.replicas)))
         most = _MOST_EVENNESS // (max(loads.values()) + total // len(brokers) + 1)
         level_price = max(LEVEL_PRICE, min(places + 1, most))
-    network, _ = solve_levels(build, base, total, scale=level_price)
+    network, levels = solve_levels(build, base, total, scale=level_price)
+    if ties is not None:
+        network = ties.solve(build, brokers, base, levels)
     chosen: dict[int, tuple[int, ...]] = {}
     for a, arcs in zip(rooms, wired, strict=True):
         flows = [
@@ -204,6 +208,7 @@ def _fill_by_steps(
     surplus: Sequence[Surplus],
     level_price: int | None,
     repeat_price: int | None,
+    ties: TieBreak | None,
 ) -> tuple[dict[int, tuple[int, ...]], dict[int, tuple[int, ...]]]:
     """`fill_openings` with one copy of each partition at a time; what looks at no tags is filled with the first."""
     held, chosen = Counter(loads), dict[int, tuple[int, ...]]()
@@ -221,7 +226,7 @@ def _fill_by_steps(
             if units:
                 now[key].members.append(i)
         new, stay = fill_openings(
-            [*ready, *now.values()], held, surplus, level_price=level_price, repeat_price=repeat_price
+            [*ready, *now.values()], held, surplus, level_price=level_price, repeat_price=repeat_price, ties=ties
         )
         staying |= stay
         held.update(b for row in (*new.values(), *stay.values()) for b in row)

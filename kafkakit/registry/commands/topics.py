@@ -15,7 +15,7 @@ from kafkakit.registry.commands.creation_options import NewTopicOptions
 def create(
     ctx: typer.Context, name: TopicName, topic: NewTopicOptions, registry: RegistryPlace, consent: Consent
 ) -> int:
-    """Create a topic with its tags, on the brokers with the fewest replicas, in different racks.
+    """Create a topic with its tags, spread evenly over brokers, in different racks.
 
     Examples:
 

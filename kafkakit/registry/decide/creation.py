@@ -10,8 +10,8 @@ from kafkakit.core.printable import printable
 from kafkakit.core.rpc import RpcCode, RpcError
 from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.group_rule import GroupRule
-from kafkakit.placement.leaders import pass_leaders
-from kafkakit.placement.openings.fill import fill_openings, group_openings
+from kafkakit.placement.openings.fill import group_openings
+from kafkakit.placement.openings.new_topic import place_new_topic
 from kafkakit.registry.decide.facts import BrokerFacts, TopicFacts
 from kafkakit.registry.decide.faults import fault, invalid
 from kafkakit.registry.decide.inventory import Inventory
@@ -95,7 +95,7 @@ def candidates(creation: Creation, inventory: Inventory) -> tuple[int, ...]:
 def place(
     creation: Creation, brokers: Sequence[BrokerFacts], topics: Iterable[TopicFacts]
 ) -> dict[int, tuple[int, ...]]:
-    """A replica list for each partition, the leader first: brokers with the fewest replicas first, racks distinct.
+    """A replica list for each partition, the leader first: spread evenly, then levelling the brokers, racks distinct.
 
     Where no targets are given racks are repeated when there are too few, as Kafka does; with targets that is refused
     with `RpcError`, as in kafka-kit. O(replicas of the cluster).
@@ -113,13 +113,7 @@ def place(
     if unfit:
         raise fault("insufficient number of brokers", detail=f"{len(names)} racks for {creation.replication} replicas")
     held, led = _counts(topics)
-    chosen, _ = fill_openings(rooms, {broker: held[broker] for broker in racks})
-    sets = [chosen[number] for number in range(creation.partitions)]
-    leaders = pass_leaders(sets, led)
-    return {
-        number: (leader, *(broker for broker in row if broker != leader))
-        for number, (leader, row) in enumerate(zip(leaders, sets, strict=True))
-    }
+    return dict(enumerate(place_new_topic(rooms, racks, {broker: held[broker] for broker in racks}, led)))
 
 
 def refusal(error: ItemError) -> RpcError:

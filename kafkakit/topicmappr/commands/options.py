@@ -162,15 +162,34 @@ class ConstraintOptions(TagSource):
         None, metavar="RULE", help="Put copies of topics on no matching broker. Repeatable.", recorded=_joined
     )
 
+    broker_set: list[str] | None = option(
+        None,
+        metavar="TOPICS: BROKERS",
+        help="Put copies of these topics on these brokers alone, and of no other topic. Repeatable.",
+        recorded=_joined,
+    )
+    broker_sets_by: str = option(
+        "",
+        metavar="KEY",
+        help="The same for each value of a tag that brokers and topics have.",
+        recorded=True,
+    )
+
     @property
     def constraints(self) -> "TagConstraints":
         """What is asked for; `QueryError` for a rule that cannot be read."""
+        from kafkakit.topicmappr.decide.broker_sets import parse_broker_set
         from kafkakit.topicmappr.decide.constraints import TagConstraints, parse_topic_rules
 
         keys = [key.strip() for given in self.spread_by or () for key in given.split(",") if key.strip()]
         rules = [r for text in self.affinity or () for r in parse_topic_rules(text, "--affinity")]
         rules += [r for text in self.anti_affinity or () for r in parse_topic_rules(text, "--anti-affinity")]
-        return TagConstraints(spread_by=tuple(dict.fromkeys(keys)), rules=tuple(rules))
+        return TagConstraints(
+            spread_by=tuple(dict.fromkeys(keys)),
+            rules=tuple(rules),
+            sets=tuple(parse_broker_set(text) for text in self.broker_set or ()),
+            sets_by=self.broker_sets_by.strip(),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,8 @@ def place(
 ) -> int:
     """Choose the brokers of a new topic's partitions.
 
-    Evens out the load of all topics over the brokers, under the rack rule. Writes the assignment as a map file and
+    Spreads replicas and leaders over racks and brokers, under the rack rule, then evens out the load of all topics.
+    Writes the assignment as a map file and
     prints the kafka-topics command that creates the topic; there is no plan, since nothing has to move.
     """
     from kafkakit.cli.session import finish

@@ -13,6 +13,7 @@ from kafkakit.core.query.columns import tag_keys
 from kafkakit.core.query.nodes import Node, key_text, text_of
 from kafkakit.core.query.parser import parse_rules
 from kafkakit.placement.group_tags import TagRules
+from kafkakit.topicmappr.decide.broker_sets import BrokerSet, constraints_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +39,15 @@ def parse_topic_rules(text: str, flag: str) -> tuple[TopicRule, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TagConstraints:
-    """What a request asks for: spread over the values of keys, and rules on topics and brokers."""
+    """What a request asks for: spread over the values of keys, rules on topics and brokers, and broker sets.
+
+    `sets` are those that are listed; `sets_by` is the tag whose values are sets, empty for none.
+    """
 
     spread_by: tuple[str, ...] = ()
     rules: tuple[TopicRule, ...] = ()
+    sets: tuple[BrokerSet, ...] = ()
+    sets_by: str = ""
 
     @property
     def tag_keys(self) -> tuple[str, ...]:
@@ -49,7 +55,9 @@ class TagConstraints:
         found = {k for k in self.spread_by if k not in BROKER_KEYS}
         for rule in self.rules:
             found.update(tag_keys(rule.topics, TOPIC_KEYS), tag_keys(rule.brokers, BROKER_KEYS))
-        return tuple(sorted(found))
+        for each in self.sets:
+            found.update(each.tag_keys)
+        return tuple(sorted(found | ({self.sets_by} if self.sets_by else set())))
 
     def on(self, snapshot: ClusterSnapshot, topics: Collection[str]) -> TagRules | None:
         """The constraints on the brokers and on these topics of a cluster; None without any.
@@ -59,6 +67,7 @@ class TagConstraints:
         require_tags(snapshot, self.tag_keys)
         found = [_spread(snapshot, key) for key in self.spread_by]
         found += [_rule(snapshot, rule, frozenset(topics)) for rule in self.rules]
+        found += constraints_of(snapshot, self.sets, self.sets_by, frozenset(topics))
         return TagRules(found) if found else None
 
 

@@ -12,9 +12,9 @@ from kafkakit.core.plan_rules import topic_problem
 from kafkakit.core.topic_selection import select_topics
 from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.group_rule import GroupRule
-from kafkakit.placement.leaders import pass_leaders
 from kafkakit.placement.openings.broker_pool import BrokerPool, pool_of
-from kafkakit.placement.openings.fill import fill_openings, group_openings
+from kafkakit.placement.openings.fill import group_openings
+from kafkakit.placement.openings.new_topic import place_new_topic
 from kafkakit.placement.problem import PlacementProblem, PlannedPartition
 from kafkakit.topicmappr.decide.constraints import NO_CONSTRAINTS, TagConstraints
 from kafkakit.topicmappr.decide.diagnose import explain_unplaced, infeasible
@@ -27,7 +27,7 @@ MAX_PARTITIONS = 200_000
 class PlaceRequest:
     """A new topic; what is None is taken from the topics `like`, and `brokers` None means all live ones.
 
-    `partition_bytes` is the expected size of one partition: then brokers are filled by bytes, not by counts.
+    `partition_bytes` is the expected size of one partition: then the cluster is levelled by bytes, not by counts.
     """
 
     topic: str
@@ -175,9 +175,9 @@ class NewTopic:
 
 
 def decide_place(snapshot: ClusterSnapshot, request: PlaceRequest) -> NewTopic:
-    """Fill the least loaded brokers first, under the rack rule; leaders are as even as the sets allow.
+    """Spread the topic over brokers, racks and leaders, under the rack rule; then level the cluster.
 
-    Loads are replicas of all topics, or bytes when a size is expected (even to within one partition).
+    See `place_new_topic`. What brokers carry is replicas of all topics, or bytes when a size is expected.
     Raises `UsageError` when the topic exists and `InfeasibleError` when a partition finds too few brokers.
     """
     _refuse_existing(snapshot, request.topic)
@@ -200,10 +200,7 @@ def decide_place(snapshot: ClusterSnapshot, request: PlaceRequest) -> NewTopic:
     rooms, unfit = group_openings(openings, grouping)
     if unfit:
         raise _too_few(pool, rule, request, shape, brokers, next(iter(unfit.values())))
-    chosen, _ = fill_openings(rooms, loads)
-    sets = [chosen[n] for n in range(shape.partitions)]
-    leaders = pass_leaders(sets, pool.leaders)
-    lists = tuple((leader, *(b for b in row if b != leader)) for leader, row in zip(leaders, sets, strict=True))
+    lists = tuple(place_new_topic(rooms, pool.racks, loads, pool.leaders))
     return NewTopic(
         topic=request.topic,
         shape=shape,

@@ -295,12 +295,13 @@ def placed(asked: CreateRequest) -> dict[int, tuple[int, ...]]:
     return place(creation, brokers, known.topics.values())
 
 
-def test_replicas_go_to_the_brokers_with_the_fewest_and_to_distinct_racks() -> None:
+def test_replicas_are_spread_over_brokers_and_then_over_distinct_racks() -> None:
     racks = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c"}
     lists = placed(request(partitions=3))
     assert all(len({racks[b] for b in row}) == 2 for row in lists.values())
     counts = {b: sum(b in row for row in lists.values()) for b in racks}
-    assert counts == {1: 0, 2: 2, 3: 1, 4: 2, 5: 1}
+    assert counts == {1: 1, 2: 1, 3: 1, 4: 1, 5: 2}
+    assert len({row[0] for row in lists.values()}) == 3
     assert {b for row in placed(request(tags=("pool:x",))).values() for b in row} == {1, 3, 5}
     assert {b for row in placed(request(ids=(2, 4))).values() for b in row} == {2, 4}
 

@@ -233,26 +233,46 @@ def place(snapshot: ClusterSnapshot, **options: object) -> NewTopic:
     return decide_place(snapshot, PlaceRequest(topic="new", **options))  # type: ignore[arg-type]
 
 
-def test_a_new_topic_evens_out_what_brokers_carry() -> None:
+def test_a_new_topic_is_spread_first_and_then_levels_the_cluster() -> None:
     snapshot = cluster({"t": [(1, 3), (1, 3), (1, 5)]})
     placed = place(snapshot, partitions=3, replication=3)
-    total = Counter(b for row in placed.lists for b in row) + Counter({1: 3, 3: 2, 5: 1})
-    assert {**total} == {1: 3, 2: 3, 3: 2, 4: 3, 5: 2, 6: 2} or max(total.values()) == 3
+    assert Counter(b for row in placed.lists for b in row) == {1: 1, 2: 2, 3: 1, 4: 2, 5: 1, 6: 2}
+    assert len({row[0] for row in placed.lists}) == 3
     assert all(len({RACKS[b] for b in row}) == 3 for row in placed.lists)
     assert placed.argument == ",".join(":".join(map(str, row)) for row in placed.lists)
 
 
-def test_leaders_of_a_new_topic_even_out_those_of_the_others() -> None:
+def test_empty_brokers_do_not_get_all_of_a_new_topic() -> None:
+    snapshot = cluster({"t": [(1, 3, 5)] * 100})
+    placed = place(snapshot, partitions=12, replication=3)
+    assert Counter(b for row in placed.lists for b in row) == dict.fromkeys(RACKS, 6)
+    assert Counter(row[0] for row in placed.lists) == dict.fromkeys(RACKS, 2)
+
+
+def test_a_topic_of_few_replicas_is_spread_over_racks_before_what_brokers_carry() -> None:
+    snapshot = cluster({"t": [(3, 5), (3, 5), (4, 6), (4, 6)]}, {1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: "c"})
+    placed = place(snapshot, partitions=3, replication=1)
+    assert sorted(RACKS[b] or "" for row in placed.lists for b in row) == ["a", "b", "c"]
+
+
+def test_leaders_of_a_new_topic_are_even_and_then_even_out_those_of_the_others() -> None:
     snapshot = cluster({"t": [(1, 2)] * 4}, {1: None, 2: None})
-    assert [row[0] for row in place(snapshot, partitions=4, replication=2).lists] == [2] * 4
+    assert Counter(row[0] for row in place(snapshot, partitions=4, replication=2).lists) == {1: 2, 2: 2}
+    assert Counter(row[0] for row in place(snapshot, partitions=5, replication=2).lists) == {1: 2, 2: 3}
 
 
-def test_a_new_topic_fills_by_bytes_where_a_size_is_expected() -> None:
+def test_what_brokers_carry_may_be_huge_numbers() -> None:
+    snapshot = cluster({"t": [(1,), (2,)]}, {1: None, 2: None, 3: None}, sizes={"t": [2**61, 2**40]})
+    placed = place(snapshot, partitions=2, replication=1, partition_bytes=1)
+    assert Counter(row[0] for row in placed.lists) == {2: 1, 3: 1}
+
+
+def test_a_new_topic_levels_bytes_where_a_size_is_expected() -> None:
     snapshot = cluster({"t": [(1,), (2,), (2,)]}, {1: None, 2: None}, sizes={"t": [1000, 1, 1]})
     by_count = place(snapshot, partitions=3, replication=1)
     by_bytes = place(snapshot, partitions=3, replication=1, partition_bytes=100)
     assert Counter(row[0] for row in by_count.lists) == {1: 2, 2: 1}
-    assert Counter(row[0] for row in by_bytes.lists) == {2: 3}
+    assert Counter(row[0] for row in by_bytes.lists) == {1: 1, 2: 2}
 
 
 def test_unknown_sizes_are_guessed_and_said_or_refused() -> None:

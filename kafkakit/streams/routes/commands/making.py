@@ -22,8 +22,8 @@ def create(
 ) -> int:
     """Create a stream: a topic for each lane, and the route that clients follow.
 
-    Topics are named STREAM.LANE.EPOCH and placed as topicmappr places new topics: brokers with the fewest replicas
-    first, in different racks. Each is verified; then the route is written to the control store of the profile in use.
+    Topics are named STREAM.LANE.EPOCH and placed as topicmappr places new topics: evenly over brokers, in
+    different racks. Each is verified; then the route is written to the control store of the profile in use.
     A run that was cut leaves empty topics, which the same command adopts; topics with records or other settings are
     refused.
 

@@ -51,7 +51,7 @@ RULES = (
     Rule("below-min-isr", _E, "every partition has at least min.insync.replicas live copies in sync"),
     Rule("low-replication", _E, "every partition has the replicas that --replication asks for"),
     Rule("rack-rule", _E, "replicas of a partition are on different racks, or on --min-rack-ids of them"),
-    Rule("constraint", _E, "replicas are where --spread-by, --affinity and --anti-affinity let them be"),
+    Rule("constraint", _E, "replicas are where --spread-by, --affinity, --anti-affinity and broker sets let them be"),
     Rule("disk-use", _E, "no disk is fuller than --max-disk-use"),
     Rule("failed-dir", _E, "every log dir works"),
     Rule("under-replicated", _W, "every replica is in sync"),

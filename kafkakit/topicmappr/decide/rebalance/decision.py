@@ -21,6 +21,7 @@ from kafkakit.placement.log_dirs_balance.rules import DirRules
 from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.decide.assembly import Decision, assemble
 from kafkakit.topicmappr.decide.dirs.joining import with_dirs
+from kafkakit.topicmappr.decide.rebalance.ceilings import in_words, refuse_impossible
 from kafkakit.topicmappr.decide.rebalance.goal import Aim, Reached, Sources, reach_aim
 from kafkakit.topicmappr.decide.rebalance.inputs import BalanceInputs, balance_inputs
 from kafkakit.topicmappr.decide.rebalance.request import RebalanceRequest
@@ -97,6 +98,7 @@ def decide_rebalance(
     watch.phase("reading the cluster")
     inputs = balance_inputs(snapshot, request, facts, lambda change: _check_brokers(change, request))
     scope, change, layout, aim, sizes = inputs.scope, inputs.change, inputs.layout, inputs.aim, inputs.sizes
+    refuse_impossible(inputs, request)
     problem = BalanceProblem.of(layout.table, aim.balance)
     notebook = Notebook(watch, layout.table, aim.balance)
     reached = reach_aim(problem, aim, request, notebook)
@@ -105,10 +107,10 @@ def decide_rebalance(
     if reached.missed is not None:
         why = _impossible(inputs, problem, replace(reached, found=reached.missed), request)
         held_back = (f"best effort: {why.message}; reached: {aim.shown(max_deviation)}",)
-    elif not found.succeeded:
+    if not found.succeeded and (reached.missed is None or not found.rule_kept):
         error = _impossible(inputs, problem, reached, request)
-        if layout.rule.tags is not None:
-            error.reasons = tuple(f"constraint kept: {c.text}" for c in layout.rule.tags.constraints)
+        kept = () if layout.rule.tags is None else tuple(c.text for c in layout.rule.tags.constraints)
+        error.reasons = tuple(f"constraint kept: {text}" for text in (*kept, *inputs.out.words))
         raise error
     before = [p.current for p in scope.partitions]
     watch.phase("evenness that costs nothing")
@@ -127,11 +129,12 @@ def decide_rebalance(
             certificate=certify(layout, problem.demand, chosen.found, request.minimize),
             targets=change.targets,
             tags=layout.rule.tags,
-            rules=rules_of(layout, scope, request, inputs.sources),
+            rules=rules_of(inputs, request),
             storage={b: sizes.brokers[b] for b in change.targets},
             storage_facts=sizes.facts,
             notes=(
                 *sizes.notes,
+                *inputs.notes,
                 *(held_back or aim.notes(found, max_deviation)),
                 *chosen.notes,
                 *_small_ones(layout, request),
@@ -225,9 +228,9 @@ def certify(layout: Layout, demand: DemandGroups, found: Attempt, minimize: Mini
     return certificate("bytes", found.cost, window.bound.value, argument_of(table, window), proof)
 
 
-def rules_of(layout: Layout, scope: Scope, request: RebalanceRequest, sources: Sources) -> PlacementRules:
+def rules_of(inputs: BalanceInputs, request: RebalanceRequest) -> PlacementRules:
     """The hard rules of the request, for the plan's record and its checker."""
-    table = layout.table
+    layout, scope, table = inputs.layout, inputs.scope, inputs.layout.table
     small = request.smallest_bytes
     pinned = [
         p.key
@@ -238,7 +241,7 @@ def rules_of(layout: Layout, scope: Scope, request: RebalanceRequest, sources: S
         min_rack_ids=request.min_rack_ids,
         spread_over=layout.rule.spread_over,
         receivers=tuple(b for b, takes in zip(table.brokers, table.receiver.tolist(), strict=True) if takes),
-        givers=None if sources.brokers is None else tuple(sorted(sources.brokers)),
+        givers=inputs.out.giving(inputs.sources.brokers, inputs.holding),
         pinned=tuple(pinned),
         smallest_bytes=small,
         locality_scoped=request.locality_scoped,
@@ -266,6 +269,13 @@ def _impossible(
         return InfeasibleError(
             f"{aim.words} cannot be reached: {reason}",
             hint=f"{nearest}{f', or {add}' if add else ''}{racks}{effort}",
+        )
+    if not found.rule_kept and (ceilings := in_words(request)):
+        return InfeasibleError(
+            f"no plan for {aim.words} keeps {ceilings}: every placement was searched"
+            if found.proven
+            else f"no plan for {aim.words} that keeps {ceilings} was found; it is not proven impossible",
+            hint="allow more, or ask for less of the goal",
         )
     if not found.rule_kept and request.goal.count_band is not None:
         counts = format_percent(request.goal.count_band)

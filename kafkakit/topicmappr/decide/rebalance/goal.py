@@ -1,16 +1,14 @@
 """A request's goal as a balance of windows, how tight it must be, and the search for it."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 
 from kafkakit.core.quantities import format_bytes, format_percent
 from kafkakit.placement.bytes.attempt import Attempt
 from kafkakit.placement.bytes.balance_goal import PPM, BalanceGoal, BalanceProblem, BandGoal, RangeGoal
-from kafkakit.placement.bytes.even_counts import counts_of
 from kafkakit.placement.bytes.layout import Layout
-from kafkakit.placement.bytes.slots import CountLimits
 from kafkakit.placement.bytes.tightening import (
     Budget,
     Watch,
@@ -99,8 +97,8 @@ class Aim:
         return ()
 
 
-def aim_of(layout: Layout, request: RebalanceRequest, sources: Sources, targets: Sequence[int]) -> Aim:
-    """Turn the request's goal into windows on loads."""
+def aim_of(layout: Layout, request: RebalanceRequest, sources: Sources, targets: Collection[int]) -> Aim:
+    """Turn the request's goal into windows on the loads of these targets."""
     goal = request.goal
     limits = layout.now.limits(layout.table, targets, {})
     budget = Budget(moved_bytes=goal.max_moved_bytes, moves=goal.max_moves)
@@ -125,25 +123,6 @@ def aim_of(layout: Layout, request: RebalanceRequest, sources: Sources, targets:
         budget=budget,
         words="the smallest range of free bytes",
     )
-
-
-def with_count_limits(layout: Layout, band: Fraction | None, targets: Sequence[int]) -> Layout:
-    """The layout with every target's count of replicas limited to a band around an equal share, in whole replicas."""
-    if band is None:
-        return layout
-    table = layout.table
-    even = [b in targets for b in table.brokers]
-    counts = counts_of(table, table.home)
-    share = Fraction(sum(n for n, inside in zip(counts, even, strict=True) if inside), max(1, sum(even)))
-    width = min(band, Fraction(1))
-    floor, ceiling = math.ceil(share * (1 - width)), math.floor(share * (1 + width))
-    # Where the band is narrower than one replica, the two whole numbers around the share are meant.
-    floor, ceiling = min(floor, math.floor(share)), max(ceiling, math.ceil(share))
-    limits = CountLimits(
-        floor=tuple(floor if inside else 0 for inside in even),
-        ceiling=tuple(ceiling if inside else n for n, inside in zip(counts, even, strict=True)),
-    )
-    return replace(layout, table=replace(table, counts=limits))
 
 
 def _tolerated(layout: Layout, limits: Limits, sources: Sources, tolerance: Fraction) -> Limits:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import StorageFacts
 from kafkakit.placement.broker_change import BrokerChange, classify
@@ -10,7 +11,14 @@ from kafkakit.placement.bytes.layout import Disks, Layout, lay_out
 from kafkakit.placement.group_rule import GroupRule, racks_to_spread
 from kafkakit.placement.group_tags import TagRules
 from kafkakit.placement.problem import PlannedPartition, set_stranded_apart, stranded_warning
-from kafkakit.topicmappr.decide.rebalance.goal import Aim, Sources, aim_of, choose_sources, with_count_limits
+from kafkakit.topicmappr.decide.rebalance.ceilings import (
+    BesideScope,
+    beside_scope,
+    with_count_limits,
+    with_leader_limits,
+)
+from kafkakit.topicmappr.decide.rebalance.exclusions import Exclusions, exclusions_of
+from kafkakit.topicmappr.decide.rebalance.goal import Aim, Sources, aim_of, choose_sources
 from kafkakit.topicmappr.decide.rebalance.request import RebalanceRequest
 from kafkakit.topicmappr.decide.scope import Scope, TopicScope, pinned_indices, scope_of
 from kafkakit.topicmappr.decide.size_source import Sizes, storage_of
@@ -25,6 +33,8 @@ def layout_of(
     change: BrokerChange,
     stranded: Sequence[PlannedPartition],
     tags: TagRules | None,
+    out: Exclusions,
+    beside: BesideScope,
 ) -> Layout:
     """Lay out the selected partitions, with the request's rules on who gives, who takes and what stays. O(replicas)."""
     disks = Disks(
@@ -41,15 +51,20 @@ def layout_of(
         GroupRule(request.min_rack_ids, racks_to_spread(takers, racks) if request.spread else (), tags),
         disks,
         by_free=request.goal.band is None,
-        receivers=[b for b in change.targets if sources.brokers is None or b not in sources.brokers],
+        receivers=[
+            b
+            for b in change.targets
+            if b not in out.receivers and (sources.brokers is None or b not in sources.brokers)
+        ],
         targets=change.targets,
-        givers=sources.brokers,
+        givers=out.giving(sources.brokers, (b for p in scope.partitions for b in p.current)),
         pinned=pinned_indices(scope.partitions, request.pinned, stranded),
         smallest=request.smallest_bytes,
         locality_scoped=request.locality_scoped,
         most_broken=request.max_rack_violations,
     )
-    return with_count_limits(layout, request.goal.count_band, change.targets)
+    layout = with_count_limits(layout, request, change.targets, out, beside)
+    return with_leader_limits(layout, request, change.targets, beside, scope, stranded)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +78,18 @@ class BalanceInputs:
     stranded: tuple[PlannedPartition, ...]
     sizes: Sizes
     sources: Sources
+    out: Exclusions
+    beside: BesideScope
     layout: Layout
     aim: Aim
+    left_out: frozenset[int]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Of brokers that the goal leaves out."""
+        if not self.left_out:
+            return ()
+        return (f"left out of the goal, since they cannot come nearer to it: brokers {some(sorted(self.left_out))}",)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -93,7 +118,11 @@ def balance_inputs(
     free = {b: sizes.brokers[b].free_bytes or 0 for b in change.targets}
     sources = choose_sources(free, change.new, request)
     tags = request.constraints.on(snapshot, scope.selection.selected)
-    layout = layout_of(scope, sizes, racks, request, sources, change, stranded, tags)
+    out, beside = exclusions_of(snapshot, request, holding), beside_scope(snapshot, scope, request)
+    layout = layout_of(scope, sizes, racks, request, sources, change, stranded, tags, out, beside)
+    # A range of free bytes is over loads alone, whatever the disks.
+    capacity = layout.now.capacity if request.goal.band is not None else dict.fromkeys(layout.now.capacity, 0)
+    left_out = out.left_out(layout.now.load, capacity, change.targets)
     return BalanceInputs(
         scope=scope,
         racks=racks,
@@ -102,6 +131,9 @@ def balance_inputs(
         stranded=stranded,
         sizes=sizes,
         sources=sources,
+        out=out,
+        beside=beside,
         layout=layout,
-        aim=aim_of(layout, request, sources, change.targets),
+        aim=aim_of(layout, request, sources, frozenset(change.targets) - left_out),
+        left_out=left_out,
     )

@@ -52,7 +52,9 @@ class RebalanceRequest:
     brokers are balanced to that band. `pinned` are topics or topic/partition that stay as they are. `spread` is
     the even spread over racks, in place of `min_rack_ids`. At most
     `max_rack_violations` sets may break the rack rule in the end (None: those that do may stay so). `scale` demands
-    new brokers. `words` are the flags as given, for the plan's record.
+    new brokers. Brokers in `exclude_receivers` get no copies, those in `exclude_givers` lose none. `max_replicas` and
+    `max_leaders` are what a broker may end with of all topics, `max_topic_leaders` what it may lead of one topic.
+    `words` are the flags as given, for the plan's record.
     """
 
     brokers: BrokerList
@@ -75,6 +77,11 @@ class RebalanceRequest:
     balance_dirs: Fraction | None = None
     pinned: tuple[str, ...] = ()
     optimize_leadership: bool = False
+    exclude_receivers: BrokerList | None = None
+    exclude_givers: BrokerList | None = None
+    max_replicas: int | None = None
+    max_leaders: int | None = None
+    max_topic_leaders: int | None = None
     constraints: TagConstraints = NO_CONSTRAINTS
     words: Mapping[str, str]
 

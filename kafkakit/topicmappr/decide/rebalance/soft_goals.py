@@ -18,9 +18,11 @@ from kafkakit.placement.bytes.attempt import Attempt
 from kafkakit.placement.bytes.balance_goal import BalanceGoal, BandGoal
 from kafkakit.placement.bytes.even_counts import counts_of, positions
 from kafkakit.placement.bytes.layout import lists_of
+from kafkakit.placement.bytes.leader_repair import without_leader
 from kafkakit.placement.bytes.search_state import SearchState
 from kafkakit.placement.bytes.slots import SlotTable
 from kafkakit.placement.bytes.spreading import FreeMoves, Leaders, Topics, level_counts, looks_for, spread_topics
+from kafkakit.placement.leader_limits import leaders_within
 from kafkakit.placement.problem import PlannedPartition
 
 if TYPE_CHECKING:
@@ -127,6 +129,8 @@ class FreeChoices:
         What the plan reached (its range or band) gets no wider, no broker leaves its limits, no rule is broken.
         """
         table, targets, topic = self.table, self.targets, topic_numbers(self.partitions)
+        if table.leaders is not None:
+            return self._within_ceilings(found)
         before = evenness_of(table, found.at, lists_of(table, found.at), targets, topic)
         free = FreeMoves(state_of(table, self.balance, found), counts_of(table, found.at))
         level_counts(free)
@@ -151,11 +155,26 @@ class FreeChoices:
     def left_open(self, found: Attempt) -> Softened:
         """The plan as it was found; only leaders that were asked for are evened."""
         plain = lists_of(self.table, found.at)
-        lists = self._led(plain) if self.every_leader else plain
+        lists = self._led(plain) if self.every_leader or self.table.leaders is not None else plain
         evenness = evenness_of(self.table, found.at, lists, self.targets, topic_numbers(self.partitions))
         return Softened(found=found, lists=lists, before=evenness, after=evenness)
 
+    def _within_ceilings(self, found: Attempt) -> Softened:
+        """The plan with even counts, where all partitions find a leader then; else as it was found."""
+        free = FreeMoves(state_of(self.table, self.balance, found), counts_of(self.table, found.at))
+        level_counts(free)
+        levelled = positions(free.state)
+        if without_leader(self.table, levelled):
+            return self.left_open(found)
+        return replace(self.left_open(replace(found, at=levelled)), before=self.left_open(found).after)
+
     def _led(self, lists: Lists) -> list[tuple[int, ...]]:
+        table = self.table
+        if table.leaders is not None:
+            now = [p.current for p in self.partitions]
+            chosen = leaders_within(lists, now, table.brokers, table.leaders, even=self.every_leader)
+            ids = [table.brokers[i] for i in chosen.tolist()]
+            return [(b, *(c for c in row if c != b)) if row else row for b, row in zip(ids, lists, strict=True)]
         if self.every_leader:
             return even_leaders(self.partitions, lists, self.targets, self.stranded)
         return even_vacant_leaders(self.partitions, lists, self.targets)

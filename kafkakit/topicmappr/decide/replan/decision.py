@@ -22,6 +22,7 @@ from kafkakit.topicmappr.decide.scope import Scope
 from kafkakit.topicmappr.decide.size_source import Sizes, storage_of
 
 REPLANNED_FROM = "replanned-from"
+_NOT_KEPT = ("count-band", "max-replicas", "max-leaders", "max-topic-leaders")
 
 
 class Fate(StrEnum):
@@ -143,6 +144,8 @@ def _assembled(
     stranded = [_planned(places.rows[i], places.rows[i].live) for i in sorted(places.stranded)]
     foreign = len(situation.rows) - len(ours)
     notes = [f"replanned from {identity_of(plan)}", *solved.notes]
+    if lost := [f"--{name} {plan.request[name]}" for name in _NOT_KEPT if name in plan.request]:
+        notes.append(f"a new plan does not look at {' and '.join(lost)}; {plan.request['command']} does")
     if situation.arrived:
         others = ", ".join(map(str, situation.arrived[:8])) + (" and more" if len(situation.arrived) > 8 else "")
         notes.append(f"live broker(s) {others} have no part in this plan; a new plan could use them")
