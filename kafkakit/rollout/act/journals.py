@@ -25,6 +25,10 @@ from kafkakit.rollout.decide.verdict import HealthVerdict, baseline_of
 
 SUFFIX = ".journal"
 HINT = "kafkakit config history lists them"
+FINISH_HINT = "finish it, or take it back, first:\nkafkakit config resume --yes\nkafkakit config abort --yes"
+LOST_HINT = (
+    "what it set is not known any more: look for it with `kafkakit config diff`, then move the file out of its folder"
+)
 
 
 class RolloutJournal(LineJournal[RolloutWord, RolloutState | None]):
@@ -39,6 +43,17 @@ class RolloutJournal(LineJournal[RolloutWord, RolloutState | None]):
         if self.state is None:
             raise InputError(self.name, "holds no rollout: it was stopped before its first line was written")
         return self.state
+
+    @property
+    def run(self) -> str:
+        """What the rollout is called."""
+        return Path(self.name).stem
+
+    def salvage(self) -> str:
+        """Record that lines are lost, and return why; whatever the plan sets counts as set from then on."""
+        if damage := self.damage:
+            self.check(RolloutWord.SALVAGED, {"problem": damage})
+        return damage
 
     def begin(self, plan: ConfigPlan, watch: WatchSettings, by: str, rehearsal_of: str = "") -> None:
         """Record the plan; the first line."""
@@ -85,9 +100,7 @@ class RolloutJournals:
         """
         for path, state in self.states():
             if state.end is None and state.plan.hash != plan.hash:
-                raise RefusedError(
-                    f"rollout {path.stem} is {state.words}", hint="kafkakit config resume | abort, then again"
-                )
+                raise RefusedError(f"rollout {path.stem} is {state.words}", hint=FINISH_HINT)
             if state.end is None:
                 return self._open(path)
         number = sum(1 for path in self._paths() if path.stem.startswith(plan.run_id))
@@ -108,6 +121,27 @@ class RolloutJournals:
                 return self._open(path)
         raise UsageError("no rollout of this cluster is open on this host", hint=HINT)
 
+    def to_roll_back(self, name: str | None) -> RolloutJournal:
+        """The rollout of that id, or the newest whose values are in force; `UsageError` when there is none.
+
+        Raises `RefusedError` while another one is open, as one is whose rollback was cut.
+        """
+        chosen = self.last_applied() if name is None else self.named(name)
+        for path, state in self.states():
+            if state.end is None and path.stem != chosen.run:
+                raise RefusedError(f"rollout {path.stem} is {state.words}", hint=FINISH_HINT)
+        return chosen
+
+    def to_abort(self, name: str | None) -> RolloutJournal:
+        """The open rollout, or the one of that id; `RefusedError` for one that was applied."""
+        found = self.only_open() if name is None else self.named(name)
+        if found.rollout.end in (RolloutEnd.APPLIED, RolloutEnd.INCOMPLETE):
+            raise RefusedError(
+                f"rollout {found.run} is {found.rollout.words}, not open",
+                hint=f"to take it back:\nkafkakit config rollback {found.run}",
+            )
+        return found
+
     def last_applied(self) -> RolloutJournal:
         """The newest rollout whose values are in force; `UsageError` when there is none."""
         for path, state in reversed(self.states()):
@@ -116,10 +150,20 @@ class RolloutJournals:
         raise UsageError("no rollout of this cluster can be rolled back", hint=HINT)
 
     def states(self) -> tuple[tuple[Path, RolloutState], ...]:
-        """Every rollout, oldest first; empty journals are left out. Raises `InputError` for a damaged one."""
-        found = [(path, self._open(path).state) for path in self._paths()]
-        begun = [(path, state) for path, state in found if state is not None]
+        """Every rollout, oldest first; empty journals are left out.
+
+        Of a damaged journal the sound beginning counts. Raises `InputError` where nothing of it is sound.
+        """
+        found = [(path, self._open(path)) for path in self._paths()]
+        for _, journal in found:
+            if journal.state is None and journal.damage:
+                raise InputError(journal.name, "its first line cannot be read", hint=LOST_HINT)
+        begun = [(path, journal.state) for path, journal in found if journal.state is not None]
         return tuple(sorted(begun, key=lambda item: item[1].began_at))
+
+    def damages(self) -> tuple[str, ...]:
+        """What is wrong with journals."""
+        return tuple(damage for path in self._paths() if (damage := self._open(path).damage))
 
     def _paths(self) -> list[Path]:
         return sorted(self._folder.glob(f"*{SUFFIX}")) if self._folder.is_dir() else []

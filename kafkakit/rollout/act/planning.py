@@ -57,7 +57,8 @@ def plan_change(task: PlanTask, admin: ClusterAdmin, clock: Clock) -> ConfigPlan
         source, data = task.findings_file
         wanted += wanted_of_findings(data, source, task.findings, task.cluster_name)
     elif task.findings:
-        wanted += wanted_of_live(lint((), [live], task.every).unaccepted, task.findings)
+        usual, every = (lint((), [live], rules).unaccepted for rules in (task.core, task.every))
+        wanted += wanted_of_live(usual, every, task.findings)
     resolved = resolve(wanted, read.configs)
     plan = make_plan(
         resolved,

@@ -106,11 +106,11 @@ class ChangeOptions:
 
 
 @contextmanager
-def open_mirror(cli: CliContext, profile: str) -> Iterator[ClusterSession]:
+def open_mirror(cli: CliContext, profile: str, *, read_only: bool = False) -> Iterator[ClusterSession]:
     """A session on the cluster of another profile."""
     from kafkakit.cli.session import open_session
 
-    with open_session(cli, settings=cli.load_settings(profile)) as session:
+    with open_session(cli, read_only=read_only, settings=cli.load_settings(profile)) as session:
         yield session
 
 
@@ -144,7 +144,9 @@ def side_of(cli: CliContext, session: ClusterSession, text: str) -> ConfigSide:
     from kafkakit.rollout.decide.difference import at_time, side_of_cluster, side_of_files
 
     kind, _, rest = text.partition(":")
-    if kind == "profile" and rest:
+    if kind == "profile":
+        if not rest:
+            raise UsageError("profile: names no profile", hint="write profile:NAME")
         with open_mirror(cli, rest) as other:
             return side_of_cluster(f"profile {rest}", read_configs(other.admin, other.clock))
     if text != "live" and kind != "time":

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from kafkakit.config.keys import did_you_mean
 from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, ConfigLayer, LayeredValue, ResourceKind
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import ClusterSnapshot
@@ -198,7 +199,8 @@ def _check(wanted: WantedSetting, name: str, configs: ClusterConfigs) -> None:
         if name not in configs.topics:
             raise UsageError(f"cluster {configs.cluster_id} has no topic {name!r:.120}")
         if definition is None:
-            raise UsageError(f"{key!r:.80} is no setting of topics in Kafka {configs.version}")
+            near = did_you_mean(key, config_table(minor_or_none(configs.version or "") or NEWEST).topic)
+            raise UsageError(f"{key!r:.80} is no setting of topics in Kafka {configs.version}{near}")
     elif name != CLUSTER_DEFAULT:
         if not name.isdecimal() or int(name) not in {b.id for b in configs.brokers}:
             problem = "does not answer" if name.isdecimal() and int(name) in configs.silent else "is not in the cluster"

@@ -126,14 +126,18 @@ def _of_configs(kind: ResourceKind, name: str, values: Configs) -> Iterator[Want
             yield WantedSetting(kind=kind, name=name, key=key, value=declared.text)
 
 
-def wanted_of_live(checked: Iterable[Checked], chosen: Sequence[str]) -> tuple[WantedSetting, ...]:
+def wanted_of_live(
+    usual: Sequence[Checked], every: Sequence[Checked], chosen: Sequence[str]
+) -> tuple[WantedSetting, ...]:
     """The edits that end findings of a live cluster: those of the named rules, or with the named fingerprints.
 
+    A rule means the `usual` findings of it, those that `lint --live` prints; a fingerprint may be that of `every` one.
     Raises `UsageError` for a name that no finding has, and for findings without an edit.
     """
     found: list[WantedSetting] = []
     for name in chosen:
-        fits = [c for c in checked if name in (c.finding.rule, c.finding.name, c.finding.fingerprint)]
+        fits = [c for c in usual if name in (c.finding.rule, c.finding.name)]
+        fits += [c for c in every if name == c.finding.fingerprint]
         if not fits:
             raise UsageError(f"no finding of the cluster is {name!r:.60}", hint="kafkakit lint --live lists them")
         edits = [w for c in fits for w in _of_edits(c)]
