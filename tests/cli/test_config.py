@@ -186,7 +186,7 @@ def test_a_dry_run_and_a_question_say_what_would_be_done(host: Host, monkeypatch
     assert host.cluster.topics["t"].configs == {"retention.ms": "5"}
     asked: list[str] = []
     monkeypatch.setattr("kafkakit.cli.context.CliContext.input_allowed", True)
-    monkeypatch.setattr("kafkakit.cli.output.Output.ask_typed", lambda _, question: bool(asked.append(question)))
+    monkeypatch.setattr("kafkakit.cli.output.Output.ask_typed", lambda _, question: asked.append(question))
     declined = host.run("rollback")
     assert (declined.code, len(asked)) == (0, 1)
     assert "topic t retention.ms: 5 -> not set" in declined.stderr

@@ -206,7 +206,7 @@ def _check(wanted: WantedSetting, name: str, configs: ClusterConfigs) -> None:
             problem = "does not answer" if name.isdecimal() and int(name) in configs.silent else "is not in the cluster"
             raise UsageError(f"broker {name:.20} {problem}", hint="a broker takes its own settings while it runs")
     elif definition is not None and definition.update_mode is UpdateMode.PER_BROKER:
-        raise UsageError(f"{key} is set for each broker, not for all", hint="use --all-brokers or --broker ID")
+        raise UsageError(f"{key} is set for each broker, not for all", hint="use --all-brokers or --brokers ID")
 
 
 def _hidden(key: str, configs: ClusterConfigs) -> list[str]:

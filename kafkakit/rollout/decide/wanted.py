@@ -10,7 +10,6 @@ from kafkakit.core.audit_findings import NAMED_IN_WHERE
 from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, ResourceKind
 from kafkakit.core.documents import decode_json
 from kafkakit.core.errors import InputError, UsageError
-from kafkakit.core.topic_selection import parse_patterns, select_topics
 from kafkakit.lint.api import Pieces
 from kafkakit.rollout.decide.settings import ALL_BROKERS, ClusterConfigs, WantedSetting
 from kafkakit.rules.effective import Configs, Source
@@ -32,9 +31,9 @@ IDENTITY = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeScope:
-    """Where values of the command line are set: topics (names and patterns), brokers, each broker, the default."""
+    """Where values of the command line are set: topics by name, brokers, each broker, the default."""
 
-    topics: str | None = None
+    topics: tuple[str, ...] = ()
     brokers: tuple[int, ...] = ()
     all_brokers: bool = False
     cluster_default: bool = False
@@ -58,18 +57,13 @@ def wanted_of_words(
             raise UsageError(f"{key} is given twice")
         values[key] = value
     if values and not scope.is_given:
-        raise UsageError("no scope is given", hint="add --topic NAME, --broker ID, --all-brokers or --cluster-default")
+        raise UsageError(
+            "no scope is given", hint="add --topics NAME, --brokers ID, --all-brokers or --cluster-default"
+        )
     if scope.is_given and not values:
         raise UsageError("a scope is given, but no KEY=VALUE")
     names: list[tuple[ResourceKind, str]] = []
-    if scope.topics:
-        if not configs.topics:
-            raise UsageError(
-                f"cluster {configs.cluster_id} shows no topic: it has none, or this user may not see them",
-                hint="it needs DESCRIBE on the topics",
-            )
-        found = select_topics(sorted(configs.topics), parse_patterns(scope.topics)).selected
-        names += [(ResourceKind.TOPIC, name) for name in found]
+    names += [(ResourceKind.TOPIC, name) for name in scope.topics]
     names += [(ResourceKind.BROKER, str(broker)) for broker in scope.brokers]
     names += [(ResourceKind.BROKER, ALL_BROKERS)] if scope.all_brokers else []
     names += [(ResourceKind.BROKER, CLUSTER_DEFAULT)] if scope.cluster_default else []
