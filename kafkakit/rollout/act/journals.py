@@ -126,11 +126,10 @@ class RolloutJournals:
 
         Raises `RefusedError` while another one is open, as one is whose rollback was cut.
         """
-        chosen = self.last_applied() if name is None else self.named(name)
         for path, state in self.states():
-            if state.end is None and path.stem != chosen.run:
+            if state.end is None and path.stem != name:
                 raise RefusedError(f"rollout {path.stem} is {state.words}", hint=FINISH_HINT)
-        return chosen
+        return self.last_applied() if name is None else self.named(name)
 
     def to_abort(self, name: str | None) -> RolloutJournal:
         """The open rollout, or the one of that id; `RefusedError` for one that was applied."""

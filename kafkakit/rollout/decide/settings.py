@@ -91,18 +91,18 @@ class ClusterConfigs:
         return self.own.get(int(name), {}).get(key)
 
     def effective(self, kind: ResourceKind, name: str, key: str) -> str | None:
-        """What the resource runs with; None where that is not known."""
+        """What the resource runs with; None where that is not known, or brokers run with several values."""
         if (own := self.value(kind, name, key)) is not None:
             return own
         if kind is ResourceKind.BROKER and name != CLUSTER_DEFAULT:
             found = self.in_force.get(int(name), {}).get(key)
             return None if found is None else found.value
-        if kind is ResourceKind.TOPIC:
-            known = self.definition(kind, key)
-            inherited = {v for s in (known.synonyms[:1] if known else ()) for v in self._everywhere(s)}
-            if len(inherited) <= 1:
-                return next(iter(inherited), known.default if known else None)
-        return None
+        if kind is ResourceKind.BROKER:
+            running = set(self._everywhere(key))
+            return running.pop() if len(running) == 1 else None
+        known = self.definition(kind, key)
+        inherited = {v for s in (known.synonyms[:1] if known else ()) for v in self._everywhere(s)}
+        return next(iter(inherited), known.default if known else None) if len(inherited) <= 1 else None
 
     def _everywhere(self, key: str) -> Iterable[str]:
         found = (values[key].value for values in self.in_force.values() if key in values)

@@ -78,7 +78,7 @@ def _row(change: SettingChange, restart: bool) -> tuple[object, ...]:
         key,
         shown(key, change.before),
         shown(key, change.after),
-        shown(key, change.in_force),
+        None if change.in_force is None else shown(key, change.in_force),
         "restart" if restart else "while it runs",
     )
 

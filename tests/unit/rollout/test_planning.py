@@ -286,3 +286,13 @@ def test_topics_and_brokers_are_named_as_everywhere(bench: Bench) -> None:
             wheres(**scope)
     with pytest.raises(TryLaterError, match="tags are away"):
         wheres(brokers=("where disk = nvme",))
+
+
+def test_what_a_cluster_default_runs_with_is_what_all_brokers_run_with(bench: Bench) -> None:
+    for broker in (1, 2, 3):
+        bench.cluster.own_static[broker] = {"log.retention.ms": "9"}
+    (change,) = bench.plan("log.retention.ms=5", cluster_default=True).changes
+    assert (change.before, change.in_force) == (None, "9")
+    bench.cluster.own_static[2]["log.retention.ms"] = "8"
+    (change,) = bench.plan("log.retention.ms=5", cluster_default=True).changes
+    assert change.in_force is None

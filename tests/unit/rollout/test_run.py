@@ -415,6 +415,7 @@ def test_a_rollback_that_was_cut_is_finished_before_another(bench: Bench) -> Non
     for name in (None, first.name):
         with pytest.raises(RefusedError, match=f"rollout {second.name} is being taken back"):
             journals.to_roll_back(name)
+    assert journals.to_roll_back(second.name).run == second.name
     assert bench.rollouts.take_back(journals.to_roll_back(second.name), "no").state.end is RolloutEnd.TAKEN_BACK
     assert journals.to_roll_back(None).run == first.name
 
