@@ -223,3 +223,22 @@ def test_messages_name_what_is_wrong(host: Host, words: tuple[str, ...], said: s
     ran = host.run(*words)
     assert ran.code in (2, 75)
     assert said in ran.stderr
+
+
+def test_what_stops_or_waits_prints_commands_for_the_same_cluster(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_: float) -> None:
+        if host.cluster.calls:
+            host.clock.on_sleep.remove(interrupt)
+            raise KeyboardInterrupt
+
+    host.plan("retention.ms=5", "--topic", "t")
+    host.clock.on_sleep.append(interrupt)
+    cut = host.run("apply", "plan.json", "--yes", *QUICK)
+    assert (cut.code, host.cluster.topics["t"].configs) == (130, {"retention.ms": "5"})
+    lines = "\nkafkakit --profile p config resume --yes\nkafkakit --profile p config abort --yes\n"
+    assert cut.stderr.endswith(f"error: stopped; the rollout stays open\nhint: continue it, or take it back:{lines}")
+    host.plan("segment.ms=600000", "--topic", "t")
+    other = host.run("apply", "plan.json", "--yes", *QUICK)
+    assert (other.code, other.stderr.endswith(f"finish it, or take it back, first:{lines}")) == (2, True)
+    assert host.run("abort", "--yes").code == 0
+    assert host.cluster.topics["t"].configs == {}

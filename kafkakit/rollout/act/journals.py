@@ -25,7 +25,7 @@ from kafkakit.rollout.decide.verdict import HealthVerdict, baseline_of
 
 SUFFIX = ".journal"
 HINT = "kafkakit config history lists them"
-FINISH_HINT = "finish it, or take it back, first:\nkafkakit config resume --yes\nkafkakit config abort --yes"
+PROGRAM = "kafkakit"
 LOST_HINT = (
     "what it set is not known any more: look for it with `kafkakit config diff`, then move the file out of its folder"
 )
@@ -87,10 +87,10 @@ class RolloutJournal(LineJournal[RolloutWord, RolloutState | None]):
 
 
 class RolloutJournals:
-    """The rollouts of one cluster on this host."""
+    """The rollouts of one cluster on this host; `program` begins the commands that hints print."""
 
-    def __init__(self, state_dir: Path, cluster_id: str, clock: Clock) -> None:
-        self._folder, self._clock = state_dir / "config-rollouts" / cluster_id, clock
+    def __init__(self, state_dir: Path, cluster_id: str, clock: Clock, program: str = PROGRAM) -> None:
+        self._folder, self._clock, self._program = state_dir / "config-rollouts" / cluster_id, clock, program
 
     def of_plan(self, plan: ConfigPlan) -> RolloutJournal:
         """The journal of a plan's rollout: a new one, or the one that is open.
@@ -100,7 +100,7 @@ class RolloutJournals:
         """
         for path, state in self.states():
             if state.end is None and state.plan.hash != plan.hash:
-                raise RefusedError(f"rollout {path.stem} is {state.words}", hint=FINISH_HINT)
+                raise self._is_open(path.stem, state)
             if state.end is None:
                 return self._open(path)
         number = sum(1 for path in self._paths() if path.stem.startswith(plan.run_id))
@@ -128,7 +128,7 @@ class RolloutJournals:
         """
         for path, state in self.states():
             if state.end is None and path.stem != name:
-                raise RefusedError(f"rollout {path.stem} is {state.words}", hint=FINISH_HINT)
+                raise self._is_open(path.stem, state)
         return self.last_applied() if name is None else self.named(name)
 
     def to_abort(self, name: str | None) -> RolloutJournal:
@@ -137,9 +137,15 @@ class RolloutJournals:
         if found.rollout.end in (RolloutEnd.APPLIED, RolloutEnd.INCOMPLETE):
             raise RefusedError(
                 f"rollout {found.run} is {found.rollout.words}, not open",
-                hint=f"to take it back:\nkafkakit config rollback {found.run}",
+                hint=f"to take it back:\n{self._program} config rollback {found.run}",
             )
         return found
+
+    def _is_open(self, name: str, state: RolloutState) -> RefusedError:
+        lines = (f"{self._program} config {word} --yes" for word in ("resume", "abort"))
+        return RefusedError(
+            f"rollout {name} is {state.words}", hint="\n".join(("finish it, or take it back, first:", *lines))
+        )
 
     def last_applied(self) -> RolloutJournal:
         """The newest rollout whose values are in force; `UsageError` when there is none."""

@@ -16,7 +16,7 @@ from kafkakit.ports.clock import Clock
 from kafkakit.ports.control import ControlStore
 from kafkakit.ports.metrics import SampleQueries
 from kafkakit.ports.reporter import Reporter
-from kafkakit.rollout.act.journals import RolloutJournal, RolloutJournals
+from kafkakit.rollout.act.journals import PROGRAM, RolloutJournal, RolloutJournals
 from kafkakit.rollout.act.reading import PartitionWatch, read_configs
 from kafkakit.rollout.act.run import RolloutRun, abort_check
 from kafkakit.rollout.act.watching import HealthWatch
@@ -43,6 +43,7 @@ class RolloutPorts:
     by: str
     make_restart: MakeRestart
     service: tuple[SampleQueries, HealthQueries] | None = None
+    program: str = PROGRAM
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +59,7 @@ class Rollouts:
 
     def __init__(self, access: ClusterAccess, ports: RolloutPorts) -> None:
         self._access, self._ports = access, ports
-        self.journals = RolloutJournals(ports.state_dir, access.cluster_id, access.clock)
+        self.journals = RolloutJournals(ports.state_dir, access.cluster_id, access.clock, ports.program)
 
     def apply(
         self, plan: ConfigPlan, watch: WatchSettings, confirm: Callable[[], bool], rehearsed: str = ""

@@ -151,6 +151,12 @@ class RehearsalOptions:
     )
 
 
+def stopped(cli: CliContext) -> tuple[str, str]:
+    """What is said where a rollout is stopped, and the commands that go on with it."""
+    lines = (f"{cli.program} config {word} --yes" for word in ("resume", "abort"))
+    return "stopped; the rollout stays open", "\n".join(("continue it, or take it back:", *lines))
+
+
 def confirmed(cli: CliContext, consent: Consent, cluster_id: str, lines: Callable[[], Iterable[str]]) -> bool:
     """True with `--yes`, else when the operator agrees; `lines` say what is to be done, and are printed before."""
     if not consent.yes:
@@ -182,4 +188,5 @@ def ports_of(
         by=session.requester,
         make_restart=make_restart,
         service=service,
+        program=session.cli.program,
     )

@@ -18,9 +18,8 @@ from kafkakit.rollout.commands.run_options import (
     WatchOptions,
     confirmed,
     ports_of,
+    stopped,
 )
-
-STOPPED = ("stopped; the rollout stays open", "continue it with kafkakit config resume, or kafkakit config abort")
 
 
 @with_option_groups
@@ -74,7 +73,7 @@ def apply(
                 rehearsal_on(mirror.access(), wanted, live, profile=profile, accept_unlike=rehearsal.accept_unlike)
             return finish(cli, plan_report(wanted, "config apply", notes=(found,)))
         access = session.claim("config apply", session.cluster_id)
-        cli.operation_words = STOPPED
+        cli.operation_words = stopped(cli)
         rollouts = Rollouts(access, ports_of(session, service, command))
         if rehearsal.rehearse is not None and rollouts.journals.of_plan(wanted).is_empty:
             live = read_configs(access.admin, access.clock)
@@ -117,7 +116,7 @@ def resume(
         access = session.access() if consent.dry_run else session.claim("config resume")
         rollouts = Rollouts(access, ports_of(session, watch.service(cli), command))
         journal = rollouts.journals.only_open() if run is None else rollouts.journals.named(run)
-        cli.operation_words = STOPPED
+        cli.operation_words = stopped(cli)
         left = steps_left(journal.rollout)
         if consent.dry_run or not confirmed(cli, consent, session.cluster_id, lambda: left or ["taking back goes on"]):
             return finish(cli, run_report("config resume", journal.run, journal.rollout, cli.program, wanted=None))
@@ -148,7 +147,7 @@ def abort(ctx: typer.Context, restarts: RestartOptions, consent: Consent, run: R
             journal = here.journals.to_abort(run)
             state, undo = journal.rollout, here.undoing(journal)
             return finish(cli, run_report("config abort", journal.run, state, cli.program, wanted=None, undo=undo))
-        cli.operation_words = STOPPED
+        cli.operation_words = stopped(cli)
         done = abort_or_request(
             partial(open_access, cli, "config abort", cluster_id=cluster_id),
             lambda: session.control,
@@ -184,7 +183,7 @@ def rollback(ctx: typer.Context, restarts: RestartOptions, consent: Consent, run
         access = session.access() if consent.dry_run else session.claim("config rollback")
         rollouts = Rollouts(access, ports_of(session, None, command))
         journal = rollouts.journals.to_roll_back(run)
-        cli.operation_words = STOPPED
+        cli.operation_words = stopped(cli)
         if consent.dry_run or not confirmed(cli, consent, session.cluster_id, lambda: rollouts.undoing(journal).lines):
             state, undo = journal.rollout, rollouts.undoing(journal)
             return finish(cli, run_report("config rollback", journal.run, state, cli.program, wanted=None, undo=undo))
