@@ -86,3 +86,20 @@ def test_the_paths_that_the_guide_for_developers_names_exist() -> None:
     named = set(re.findall(r"`((?:kafkakit|tests|bench|docs)/[A-Za-z0-9_./-]+)`", guide))
     assert len(named) > 20
     assert sorted(path for path in named if not (ROOT / path).exists()) == []
+
+
+PAGES = ("README.md", "CHANGELOG.md", *(str(p.relative_to(ROOT)) for p in sorted((ROOT / "docs").rglob("*.md"))))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_to_files_and_headings(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        path, _, heading = link.partition("#")
+        if ":" in path:
+            continue
+        target = (ROOT / page).parent / path if path else ROOT / page
+        assert target.exists(), link
+        if heading and target.suffix == ".md":
+            titles = re.findall(r"^#+ (.*)$", target.read_text(encoding="utf-8"), re.MULTILINE)
+            assert heading in {re.sub(r"[^\w\- ]", "", t.lower()).replace(" ", "-") for t in titles}, link

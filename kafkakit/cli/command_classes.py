@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from kafkakit.cli.context import CliContext, cli_context
-from kafkakit.cli.help_text import write_options
+from kafkakit.cli.help_text import plain_usage, write_options
 from kafkakit.cli.output import write_out
 from kafkakit.cli.shared_options import shared_params
 from kafkakit.config.merge import parse_overrides
@@ -104,6 +104,10 @@ class CliCommand(TyperCommand):
         if cli.timeout_s is not None:
             cli.start_deadline(cli.timeout_s)
         return super().invoke(ctx)
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Arguments as in the manuals of git and kubectl: NAME, and [NAME] where it may be left out."""
+        return [plain_usage(piece) for piece in super().collect_usage_pieces(ctx)]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """List the command's own options in their sections, then the shared ones."""

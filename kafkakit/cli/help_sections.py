@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 OPTIONS = "Options"
 TARGET, GOAL, LIMITS = "Target", "Goal", "Limits"
 KAFKA_KIT, OUTPUT = "kafka-kit compatibility", "Output"
-SECTIONS = (TARGET, GOAL, LIMITS, OUTPUT, KAFKA_KIT, OPTIONS)
+WATCH = "Watch"
+SECTIONS = (TARGET, GOAL, LIMITS, WATCH, OUTPUT, KAFKA_KIT, OPTIONS)
 """In the order in which help prints them."""
 
 _PLANNING: Mapping[str, str] = {
@@ -27,13 +28,26 @@ _MOVING: Mapping[str, str] = {
     LIMITS: "throttle throttle_broker throttle_dirs max_in max_out max_moves one_replica "
     "max_disk_use disk_headroom stall_timeout wait leaders_at_once leaders_pause",
 }
+_ROLLOUT: Mapping[str, str] = {
+    TARGET: "topics brokers all_brokers cluster_default delete file cluster_name finding findings steps "
+    "rehearse accept_unlike restart_with leave_restarts settle",
+    WATCH: "window windows every baseline metrics prometheus_url datadog_tags api_key_file app_key_file datadog_site "
+    "prometheus_selector prometheus_token_file prometheus_user prometheus_password_file",
+    OUTPUT: "plan exit_code",
+    KAFKA_KIT: "zk_tags_prefix",
+}
 
 
 def _by_name(sections: Mapping[str, str]) -> dict[str, str]:
     return {name: title for title, names in sections.items() for name in names.split()}
 
 
-_TABLES = {"topicmappr": _by_name(_PLANNING), "broker": _by_name(_MOVING), "reassign": _by_name(_MOVING)}
+_TABLES = {
+    "topicmappr": _by_name(_PLANNING),
+    "broker": _by_name(_MOVING),
+    "reassign": _by_name(_MOVING),
+    "config": _by_name(_ROLLOUT),
+}
 
 
 def section_of(words: Sequence[str], name: str) -> str:

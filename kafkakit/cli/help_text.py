@@ -1,5 +1,6 @@
 """The options of a command's help in sections, and the shared ones folded to one line."""
 
+import re
 from collections.abc import Collection
 from typing import Any
 
@@ -10,6 +11,12 @@ from kafkakit.cli.shared_options import SHARED_TITLE, shows_all
 FOLDED = "Every command takes --profile, -B, -o, --timeout and more: see --help-all."
 MAX_WIDTH = 10_000
 """Help is as wide as the terminal, however wide that is."""
+
+
+def plain_usage(piece: str) -> str:
+    """A piece of a usage line without braces around what is required, and with brackets and dots once."""
+    plain = re.sub(r"^\{(.*)\}", r"\1", piece).replace("......", "...")
+    return re.sub(r"^\[(\[[^\[\]]+\])(?:\.\.\.)?\]", r"\1", plain)
 
 
 def write_options(command: Any, ctx: Any, formatter: Any, shared: Collection[str]) -> None:

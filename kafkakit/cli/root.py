@@ -197,13 +197,25 @@ def _report_failure(
     return int(code)
 
 
+_PLAIN = (
+    ("Value error, ", ""),
+    ("Input should be a valid integer, unable to parse string as an integer", "it is not a whole number"),
+    ("Input should be a valid number, unable to parse string as a number", "it is not a number"),
+    ("Input should be greater than or equal to ", "it must be at least "),
+    ("Input should be less than or equal to ", "it must be at most "),
+)
+"""Phrases of the library that checks values, and what they mean."""
+
+
 def _report_usage(cli: CliContext, arguments: list[str], error: Any) -> int:
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else PROGRAM
     if type(error).__name__ == "NoArgsIsHelpError":
         sys.stderr.write(error.format_message() + "\n")
         return int(ExitCode.USAGE)
-    message = " ".join(error.format_message().split()).rstrip(".").replace("Value error, ", "")
+    message = " ".join(error.format_message().split()).rstrip(".")
+    for validator, plain in _PLAIN:
+        message = message.replace(validator, plain)
     return _report_failure(
         cli, arguments, message[:1].lower() + message[1:], f"{path} --help lists what can be given", ExitCode.USAGE
     )

@@ -1,19 +1,24 @@
 """The operator's side of a long search: progress on stderr; Ctrl-C, SIGTERM and `--timeout` end it with a plan."""
 
+import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from kafkakit.core.errors import TerminationRequested
+from kafkakit.core.errors import ExitCode, TerminationRequested
 
 if TYPE_CHECKING:
     from kafkakit.cli.context import CliContext
     from kafkakit.cli.output import Output
     from kafkakit.placement.bytes.attempt import Attempt
     from kafkakit.ports.reporter import ProgressBar
+
+GRACE_S = 0.3
+"""How long the main thread may take to answer Ctrl-C; a solver that has it cannot."""
 
 
 class PhaseWatch:
@@ -64,8 +69,8 @@ class StoppableWatch(PhaseWatch):
         """True after the first signal, or once most of the time is over."""
         if self._ends_at_s is not None and time.monotonic() > self._ends_at_s:
             self._stopped = True
-        if self._stopped and not self._printed:
-            self._print_stop()
+        if self._stopped:
+            self.print_stop()
         return self._stopped
 
     def interrupt(self, number: int, frame: FrameType | None) -> None:
@@ -73,9 +78,12 @@ class StoppableWatch(PhaseWatch):
         if self._stopped:
             raise KeyboardInterrupt if number == signal.SIGINT else TerminationRequested
         self._stopped = True
-        self._print_stop()
+        self.print_stop()
 
-    def _print_stop(self) -> None:
+    def print_stop(self) -> None:
+        """Print what Ctrl-C will do, once."""
+        if self._printed:
+            return
         # The signal may arrive while a phase is being written, and stderr cannot be entered twice: then print it later.
         with suppress(RuntimeError):
             self._output.say("stopping: the best plan found so far will be used; press Ctrl-C again to end at once")
@@ -84,8 +92,8 @@ class StoppableWatch(PhaseWatch):
 
 @contextmanager
 def showing_phases(output: "Output", label: str) -> Iterator[PhaseWatch]:
-    """Watch a search that runs to its end."""
-    with output.progress(label) as bar:
+    """Watch a search that runs to its end; Ctrl-C ends the program at once."""
+    with output.progress(label) as bar, answered_at_once(None):
         yield PhaseWatch(bar)
 
 
@@ -98,11 +106,56 @@ def watching(cli: "CliContext") -> Iterator[StoppableWatch]:
         watch = StoppableWatch(cli.output, bar, ends_at_s)
         earlier = {number: _take_over(number, watch) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
-            yield watch
+            with answered_at_once(watch):
+                yield watch
         finally:
             for number, handler in earlier.items():
                 if handler is not None:
                     signal.signal(number, handler)
+
+
+@contextmanager
+def answered_at_once(watch: StoppableWatch | None) -> Iterator[None]:
+    """Answer Ctrl-C also while a solver has the main thread, where Python's handlers wait until it returns.
+
+    The first has `watch` print what will happen; without a watch, the first ends the process, and with one the second,
+    unless the main thread does so itself. Nothing is written while a plan is made, so nothing is left half done.
+    """
+    if (
+        signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None)
+        or threading.current_thread() is not threading.main_thread()
+    ):
+        yield
+        return
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    left = threading.Event()
+    listener = threading.Thread(target=_listen, args=(reading, left, watch), daemon=True)
+    earlier = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    listener.start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(earlier)
+        left.set()
+        os.close(writing)
+        listener.join()
+        os.close(reading)
+
+
+def _listen(reading: int, left: threading.Event, watch: StoppableWatch | None) -> None:
+    """Take the numbers of signals from a pipe until it is closed."""
+    presses = 0
+    while number := os.read(reading, 1):
+        if number[0] != signal.SIGINT:
+            continue
+        presses += 1
+        if left.wait(GRACE_S):
+            return
+        if watch is None or presses > 1:
+            os.write(2, b"error: interrupted\n")
+            os._exit(int(ExitCode.INTERRUPTED))
+        watch.print_stop()
 
 
 def _take_over(number: int, watch: StoppableWatch) -> Any:

@@ -172,3 +172,73 @@ def test_nothing_open_is_no_rollout_to_resume_or_abort(host: Host) -> None:
     assert host.run("resume", "--yes").code == 2
     assert host.run("abort", "--yes").code == 2
     assert host.run("resume", "nope", "--yes").code == 2
+
+
+def test_a_dry_run_and_a_question_say_what_would_be_done(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    host.plan("retention.ms=5", "--topic", "t")
+    assert "1. topic t: retention.ms=5" in host.run("apply", "plan.json", "--dry-run").stdout
+    assert host.run("apply", "plan.json", "--yes", *QUICK).code == 0
+    assert "every value is set already" in host.run("apply", "plan.json", "--dry-run").stdout
+    (run,) = (run["run"] for run in host.run("history", "-o", "json").json["runs"])
+    dry = host.run("rollback", "--dry-run")
+    assert f"rollout {run} " in dry.stdout
+    assert "would be taken back:\n  topic t retention.ms: 5 -> not set\n\nnothing is done" in dry.stdout
+    assert host.cluster.topics["t"].configs == {"retention.ms": "5"}
+    asked: list[str] = []
+    monkeypatch.setattr("kafkakit.cli.context.CliContext.input_allowed", True)
+    monkeypatch.setattr("kafkakit.cli.output.Output.ask_typed", lambda _, question: asked.append(question))
+    declined = host.run("rollback")
+    assert (declined.code, len(asked)) == (0, 1)
+    assert "topic t retention.ms: 5 -> not set" in declined.stderr
+    assert host.cluster.topics["t"].configs == {"retention.ms": "5"}
+
+
+def test_a_dry_run_compares_the_mirror(host: Host) -> None:
+    host.clusters["mirror"].add_topic("u", {0: (1, 2)}, size_bytes=1)
+    host.plan("retention.ms=5", "--topic", "t")
+    assert host.run("apply", "plan.json", "--dry-run", "--rehearse", "m").code == 0
+    host.clusters["mirror"].topics["t"].configs["retention.ms"] = "9"
+    ran = host.run("apply", "plan.json", "--dry-run", "--rehearse", "m")
+    assert (ran.code, "topic t retention.ms is 9 there, not set here" in ran.stderr) == (2, True)
+    assert host.run("apply", "plan.json", "--dry-run", "--rehearse", "m", "--accept-unlike").code == 0
+    assert host.clusters["mirror"].calls == []
+
+
+def test_an_abort_without_an_open_rollout_here_asks_elsewhere(host: Host) -> None:
+    """Where no process has the lease there is nothing to ask either."""
+    ran = host.run("abort", "--yes")
+    assert (ran.code, "no rollout of this cluster is open on this host" in ran.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("plan", "retnetion.ms=5", "--topic", "t"), "did you mean retention.ms?"),
+        (("diff", "profile:", "live"), "names no profile"),
+        (("watch", "--metrics", "datadog"), "no api_key is given: KAFKAKIT_API_KEY and DD_API_KEY are not set"),
+        (("watch", "--metrics", "prometheus", "--prometheus-url", "http://127.0.0.1:1", *QUICK), "127.0.0.1:1"),
+    ],
+)
+def test_messages_name_what_is_wrong(host: Host, words: tuple[str, ...], said: str) -> None:
+    ran = host.run(*words)
+    assert ran.code in (2, 75)
+    assert said in ran.stderr
+
+
+def test_what_stops_or_waits_prints_commands_for_the_same_cluster(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_: float) -> None:
+        if host.cluster.calls:
+            host.clock.on_sleep.remove(interrupt)
+            raise KeyboardInterrupt
+
+    host.plan("retention.ms=5", "--topic", "t")
+    host.clock.on_sleep.append(interrupt)
+    cut = host.run("apply", "plan.json", "--yes", *QUICK)
+    assert (cut.code, host.cluster.topics["t"].configs) == (130, {"retention.ms": "5"})
+    lines = "\nkafkakit --profile p config resume --yes\nkafkakit --profile p config abort --yes\n"
+    assert cut.stderr.endswith(f"error: stopped; the rollout stays open\nhint: continue it, or take it back:{lines}")
+    host.plan("segment.ms=600000", "--topic", "t")
+    other = host.run("apply", "plan.json", "--yes", *QUICK)
+    assert (other.code, other.stderr.endswith(f"finish it, or take it back, first:{lines}")) == (2, True)
+    assert host.run("abort", "--yes").code == 0
+    assert host.cluster.topics["t"].configs == {}

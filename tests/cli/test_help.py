@@ -11,7 +11,7 @@ import pytest
 from kafkakit.cli.cluster_words import GRAMMAR
 from kafkakit.cli.command_reference import commands
 from kafkakit.cli.help_sections import OPTIONS, section_of
-from kafkakit.cli.help_text import FOLDED
+from kafkakit.cli.help_text import FOLDED, plain_usage
 from kafkakit.cli.root import build_root
 from kafkakit.cli.shared_options import SHARED_TITLE, shared_params
 from tests.rigs.command_line import Home
@@ -101,6 +101,16 @@ def test_help_explains_the_notation(home: Home, command: str) -> None:
     assert "TOPICS:" not in home.run("version", "--help").stdout
 
 
+@pytest.mark.parametrize(
+    ("command", "titles"),
+    [("plan", ["Target", "Output", "Options"]), ("apply", ["Target", "Watch", "Options"]), ("watch", ["Watch"])],
+)
+def test_the_options_of_config_stand_in_sections(home: Home, command: str, titles: list[str]) -> None:
+    shown = home.run("config", command, "--help").stdout
+    places = [shown.index(f"\n{title}:\n") for title in titles]
+    assert places == sorted(places)
+
+
 def test_every_name_of_a_cluster_can_be_completed() -> None:
     wanted = {"TOPICS", "BROKERS", "TOPIC", "GROUP", "ID,..."}
     without = [
@@ -110,6 +120,32 @@ def test_every_name_of_a_cluster_can_be_completed() -> None:
         if param.metavar in wanted and param._custom_shell_complete is None
     ]
     assert without == ["topicmappr place ['topic']"]  # a new topic
+
+
+def test_usage_lines_have_no_braces_and_no_brackets_twice() -> None:
+    for words, command in walk(build_root()):
+        context = command.make_context(words, ["--"], resilient_parsing=True)
+        usage = " ".join(command.collect_usage_pieces(context))
+        assert not set(usage) & set("{}"), usage
+        assert "]]" not in usage, usage
+        assert "......" not in usage, usage
+
+
+@pytest.mark.parametrize(
+    ("piece", "plain"),
+    [
+        ("{PLAN}", "PLAN"),
+        ("{ID,...}", "ID,..."),
+        ("{KEY=VALUE}...", "KEY=VALUE..."),
+        ("[[PATH]...]...", "[PATH]..."),
+        ("{KEY:VALUE...}...", "KEY:VALUE..."),
+        ("[[RATE]]", "[RATE]"),
+        ("[PLAN]", "[PLAN]"),
+        ("[[LANE:]KEY=VALUE]...", "[[LANE:]KEY=VALUE]..."),
+    ],
+)
+def test_a_piece_of_usage(piece: str, plain: str) -> None:
+    assert plain_usage(piece) == plain
 
 
 def walk(root: Any) -> Iterator[tuple[str, Any]]:

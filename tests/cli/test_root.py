@@ -138,6 +138,13 @@ def test_the_list_of_keys(home: Home) -> None:
         (("versoin",), "no such command 'versoin'. Did you mean 'version'?"),
         (("profile",), "missing command"),
         (("version", "-o", "xml"), "invalid value for '-o' / '--output'"),
+        (("sandbox", "up", "--brokers", "x"), "invalid value for '--brokers': it is not a whole number"),
+        (("config", "watch", "--windows", "0"), "invalid value for '--windows': it must be at least 1"),
+        (
+            ("topicmappr", "rebuild", "--partition-size-factor", "x"),
+            "invalid value for '--partition-size-factor': it is not a number",
+        ),
+        (("config", "watch", "--windows", "2000"), "invalid value for '--windows': it must be at most 1000"),
         (("version", "extra"), "got unexpected extra argument(s) (extra)"),
         (("version", "-X", "nonsense=1"), "-X 'nonsense' is not a known key"),
         (("version", "--timeout", "soon"), "--timeout 'soon' is not a duration"),

@@ -8,11 +8,12 @@ from pathlib import Path
 from kafkakit.core.cluster_facts import ConfigChange, ItemError, ResourceKind
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.metric_sample import Sample
+from kafkakit.core.tags import TagSet
 from kafkakit.execution.act.cluster_access import ClusterAccess
 from kafkakit.execution.act.journal_file import DiskFile
 from kafkakit.lint.api import LintRequest, Pieces, RuleSet, RunOptions, lint_request
 from kafkakit.lint.decide.lint_config import read_lint_config
-from kafkakit.rollout.act.planning import PlanTask, plan_change
+from kafkakit.rollout.act.planning import NamedPlaces, PlanTask, plan_change
 from kafkakit.rollout.act.reading import read_configs
 from kafkakit.rollout.act.rollouts import NamedState, RolloutPorts, Rollouts
 from kafkakit.rollout.decide.health import Signal
@@ -21,7 +22,6 @@ from kafkakit.rollout.decide.plan import ConfigPlan
 from kafkakit.rollout.decide.queries import HealthQueries
 from kafkakit.rollout.decide.settings import ClusterConfigs
 from kafkakit.rollout.decide.steps import StepSize
-from kafkakit.rollout.decide.wanted import ChangeScope
 from kafkakit.rules.catalogue import all_rules
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.fakes.control import FakeControlStore
@@ -151,7 +151,7 @@ class Bench:
         self,
         *words: str,
         topics: str | None = None,
-        brokers: tuple[int, ...] = (),
+        brokers: tuple[int | str, ...] = (),
         all_brokers: bool = False,
         cluster_default: bool = False,
         size: StepSize = StepSize.GROW,
@@ -160,11 +160,16 @@ class Bench:
         findings: tuple[str, ...] = (),
         findings_file: tuple[str, bytes] | None = None,
     ) -> ConfigPlan:
-        scope = ChangeScope(topics=topics, brokers=brokers, all_brokers=all_brokers, cluster_default=cluster_default)
+        places = NamedPlaces(
+            topics=() if topics is None else (topics,),
+            brokers=tuple(map(str, brokers)),
+            all_brokers=all_brokers,
+            cluster_default=cluster_default,
+        )
         task = PlanTask(
             words=words,
             deleted=deleted,
-            scope=scope,
+            places=places,
             files=files,
             findings=findings,
             findings_file=findings_file,
@@ -173,7 +178,11 @@ class Bench:
             core=rules(),
             every=rules(RuleSet.STRICT),
         )
-        return plan_change(task, self.cluster, self.clock)
+        return plan_change(task, self.cluster, self.clock, self.read_tags)
+
+    def read_tags(self) -> TagSet:
+        """No tags: the control store is away."""
+        raise TryLaterError("tags are away")
 
     def apply(self, plan: ConfigPlan, watch: WatchSettings = WATCH) -> NamedState:
         done = self.rollouts.apply(plan, watch, lambda: True)

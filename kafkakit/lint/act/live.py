@@ -36,13 +36,16 @@ def read_live(
     """
     snapshot = admin.snapshot(now=now)
     if topics is not None:
-        snapshot = _with_topics(snapshot, topics, read_tags)
+        snapshot = with_topics(snapshot, topics, read_tags)
     alive = [broker.id for broker in snapshot.brokers if broker.is_alive]
     return live_pieces(snapshot, admin.broker_configs(alive), name)
 
 
-def _with_topics(snapshot: ClusterSnapshot, wanted: str, read_tags: Callable[[], TagSet]) -> ClusterSnapshot:
-    """The cluster without the topics that are not meant."""
+def with_topics(snapshot: ClusterSnapshot, wanted: str, read_tags: Callable[[], TagSet]) -> ClusterSnapshot:
+    """The cluster without the topics that are not meant; tags are read where a query needs them.
+
+    Raises `UsageError` where none matches.
+    """
     query = query_of(wanted)
     if query is None:
         chosen = set(select_topics([t.name for t in snapshot.topics], parse_patterns(wanted)).selected)

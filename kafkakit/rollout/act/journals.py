@@ -25,6 +25,10 @@ from kafkakit.rollout.decide.verdict import HealthVerdict, baseline_of
 
 SUFFIX = ".journal"
 HINT = "kafkakit config history lists them"
+PROGRAM = "kafkakit"
+LOST_HINT = (
+    "what it set is not known any more: look for it with `kafkakit config diff`, then move the file out of its folder"
+)
 
 
 class RolloutJournal(LineJournal[RolloutWord, RolloutState | None]):
@@ -39,6 +43,17 @@ class RolloutJournal(LineJournal[RolloutWord, RolloutState | None]):
         if self.state is None:
             raise InputError(self.name, "holds no rollout: it was stopped before its first line was written")
         return self.state
+
+    @property
+    def run(self) -> str:
+        """What the rollout is called."""
+        return Path(self.name).stem
+
+    def salvage(self) -> str:
+        """Record that lines are lost, and return why; whatever the plan sets counts as set from then on."""
+        if damage := self.damage:
+            self.check(RolloutWord.SALVAGED, {"problem": damage})
+        return damage
 
     def begin(self, plan: ConfigPlan, watch: WatchSettings, by: str, rehearsal_of: str = "") -> None:
         """Record the plan; the first line."""
@@ -72,10 +87,10 @@ class RolloutJournal(LineJournal[RolloutWord, RolloutState | None]):
 
 
 class RolloutJournals:
-    """The rollouts of one cluster on this host."""
+    """The rollouts of one cluster on this host; `program` begins the commands that hints print."""
 
-    def __init__(self, state_dir: Path, cluster_id: str, clock: Clock) -> None:
-        self._folder, self._clock = state_dir / "config-rollouts" / cluster_id, clock
+    def __init__(self, state_dir: Path, cluster_id: str, clock: Clock, program: str = PROGRAM) -> None:
+        self._folder, self._clock, self._program = state_dir / "config-rollouts" / cluster_id, clock, program
 
     def of_plan(self, plan: ConfigPlan) -> RolloutJournal:
         """The journal of a plan's rollout: a new one, or the one that is open.
@@ -85,9 +100,7 @@ class RolloutJournals:
         """
         for path, state in self.states():
             if state.end is None and state.plan.hash != plan.hash:
-                raise RefusedError(
-                    f"rollout {path.stem} is {state.words}", hint="kafkakit config resume | abort, then again"
-                )
+                raise self._is_open(path.stem, state)
             if state.end is None:
                 return self._open(path)
         number = sum(1 for path in self._paths() if path.stem.startswith(plan.run_id))
@@ -108,6 +121,32 @@ class RolloutJournals:
                 return self._open(path)
         raise UsageError("no rollout of this cluster is open on this host", hint=HINT)
 
+    def to_roll_back(self, name: str | None) -> RolloutJournal:
+        """The rollout of that id, or the newest whose values are in force; `UsageError` when there is none.
+
+        Raises `RefusedError` while another one is open, as one is whose rollback was cut.
+        """
+        for path, state in self.states():
+            if state.end is None and path.stem != name:
+                raise self._is_open(path.stem, state)
+        return self.last_applied() if name is None else self.named(name)
+
+    def to_abort(self, name: str | None) -> RolloutJournal:
+        """The open rollout, or the one of that id; `RefusedError` for one that was applied."""
+        found = self.only_open() if name is None else self.named(name)
+        if found.rollout.end in (RolloutEnd.APPLIED, RolloutEnd.INCOMPLETE):
+            raise RefusedError(
+                f"rollout {found.run} is {found.rollout.words}, not open",
+                hint=f"to take it back:\n{self._program} config rollback {found.run}",
+            )
+        return found
+
+    def _is_open(self, name: str, state: RolloutState) -> RefusedError:
+        lines = (f"{self._program} config {word} --yes" for word in ("resume", "abort"))
+        return RefusedError(
+            f"rollout {name} is {state.words}", hint="\n".join(("finish it, or take it back, first:", *lines))
+        )
+
     def last_applied(self) -> RolloutJournal:
         """The newest rollout whose values are in force; `UsageError` when there is none."""
         for path, state in reversed(self.states()):
@@ -116,10 +155,20 @@ class RolloutJournals:
         raise UsageError("no rollout of this cluster can be rolled back", hint=HINT)
 
     def states(self) -> tuple[tuple[Path, RolloutState], ...]:
-        """Every rollout, oldest first; empty journals are left out. Raises `InputError` for a damaged one."""
-        found = [(path, self._open(path).state) for path in self._paths()]
-        begun = [(path, state) for path, state in found if state is not None]
+        """Every rollout, oldest first; empty journals are left out.
+
+        Of a damaged journal the sound beginning counts. Raises `InputError` where nothing of it is sound.
+        """
+        found = [(path, self._open(path)) for path in self._paths()]
+        for _, journal in found:
+            if journal.state is None and journal.damage:
+                raise InputError(journal.name, "its first line cannot be read", hint=LOST_HINT)
+        begun = [(path, journal.state) for path, journal in found if journal.state is not None]
         return tuple(sorted(begun, key=lambda item: item[1].began_at))
+
+    def damages(self) -> tuple[str, ...]:
+        """What is wrong with journals."""
+        return tuple(damage for path in self._paths() if (damage := self._open(path).damage))
 
     def _paths(self) -> list[Path]:
         return sorted(self._folder.glob(f"*{SUFFIX}")) if self._folder.is_dir() else []

@@ -26,11 +26,11 @@ class ClusterSettings:
         own = admin.dynamic_configs(ResourceKind.BROKER, [str(b) for b in in_force])
         default = admin.dynamic_configs(ResourceKind.BROKER, [CLUSTER_DEFAULT]).get(CLUSTER_DEFAULT, {})
         self.configs = configs_of(snapshot, default, {n: v for n, v in own.items() if n}, in_force)
-        self._snapshot, self._in_force = snapshot, in_force
+        self.snapshot, self._in_force = snapshot, in_force
 
     def pieces(self) -> Pieces:
         """The cluster as lint sees it."""
-        return live_pieces(self._snapshot, {b: _set(values) for b, values in self._in_force.items()}, None)
+        return live_pieces(self.snapshot, {b: _set(values) for b, values in self._in_force.items()}, None)
 
 
 def read_configs(admin: ClusterAdmin, clock: Clock) -> ClusterConfigs:

@@ -16,16 +16,17 @@ from kafkakit.ports.clock import Clock
 from kafkakit.ports.control import ControlStore
 from kafkakit.ports.metrics import SampleQueries
 from kafkakit.ports.reporter import Reporter
-from kafkakit.rollout.act.journals import RolloutJournal, RolloutJournals
+from kafkakit.rollout.act.journals import PROGRAM, RolloutJournal, RolloutJournals
 from kafkakit.rollout.act.reading import PartitionWatch, read_configs
 from kafkakit.rollout.act.run import RolloutRun, abort_check
 from kafkakit.rollout.act.watching import HealthWatch
 from kafkakit.rollout.act.writing import RestartBroker, SettingsWriter
-from kafkakit.rollout.decide.journal import RolloutEnd, RolloutState, WatchSettings
-from kafkakit.rollout.decide.mirror import rehearsal_of
+from kafkakit.rollout.decide.journal import RolloutEnd, RolloutState, WatchSettings, with_lost_lines
+from kafkakit.rollout.decide.mirror import Rehearsal, rehearsal_of
 from kafkakit.rollout.decide.plan import ConfigPlan, changed_since, live_value, without_restarts
 from kafkakit.rollout.decide.queries import HealthQueries
 from kafkakit.rollout.decide.settings import ClusterConfigs, is_same
+from kafkakit.rollout.decide.undoing import Undoing, undoing
 
 RETRY_LIMIT_S = 60.0
 COMMANDS = "config "
@@ -42,6 +43,7 @@ class RolloutPorts:
     by: str
     make_restart: MakeRestart
     service: tuple[SampleQueries, HealthQueries] | None = None
+    program: str = PROGRAM
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +59,7 @@ class Rollouts:
 
     def __init__(self, access: ClusterAccess, ports: RolloutPorts) -> None:
         self._access, self._ports = access, ports
-        self.journals = RolloutJournals(ports.state_dir, access.cluster_id, access.clock)
+        self.journals = RolloutJournals(ports.state_dir, access.cluster_id, access.clock, ports.program)
 
     def apply(
         self, plan: ConfigPlan, watch: WatchSettings, confirm: Callable[[], bool], rehearsed: str = ""
@@ -78,8 +80,21 @@ class Rollouts:
             journal.begin(plan, watch, self._ports.by, rehearsed)
         return self.proceed(journal)
 
+    def check(self, plan: ConfigPlan) -> str:
+        """What `apply` would do with a plan, in words; raises where it would refuse."""
+        require_cluster(plan, self._access.cluster_id)
+        journal = self.journals.of_plan(plan)
+        if not journal.is_empty:
+            return f"rollout {journal.run} is {journal.rollout.words}; config apply continues it"
+        live = read_configs(self._access.admin, self._access.clock)
+        if is_applied(plan, live):
+            return "every value is set already"
+        require_fresh(plan, live)
+        return "nothing is done"
+
     def proceed(self, journal: RolloutJournal) -> NamedState:
         """Continue an open rollout in its direction."""
+        self._salvage(journal)
         state = journal.rollout
         source = self._ports.service[0].source if self._ports.service is not None else ""
         if state.watch.source != source and not state.is_back:
@@ -87,18 +102,34 @@ class Rollouts:
                 f"the rollout is watched with {state.watch.source or 'the brokers alone'}",
                 hint="give the same --metrics options, or take it back: kafkakit config abort",
             )
-        return NamedState(name=_name(journal), state=self._run(journal).forward())
+        return NamedState(name=journal.run, state=self._run(journal).forward())
 
     def take_back(self, journal: RolloutJournal, reason: str) -> NamedState:
         """Take the values of a rollout back, open or applied."""
+        self._salvage(journal)
         state = journal.rollout
         if state.end is RolloutEnd.TAKEN_BACK:
-            return NamedState(name=_name(journal), state=state)
-        return NamedState(name=_name(journal), state=self._run(journal).back([reason]))
+            return NamedState(name=journal.run, state=state)
+        return NamedState(name=journal.run, state=self._run(journal).back([reason]))
+
+    def undoing(self, journal: RolloutJournal) -> Undoing:
+        """What taking a rollout back would do now."""
+        state = with_lost_lines(journal.rollout) if journal.damage else journal.rollout
+        return undoing(state.touched, read_configs(self._access.admin, self._access.clock))
 
     def take_back_open(self, name: str | None, reason: str) -> NamedState:
         """Take the open rollout back, or the one of that name."""
-        return self.take_back(self.journals.only_open() if name is None else self.journals.named(name), reason)
+        return self.take_back(self.journals.to_abort(name), reason)
+
+    def abort_lines(self, name: str | None) -> tuple[str, ...]:
+        """What an abort would do, for people."""
+        if name is None and all(state.end is not None for _, state in self.journals.states()):
+            return ("no rollout is open on this host; a process on another host is asked",)
+        return self.undoing(self.journals.to_abort(name)).lines
+
+    def _salvage(self, journal: RolloutJournal) -> None:
+        if damage := journal.salvage():
+            self._ports.reporter.warn(f"{damage}; what the plan sets counts as set, the damaged file is kept beside it")
 
     def _run(self, journal: RolloutJournal) -> RolloutRun:
         access, ports, settings = self._access, self._ports, journal.rollout.watch
@@ -145,13 +176,18 @@ def is_applied(plan: ConfigPlan, live: ClusterConfigs) -> bool:
 
 def usable_plan(plan: ConfigPlan, *, leave_restarts: bool, can_restart: bool) -> ConfigPlan:
     """The plan as it can be carried out; `RefusedError` where brokers must restart and nothing is said about that."""
-    if leave_restarts:
+    if leave_restarts and plan.restarts:
+        if not plan.changes:
+            raise RefusedError(
+                "every change of the plan needs a restart, so --leave-restarts leaves nothing to do",
+                hint="give --restart-with COMMAND",
+            )
         plan = without_restarts(plan)
     if plan.restarts and not can_restart:
         brokers = sorted({int(c.name) for c in plan.restarts})
         keys = sorted({c.key for c in plan.restarts})
         raise RefusedError(
-            f"broker {some(brokers)} must restart for {some(keys)}",
+            f"{'brokers' if len(brokers) > 1 else 'broker'} {some(brokers)} must restart for {some(keys)}",
             hint="give --restart-with COMMAND, or --leave-restarts to change the rest",
         )
     return plan
@@ -176,6 +212,17 @@ def rehearse(
     begun = [path for path, s in mirror.journals.states() if s.end is None and s.rehearsal_of == mark]
     if begun:
         return _passed(mirror.proceed(mirror.journals.named(begun[0].stem)), profile)
+    made = rehearsal_on(mirrored, plan, here, profile=profile, accept_unlike=accept_unlike)
+    if made.plan is None:
+        return None
+    done = mirror.apply(made.plan, replace(watch, source=""), lambda: True, mark)
+    return None if done is None else _passed(done, profile)
+
+
+def rehearsal_on(
+    mirrored: ClusterAccess, plan: ConfigPlan, here: ClusterConfigs, *, profile: str, accept_unlike: bool
+) -> Rehearsal:
+    """The rehearsal of a plan on a mirrored cluster; `RefusedError` for one that is unlike unless that is accepted."""
     there = read_configs(mirrored.admin, mirrored.clock)
     made = rehearsal_of(plan, here, there, created_at=mirrored.clock.now(), profile=profile)
     if made.unlike and not accept_unlike:
@@ -183,10 +230,7 @@ def rehearse(
             f"cluster {mirrored.cluster_id} (profile {profile}) is unlike: {some(made.unlike)}",
             hint="make it alike, or --accept-unlike",
         )
-    if made.plan is None:
-        return None
-    done = mirror.apply(made.plan, replace(watch, source=""), lambda: True, mark)
-    return None if done is None else _passed(done, profile)
+    return made
 
 
 def _passed(done: NamedState, profile: str) -> NamedState:
@@ -223,7 +267,3 @@ def abort_or_request(
         if requests.wait_for_answer(lease.token, version, wait_s) is None:
             raise TryLaterError(f"{lease.holder} did not answer within {wait_s:g} s", hint="it answers between looks")
         return str(lease.holder)
-
-
-def _name(journal: RolloutJournal) -> str:
-    return Path(journal.name).stem

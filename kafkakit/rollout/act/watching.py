@@ -33,6 +33,7 @@ class HealthWatch:
     ) -> None:
         self._partitions, self._service, self._clock = partitions, service, clock
         self._settings, self._reporter, self._stop = settings, reporter, stop
+        self._problem = ""
 
     @property
     def window(self) -> int:
@@ -58,6 +59,7 @@ class HealthWatch:
         now = self._clock.now()
         moments = [now - timedelta(seconds=settings.every_s * n) for n in range(count, 0, -step)]
         found = [self._asked(moment) for moment in moments]
+        self._problem = next((f.problem for f in reversed(found) if f is not None and f.problem), "")
         first = [self._next(is_first=True), self._next()]
         gauges = {s: max(look.values.get(s, 0.0) for look in first) for s in GAUGES}
         return tuple(
@@ -69,7 +71,8 @@ class HealthWatch:
         asked = () if self._service is None else tuple(self._service[1].texts)
         lacking = [signal.value for signal in asked if signal not in baseline]
         if not baseline or (asked and len(lacking) == len(asked)):
-            return f"nothing tells what is usual: no {', '.join(lacking) or 'look at the cluster'}"
+            why = self._problem or f"no {', '.join(lacking) or 'look at the cluster'}"
+            return f"nothing tells what is usual: {why}"
         for signal in lacking:
             self._reporter.warn(f"not watched, no series: {signal}")
         return ""

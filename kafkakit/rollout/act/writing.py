@@ -16,6 +16,7 @@ from kafkakit.rollout.decide.journal import RolloutWord, TouchedSetting
 from kafkakit.rollout.decide.plan import shown
 from kafkakit.rollout.decide.settings import SettingChange, is_same, where_of
 from kafkakit.rollout.decide.steps import PlannedStep
+from kafkakit.rollout.decide.undoing import GONE, not_ours
 
 SHOW_TIMEOUT_S = 20.0
 RestartBroker = Callable[[int, Mapping[str, str | None]], str]
@@ -75,15 +76,13 @@ class SettingsWriter:
             try:
                 values = self._awaited([t.key for t in settings], restart=restart)
                 left += [
-                    f"{where} {t.key.key} is {shown(t.key.key, values[t.key])} by now, which is not of this rollout"
-                    for t in settings
-                    if t.key in values and not _is_ours(t, values[t.key])
+                    not_ours(t, values[t.key]) for t in settings if t.key in values and not t.is_ours(values[t.key])
                 ]
-                left += [f"{where} {t.key.key}: {_GONE}" for t in settings if t.key not in values]
+                left += [f"{where} {t.key.key}: {GONE}" for t in settings if t.key not in values]
                 todo = tuple(
                     SettingChange(kind=kind, name=name, key=t.key.key, before=values[t.key], after=t.original)
                     for t in settings
-                    if t.key in values and _is_ours(t, values[t.key]) and not is_same(values[t.key], t.original)
+                    if t.key in values and t.is_ours(values[t.key]) and not is_same(values[t.key], t.original)
                 )
                 if todo and restart:
                     left += self._restarted(RolloutWord.RESTORE, todo) or self._rejoined(int(name))
@@ -137,7 +136,7 @@ class SettingsWriter:
         for change in step.changes:
             key = key_of(change)
             if key not in values:
-                problems.append(f"{change.where} {change.key}: {_GONE}")
+                problems.append(f"{change.where} {change.key}: {GONE}")
             elif is_same(values[key], change.after):
                 continue
             elif is_same(values[key], change.before):
@@ -235,10 +234,3 @@ class SettingsWriter:
         if wait_until(self._clock, self._settle_s, all_in_sync):
             return ()
         return (f"broker {broker} is not in sync again after {self._settle_s:g} s: {some(waiting)}",)
-
-
-_GONE = "the topic is gone, or the broker does not answer"
-
-
-def _is_ours(touched: TouchedSetting, value: str | None) -> bool:
-    return any(is_same(value, own) for own in (*touched.ours, touched.original))

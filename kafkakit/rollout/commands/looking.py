@@ -60,4 +60,5 @@ def history(ctx: typer.Context, run: RunName = None) -> int:
         if run is not None:
             return finish(cli, changes_report(run, journals.named(run).rollout))
         found = [(path.stem, state) for path, state in journals.states()]
-    return finish(cli, history_report(cluster_id, found))
+        damages = journals.damages()
+    return finish(cli, history_report(cluster_id, found, damages))

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kafkakit.cli.cluster_words import BROKER_CHOICE, TOPIC_CHOICE
 from kafkakit.cli.option_groups import option
+from kafkakit.cli.tag_options import NO_TAGS, TagSource
 from kafkakit.core.errors import UsageError
 from kafkakit.rollout.decide.steps import StepSize
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 RunName = Annotated[
     str | None,
-    typer.Argument(metavar="[RUN]", help="The rollout, as `config history` names it.", show_default=False),
+    typer.Argument(metavar="RUN", help="The rollout, as `config history` names it.", show_default=False),
 ]
 PlanPath = Annotated[str, typer.Argument(metavar="PLAN", help="Plan file of `config plan`; - for stdin.")]
 
@@ -35,10 +37,12 @@ PlanPath = Annotated[str, typer.Argument(metavar="PLAN", help="Plan file of `con
 class ChangeOptions:
     """What is to be changed, and where."""
 
-    topic: str | None = option(
-        None, "--topic", metavar="NAME,...", help="Set the values on these topics; names and patterns."
+    topics: list[str] | None = option(
+        None, "--topics", "--topic", **TOPIC_CHOICE, help="Set the values on these topics. Repeatable."
     )
-    broker: list[int] | None = option(None, "--broker", metavar="ID", help="Set them on this broker. Repeatable.")
+    brokers: list[str] | None = option(
+        None, "--brokers", "--broker", **BROKER_CHOICE, help="Set them on these brokers, each by itself. Repeatable."
+    )
     all_brokers: bool = option(False, "--all-brokers", help="Set them on each broker.")
     cluster_default: bool = option(False, "--cluster-default", help="Set them as the default of all brokers.")
     delete: list[str] | None = option(
@@ -57,11 +61,12 @@ class ChangeOptions:
     findings: Path | None = option(
         None, "--findings", metavar="FILE", help="Take the findings from this file of `lint -o json` or an audit's."
     )
+    tags: TagSource = NO_TAGS
 
     def task(self, cli: CliContext, clock: Clock, words: list[str], size: StepSize) -> PlanTask:
         """What is asked for, with the files read; `UsageError` for a file that cannot be used."""
-        from kafkakit.rollout.act.planning import PlanTask
-        from kafkakit.rollout.decide.wanted import FINDINGS_LIMIT_BYTES, ChangeScope
+        from kafkakit.rollout.act.planning import NamedPlaces, PlanTask
+        from kafkakit.rollout.decide.wanted import FINDINGS_LIMIT_BYTES
         from kafkakit.wiring import read_input
 
         core, every = _rules(clock)
@@ -71,9 +76,9 @@ class ChangeOptions:
         return PlanTask(
             words=tuple(words),
             deleted=tuple(self.delete or ()),
-            scope=ChangeScope(
-                topics=self.topic,
-                brokers=tuple(self.broker or ()),
+            places=NamedPlaces(
+                topics=tuple(self.topics or ()),
+                brokers=tuple(self.brokers or ()),
                 all_brokers=self.all_brokers,
                 cluster_default=self.cluster_default,
             ),
@@ -92,8 +97,8 @@ class ChangeOptions:
         given = {
             "command": "config plan",
             "values": " ".join(words),
-            "topic": self.topic or "",
-            "broker": ",".join(map(str, self.broker or ())),
+            "topics": ",".join(self.topics or ()),
+            "brokers": ",".join(self.brokers or ()),
             "all-brokers": "true" if self.all_brokers else "",
             "cluster-default": "true" if self.cluster_default else "",
             "delete": ",".join(self.delete or ()),
@@ -106,11 +111,11 @@ class ChangeOptions:
 
 
 @contextmanager
-def open_mirror(cli: CliContext, profile: str) -> Iterator[ClusterSession]:
+def open_mirror(cli: CliContext, profile: str, *, read_only: bool = False) -> Iterator[ClusterSession]:
     """A session on the cluster of another profile."""
     from kafkakit.cli.session import open_session
 
-    with open_session(cli, settings=cli.load_settings(profile)) as session:
+    with open_session(cli, read_only=read_only, settings=cli.load_settings(profile)) as session:
         yield session
 
 
@@ -144,7 +149,9 @@ def side_of(cli: CliContext, session: ClusterSession, text: str) -> ConfigSide:
     from kafkakit.rollout.decide.difference import at_time, side_of_cluster, side_of_files
 
     kind, _, rest = text.partition(":")
-    if kind == "profile" and rest:
+    if kind == "profile":
+        if not rest:
+            raise UsageError("profile: names no profile", hint="write profile:NAME")
         with open_mirror(cli, rest) as other:
             return side_of_cluster(f"profile {rest}", read_configs(other.admin, other.clock))
     if text != "live" and kind != "time":

@@ -28,7 +28,7 @@ def plan(
     ctx: typer.Context,
     change: ChangeOptions,
     values: Annotated[
-        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Values to set.", show_default=False)
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Values to set.", show_default=False)
     ] = None,
     steps: Annotated[
         StepSize,
@@ -46,7 +46,7 @@ def plan(
     Examples:
 
     \b
-    kafkakit --profile prod config plan retention.ms=86400000 --topic orders --plan change.json
+    kafkakit --profile prod config plan retention.ms=86400000 --topics orders --plan change.json
     kafkakit --profile prod config plan log.retention.ms=86400000 --cluster-default --plan change.json
     kafkakit --profile prod config plan --file clusters/prod.yaml --plan change.json
     kafkakit --profile prod config plan --finding KKR201 --plan change.json
@@ -60,7 +60,7 @@ def plan(
     task = change.task(cli, system_clock(), values or [], steps)
     with open_session(cli, read_only=True) as session:
         cli.cluster_id = session.cluster_id
-        made = plan_change(task, session.admin, session.clock)
+        made = plan_change(task, session.admin, session.clock, lambda: change.tags.read(session))
     notes = []
     if plan is not None:
         write_file(plan, encode_config_plan(made))

@@ -11,9 +11,12 @@ import typer
 from kafkakit.cli.completion import complete_profile_names
 from kafkakit.cli.metrics_options import MetricsAccess, MetricsSource
 from kafkakit.cli.option_groups import option
+from kafkakit.cli.run_options import Consent, change_question
 from kafkakit.core.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from kafkakit.cli.context import CliContext
     from kafkakit.cli.session import ClusterSession
     from kafkakit.ports.clock import Clock
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 KEY_PREFIX = "KAFKAKIT"
 BROKERS_BASELINE = "5m"
 METRICS_BASELINE = "1h"
+USUAL_EVERY, DATADOG_EVERY = "5s", "20s"
 NO_ACCESS = MetricsAccess()
 
 
@@ -34,7 +38,12 @@ class WatchOptions:
     """How the cluster is watched, and what tells its health."""
 
     window: str = option("2m", "--window", metavar="DURATION", help="How long each step is watched.")
-    every: str = option("5s", "--every", metavar="DURATION", help="The time between two looks.")
+    every: str | None = option(
+        None,
+        "--every",
+        metavar="DURATION",
+        help=f"The time between two looks: {USUAL_EVERY}, and {DATADOG_EVERY} with Datadog, which limits queries.",
+    )
     baseline: str | None = option(
         None,
         "--baseline",
@@ -62,7 +71,7 @@ class WatchOptions:
         usual = BROKERS_BASELINE if service is None else METRICS_BASELINE
         found = WatchSettings(
             window_s=parse_duration(self.window, "--window"),
-            every_s=parse_duration(self.every, "--every"),
+            every_s=self._every_s(),
             baseline_s=parse_duration(self.baseline or usual, "--baseline"),
             source="" if service is None else service[0].source,
             settle_s=parse_duration(settle, "--settle"),
@@ -74,13 +83,18 @@ class WatchOptions:
             raise UsageError("--baseline is shorter than --window", hint="what is usual needs at least one window")
         return found
 
+    def _every_s(self) -> float:
+        from kafkakit.core.durations import parse_duration
+
+        usual = DATADOG_EVERY if self.metrics is MetricsSource.DATADOG else USUAL_EVERY
+        return parse_duration(self.every or usual, "--every")
+
     def service(self, cli: CliContext) -> tuple[SampleQueries, HealthQueries] | None:
         """The metrics service with what it is asked; None for the brokers alone."""
-        from kafkakit.core.durations import parse_duration
         from kafkakit.ports.metrics import Patience
         from kafkakit.rollout.decide.queries import datadog_queries, prometheus_queries
 
-        every_s, warn = parse_duration(self.every, "--every"), cli.output.warn
+        every_s, warn = self._every_s(), cli.output.warn
         patience = Patience(timeout_s=5.0, attempts=1)
         match self.metrics:
             case MetricsSource.BROKERS:
@@ -137,6 +151,19 @@ class RehearsalOptions:
     )
 
 
+def stopped(cli: CliContext) -> tuple[str, str]:
+    """What is said where a rollout is stopped, and the commands that go on with it."""
+    lines = (f"{cli.program} config {word} --yes" for word in ("resume", "abort"))
+    return "stopped; the rollout stays open", "\n".join(("continue it, or take it back:", *lines))
+
+
+def confirmed(cli: CliContext, consent: Consent, cluster_id: str, lines: Callable[[], Iterable[str]]) -> bool:
+    """True with `--yes`, else when the operator agrees; `lines` say what is to be done, and are printed before."""
+    if not consent.yes:
+        cli.output.say("\n".join(lines()))
+    return consent.confirm(cli, change_question(cli, cluster_id))
+
+
 def ports_of(
     session: ClusterSession, service: tuple[SampleQueries, HealthQueries] | None, restart_with: str = ""
 ) -> RolloutPorts:
@@ -161,4 +188,5 @@ def ports_of(
         by=session.requester,
         make_restart=make_restart,
         service=service,
+        program=session.cli.program,
     )

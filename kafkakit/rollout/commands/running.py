@@ -9,12 +9,17 @@ import typer
 
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
-from kafkakit.cli.run_options import Consent, change_question
+from kafkakit.cli.run_options import Consent
 from kafkakit.cli.session import finish, open_access, open_session
 from kafkakit.rollout.commands.options import PlanPath, RunName, open_mirror, read_plan
-from kafkakit.rollout.commands.run_options import RehearsalOptions, RestartOptions, WatchOptions, ports_of
-
-STOPPED = ("stopped; the rollout stays open", "continue it with kafkakit config resume, or kafkakit config abort")
+from kafkakit.rollout.commands.run_options import (
+    RehearsalOptions,
+    RestartOptions,
+    WatchOptions,
+    confirmed,
+    ports_of,
+    stopped,
+)
 
 
 @with_option_groups
@@ -41,6 +46,7 @@ def apply(
     from kafkakit.rollout.act.reading import read_configs
     from kafkakit.rollout.act.rollouts import (
         Rollouts,
+        rehearsal_on,
         rehearse,
         require_cluster,
         require_fresh,
@@ -48,7 +54,7 @@ def apply(
         usable_plan,
     )
     from kafkakit.rollout.decide.journal import RolloutEnd
-    from kafkakit.rollout.show.plan import plan_report
+    from kafkakit.rollout.show.plan import plan_report, step_lines
     from kafkakit.rollout.show.run import nothing_report, run_report
 
     cli, command = cli_context(ctx), restarts.command()
@@ -59,10 +65,15 @@ def apply(
         session = stack.enter_context(open_session(cli, read_only=consent.dry_run))
         require_cluster(wanted, session.cluster_id)
         if consent.dry_run:
-            require_fresh(wanted, read_configs(session.admin, session.clock))
-            return finish(cli, plan_report(wanted, "config apply", notes=("nothing is done",)))
+            found = Rollouts(session.access(), ports_of(session, service, command)).check(wanted)
+            if rehearsal.rehearse is not None:
+                mirror = stack.enter_context(open_mirror(cli, rehearsal.rehearse, read_only=True))
+                require_mirror(session.cluster_id, mirror.cluster_id, rehearsal.rehearse)
+                live, profile = read_configs(session.admin, session.clock), rehearsal.rehearse
+                rehearsal_on(mirror.access(), wanted, live, profile=profile, accept_unlike=rehearsal.accept_unlike)
+            return finish(cli, plan_report(wanted, "config apply", notes=(found,)))
         access = session.claim("config apply", session.cluster_id)
-        cli.operation_words = STOPPED
+        cli.operation_words = stopped(cli)
         rollouts = Rollouts(access, ports_of(session, service, command))
         if rehearsal.rehearse is not None and rollouts.journals.of_plan(wanted).is_empty:
             live = read_configs(access.admin, access.clock)
@@ -74,8 +85,9 @@ def apply(
             tried = Rollouts(mirrored, ports_of(mirror, None, command))
             profile, unlike = rehearsal.rehearse, rehearsal.accept_unlike
             rehearse(wanted, live, tried, mirrored, settings, profile=profile, accept_unlike=unlike)
-        question = change_question(cli, session.cluster_id)
-        done = rollouts.apply(wanted, settings, lambda: consent.confirm(cli, question))
+        done = rollouts.apply(
+            wanted, settings, lambda: confirmed(cli, consent, session.cluster_id, lambda: step_lines(wanted))
+        )
     if done is None:
         return finish(cli, nothing_report("config apply", wanted.cluster_id))
     return finish(cli, run_report("config apply", done.name, done.state, cli.program, wanted=RolloutEnd.APPLIED))
@@ -96,7 +108,7 @@ def resume(
     """
     from kafkakit.rollout.act.rollouts import Rollouts
     from kafkakit.rollout.decide.journal import RolloutEnd
-    from kafkakit.rollout.show.run import run_report
+    from kafkakit.rollout.show.run import run_report, steps_left
 
     cli, command = cli_context(ctx), restarts.command()
     consent.require_possible(cli)
@@ -104,9 +116,10 @@ def resume(
         access = session.access() if consent.dry_run else session.claim("config resume")
         rollouts = Rollouts(access, ports_of(session, watch.service(cli), command))
         journal = rollouts.journals.only_open() if run is None else rollouts.journals.named(run)
-        cli.operation_words = STOPPED
-        if consent.dry_run or not consent.confirm(cli, change_question(cli, session.cluster_id)):
-            return finish(cli, run_report("config resume", run or "open", journal.rollout, cli.program, wanted=None))
+        cli.operation_words = stopped(cli)
+        left = steps_left(journal.rollout)
+        if consent.dry_run or not confirmed(cli, consent, session.cluster_id, lambda: left or ["taking back goes on"]):
+            return finish(cli, run_report("config resume", journal.run, journal.rollout, cli.program, wanted=None))
         done = rollouts.proceed(journal)
     return finish(cli, run_report("config resume", done.name, done.state, cli.program, wanted=RolloutEnd.APPLIED))
 
@@ -129,11 +142,12 @@ def abort(ctx: typer.Context, restarts: RestartOptions, consent: Consent, run: R
     consent.require_possible(cli)
     with open_session(cli, read_only=True) as session:
         cluster_id, ports = session.cluster_id, ports_of(session, None, command)
-        if consent.dry_run or not consent.confirm(cli, change_question(cli, cluster_id)):
-            journals = Rollouts(session.access(), ports).journals
-            journal = journals.only_open() if run is None else journals.named(run)
-            return finish(cli, run_report("config abort", run or "open", journal.rollout, cli.program, wanted=None))
-        cli.operation_words = STOPPED
+        here = Rollouts(session.access(), ports)
+        if consent.dry_run or not confirmed(cli, consent, cluster_id, lambda: here.abort_lines(run)):
+            journal = here.journals.to_abort(run)
+            state, undo = journal.rollout, here.undoing(journal)
+            return finish(cli, run_report("config abort", journal.run, state, cli.program, wanted=None, undo=undo))
+        cli.operation_words = stopped(cli)
         done = abort_or_request(
             partial(open_access, cli, "config abort", cluster_id=cluster_id),
             lambda: session.control,
@@ -168,9 +182,10 @@ def rollback(ctx: typer.Context, restarts: RestartOptions, consent: Consent, run
     with open_session(cli, read_only=consent.dry_run) as session:
         access = session.access() if consent.dry_run else session.claim("config rollback")
         rollouts = Rollouts(access, ports_of(session, None, command))
-        journal = rollouts.journals.last_applied() if run is None else rollouts.journals.named(run)
-        cli.operation_words = STOPPED
-        if consent.dry_run or not consent.confirm(cli, change_question(cli, session.cluster_id)):
-            return finish(cli, run_report("config rollback", run or "last", journal.rollout, cli.program, wanted=None))
+        journal = rollouts.journals.to_roll_back(run)
+        cli.operation_words = stopped(cli)
+        if consent.dry_run or not confirmed(cli, consent, session.cluster_id, lambda: rollouts.undoing(journal).lines):
+            state, undo = journal.rollout, rollouts.undoing(journal)
+            return finish(cli, run_report("config rollback", journal.run, state, cli.program, wanted=None, undo=undo))
         done = rollouts.take_back(journal, "rolled back by an operator")
     return finish(cli, run_report("config rollback", done.name, done.state, cli.program, wanted=RolloutEnd.TAKEN_BACK))

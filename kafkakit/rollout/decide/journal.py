@@ -16,7 +16,7 @@ from kafkakit.core.journal_lines import Grammar, Line, RecordKind
 from kafkakit.execution.decide.journal_state import ConfigKey
 from kafkakit.rollout.decide.health import Signal
 from kafkakit.rollout.decide.plan import ConfigPlan
-from kafkakit.rollout.decide.settings import SettingChange
+from kafkakit.rollout.decide.settings import SettingChange, is_same
 
 HEADER = {"kind": "config-rollout", "schema": 1}
 DAMAGED_HINT = "values that a rollout set are still there: compare the plan with `kafkakit config diff`"
@@ -28,6 +28,7 @@ class RolloutWord(StrEnum):
     WRITE = "write"
     RESTART = "restart"
     RESTORE = "restore"
+    SALVAGED = "salvaged"
     OPEN = "open"
     BASELINE = "baseline"
     PASSED = "passed"
@@ -45,7 +46,7 @@ class RolloutEnd(StrEnum):
 
 
 RolloutLine: TypeAlias = Line[RolloutWord]
-GRAMMAR = Grammar(header=HEADER, words=RolloutWord, damaged_hint=DAMAGED_HINT)
+GRAMMAR = Grammar(header=HEADER, words=RolloutWord, damaged_hint=DAMAGED_HINT, salvaged=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +73,10 @@ class TouchedSetting:
     original: str | None
     ours: frozenset[str | None]
     restart: bool = False
+
+    def is_ours(self, value: str | None) -> bool:
+        """True for a value that the rollout set or found."""
+        return any(is_same(value, own) for own in (*self.ours, self.original))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +156,19 @@ def _intended(state: RolloutState, line: RolloutLine) -> RolloutState:
     return replace(state, touched=tuple(touched.values()), open_intent=line.seq, writes=tuple(writes))
 
 
+def with_lost_lines(state: RolloutState) -> RolloutState:
+    """The state where lines are lost: whatever the plan sets may have been set."""
+    touched = {t.key: t for t in state.touched}
+    for step in state.plan.steps:
+        for change in step.changes:
+            key = ConfigKey(change.kind, change.name, change.key)
+            known = touched.get(key)
+            if known is None:
+                known = TouchedSetting(key=key, original=change.before, ours=frozenset(), restart=step.restart)
+            touched[key] = replace(known, ours=known.ours | {change.after})
+    return replace(state, touched=tuple(touched.values()), end=None)
+
+
 def _ended(state: RolloutState, line: RolloutLine) -> RolloutState:
     left = tuple(str(each) for each in line.data.get("left", ()))
     return replace(state, end=RolloutEnd(line.data["end"]), left=left, ended_at=line.time, open_intent=None)
@@ -160,6 +178,7 @@ _CHECKS: Mapping[RolloutWord, Callable[[RolloutState, RolloutLine], RolloutState
     RolloutWord.BASELINE: lambda state, line: replace(
         state, baseline={Signal(name): tuple(map(float, values)) for name, values in line.data["values"].items()}
     ),
+    RolloutWord.SALVAGED: lambda state, _: with_lost_lines(state),
     RolloutWord.PASSED: lambda state, line: replace(state, passed=(*state.passed, int(line.data["step"]))),
     RolloutWord.BACK: lambda state, line: replace(
         state, is_back=True, end=None, reasons=tuple(map(str, line.data["reasons"]))

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from kafkakit.config.keys import did_you_mean
 from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, ConfigLayer, LayeredValue, ResourceKind
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import ClusterSnapshot
@@ -90,18 +91,18 @@ class ClusterConfigs:
         return self.own.get(int(name), {}).get(key)
 
     def effective(self, kind: ResourceKind, name: str, key: str) -> str | None:
-        """What the resource runs with; None where that is not known."""
+        """What the resource runs with; None where that is not known, or brokers run with several values."""
         if (own := self.value(kind, name, key)) is not None:
             return own
         if kind is ResourceKind.BROKER and name != CLUSTER_DEFAULT:
             found = self.in_force.get(int(name), {}).get(key)
             return None if found is None else found.value
-        if kind is ResourceKind.TOPIC:
-            known = self.definition(kind, key)
-            inherited = {v for s in (known.synonyms[:1] if known else ()) for v in self._everywhere(s)}
-            if len(inherited) <= 1:
-                return next(iter(inherited), known.default if known else None)
-        return None
+        if kind is ResourceKind.BROKER:
+            running = set(self._everywhere(key))
+            return running.pop() if len(running) == 1 else None
+        known = self.definition(kind, key)
+        inherited = {v for s in (known.synonyms[:1] if known else ()) for v in self._everywhere(s)}
+        return next(iter(inherited), known.default if known else None) if len(inherited) <= 1 else None
 
     def _everywhere(self, key: str) -> Iterable[str]:
         found = (values[key].value for values in self.in_force.values() if key in values)
@@ -198,13 +199,14 @@ def _check(wanted: WantedSetting, name: str, configs: ClusterConfigs) -> None:
         if name not in configs.topics:
             raise UsageError(f"cluster {configs.cluster_id} has no topic {name!r:.120}")
         if definition is None:
-            raise UsageError(f"{key!r:.80} is no setting of topics in Kafka {configs.version}")
+            near = did_you_mean(key, config_table(minor_or_none(configs.version or "") or NEWEST).topic)
+            raise UsageError(f"{key!r:.80} is no setting of topics in Kafka {configs.version}{near}")
     elif name != CLUSTER_DEFAULT:
         if not name.isdecimal() or int(name) not in {b.id for b in configs.brokers}:
             problem = "does not answer" if name.isdecimal() and int(name) in configs.silent else "is not in the cluster"
             raise UsageError(f"broker {name:.20} {problem}", hint="a broker takes its own settings while it runs")
     elif definition is not None and definition.update_mode is UpdateMode.PER_BROKER:
-        raise UsageError(f"{key} is set for each broker, not for all", hint="use --all-brokers or --broker ID")
+        raise UsageError(f"{key} is set for each broker, not for all", hint="use --all-brokers or --brokers ID")
 
 
 def _hidden(key: str, configs: ClusterConfigs) -> list[str]:

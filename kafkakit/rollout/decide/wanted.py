@@ -10,7 +10,6 @@ from kafkakit.core.audit_findings import NAMED_IN_WHERE
 from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, ResourceKind
 from kafkakit.core.documents import decode_json
 from kafkakit.core.errors import InputError, UsageError
-from kafkakit.core.topic_selection import parse_patterns, select_topics
 from kafkakit.lint.api import Pieces
 from kafkakit.rollout.decide.settings import ALL_BROKERS, ClusterConfigs, WantedSetting
 from kafkakit.rules.effective import Configs, Source
@@ -32,9 +31,9 @@ IDENTITY = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeScope:
-    """Where values of the command line are set: topics (names and patterns), brokers, each broker, the default."""
+    """Where values of the command line are set: topics by name, brokers, each broker, the default."""
 
-    topics: str | None = None
+    topics: tuple[str, ...] = ()
     brokers: tuple[int, ...] = ()
     all_brokers: bool = False
     cluster_default: bool = False
@@ -58,18 +57,13 @@ def wanted_of_words(
             raise UsageError(f"{key} is given twice")
         values[key] = value
     if values and not scope.is_given:
-        raise UsageError("no scope is given", hint="add --topic NAME, --broker ID, --all-brokers or --cluster-default")
+        raise UsageError(
+            "no scope is given", hint="add --topics NAME, --brokers ID, --all-brokers or --cluster-default"
+        )
     if scope.is_given and not values:
         raise UsageError("a scope is given, but no KEY=VALUE")
     names: list[tuple[ResourceKind, str]] = []
-    if scope.topics:
-        if not configs.topics:
-            raise UsageError(
-                f"cluster {configs.cluster_id} shows no topic: it has none, or this user may not see them",
-                hint="it needs DESCRIBE on the topics",
-            )
-        found = select_topics(sorted(configs.topics), parse_patterns(scope.topics)).selected
-        names += [(ResourceKind.TOPIC, name) for name in found]
+    names += [(ResourceKind.TOPIC, name) for name in scope.topics]
     names += [(ResourceKind.BROKER, str(broker)) for broker in scope.brokers]
     names += [(ResourceKind.BROKER, ALL_BROKERS)] if scope.all_brokers else []
     names += [(ResourceKind.BROKER, CLUSTER_DEFAULT)] if scope.cluster_default else []
@@ -126,14 +120,18 @@ def _of_configs(kind: ResourceKind, name: str, values: Configs) -> Iterator[Want
             yield WantedSetting(kind=kind, name=name, key=key, value=declared.text)
 
 
-def wanted_of_live(checked: Iterable[Checked], chosen: Sequence[str]) -> tuple[WantedSetting, ...]:
+def wanted_of_live(
+    usual: Sequence[Checked], every: Sequence[Checked], chosen: Sequence[str]
+) -> tuple[WantedSetting, ...]:
     """The edits that end findings of a live cluster: those of the named rules, or with the named fingerprints.
 
+    A rule means the `usual` findings of it, those that `lint --live` prints; a fingerprint may be that of `every` one.
     Raises `UsageError` for a name that no finding has, and for findings without an edit.
     """
     found: list[WantedSetting] = []
     for name in chosen:
-        fits = [c for c in checked if name in (c.finding.rule, c.finding.name, c.finding.fingerprint)]
+        fits = [c for c in usual if name in (c.finding.rule, c.finding.name)]
+        fits += [c for c in every if name == c.finding.fingerprint]
         if not fits:
             raise UsageError(f"no finding of the cluster is {name!r:.60}", hint="kafkakit lint --live lists them")
         edits = [w for c in fits for w in _of_edits(c)]

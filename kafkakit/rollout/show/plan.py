@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from kafkakit.core.cluster_facts import CLUSTER_DEFAULT
 from kafkakit.core.errors import ExitCode
 from kafkakit.core.quantities import counted
 from kafkakit.core.tables import plain_value, text_table
@@ -55,9 +56,7 @@ def _plan_lines(plan: ConfigPlan, notes: Sequence[str]) -> Iterator[str]:
     yield text_table(COLUMNS, rows[:SHOWN_ROWS])
     if len(rows) > SHOWN_ROWS:
         yield f"... and {len(rows) - SHOWN_ROWS} more (all of them with -o tsv)"
-    yield from optional_section(
-        "steps:", [f"{n}. {step.name}: {_summary(step.changes)}" for n, step in enumerate(plan.steps, 1)]
-    )
+    yield from optional_section("steps:", step_lines(plan))
     brokers = sorted({int(c.name) for c in plan.restarts})
     if brokers:
         yield from optional_section(
@@ -79,12 +78,21 @@ def _row(change: SettingChange, restart: bool) -> tuple[object, ...]:
         key,
         shown(key, change.before),
         shown(key, change.after),
-        shown(key, change.in_force),
+        None if change.in_force is None else shown(key, change.in_force),
         "restart" if restart else "while it runs",
     )
 
 
+def step_lines(plan: ConfigPlan) -> list[str]:
+    """The steps of a plan, one a line."""
+    return [f"{n}. {step.name}: {_summary(step.changes)}" for n, step in enumerate(plan.steps, 1)]
+
+
 def _summary(changes: Sequence[SettingChange]) -> str:
+    if any(c.name == CLUSTER_DEFAULT for c in changes) and any(c.name != CLUSTER_DEFAULT for c in changes):
+        default = [c for c in changes if c.name == CLUSTER_DEFAULT]
+        brokers = dict.fromkeys(c.name for c in changes if c.name != CLUSTER_DEFAULT)
+        return f"{_summary(default)}; trial values are removed from broker {', '.join(brokers)}"
     pairs = dict.fromkeys((c.key, c.after) for c in changes)
     words = [f"{key}={value}" if value is not None else f"{key} removed" for key, value in pairs]
     return ", ".join(words[:4]) + (f" and {len(words) - 4} more" if len(words) > 4 else "")

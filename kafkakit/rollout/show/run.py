@@ -9,6 +9,7 @@ from kafkakit.report.blocks import optional_section, records, text_of
 from kafkakit.report.report import Report
 from kafkakit.rollout.decide.journal import RolloutEnd, RolloutState
 from kafkakit.rollout.decide.plan import shown
+from kafkakit.rollout.decide.undoing import Undoing
 from kafkakit.rollout.decide.verdict import HealthVerdict
 
 COLUMNS = ("run", "began", "ended", "state", "settings", "steps", "by", "rehearsal_of")
@@ -16,8 +17,19 @@ CHANGE_COLUMNS = ("time", "where", "key", "before", "after")
 WATCH_COLUMNS = ("window", "verdict", "signal", "seen", "usual", "limit", "bad")
 
 
-def run_report(command: str, name: str, state: RolloutState, program: str, *, wanted: RolloutEnd | None) -> Report:
-    """How a rollout stands; the failure where it is not `wanted`, which is None for one that was only looked at."""
+def run_report(
+    command: str,
+    name: str,
+    state: RolloutState,
+    program: str,
+    *,
+    wanted: RolloutEnd | None,
+    undo: Undoing | None = None,
+) -> Report:
+    """How a rollout stands; the failure where it is not `wanted`, which is None for one that was only looked at.
+
+    `undo` is what taking it back would do, where that was asked for and not done.
+    """
     plan = state.plan
     lines = [f"rollout {name} on cluster {plan.cluster_id}: {state.words}"]
     lines += optional_section(
@@ -25,7 +37,11 @@ def run_report(command: str, name: str, state: RolloutState, program: str, *, wa
     )
     lines += optional_section("why values were taken back:", state.reasons)
     lines += optional_section("left as they are:", state.left)
-    if state.end is RolloutEnd.INCOMPLETE:
+    if wanted is None:
+        lines += optional_section("steps that are left:", steps_left(state) if undo is None else ())
+        lines += optional_section("would be taken back:", undo.lines if undo is not None else ())
+        lines += ["", "nothing is done"]
+    elif state.end is RolloutEnd.INCOMPLETE:
         lines += ["", f"once that is repaired: {program} config rollback {name}"]
     elif state.end is RolloutEnd.APPLIED:
         lines += ["", f"to take it back: {program} config rollback {name}"]
@@ -43,6 +59,7 @@ def run_report(command: str, name: str, state: RolloutState, program: str, *, wa
             "passed": [plan.steps[n].name for n in state.passed],
             "reasons": list(state.reasons),
             "left": list(state.left),
+            "would_take_back": None if undo is None else plain_value(undo.changes),
         },
         text=text_of(lines),
         columns=COLUMNS,
@@ -51,8 +68,15 @@ def run_report(command: str, name: str, state: RolloutState, program: str, *, wa
     )
 
 
-def history_report(cluster_id: str, runs: Sequence[tuple[str, RolloutState]]) -> Report:
-    """All rollouts of a cluster, oldest first."""
+def steps_left(state: RolloutState) -> tuple[str, ...]:
+    """The steps that an open rollout has still to carry out; none while it is taken back."""
+    if state.end is not None or state.is_back:
+        return ()
+    return tuple(f"{n}. {step.name}" for n, step in enumerate(state.plan.steps, 1) if n - 1 not in state.passed)
+
+
+def history_report(cluster_id: str, runs: Sequence[tuple[str, RolloutState]], damages: Sequence[str] = ()) -> Report:
+    """All rollouts of a cluster, oldest first, and what is wrong with their journals."""
     rows = tuple(_row(name, state) for name, state in runs)
     return Report(
         command="config history",
@@ -63,6 +87,7 @@ def history_report(cluster_id: str, runs: Sequence[tuple[str, RolloutState]]) ->
         text=f"{text_table(COLUMNS, rows)}\n" if rows else "no rollout on this host\n",
         columns=COLUMNS,
         rows=rows,
+        warnings=tuple(f"{damage}; only what stands before that counts" for damage in damages),
     )
 
 

@@ -102,9 +102,11 @@ def plan_request(
     tags: TagSource = NO_TAGS,
 ) -> int:
     """Read the cluster or the file, decide, and end with the report."""
+    from kafkakit.cli.search_watch import answered_at_once
+
     output.check(cli_context(ctx).require_replaceable)
     state, request = observed(ctx, snapshot, request, tags)
-    with cli_context(ctx).output.progress("planning"):
+    with cli_context(ctx).output.progress("planning"), answered_at_once(None):
         change = decide(state, request)
     return end_request(ctx, command, change, output)
 

@@ -34,6 +34,7 @@ def rebalance_dirs(
     kafkakit --profile prod topicmappr rebalance-dirs --band 10% --plan p.json
     kafkakit --profile prod topicmappr rebalance-dirs --brokers 1003 --topics 'logs.*' -o tsv
     """
+    from kafkakit.cli.search_watch import answered_at_once
     from kafkakit.cli.session import finish
     from kafkakit.core.broker_list import parse_broker_list
     from kafkakit.core.quantities import parse_percent, parse_size
@@ -58,7 +59,7 @@ def rebalance_dirs(
     )
     output.check(cli.require_replaceable)
     seen, request = observed_storage(ctx, ClusterSource(snapshot=snapshot), request, tags)
-    with cli.output.progress("planning"):
+    with cli.output.progress("planning"), answered_at_once(None):
         change = decide_rebalance_dirs(seen.snapshot, request, seen.facts)
     return finish(
         cli,

@@ -31,7 +31,7 @@ def rebuild(
     Writes map files (and a plan with --plan) and changes nothing on the cluster. Exits 4 when no placement
     satisfies the request, naming what to add.
     """
-    from kafkakit.cli.search_watch import watching
+    from kafkakit.cli.search_watch import answered_at_once, watching
     from kafkakit.cli.session import finish
     from kafkakit.topicmappr.act.observation import unobserved
     from kafkakit.topicmappr.act.places import report_duplicates
@@ -54,7 +54,7 @@ def rebuild(
         state = unobserved()
         if on_cluster:
             state, request = observed(ctx, cluster.snapshot, request, tags)
-        with cli.output.progress("planning"):
+        with cli.output.progress("planning"), answered_at_once(None):
             decided = decide_rebuild(state, request)
     saved = save_plan(
         decided.plan,

@@ -57,6 +57,7 @@ def replan(
     kafkakit --profile prod topicmappr replan p.json --plan p2.json
     kafkakit topicmappr replan p.json --snapshot now.json --slack 10%
     """
+    from kafkakit.cli.search_watch import answered_at_once
     from kafkakit.core.plan_rules import read_plan
     from kafkakit.core.quantities import parse_percent
     from kafkakit.topicmappr.act.saving import save_plan
@@ -69,7 +70,7 @@ def replan(
     widened = parse_percent(slack, "--slack", most=1000)
     decoded = read_plan(old_plan, read_input)
     seen, _ = observed_storage(ctx, cluster, None)
-    with cli.output.progress("planning"):
+    with cli.output.progress("planning"), answered_at_once(None):
         found = decide_replan(decoded, seen.snapshot, seen.facts, slack=widened)
     saved = save_plan(found.plan, output, cli.program, write_file, cli.settings.profile, changed=found.differs)
     source, file = ("stdin", None) if old_plan == "-" else (old_plan, old_plan)

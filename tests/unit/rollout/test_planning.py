@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, ConfigLayer, LayeredValue, ResourceKind
-from kafkakit.core.errors import InputError, UsageError
+from kafkakit.core.errors import InputError, TryLaterError, UsageError
 from kafkakit.core.plan import PlanBroker
 from kafkakit.lint.decide.kinds.registry import read_text
 from kafkakit.rollout.decide.plan import ConfigPlan, decode_config_plan, encode_config_plan, hash_of
@@ -117,7 +117,8 @@ def test_files_of_lint_are_what_is_wanted(bench: Bench) -> None:
 def test_a_finding_of_lint_is_ended_by_its_plan(bench: Bench) -> None:
     bench.cluster.topics["a"].configs["retention.ms"] = DAY
     plan = bench.plan(findings=("KKR201",))
-    assert rows(plan)[0][:2] == ("topic a", "segment.ms")
+    # With all rules b and c have this finding, too, but lint does not print it.
+    assert [row[:2] for row in rows(plan)] == [("topic a", "segment.ms")]
     assert {f.rule for f in plan.findings_gone} >= {"KKR201"}
     assert "KKR201" not in {f.rule for f in plan.findings_new}
     bench.apply(plan)
@@ -268,3 +269,30 @@ def test_steps_lead_from_what_is_set_to_what_is_wanted_and_nothing_else(
         assert value == expected.get(place, configs.value(*place))
     assert expected.keys() <= live.keys()
     assert hash_of("f", steps) == hash_of("f", plan_steps(resolved.changes, resolved.restarts, configs, size))
+
+
+def test_topics_and_brokers_are_named_as_everywhere(bench: Bench) -> None:
+    def wheres(**scope: Any) -> list[str]:
+        word = "segment.ms=600000" if "topics" in scope else "log.retention.ms=5"
+        return [row[0] for row in rows(bench.plan(word, **scope))]
+
+    assert wheres(topics="where partitions = 3 and name != b") == ["topic a", "topic c"]
+    assert wheres(topics="[ab]") == ["topic a", "topic b"]
+    assert wheres(brokers=("where rack = b",)) == ["broker 2"]
+    assert wheres(brokers=("-2",)) == ["broker 1", "broker 2", "broker 3"]
+    assert wheres(brokers=("1,3", "3")) == ["broker 1", "broker 3"]
+    for scope in ({"topics": "where name = x"}, {"brokers": ("where rack = x",)}):
+        with pytest.raises(UsageError, match="matches 'where"):
+            wheres(**scope)
+    with pytest.raises(TryLaterError, match="tags are away"):
+        wheres(brokers=("where disk = nvme",))
+
+
+def test_what_a_cluster_default_runs_with_is_what_all_brokers_run_with(bench: Bench) -> None:
+    for broker in (1, 2, 3):
+        bench.cluster.own_static[broker] = {"log.retention.ms": "9"}
+    (change,) = bench.plan("log.retention.ms=5", cluster_default=True).changes
+    assert (change.before, change.in_force) == (None, "9")
+    bench.cluster.own_static[2]["log.retention.ms"] = "8"
+    (change,) = bench.plan("log.retention.ms=5", cluster_default=True).changes
+    assert change.in_force is None

@@ -9,6 +9,7 @@ import pytest
 
 from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.errors import (
+    InputError,
     LeaseHeldError,
     LeaseLostError,
     OperationFailedError,
@@ -183,12 +184,14 @@ def test_a_topic_that_is_deleted_meanwhile_ends_the_rollout(bench: Bench) -> Non
 def test_a_value_that_needs_a_restart_is_refused_without_a_way_to_restart(bench: Bench) -> None:
     plan = bench.plan("replica.fetch.max.bytes=1", f"log.retention.ms={DAY}", all_brokers=True)
     assert {c.name for c in plan.restarts} == {"1", "2", "3"}
-    with pytest.raises(RefusedError, match=r"broker 1, 2, 3 must restart for replica\.fetch\.max\.bytes"):
+    with pytest.raises(RefusedError, match=r"brokers 1, 2, 3 must restart for replica\.fetch\.max\.bytes"):
         usable_plan(plan, leave_restarts=False, can_restart=False)
     left = usable_plan(plan, leave_restarts=True, can_restart=False)
     assert left == without_restarts(plan)
     assert bench.apply(left).state.end is RolloutEnd.APPLIED
     assert bench.restarts == []
+    with pytest.raises(RefusedError, match="every change of the plan needs a restart"):
+        usable_plan(bench.plan("replica.fetch.max.bytes=1", all_brokers=True), leave_restarts=True, can_restart=False)
 
 
 def test_brokers_are_restarted_one_at_a_time_and_watched(bench: Bench) -> None:
@@ -292,7 +295,7 @@ def test_metrics_that_tell_nothing_from_the_start_change_nothing(bench: Bench) -
     service.away_from = datetime(2000, 1, 1)  # noqa: DTZ001
     done = bench.apply(retention(bench), replace(WATCH, source=FakeMetrics.source))
     assert done.state.end is RolloutEnd.TAKEN_BACK
-    assert done.state.reasons[0].startswith("nothing tells what is usual: no ISR shrinks")
+    assert done.state.reasons[0].startswith("nothing tells what is usual: ISR shrinks: fake metrics do not answer")
     assert [c for c in bench.cluster.calls if c[0] == "alter_configs"] == []
 
 
@@ -399,6 +402,65 @@ def test_a_second_plan_waits_for_the_open_rollout(bench: Bench) -> None:
     with pytest.raises(RefusedError, match="is open, 0 of 2 steps"):
         bench.apply(other)
     assert bench.apply(plan).state.end is RolloutEnd.APPLIED
+
+
+def test_a_rollback_that_was_cut_is_finished_before_another(bench: Bench) -> None:
+    first = bench.apply(bench.plan("segment.ms=600000", topics="a"))
+    second = bench.apply(retention(bench))
+    bench.cluster.fail_next("alter_configs", LeaseLostError("lost"))
+    journals = bench.rollouts.journals
+    with pytest.raises(LeaseLostError):
+        bench.rollouts.take_back(journals.to_roll_back(None), "no")
+    # Without the check the same command would take the first one back.
+    for name in (None, first.name):
+        with pytest.raises(RefusedError, match=f"rollout {second.name} is being taken back"):
+            journals.to_roll_back(name)
+    assert journals.to_roll_back(second.name).run == second.name
+    assert bench.rollouts.take_back(journals.to_roll_back(second.name), "no").state.end is RolloutEnd.TAKEN_BACK
+    assert journals.to_roll_back(None).run == first.name
+
+
+def test_a_rollout_that_was_applied_is_rolled_back_and_not_aborted(bench: Bench) -> None:
+    name = bench.apply(retention(bench)).name
+    with pytest.raises(RefusedError, match=f"rollout {name} is applied, not open") as refused:
+        bench.rollouts.take_back_open(name, "no")
+    assert refused.value.hint == f"to take it back:\nkafkakit config rollback {name}"
+
+
+def test_what_taking_back_would_do_is_told_before(bench: Bench) -> None:
+    bench.cluster.topics["b"].configs["retention.ms"] = "1000"
+    bench.apply(retention(bench))
+    bench.set_by_another("c", "retention.ms", "7")
+    del bench.cluster.topics["a"]
+    assert bench.rollouts.undoing(bench.rollouts.journals.last_applied()).lines == (
+        f"topic b retention.ms: {DAY} -> 1000",
+        "left: topic c retention.ms is 7 by now, which is not of this rollout",
+        "left: topic a retention.ms: the topic is gone, or the broker does not answer",
+    )
+
+
+@pytest.mark.parametrize("line", range(1, 8))
+def test_a_damaged_journal_still_takes_everything_back(bench: Bench, line: int) -> None:
+    """Its lines: plan, baseline, write, answer, passed, write, answer, passed, end; all of it was done."""
+    bench.cluster.topics["b"].configs["retention.ms"] = "1000"
+    before, name = bench.settings(), bench.apply(retention(bench)).name
+    (path,) = bench.folder.glob("config-rollouts/*/*.journal")
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join((*lines[:line], b"x" + lines[line], *lines[line + 1 :])))
+    with pytest.raises(RefusedError, match="is open"):  # how it ended is not known any more
+        bench.apply(bench.plan("segment.ms=600000", topics="a"))
+    done = bench.rollouts.take_back_open(None, "no")
+    assert (done.name, done.state.end, bench.settings()) == (name, RolloutEnd.TAKEN_BACK, before)
+    assert any(f"journal line {line + 1} cannot be read" in said for said in bench.reporter.warned)
+    assert bench.rollouts.journals.damages() == ()
+
+
+def test_a_journal_without_a_sound_line_is_named(bench: Bench) -> None:
+    bench.apply(retention(bench))
+    (path,) = bench.folder.glob("config-rollouts/*/*.journal")
+    path.write_bytes(b"x" + path.read_bytes())
+    with pytest.raises(InputError, match="its first line cannot be read"):
+        bench.apply(bench.plan("segment.ms=600000", topics="a"))
 
 
 def test_a_plan_of_other_values_or_another_cluster_is_refused(bench: Bench) -> None:
