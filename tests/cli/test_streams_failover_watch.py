@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from kafkakit.cli.context import CliContext
 from kafkakit.core.errors import TryLaterError
 from kafkakit.streams.failover.decide.audit import audit_root
 from tests.rigs.failover import STREAM
@@ -124,6 +125,23 @@ def test_every_command_that_may_write_is_in_the_audit_log(desk: Desk) -> None:
     assert first["by"]
     text = desk.run("failover", "history", STREAM, options=()).stdout
     assert first["plan_sha256"][:16] in text
+
+
+def test_what_was_not_begun_is_no_success_in_the_audit_log(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert desk.failover("run", "--to", "p", "--yes").code == 2
+    monkeypatch.setattr(CliContext, "input_allowed", True)
+    desk.home.run("--profile", "q", "streams", "failover", "run", STREAM, "--to", "q", stdin="no\n")
+    found = desk.failover("history").json["commands"]
+    ends = [(each["outcome"], each["line"]["reason"]) for each in found]
+    assert ends == [("refused", "target"), ("not confirmed", "")]
+
+
+def test_a_stream_that_never_was_has_no_history(desk: Desk) -> None:
+    for more in ((), ("--rehearsals",)):
+        ran = desk.run("failover", "history", "ordres", *more)
+        assert (ran.code, "there is no stream ordres" in ran.stderr) == (2, True)
+    desk.scene.routes.delete(STREAM, desk.scene.route, by="o", what="delete", at_ms=1)
+    assert desk.failover("history").code == 0
 
 
 def test_without_an_audit_line_nothing_is_done(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
