@@ -663,6 +663,21 @@ def test_the_graph_is_a_table_or_a_mermaid_chart(desk: StreamDesk) -> None:
     ]
 
 
+def test_the_graph_is_drawn_on_a_page(desk: StreamDesk, tmp_path: Path) -> None:
+    create(desk)
+    desk.commit("<b>", "orders.live.1", 0, 0)
+    file = tmp_path / "streams.html"
+    ran = desk.done("topology", "--html", str(file))
+    assert ran.stdout.startswith("STREAM ")
+    assert f"page: {file}" in ran.stderr
+    page = file.read_text()
+    assert page.count("orders.live.1") == 3, "a title, a label and a row"
+    assert "&lt;b&gt;" in page
+    assert "<b>" not in page
+    desk.done("topology", "--html", str(file))
+    assert file.read_text() == page
+
+
 def pathway(desk: StreamDesk, topic: str, *hops: tuple[str, str, str]) -> None:
     """Write a record that passed these services, each out of a stream by a group and into another stream."""
     context = None
