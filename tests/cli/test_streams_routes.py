@@ -408,9 +408,11 @@ def test_lanes_are_added_paused_resumed_and_removed(desk: StreamDesk) -> None:
     assert desk.run("lane", "add", "orders", "bulk", "--yes").code == 2
     for more in ("--yes", "--dry-run"):
         assert desk.run("lane", "pause", "orders", "none", more).code == 2
+    looked = desk.done("lane", "pause", "orders", "bulk", "--dry-run").stdout
+    assert looked.startswith("nothing is done: lane bulk would be paused")
     ran = desk.done("lane", "pause", "orders", "bulk", "--yes")
-    assert ran.stdout == "done: lane bulk paused\nstream orders, epoch 3\n"
-    assert desk.done("lane", "pause", "orders", "bulk", "--yes").stdout.startswith("nothing to do: lane bulk paused")
+    assert ran.stdout == "done: lane bulk is paused\nstream orders, epoch 3\n"
+    assert desk.done("lane", "pause", "orders", "bulk", "--yes").stdout.startswith("nothing to do: lane bulk is paused")
     rows = desk.done("lane", "list", "orders", "-o", "json").json["lanes"]
     assert [(row["lane"], row["state"], row["weight"]) for row in rows] == [
         ("live", "open", 1), ("dlq", "open", 1), ("bulk", "paused", 5),
