@@ -189,6 +189,11 @@ def test_events_of_an_operation_go_to_datadog_in_order(desk: Desk, monkeypatch: 
         "failover begun", "planned", "opened", "routed", "sealed", "certified", "drained", "retired"
     ]  # fmt: skip
     assert {tags for _, tags in sent} == {("name:kafkakit-failover", f"stream:{STREAM}", "team:x")}
+    sent.clear()
+    ran = desk.failover("back", "--yes", "--dd-events")
+    assert ran.code == 0, ran.stderr
+    assert (sent[0][0].rpartition(": ")[2], sent[-1][0].rpartition(": ")[2]) == ("return begun", "retired")
+    assert "return of stream orders to p" in ran.stderr
 
 
 def test_a_damaged_line_of_the_log_is_counted(desk: Desk) -> None:

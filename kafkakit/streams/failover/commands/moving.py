@@ -70,7 +70,7 @@ def carry_out(
     consent: Consent,
     approval: Approval,
     wait: str,
-    events: EventOptions = NO_EVENTS,
+    events: EventOptions,
 ) -> int:
     """Begin the operation of a request, or continue it, until the old topics are retired."""
     from kafkakit.core.durations import parse_duration_or_zero
