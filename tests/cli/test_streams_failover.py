@@ -109,6 +109,8 @@ def test_an_operation_is_aborted(desk: FailoverDesk) -> None:
 def test_words_that_cannot_be_meant(desk: FailoverDesk) -> None:
     assert desk.failover("run", "--to", "q", "--yes", "--lane", "no").code == 2
     assert desk.failover("run", "--to", "nothing", "--yes").code == 2
+    ran = desk.failover("run", "--to", "", "--yes")
+    assert (ran.code, "the name of a profile is empty" in ran.stderr) == (2, True), "a variable that is not set"
     assert desk.run("failover", "run", "nothing", "--to", "q", "--yes").code == 2
     assert desk.failover("run", "--to", "q").code == 2
     assert desk.failover("plan", "--to", "q", "--quiet-for", "soon").code == 2
