@@ -126,7 +126,7 @@ def test_simulate_refuses_what_makes_no_sense(desk: StreamDesk, words: tuple[str
         (("--auto-failover", "on", "--failover-target", "nope=p"), "there is no profile 'nope'"),
         (("--failover-target", "p=q", "--failover-target", "p=q"), "two targets for one cluster"),
         (("--tick", "soon"), "--tick"),
-        (("--tick", "1s"), "--lease-ttl is 5 times --tick or more"),
+        (("--tick", "1100ms"), "--lease-ttl is 3 times --tick or more"),
         (("--lease-ttl", "1ms"), "a lease of 1ms cannot be kept with a tick of 200ms"),
         (("--lease-ttl", "2h"), "at most 1h"),
         (("--down-after", "500ms"), "--down-after is 800ms or more"),

@@ -36,7 +36,7 @@ from kafkakit.streams.routes.api import Route
 from kafkakit.streams.routes.api_act import RouteStore
 
 STANDING_S = 2.0
-TICKS_PER_LEASE = 5
+TICKS_PER_LEASE = 3
 SHORTEST_DOWN_S = 2 * PROBE_S
 
 
