@@ -2,6 +2,7 @@
 
 import signal
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # The same examples however busy the machine is; `pytest --hypothesis-profile=default` tries new ones.
@@ -13,3 +14,11 @@ def pytest_configure() -> None:
     """Undo an ignored SIGINT, which shells give to background jobs and children inherit."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what tests recorded as `summary`, such as how many states were explored."""
+    for report in (*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")):
+        for name, words in report.user_properties:
+            if name == "summary":
+                terminalreporter.write_line(str(words))

@@ -21,7 +21,8 @@ def ask_approver(command: str, plan: Mapping[str, object]) -> str:
         words, data = shlex.split(command), json.dumps(plan, default=str).encode()
         done = subprocess.run(words, input=data, stdout=subprocess.PIPE, timeout=LIMIT_S, check=False)
     except (ValueError, IndexError, PermissionError, FileNotFoundError, NotADirectoryError) as error:
-        raise UsageError(f"--approve-with {command!r:.100} cannot be run: {error}") from None
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise UsageError(f"--approve-with {command!r:.100} cannot be run: {why}") from None
     except subprocess.TimeoutExpired:
         raise OperationFailedError(f"--approve-with {command!r:.100} gave no answer for {LIMIT_S:.0f} s") from None
     if done.returncode != 0:

@@ -40,7 +40,8 @@ class MoveLimits:
         "",
         "--quiet-for",
         metavar="DURATION",
-        help="How long the ends of old logs must stay the same without a fence or acknowledgements (120s or more).",
+        help="How long the ends of old logs must stay the same without a fence or acknowledgements, in place of 125s "
+        "or more; below 120s a record may come after the seal.",
     )
     accept_loss: int = option(
         0, "--accept-loss", min=0, metavar="N", help="Continue although up to N offsets were deleted unread."
@@ -81,7 +82,14 @@ class MoveLimits:
     def template(self, kind: OperationKind, *, is_emergency: bool = False) -> FailoverRequest:
         """The options as a request that names no stream yet; `UsageError` for one that cannot be read."""
         from kafkakit.core.durations import parse_duration
+        from kafkakit.core.errors import UsageError
         from kafkakit.streams.failover.api import FailoverRequest
+
+        both = sorted({*(self.require_group or ())} & {*(self.ignore_group or ())})
+        if both:
+            raise UsageError(f"group {both[0]} is given to --require-group and to --ignore-group")
+        if "" in (*(self.require_group or ()), *(self.ignore_group or ())):
+            raise UsageError("a group has a name", hint="--require-group GROUP, --ignore-group GROUP")
 
         return FailoverRequest(
             stream="",

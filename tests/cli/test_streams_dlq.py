@@ -317,7 +317,7 @@ def test_two_streams_of_a_dual_write_are_compared(copied: Desk) -> None:
 def test_a_comparison_is_refused_for_bad_ranges_streams_and_too_many_records(
     copied: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for words in (("orders", "none"), ("orders", "copies", "--since", "-1m", "--until", "-1h")):
+    for words in (("orders", "none"), ("orders", "orders"), ("orders", "copies", "--since", "-1m", "--until", "-1h")):
         assert copied.run("reconcile", *words).code == 2
     for number in range(4):
         dual(copied, "live", copied.world.now_ms - 120_000, number)

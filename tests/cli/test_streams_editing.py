@@ -231,7 +231,7 @@ def test_reset_seeds_partitions_without_a_commit_and_undo_forgets_them(desk: Des
         ),
         (("skip", GROUP, "--partition", "0", "--offsets", "60"), "--partition goes with --topic"),
         (("skip", GROUP, *P0, "--offsets", "60-50"), "ends before it begins"),
-        (("skip", GROUP, *P0, "--offsets", "x"), "is no offset"),
+        (("skip", GROUP, *P0, "--offsets", "x"), "is no number or range"),
         (("skip", GROUP, *P0, "--offsets", "9999"), "does not hold 9999"),
         (("skip", GROUP, "--topic", "orders", "--partition", "9", "--offsets", "6"), "has no partition 9"),
         (("skip", GROUP, "--topic", "nope", "--partition", "0", "--offsets", "6"), "topic nope does not exist"),

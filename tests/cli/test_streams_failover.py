@@ -109,10 +109,39 @@ def test_an_operation_is_aborted(desk: FailoverDesk) -> None:
 def test_words_that_cannot_be_meant(desk: FailoverDesk) -> None:
     assert desk.failover("run", "--to", "q", "--yes", "--lane", "no").code == 2
     assert desk.failover("run", "--to", "nothing", "--yes").code == 2
+    ran = desk.failover("run", "--to", "", "--yes")
+    assert (ran.code, "the name of a profile is empty" in ran.stderr) == (2, True), "a variable that is not set"
     assert desk.run("failover", "run", "nothing", "--to", "q", "--yes").code == 2
     assert desk.failover("run", "--to", "q").code == 2
     assert desk.failover("plan", "--to", "q", "--quiet-for", "soon").code == 2
     assert desk.failover("certify", "--print").code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--require-group", "g", "--ignore-group", "g"), "group g is given to --require-group and to --ignore-group"),
+        (("--require-group", ""), "a group has a name"),
+        (("--ignore-group", ""), "a group has a name"),
+    ],
+)
+def test_groups_that_cannot_be_meant(desk: FailoverDesk, words: tuple[str, ...], says: str) -> None:
+    ran = desk.failover("plan", "--to", "q", *words)
+    assert (ran.code, says in ran.stderr) == (2, True), ran.stderr
+
+
+def test_a_short_window_is_a_warning(desk: FailoverDesk) -> None:
+    for words, warned in ((("--quiet-for", "10s"), ["window"]), (("--quiet-for", "120s"), []), ((), [])):
+        verdicts = desk.failover("plan", "--to", "q", *words).json["verdicts"]
+        assert [each["check"] for each in verdicts if each["level"] == "warning"] == warned
+
+
+def test_another_operation_is_told_from_one_without_a_certificate(desk: FailoverDesk) -> None:
+    assert desk.failover("run", "--to", "q", "--yes").code == 0
+    for words in (("certify", "--print"), ("reclaim", "--yes")):
+        ran = desk.failover(*words, "--operation", "none")
+        assert (ran.code, "the stream has no operation none" in ran.stderr) == (2, True), ran.stderr
+    assert "ends in 24 h" in desk.failover("reclaim", "--yes").stderr
 
 
 def test_required_groups_of_the_route(desk: FailoverDesk) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from kafkakit.cli.context import CliContext
 from kafkakit.core.errors import TryLaterError
 from kafkakit.streams.failover.decide.audit import audit_root
 from tests.rigs.failover import STREAM
@@ -126,6 +127,23 @@ def test_every_command_that_may_write_is_in_the_audit_log(desk: Desk) -> None:
     assert first["plan_sha256"][:16] in text
 
 
+def test_what_was_not_begun_is_no_success_in_the_audit_log(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert desk.failover("run", "--to", "p", "--yes").code == 2
+    monkeypatch.setattr(CliContext, "input_allowed", True)
+    desk.home.run("--profile", "q", "streams", "failover", "run", STREAM, "--to", "q", stdin="no\n")
+    found = desk.failover("history").json["commands"]
+    ends = [(each["outcome"], each["line"]["reason"]) for each in found]
+    assert ends == [("refused", "target"), ("not confirmed", "")]
+
+
+def test_a_stream_that_never_was_has_no_history(desk: Desk) -> None:
+    for more in ((), ("--rehearsals",)):
+        ran = desk.run("failover", "history", "ordres", *more)
+        assert (ran.code, "there is no stream ordres" in ran.stderr) == (2, True)
+    desk.scene.routes.delete(STREAM, desk.scene.route, by="o", what="delete", at_ms=1)
+    assert desk.failover("history").code == 0
+
+
 def test_without_an_audit_line_nothing_is_done(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     cas = desk.scene.store.cas
 
@@ -171,6 +189,11 @@ def test_events_of_an_operation_go_to_datadog_in_order(desk: Desk, monkeypatch: 
         "failover begun", "planned", "opened", "routed", "sealed", "certified", "drained", "retired"
     ]  # fmt: skip
     assert {tags for _, tags in sent} == {("name:kafkakit-failover", f"stream:{STREAM}", "team:x")}
+    sent.clear()
+    ran = desk.failover("back", "--yes", "--dd-events")
+    assert ran.code == 0, ran.stderr
+    assert (sent[0][0].rpartition(": ")[2], sent[-1][0].rpartition(": ")[2]) == ("return begun", "retired")
+    assert "return of stream orders to p" in ran.stderr
 
 
 def test_a_damaged_line_of_the_log_is_counted(desk: Desk) -> None:

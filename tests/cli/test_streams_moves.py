@@ -151,6 +151,14 @@ def test_bytes_need_sizes_and_capacities_rates(desk: Desk) -> None:
     assert found.code == 0, found.stderr
     loads = [each["before"] for each in found.json["figures"]["clusters"]]
     assert loads[0] > 0
-    for words in (("p=1MB/s",), ("p=1MB/s", "p=1MB/s"), ("p", "q=1"), ("p=0", "q=1MB/s")):
+    for words, says in (
+        (("p=1MB/s",), "two clusters or more"),
+        (("p=1MB/s", "p=1MB/s"), "names profile p twice"),
+        (("p", "q=1"), "'p' is not PROFILE=RATE"),
+        (("p=0", "q=1MB/s"), "rate 0 "),
+    ):
         options = [word for each in words for word in ("--capacity", each)]
-        assert desk.run("balance", *options, "--dry-run").code == 2, words
+        ran = desk.run("balance", *options, "--dry-run")
+        assert (ran.code, says in ran.stderr, "measuring" in ran.stderr) == (2, True, False), ran.stderr
+    ran = desk.run("balance", "--capacity", "p=x", "--capacity", "q=2", "--by", "records", "--dry-run")
+    assert (ran.code, "'p=x' is no number of records a second" in ran.stderr) == (2, True)

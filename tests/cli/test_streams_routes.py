@@ -408,9 +408,11 @@ def test_lanes_are_added_paused_resumed_and_removed(desk: StreamDesk) -> None:
     assert desk.run("lane", "add", "orders", "bulk", "--yes").code == 2
     for more in ("--yes", "--dry-run"):
         assert desk.run("lane", "pause", "orders", "none", more).code == 2
+    looked = desk.done("lane", "pause", "orders", "bulk", "--dry-run").stdout
+    assert looked.startswith("nothing is done: lane bulk would be paused")
     ran = desk.done("lane", "pause", "orders", "bulk", "--yes")
-    assert ran.stdout == "done: lane bulk paused\nstream orders, epoch 3\n"
-    assert desk.done("lane", "pause", "orders", "bulk", "--yes").stdout.startswith("nothing to do: lane bulk paused")
+    assert ran.stdout == "done: lane bulk is paused\nstream orders, epoch 3\n"
+    assert desk.done("lane", "pause", "orders", "bulk", "--yes").stdout.startswith("nothing to do: lane bulk is paused")
     rows = desk.done("lane", "list", "orders", "-o", "json").json["lanes"]
     assert [(row["lane"], row["state"], row["weight"]) for row in rows] == [
         ("live", "open", 1), ("dlq", "open", 1), ("bulk", "paused", 5),
@@ -661,6 +663,21 @@ def test_the_graph_is_a_table_or_a_mermaid_chart(desk: StreamDesk) -> None:
         '  g1[/"a #34;b#34;"/]',
         "  t1s1 --> g1",
     ]
+
+
+def test_the_graph_is_drawn_on_a_page(desk: StreamDesk, tmp_path: Path) -> None:
+    create(desk)
+    desk.commit("<b>", "orders.live.1", 0, 0)
+    file = tmp_path / "streams.html"
+    ran = desk.done("topology", "--html", str(file))
+    assert ran.stdout.startswith("STREAM ")
+    assert f"page: {file}" in ran.stderr
+    page = file.read_text()
+    assert page.count("orders.live.1") == 3, "a title, a label and a row"
+    assert "&lt;b&gt;" in page
+    assert "<b>" not in page
+    desk.done("topology", "--html", str(file))
+    assert file.read_text() == page
 
 
 def pathway(desk: StreamDesk, topic: str, *hops: tuple[str, str, str]) -> None:

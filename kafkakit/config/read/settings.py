@@ -45,7 +45,12 @@ class Given:
     without_address: bool = False
 
     def for_profile(self, name: str) -> Self:
-        """The same for the cluster of another profile: an address that this invocation names is not that cluster's."""
+        """The same for the cluster of another profile: an address that this invocation names is not that cluster's.
+
+        `UsageError` for an empty name, which would mean the default profile.
+        """
+        if not name:
+            raise UsageError("the name of a profile is empty", hint="kafkakit profile list names the profiles")
         return replace(self, profile=name, profile_origin="argument", without_address=True)
 
     def for_address(self, servers: str, command_config: Path | None, origin: str) -> Self:

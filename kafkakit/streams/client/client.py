@@ -87,6 +87,7 @@ class StreamClient:
         self._logs: dict[str, LogReader] = {}
         self._watch = Watch(parts.watch, parts.clock, self.metrics, self.figures)
         self._ledgers: list[LedgerPorts] = []
+        self._is_closed = False
         self._session: WorkSession | None = None
         if parts.assigned is not None:
             made = parts.assigned
@@ -187,6 +188,8 @@ class StreamClient:
         """The newest route of a stream; one follower for all who ask. Raises as `producer`."""
         parts = self._parts
         with self._followers_lock:
+            if self._is_closed:  # what is made now would not follow the route, nor be registered
+                raise UsageError("the client is closed: no producer or consumer can be made of it")
             if stream not in self._followers:
                 follower = RouteFollower(parts.store, stream, parts.clock)
                 follower.start()
@@ -219,6 +222,7 @@ class StreamClient:
 
         What ended a consumer for good is raised by its own `close`.
         """
+        self._is_closed = True  # without the lock, which a thread holds while a store that hangs is read
         for consumer in self._consumers:
             with suppress(Exception):
                 consumer.close()

@@ -38,6 +38,8 @@ class ConsumerOptions:
     def __post_init__(self) -> None:
         if not 1 <= self.concurrency <= 1_000 or self.poll_records < 1:
             raise UsageError("concurrency is 1 to 1000, and a poll brings 1 record or more")
+        if self.lanes is not None and not self.lanes:
+            raise UsageError("lanes names no lane, so nothing would be read", hint="None reads all lanes but dlq")
         if self.commit_every_s <= 0 or min(self.revoke_s, self.close_s) < 0:
             raise UsageError("commit_every_s is above 0, revoke_s and close_s are 0 or more")
 

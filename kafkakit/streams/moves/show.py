@@ -81,9 +81,10 @@ def end_report(command: str, end: SeriesEnd) -> Report:
     hour = most_in_an_hour(record.counted_ms)
     lines = [
         f"{end.kind}: {_title(series)}, {done} of {counted(len(series.moves), 'stream')} moved",
-        f"at most {record.most_open} at once, at most {hour} begun within an hour",
     ]
-    lines += section("Moves:", text_table(END_COLUMNS, rows).splitlines() if rows else ["none"])
+    if rows:
+        lines.append(f"at most {record.most_open} at once, at most {hour} begun within an hour")
+    lines += section("Moves:", text_table(END_COLUMNS, rows).splitlines() if rows else ["there is no stream to move"])
     lines += optional_section("Left:", text_table(LEFT_COLUMNS, left).splitlines() if left else [])
     if left:
         lines += ["", "the same command continues"]

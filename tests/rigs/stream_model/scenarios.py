@@ -10,6 +10,8 @@ NARROW = (
     Scenario(name="zombies", faults=("crash", "other:run")),
     # A store that loses its newest write.
     Scenario(name="store", faults=("crash",), events=("store_forgets",)),
+    # A control store, or a target, that does not answer for a while.
+    Scenario(name="outages", faults=("crash",), events=("store_away", "target_away")),
     # Clients that know nothing of routes, one group slower than the others, and transactions.
     Scenario(
         name="plain", is_registered=False, fence=FenceWish.NONE, is_slow=True, faults=("crash",),

@@ -7,9 +7,9 @@ was decided is given up, and the next tick reads and adopts every grant again.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kafkakit.core.durations import epoch_ms
-from kafkakit.core.errors import ConflictError, LeaseLostError, TryLaterError
-from kafkakit.core.lease import Holder, Life
+from kafkakit.core.durations import epoch_ms, format_duration
+from kafkakit.core.errors import ConflictError, LeaseLostError, TryLaterError, UsageError
+from kafkakit.core.lease import MAX_TTL_S, Holder, Life
 from kafkakit.execution.act.leases import Lease
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.cluster_clients import ClusterClients
@@ -17,7 +17,7 @@ from kafkakit.ports.control import ControlStore
 from kafkakit.streams.assigner.act.automatic import AutomaticFailovers
 from kafkakit.streams.assigner.act.catalog import RouteCatalog
 from kafkakit.streams.assigner.act.grants import GrantStore, WorkerLooks
-from kafkakit.streams.assigner.act.watching import ClusterWatch, WatchedCluster
+from kafkakit.streams.assigner.act.watching import PROBE_S, ClusterWatch, WatchedCluster
 from kafkakit.streams.assigner.decide.assignment import Assignment, AssignmentStep
 from kafkakit.streams.assigner.decide.health import ClusterHealth, HealthRules, judged
 from kafkakit.streams.assigner.decide.policy import AutomaticPolicy, verdicts
@@ -36,6 +36,8 @@ from kafkakit.streams.routes.api import Route
 from kafkakit.streams.routes.api_act import RouteStore
 
 STANDING_S = 2.0
+TICKS_PER_LEASE = 3
+SHORTEST_DOWN_S = 2 * PROBE_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +51,21 @@ class AssignerOptions:
     lease_ttl_s: float = 3.0
     balance_after_s: float = 60.0
     health: HealthRules = field(default_factory=HealthRules)
+
+    def __post_init__(self) -> None:
+        # A lease is renewed once a third of its time is over, and counts for four fifths of it.
+        if not TICKS_PER_LEASE * self.tick_s <= self.lease_ttl_s <= MAX_TTL_S:
+            raise UsageError(
+                f"a lease of {format_duration(self.lease_ttl_s)} cannot be kept with a tick of "
+                f"{format_duration(self.tick_s)}",
+                hint=f"--lease-ttl is {TICKS_PER_LEASE} times --tick or more, and at most {format_duration(MAX_TTL_S)}",
+            )
+        if self.health.down_s < SHORTEST_DOWN_S:
+            raise UsageError(
+                f"a cluster cannot be told to be unreachable within {format_duration(self.health.down_s)}",
+                hint=f"it is asked every {format_duration(PROBE_S)}: --down-after is "
+                f"{format_duration(SHORTEST_DOWN_S)} or more",
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

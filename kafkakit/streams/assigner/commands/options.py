@@ -11,6 +11,8 @@ from kafkakit.cli.option_groups import option
 from kafkakit.streams.assigner.decide.policy import AutomaticMode
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kafkakit.streams.assigner.act.leader import AssignerOptions
     from kafkakit.streams.assigner.decide.policy import AutomaticPolicy
     from kafkakit.streams.assigner.decide.simulation import FleetShape
@@ -92,8 +94,8 @@ class PolicyOptions:
         10, "--failovers-a-day", min=1, max=500, metavar="N", help="So many streams at most are moved in 24 h."
     )
 
-    def parsed(self) -> AutomaticPolicy:
-        """The policy; `UsageError` for one that makes no sense."""
+    def parsed(self, require_profile: Callable[[str], object]) -> AutomaticPolicy:
+        """The policy; `UsageError` for one that makes no sense, or where `require_profile` raises it for a name."""
         from kafkakit.core.durations import parse_duration
         from kafkakit.core.errors import UsageError
         from kafkakit.streams.assigner.decide.policy import AutomaticPolicy
@@ -101,6 +103,11 @@ class PolicyOptions:
         pairs = [each.partition("=") for each in self.failover_target or ()]
         if not all(source and target for source, _, target in pairs):
             raise UsageError("--failover-target is FROM=TO, two profiles")
+        if len({source for source, _, _ in pairs}) < len(pairs):
+            raise UsageError("--failover-target names two targets for one cluster")
+        for source, _, target in pairs:
+            require_profile(source)
+            require_profile(target)
         return AutomaticPolicy(
             mode=self.auto_failover,
             targets={source: target for source, _, target in pairs},

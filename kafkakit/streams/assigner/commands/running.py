@@ -40,7 +40,8 @@ def run(ctx: typer.Context, loop: LoopOptions, policy: PolicyOptions) -> None:
 
     name = "streams assigner run"
 
-    cli, options, rules = cli_context(ctx), loop.parsed(), policy.parsed()
+    cli, options = cli_context(ctx), loop.parsed()
+    rules = policy.parsed(cli.load_settings)
 
     @contextmanager
     def ports() -> Iterator[OperationPorts]:

@@ -1,5 +1,6 @@
 """Why a partition is read where it is, from the documents of the control store."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -42,6 +43,7 @@ def explained(
         if any((s.stream, s.group, s.is_grouped) == (route.stream, group, True) for s in workers[slot].subscriptions)
     )
     owners = {key: (slot, epoch) for slot, document in grants.items() for key, epoch in document.leases()}
+    counts = Counter(slot for key, (slot, _) in owners.items() if (key.stream, key.group) == (route.stream, group))
     late = sorted(slot for slot in serving if slot in grants and workers[slot].round < grants[slot].round)
     found = []
     for lane, segment in route.segments():
@@ -49,7 +51,7 @@ def explained(
         for partition in range(segment.partitions):
             key = PartitionKey(route.stream, group, segment.cluster_id, segment.topic, partition)
             slot, epoch = owners.get(key, ("", 0))
-            why = _why(slot, workers, draining, able, grouped, late, is_paused=lane.is_paused)
+            why = _why(slot, workers, draining, able, grouped, late, counts, is_paused=lane.is_paused)
             found.append(
                 ExplainedPartition(key=key, lane=lane.name, segment=segment.id, slot=slot, epoch=epoch, why=why)
             )
@@ -63,13 +65,18 @@ def _why(
     able: list[str],
     grouped: list[str],
     late: list[str],
+    counts: Counter[str],
     *,
     is_paused: bool,
 ) -> str:
     if slot and slot in workers:
-        others = [each for each in able if each != slot and workers[each].id not in draining]
+        may = sorted({slot, *(each for each in able if workers[each].id not in draining)})
         state = "it has let nothing go yet" if slot in late else "it keeps what it has while loads are even"
-        return f"one of {len(others) + 1} that may read it; {state}"
+        capacity = sum(workers[each].capacity for each in may)
+        return (
+            f"one of {len(may)} that may read it: it has {counts[slot]} of {counts.total()} partitions, and "
+            f"{workers[slot].capacity} of their capacity of {capacity}; {state}"
+        )
     if slot:
         return f"its worker {slot} is gone; another one gets it with the next step"
     if is_paused:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.lease import Holder
+from kafkakit.core.quantities import counted
 from kafkakit.streams.assigner.decide.assignment import Assignment
 from kafkakit.streams.assigner.decide.pools import PartitionFacts
 from kafkakit.streams.client.api import GrantDocument, PartitionKey, Subscription, WorkerDocument
@@ -104,6 +105,11 @@ class SimulatedFleet:
 
     def fail_over(self, cluster: int) -> SimulatedEvent:
         """Send the streams of a cluster to the next one; their old topics are still read."""
+        if not 0 <= cluster < self._shape.clusters or self._shape.clusters == 1:
+            raise UsageError(
+                f"--kill-cluster {cluster}: there is no such cluster, or no other one",
+                hint=f"clusters are 0 to {self._shape.clusters - 1}, and their streams need another one",
+            )
         count = 0
         for stream, route in sorted(self.routes.items()):
             lane = route.lanes[0]
@@ -141,7 +147,7 @@ class SimulatedFleet:
 
     def _chosen(self, count: int) -> frozenset[str]:
         if count >= len(self.workers):
-            raise UsageError(f"of {len(self.workers)} workers fewer are killed")
+            raise UsageError(f"--kill {count}: there are {counted(len(self.workers), 'worker')}, and one must be left")
         slots = sorted(self.workers)
         chosen: set[str] = set()
         while len(chosen) < count:
@@ -196,6 +202,6 @@ def simulated(fleet: SimulatedFleet, kills: Sequence[int], clusters: Sequence[in
     """The beginning, then so many deaths of workers at a time, then deaths of clusters by their numbers."""
     return (
         fleet.event("all workers begin"),
-        *(fleet.event(f"{count} workers die", count) for count in kills),
+        *(fleet.event(f"{counted(count, 'worker')} {'dies' if count == 1 else 'die'}", count) for count in kills),
         *(fleet.fail_over(number) for number in clusters),
     )

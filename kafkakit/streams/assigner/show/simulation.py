@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from kafkakit.core.quantities import counted
 from kafkakit.core.tables import plain_value, text_table
 from kafkakit.report.blocks import section, text_of
 from kafkakit.report.report import Report
@@ -18,7 +19,7 @@ def simulation_report(shape: FleetShape, events: Sequence[SimulatedEvent]) -> Re
     )
     lines = [
         f"{shape.streams * shape.partitions:,} partitions of {shape.streams:,} streams on {shape.clusters:,} clusters, "
-        f"{shape.workers:,} workers in {shape.pools:,} pools, seed {shape.seed}"
+        f"{shape.workers:,} workers in {counted(shape.pools, 'pool')}, seed {shape.seed}"
     ]
     lines += section("Events:", text_table(COLUMNS, rows).splitlines())
     return Report(

@@ -32,7 +32,9 @@ class RetryRule:
 
     def __post_init__(self) -> None:
         if not (0 <= self.first_ms <= self.max_ms and self.factor >= 1 and self.max_tries >= 0):
-            raise UsageError(f"{self} is no rule of retries", hint="0 <= first_ms <= max_ms, factor >= 1")
+            raise UsageError(
+                f"{self} is no rule of retries", hint="0 <= first_ms <= max_ms, factor >= 1, max_tries >= 0"
+            )
 
     def delay_ms(self, tries: int) -> int:
         """The wait after so many tries. The exponent is bounded, so that no count overflows."""

@@ -48,6 +48,10 @@ class CommandAudit:
         self._about(end.record)
         self._more |= {"step": end.step, "result": end.kind, "reason": end.reason}
 
+    def note_not_begun(self, refused_by: str) -> None:
+        """Take that nothing was begun: by a precondition that was refused, or by the operator's answer."""
+        self._more |= {"result": "refused", "reason": refused_by} if refused_by else {"result": "not confirmed"}
+
     def _about(self, record: OperationRecord) -> None:
         self._more |= {"operation": record.operation.id, "plan_sha256": plan_sha256(record.operation)}
 

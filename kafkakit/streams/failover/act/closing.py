@@ -1,6 +1,6 @@
 """Ending an operation: aborting it before producers have moved, and deleting what it left after they have."""
 
-from kafkakit.core.durations import epoch_ms
+from kafkakit.core.durations import epoch_ms, format_span
 from kafkakit.core.errors import RefusedError, TryLaterError
 from kafkakit.streams.failover.act.journals import Journal, OperationJournals, state_of
 from kafkakit.streams.failover.act.run import RunParts
@@ -24,6 +24,8 @@ def newest(journals: OperationJournals, route: Route) -> OperationRecord | None:
 
 def newest_certificate(journals: OperationJournals, operation: str = "") -> tuple[DrainCertificate, bytes]:
     """The certificate of an operation, or the newest that counts; `RefusedError` where there is none."""
+    if operation and operation not in journals.names():
+        raise RefusedError(f"the stream has no operation {operation}", hint="kafkakit streams failover history STREAM")
     for name in (operation,) if operation else reversed(journals.names()):
         record = journals.record(name)
         if record is not None and record.certificate:
@@ -31,7 +33,8 @@ def newest_certificate(journals: OperationJournals, operation: str = "") -> tupl
             if found.sha256 != record.certificate:
                 raise RefusedError(f"the certificate of operation {name} is not the one that its journal names")
             return found, data
-    raise RefusedError("no operation of the stream has a certificate", hint="kafkakit streams failover certify")
+    words = f"operation {operation} has no certificate" if operation else "no operation of the stream has a certificate"
+    raise RefusedError(words, hint="kafkakit streams failover certify")
 
 
 def hash_in_journal(journals: OperationJournals, operation: str) -> str | None:
@@ -105,7 +108,7 @@ def reclaim(parts: RunParts, open_cluster: OpenCluster, operation: str, *, grace
         record = state_of(journal)
     left_s = grace_s - (epoch_ms(parts.clock.now()) - record.reached_ms[Step.RETIRED]) / 1000
     if left_s > 0 and not keep:
-        words = f"the grace of operation {operation} ends in {left_s:.0f} s"
+        words = f"the grace of operation {operation} ends in {format_span(left_s)}"
         raise TryLaterError(words, hint="--grace 0 ends it now")
     if check.unread and not keep:
         raise TryLaterError(f"not every old topic can be checked: {check.unread[0]}")

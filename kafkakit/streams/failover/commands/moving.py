@@ -70,7 +70,7 @@ def carry_out(
     consent: Consent,
     approval: Approval,
     wait: str,
-    events: EventOptions = NO_EVENTS,
+    events: EventOptions,
 ) -> int:
     """Begin the operation of a request, or continue it, until the old topics are retired."""
     from kafkakit.core.durations import parse_duration_or_zero
@@ -93,10 +93,12 @@ def carry_out(
             found = planner.plan(request)
             report, place = plan_report(found, command), cluster_words(found.operation.cluster_id, request.to)
             if found.refused or consent.dry_run:
+                session.audit.note_not_begun(found.refused[0].check if found.refused else "")
                 return finish(cli, plan_report(found, command, "nothing is done"))
             cli.output.say(report.text)
             aim = f"new topics on {place}" if request.partitions else place
             if not consent.confirm(cli, f"Send the producers of stream {request.stream} to {aim}?"):
+                session.audit.note_not_begun("")
                 return finish(cli, plan_report(found, command, "nothing is done"))
             begun = planner.begin(found, approval.words(cli, found.sha256, report.data))
         cli.operation_words = ("stopped; the operation stays open", "run the same command again to continue")

@@ -95,6 +95,14 @@ class FailoverSession:
 
         return RouteStore(self.home.control).existing(self.stream).route
 
+    def require_known(self) -> None:
+        """Raise `UsageError` for a stream that does not exist and never did."""
+        from kafkakit.streams.routes.api_act import RouteStore
+
+        routes = RouteStore(self.home.control)
+        if self.stream not in routes.names():
+            routes.existing(self.stream)
+
     def parts(self) -> RunParts:
         """What a run works with; takes the stream's lease where the command may write, `TryLaterError` names its
         holder, and writes the audit log."""

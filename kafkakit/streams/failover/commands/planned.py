@@ -11,6 +11,7 @@ from kafkakit.cli.run_options import Approval, Consent
 from kafkakit.cli.stream_operations import MoveLimits
 from kafkakit.streams.failover.commands.moving import carry_out
 from kafkakit.streams.failover.commands.options import LaneNames, StreamName, Target, Wait
+from kafkakit.streams.failover.commands.watch_options import EventOptions
 
 
 @with_option_groups
@@ -20,6 +21,7 @@ def back(
     limits: MoveLimits,
     consent: Consent,
     approval: Approval,
+    events: EventOptions,
     lane: LaneNames = None,
     wait: Wait = "10m",
 ) -> int:
@@ -35,7 +37,7 @@ def back(
     from kafkakit.streams.failover.decide.operation import OperationKind
 
     request = limits.request(stream, "", lane, OperationKind.BACK)
-    return carry_out(ctx, "streams failover back", request, consent, approval, wait)
+    return carry_out(ctx, "streams failover back", request, consent, approval, wait, events)
 
 
 @with_option_groups
@@ -46,6 +48,7 @@ def move(
     limits: MoveLimits,
     consent: Consent,
     approval: Approval,
+    events: EventOptions,
     lane: LaneNames = None,
     wait: Wait = "10m",
 ) -> int:
@@ -60,7 +63,7 @@ def move(
     from kafkakit.streams.failover.decide.operation import OperationKind
 
     request = limits.request(stream, to, lane, OperationKind.MOVE)
-    return carry_out(ctx, "streams move", request, consent, approval, wait)
+    return carry_out(ctx, "streams move", request, consent, approval, wait, events)
 
 
 @with_option_groups
@@ -72,6 +75,7 @@ def repartition(
     limits: MoveLimits,
     consent: Consent,
     approval: Approval,
+    events: EventOptions,
     wait: Wait = "10m",
 ) -> int:
     """Give a lane another number of partitions: a new topic on the same cluster takes its writes, the old one drains.
@@ -87,4 +91,4 @@ def repartition(
     from kafkakit.streams.failover.decide.operation import OperationKind
 
     request = limits.request(stream, "", [lane], OperationKind.REPARTITION, partitions)
-    return carry_out(ctx, "streams repartition", request, consent, approval, wait)
+    return carry_out(ctx, "streams repartition", request, consent, approval, wait, events)

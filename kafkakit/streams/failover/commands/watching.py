@@ -74,6 +74,7 @@ def history(
 
     cli = cli_context(ctx)
     with open_failover(cli, stream) as session:
+        session.require_known()
         if rehearsals:
             kept = RehearsalHistory(session.home.control, session.stream).read()
             return finish(cli, rehearsals_report(stream, kept, epoch_ms(session.home.clock.now())))

@@ -81,7 +81,10 @@ def event_of(record: OperationRecord, line: Line) -> Event | None:
     operation = record.operation
     match line.kind, line.what:
         case RecordKind.CHECK, Word.PLAN:
-            what, more = "failover begun", f"by {operation.operator}, plan {plan_sha256(operation)[:16]}"
+            what, more = (
+                f"{operation.request.kind.noun} begun",
+                f"by {operation.operator}, plan {plan_sha256(operation)[:16]}",
+            )
         case RecordKind.CHECK, Word.STEP:
             what, more = str(line.data["step"]), f"epoch {line.data['epoch']}"
         case RecordKind.INTENT, Word.FENCE:

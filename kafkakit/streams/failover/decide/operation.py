@@ -49,6 +49,11 @@ class OperationKind(StrEnum):
     MOVE = "move"
     REPARTITION = "repartition"
 
+    @property
+    def noun(self) -> str:
+        """What it is called in sentences."""
+        return "return" if self is OperationKind.BACK else self.value
+
 
 class ReadOrder(StrEnum):
     """When consumers read the new topics: beside the old ones, or (STRICT) once those are out of the route."""

@@ -11,7 +11,7 @@ from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.core.rights import lacking
 from kafkakit.streams.failover.decide.evidence import Evidence, TopicFacts, WriterFacts
 from kafkakit.streams.failover.decide.fences import judge_fences
-from kafkakit.streams.failover.decide.operation import FenceWish, LaneMove, Operation, ReadOrder
+from kafkakit.streams.failover.decide.operation import DEFAULT_QUIET_S, FenceWish, LaneMove, Operation, ReadOrder
 from kafkakit.streams.routes.api import Segment, SegmentState
 
 COMPACT = "compact"
@@ -62,6 +62,7 @@ def judge_preconditions(
         yield from _of_writers(operation, segment, facts, evidence.writers.get(segment.id))
     yield from _of_groups(operation, old.values())
     yield from _of_order(operation, evidence, old.values())
+    yield from _of_window(operation)
     yield from _of_disk(operation, place, sizes)
     yield from _of_rights(operation, evidence, place)
     if operation.request.is_emergency:
@@ -88,7 +89,7 @@ def _of_target(operation: Operation, evidence: Evidence, place: TargetPlace) -> 
         yield Verdict(check="target", level=Level.OK, where=place.profile, text=text)
     for move in operation.moves:
         if move.replication > place.brokers:
-            text = f"{move.topic} needs {move.replication} replicas, {counted(place.brokers, 'broker')} are alive"
+            text = f"{move.topic} needs {move.replication} replicas, brokers that are alive: {place.brokers}"
             yield Verdict(check="target-size", level=Level.REFUSED, where=place.profile, text=text)
 
 
@@ -197,6 +198,14 @@ def _of_order(operation: Operation, evidence: Evidence, old: Iterable[tuple[Segm
         else:
             text = "it has no members now: the order is kept where they are clients of streams"
             yield Verdict(check="order", level=Level.WARNING, where=name, text=text)
+
+
+def _of_window(operation: Operation) -> Iterator[Verdict]:
+    quiet_s = operation.request.quiet_s
+    if quiet_s is not None and quiet_s < DEFAULT_QUIET_S:
+        text = f"--quiet-for {quiet_s:g} s is less than the {DEFAULT_QUIET_S:g} s for which Kafka's producers try by "
+        text += "default: without a fence or acknowledgements a record may come after the seal"
+        yield Verdict(check="window", level=Level.WARNING, where=operation.stream, text=text)
 
 
 def _of_disk(operation: Operation, place: TargetPlace, sizes: Mapping[int, int | None]) -> Iterator[Verdict]:

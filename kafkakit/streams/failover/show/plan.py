@@ -23,7 +23,7 @@ def plan_report(plan: FailoverPlan, command: str = "streams failover plan", done
     moves = [(m.lane, m.topic, m.partitions, m.replication, m.sources) for m in operation.moves]
     backlog = [(row.group, row.topic, row.offsets, row.size_bytes, row.time_lag_s, row.eta_s) for row in plan.backlog]
     lines = [
-        f"{operation.request.kind} of stream {operation.stream} to {operation.request.to} "
+        f"{operation.request.kind.noun} of stream {operation.stream} to {operation.request.to} "
         f"(cluster {operation.cluster_id})",
         f"plan {plan.sha256}",
         "",

@@ -100,7 +100,7 @@ def purge(
     from kafkakit.streams.routes.api_act import RouteStore
 
     if bool(where) == everything:
-        raise UsageError("name what is to be deleted: --where QUERY or --all")
+        raise UsageError("name what is to be deleted: --where QUERY or --all, and not both")
     cli = cli_context(ctx)
     consent.require_possible(cli)
     with ExitStack() as stack:

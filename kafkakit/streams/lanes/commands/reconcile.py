@@ -44,12 +44,15 @@ def reconcile(
     kafkakit --profile prod streams reconcile orders orders-copy --since -25h --until -1h -o json
     """
     from kafkakit.core.durations import parse_duration
+    from kafkakit.core.errors import UsageError
     from kafkakit.streams.commits.api import parse_moment
     from kafkakit.streams.lanes.act.reconciling import ComparedRange, Reconciler
     from kafkakit.streams.lanes.show.reconciling import reconciliation_report
     from kafkakit.streams.routes.api_act import RouteStore
 
     cli = cli_context(ctx)
+    if primary == secondary:
+        raise UsageError(f"stream {primary} would be compared with itself")
     with ExitStack() as stack:
         opened = stack.enter_context(open_session(cli, read_only=True))
         now = opened.clock.now()

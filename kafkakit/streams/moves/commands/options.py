@@ -98,9 +98,15 @@ class MeasureOptions:
         for text in texts:
             profile, equals, amount = text.partition("=")
             is_number = amount.isascii() and amount.isdigit() and int(amount[:15]) > 0
-            if not profile or not equals or profile in found or (self.by is LoadUnit.RECORDS and not is_number):
-                raise UsageError(f"--capacity: {text!r:.60} is not PROFILE=RATE, or the profile is there twice")
+            if not profile or not equals:
+                raise UsageError(f"--capacity: {text!r:.60} is not PROFILE=RATE", hint="east=50MB/s, west=100MB/s")
+            if profile in found:
+                raise UsageError(f"--capacity names profile {profile:.60} twice")
+            if self.by is LoadUnit.RECORDS and not is_number:
+                raise UsageError(f"--capacity: {text!r:.60} is no number of records a second", hint="east=20000")
             found[profile] = int(amount[:15]) if self.by is LoadUnit.RECORDS else parse_rate(amount)
+        if len(found) < 2:
+            raise UsageError("balance needs two clusters or more", hint="--capacity PROFILE=RATE for each")
         return list(found.items())
 
 

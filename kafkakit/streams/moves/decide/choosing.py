@@ -70,8 +70,6 @@ def balance(routes: Sequence[Route], places: Sequence[Place], loads: Loads, unit
 
     A stream stays where an operation is open, or its lanes are on several clusters: its load counts where it is.
     """
-    if len(places) < 2:
-        raise UsageError("balance needs two clusters or more", hint="--capacity PROFILE=RATE for each")
     number = {place.cluster_id: index for index, place in enumerate(places)}
     moving, skipped = [], dict[str, str]()
     for route in routes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -79,6 +80,10 @@ def topology(
     mermaid: Annotated[
         bool, typer.Option("--mermaid", help="Print a Mermaid flow chart in place of the table.")
     ] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Write a page with the picture and the table to this file, too."),
+    ] = None,
 ) -> int:
     """Show the graph of streams: lanes, topics, clusters, and the groups that read them.
 
@@ -92,13 +97,19 @@ def topology(
     kafkakit --profile prod streams topology
     kafkakit --profile prod streams topology --pathways --service checkout --service billing --env prod
     kafkakit --profile prod streams topology orders payments --mermaid --output-file streams.mmd
+    kafkakit --profile prod streams topology --html streams.html
     """
     from kafkakit.streams.routes.show.topology import topology_report
+    from kafkakit.streams.routes.show.topology_page import topology_page
+    from kafkakit.wiring import write_file
 
     cli = cli_context(ctx)
     with open_streams(cli, read_only=True) as opened:
         observed = opened.observer.look_at(opened.chosen(streams))
         edges, problems = seen.look(opened, observed)
+    if html is not None:
+        write_file(html, topology_page(observed, edges))
+        cli.output.say(f"page: {html}")
     return finish(cli, topology_report(observed, edges, problems, as_mermaid=mermaid))
 
 

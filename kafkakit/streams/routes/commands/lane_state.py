@@ -92,4 +92,5 @@ def _pause(ctx: typer.Context, stream: str, lane: str, consent: Consent, *, is_p
         edit(before)
         if not consent.dry_run and consent.confirm(cli, f"{verb.capitalize()} lane {lane} of stream {stream}?"):
             route = streams.change(stream, edit, f"{verb} lane {lane}")
-    return finish(cli, changed_report(f"streams lane {verb}", stream, route, before, f"lane {lane} {verb}d"))
+    said = f"lane {lane} is {'paused' if is_paused else 'not paused'}" if route else f"lane {lane} would be {verb}d"
+    return finish(cli, changed_report(f"streams lane {verb}", stream, route, before, said))

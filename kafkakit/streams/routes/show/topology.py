@@ -9,11 +9,26 @@ from kafkakit.report.blocks import attributes, records, section, text_of
 from kafkakit.report.report import Report
 from kafkakit.streams.pathways.api import SeenEdges
 from kafkakit.streams.routes.decide.observed import RouteFacts
-from kafkakit.streams.routes.decide.route import Route, SegmentState
+from kafkakit.streams.routes.decide.route import Route
+from kafkakit.streams.routes.show.topology_graph import (
+    EdgeKind,
+    GraphEdge,
+    GraphNode,
+    NodeKind,
+    Observed,
+    StreamGraph,
+    stream_graph,
+)
 
 EDGE_COLUMNS = ("source", "group", "service", "target", "records")
 COLUMNS = ("stream", "lane", "cluster", "topic", "state", "problem", "group", "members", "unread")
-Observed = Sequence[tuple[Route, RouteFacts]]
+_SHAPES = {
+    NodeKind.STREAM: ("([", "])"),
+    NodeKind.TOPIC: ("[", "]"),
+    NodeKind.GROUP: ("[/", "/]"),
+    NodeKind.SERVICE: ("((", "))"),
+}
+_ARROWS = {EdgeKind.WRITTEN: "-->", EdgeKind.KEPT: "-.->", EdgeKind.READ: "-->", EdgeKind.PROVED: "==>"}
 
 
 def topology_report(
@@ -23,7 +38,7 @@ def topology_report(
 
     `seen` are edges between streams that records prove, `problems` the topics whose records could not be read.
     """
-    rows = tuple(row for route, facts in observed for row in _rows(route, facts))
+    rows = topology_rows(observed)
     lines = text_table(COLUMNS, rows).splitlines() if rows else ["no streams"]
     if seen is not None:
         lines += section("Pathways:", _pathway_lines(seen))
@@ -34,7 +49,7 @@ def topology_report(
             "pathways": None if seen is None else [attributes(edge, *EDGE_COLUMNS) for edge in seen.edges],
             "unexplained_records": None if seen is None else dict(seen.unexplained),
         },
-        text=text_of(mermaid_lines(observed, seen) if as_mermaid else lines),
+        text=text_of(mermaid_lines(stream_graph(observed, seen)) if as_mermaid else lines),
         columns=COLUMNS,
         rows=rows,
         warnings=tuple(
@@ -47,35 +62,30 @@ def topology_report(
     )
 
 
-def mermaid_lines(observed: Observed, seen: SeenEdges | None = None) -> Iterator[str]:
+def mermaid_lines(graph: StreamGraph) -> Iterator[str]:
     """The chart: clusters as boxes around topics, solid arrows where records are written, dotted ones elsewhere.
 
     Thick arrows are edges that records prove.
     """
     yield "flowchart LR"
-    clusters = sorted({(s.cluster_id, s.cluster) for route, _ in observed for _, s in route.segments()})
-    for number, (cluster_id, name) in enumerate(clusters, 1):
+    for number, (name, topics) in enumerate(graph.clusters, 1):
         yield f'  subgraph k{number}["{_text(name)}"]'
-        for place, (route, _) in enumerate(observed, 1):
-            for _, segment in route.segments():
-                if segment.cluster_id == cluster_id and segment.cluster == name:
-                    yield f'    t{place}s{segment.id}["{_text(segment.topic)}"]'
+        for topic in topics:
+            yield f"    {_shape(topic)}"
         yield "  end"
-    groups: dict[str, str] = {}
-    for place, (route, facts) in enumerate(observed, 1):
-        yield f'  r{place}(["{_text(route.stream)}"])'
-        for lane, segment in route.segments():
-            arrow = "-->" if segment.state is SegmentState.ACTIVE and not lane.is_paused else "-.->"
-            yield f'  r{place} {arrow}|"{_text(lane.name)}"| t{place}s{segment.id}'
-        for reader in facts.readers:
-            if reader.group not in groups:
-                groups[reader.group] = f"g{len(groups) + 1}"
-                yield f'  {groups[reader.group]}[/"{_text(reader.group)}"/]'
-            yield f"  t{place}s{reader.segment} --> {groups[reader.group]}"
-    places = {route.stream: place for place, (route, _) in enumerate(observed, 1)}
-    for number, edge in enumerate(() if seen is None else seen.edges, 1):
-        start = groups[edge.group] if edge.source else f'w{number}(("{_text(edge.service)}"))'
-        yield f'  {start} ==>|"{_text(edge.service)}"| r{places[edge.target]}'
+    # A service is named where it begins.
+    services = {node.id: _shape(node) for node in graph.nodes(NodeKind.SERVICE)}
+    for item in graph.items:
+        if isinstance(item, GraphEdge):
+            label = f'|"{_text(item.name)}"|' if item.name else ""
+            yield f"  {services.get(item.start, item.start)} {_ARROWS[item.kind]}{label} {item.end}"
+        elif item.kind is not NodeKind.SERVICE:
+            yield f"  {_shape(item)}"
+
+
+def _shape(node: GraphNode) -> str:
+    opening, closing = _SHAPES[node.kind]
+    return f'{node.id}{opening}"{_text(node.name)}"{closing}'
 
 
 def _pathway_lines(seen: SeenEdges) -> Iterator[str]:
@@ -84,6 +94,11 @@ def _pathway_lines(seen: SeenEdges) -> Iterator[str]:
     for stream, count in seen.unexplained.items():
         if count:
             yield f"{printable(stream)}: {counted(count, 'record')} with a pathway of services that are not named"
+
+
+def topology_rows(observed: Observed) -> tuple[tuple[object, ...], ...]:
+    """The rows of the table, as `COLUMNS` names them."""
+    return tuple(row for route, facts in observed for row in _rows(route, facts))
 
 
 def _rows(route: Route, facts: RouteFacts) -> Iterator[tuple[object, ...]]:

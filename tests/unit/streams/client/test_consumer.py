@@ -365,6 +365,8 @@ def test_wrong_requests_are_refused(cluster: FakeGroups) -> None:
         consumer(cluster)
     with pytest.raises(UsageError, match="no lane fast"):
         consumer(cluster, handler=print, lanes=["fast"])
+    with pytest.raises(UsageError, match="names no lane"):
+        consumer(cluster, handler=print, lanes=())
     with pytest.raises(UsageError, match="concurrency"):
         consumer(cluster, handler=print, concurrency=0)
 

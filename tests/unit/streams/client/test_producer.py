@@ -458,6 +458,17 @@ def test_close_tells_what_is_not_acknowledged(fakes: FakeClusters, first: Segmen
     eventually(lambda: fakes.clusters["a"].producers[0].is_closed)
 
 
+def test_a_closed_client_makes_no_producer_that_would_not_follow_the_route(
+    fakes: FakeClusters, client: StreamClient, producer: Producer
+) -> None:
+    producer.send(b"x").result(LIMIT_S)
+    client.close(0)
+    for make in (client.producer, client.async_producer, lambda name: client.consumer(name, "g", handler=print)):
+        with pytest.raises(UsageError, match="the client is closed"):
+            make("orders")
+    assert len(values(fakes)) == 1
+
+
 def test_a_callback_may_send(producer: Producer) -> None:
     found: list[Delivery] = []
     producer.send(b"one").add_done_callback(lambda _: found.append(producer.send(b"two")))

@@ -29,6 +29,7 @@ from kafkakit.streams.routes.decide.observed import (
 from kafkakit.streams.routes.decide.route import GroupRule, LaneRule, SegmentState
 from kafkakit.streams.routes.show.resolve import ResolvedCluster, resolve_report
 from kafkakit.streams.routes.show.topology import mermaid_lines
+from kafkakit.streams.routes.show.topology_graph import stream_graph
 from tests.rigs.routes import route, segment
 
 ONE = segment(1)
@@ -182,7 +183,7 @@ def test_no_name_of_a_group_leaves_its_label() -> None:
         segments={1: SegmentFacts(records=0)},
         readers=(SegmentReader(segment=1, group=name, state=GroupState.EMPTY, members=0, unread=0),),
     )
-    lines = list(mermaid_lines([(route(), facts)]))
+    lines = list(mermaid_lines(stream_graph([(route(), facts)])))
     (label,) = [line for line in lines if "evil" in line]
     assert label.startswith('  g1[/"x#34;]')
     assert label.count('"') == 2

@@ -21,7 +21,7 @@ def parse_offsets(text: str, flag: str = "--offsets") -> OffsetRanges:
 def _range(part: str, flag: str) -> tuple[int, int]:
     match = _PART.fullmatch(part)
     if match is None:
-        raise UsageError(f"{flag}: {part!r:.40} is no offset", hint="write offsets and ranges like 102,200-210")
+        raise UsageError(f"{flag}: {part!r:.40} is no number or range", hint="write them like 102,200-210")
     first, last = int(match[1]), int(match[2] or match[1])
     if first > last:
         raise UsageError(f"{flag}: {part} ends before it begins")
