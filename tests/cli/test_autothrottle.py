@@ -330,6 +330,12 @@ def test_units_hold_the_options_that_were_given_and_no_others(desk: Desk) -> Non
     }
     tagged = desk.run("unit", "--format", "cron", "--capacity-tag", "network", "--zk-tags-prefix", "registry").stdout
     assert tagged.endswith("once --zk-tags-prefix registry --capacity-tag network\n")
+    api = desk.run(
+        "unit", "--format", "systemd", "--interval", "5s", "--listen", "[::]:8080", "--token-file", "/t"
+    ).stdout
+    assert 'run" "--interval" "5s" "--listen" "[::]:8080" "--token-file" "/t"\n' in api
+    assert "can be reached" in desk.run("unit", "--format", "systemd", "--listen", "0.0.0.0:8080").stderr
+    assert desk.run("unit", "--format", "cron", "--interval", "5s").code == 2
     assert desk.run("unit", "--format", "k8s", "--rate", "40MB").code == 2
     assert desk.run("unit", "--format", "cron", "--rate", "fast").code == 2
 
