@@ -317,8 +317,7 @@ def open_datadog(site: str, key_file: Path | None, warn: Callable[[str], None]) 
     """Datadog's API at a site, with the key that a file or else the variable DD_API_KEY holds."""
     from kafkakit.adapters.metrics.datadog_api import DatadogApi
 
-    origin = "--datadog-key-file" if key_file is not None else "--datadog"
-    return DatadogApi(_secret("api_key", key_file, origin, ("DD_API_KEY",), warn), site)
+    return DatadogApi(_secret("api_key", key_file, "--datadog-key-file", ("DD_API_KEY",), warn), site)
 
 
 def open_datadog_events(site: str, key_file: Path | None, warn: Callable[[str], None], prefix: str) -> DatadogApi:
@@ -337,7 +336,10 @@ def _secret(
     from kafkakit.config.read.secrets import SecretReader
 
     environment = read_environment()
-    named = next((variable for variable in variables if environment.get(variable)), "".join(variables[-1:]))
+    named = next((variable for variable in variables if environment.get(variable)), "")
+    if path is None and not named:
+        hint = f"{origin} FILE" + (f", or the environment variable {' or '.join(variables)}" if variables else "")
+        raise UsageError(f"no {name.replace('_', ' ')} is given", hint=hint)
     way, value = ("file", str(path)) if path is not None else ("env", named)
     reader = SecretReader(environment=environment, warn=warn, input_allowed=False)
     found = reader.fetch(name, {f"{name}_{way}": Entry(value=value, origin=origin, rank=Rank.FLAG)})

@@ -154,7 +154,9 @@ def test_overrides_are_set_for_all_and_for_one_and_removed(desk: Desk) -> None:
     assert desk.configs()["broker 3"] == {FOLLOWER_RATE: "10000"}
     assert desk.configs()["broker 1"] == {LEADER_RATE: str(40 * MB)}
     assert desk.run("remove", "--all-brokers", "-o", "json").json["overrides"].keys() == {"all"}
-    assert "no override is set" in desk.run("remove").stdout
+    removed = "removed the override for all brokers: in 40 MB/s, out 40 MB/s, until the moves end\nno override is set\n"
+    assert desk.run("remove").stdout.endswith(removed)
+    assert desk.run("remove", "--broker", "3").stdout.endswith("nothing to remove\nno override is set\n")
     assert desk.run("once", "--rate", "100kB").code == 0
     assert desk.configs() == SET
 

@@ -128,9 +128,11 @@ class Pacer:
         tick = self._seen(look, overrides, decision, rates)
         if state.throttled or (goals and rates is not None and not is_unlimited(rates)):
             tick = self._act(tick, look, goals, law)
-        if not look.goals and overrides.every is not None and overrides.every.autoremove and self._had_moves():
-            self._ports.overrides.put(None, None)
-            self._notes.warn("the override for all brokers is removed, as the moves have ended")
+        if not look.goals and (ended := overrides.ending_with_moves) and self._had_moves():
+            for broker in ended:
+                self._ports.overrides.put(broker, None)
+                name = "all brokers" if broker is None else f"broker {broker}"
+                self._notes.warn(f"the override for {name} is removed, as the moves have ended")
         if not tick.requested_from:
             self._ports.overrides.settle()
         notes = tuple(dict.fromkeys((*self._notes.lines, *decision.warnings)))

@@ -243,6 +243,23 @@ def test_an_override_goes_before_the_law_and_one_for_all_ends_with_the_moves(rig
     assert (rig.configs(), overrides.read().every) == (rig.before, None)
 
 
+def test_overrides_of_single_brokers_end_with_the_moves_where_that_was_asked_for(rig: PacerRig) -> None:
+    overrides = ControlOverrides(rig.store, CLUSTER)
+    overrides.put(3, Override(into=KB, autoremove=True))
+    overrides.put(1, Override(out=KB))
+    pacer, _ = rig.pacer()
+    pacer.tick()
+    assert overrides.read().of.keys() == {1, 3}  # there were no moves that could end
+    rig.begin()
+    pacer.tick()
+    rig.cluster.advance(100_000)
+    assert "the override for broker 3 is removed, as the moves have ended" in pacer.tick().notes
+    assert overrides.read().of.keys() == {1}
+    overrides.put(1, None)
+    pacer.tick()
+    assert rig.configs() == rig.before
+
+
 def test_an_override_on_a_broker_without_moves_throttles_its_catching_up(rig: PacerRig) -> None:
     ControlOverrides(rig.store, CLUSTER).put(2, Override(into=MB, out=MB))
     pacer, _ = rig.pacer()
