@@ -29,7 +29,7 @@ from kafkakit.autothrottle.decide.saved import (
 )
 from kafkakit.autothrottle.decide.tick import Tick
 from kafkakit.core.cluster_facts import ResourceKind
-from kafkakit.core.errors import KafkakitError, TryLaterError
+from kafkakit.core.errors import InputError, KafkakitError, TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.rights import THROTTLED
 from kafkakit.execution.act.cluster_access import ClusterAccess, OpenAccess, access_or_busy
@@ -101,12 +101,25 @@ class Pacer:
         """Look and decide, and change nothing."""
         saved = read_saved(self._ports.store, self._cluster_id)
         before, look = self._moves.look()
-        overrides = self._ports.overrides.read()
+        overrides = self._overrides(look)
         if not look.goals:
             return look, overrides, Decision(rates=None, memory=memory_of(None))
         observed = self._moves.with_health(self._observed(before, look), look)
         decision = self._options.law(observed, memory_of(saved))
         return look, overrides, replace(decision, warnings=(*observed.problems, *decision.warnings))
+
+    def _overrides(self, look: MovesSeen) -> Overrides:
+        """What an operator set; `InputError` where it cannot be read and moves run, whose rates stay then.
+
+        Without moves it counts as nothing, so that no throttle stays because of it.
+        """
+        try:
+            return self._ports.overrides.read()
+        except InputError as error:
+            if look.goals:
+                raise
+            self._notes.warn(f"{error.message}; without moves overrides that cannot be read count as none")
+            return Overrides()
 
     def observe(self) -> Observed:
         """What a law is told of traffic and flows now; changes nothing."""
