@@ -338,8 +338,8 @@ def _secret(
     environment = read_environment()
     named = next((variable for variable in variables if environment.get(variable)), "")
     if path is None and not named:
-        words = f"{' and '.join(variables)} {'are' if len(variables) > 1 else 'is'} not set"
-        raise UsageError(f"no {name} is given: {words}", hint=f"set it, or give {origin} FILE")
+        hint = f"{origin} FILE" + (f", or the environment variable {' or '.join(variables)}" if variables else "")
+        raise UsageError(f"no {name.replace('_', ' ')} is given", hint=hint)
     way, value = ("file", str(path)) if path is not None else ("env", named)
     reader = SecretReader(environment=environment, warn=warn, input_allowed=False)
     found = reader.fetch(name, {f"{name}_{way}": Entry(value=value, origin=origin, rank=Rank.FLAG)})

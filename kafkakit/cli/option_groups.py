@@ -94,6 +94,9 @@ def option_words(group: object) -> tuple[str, ...]:
     words: list[str] = []
     for each in fields(group):  # type: ignore[arg-type]
         value = getattr(group, each.name)
+        if is_dataclass(value):  # a group in the group
+            words += option_words(value)
+            continue
         if value in (each.default, None, "", []):
             continue
         flag = _flag(each.name, _annotation(each, types))

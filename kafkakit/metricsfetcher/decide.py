@@ -110,7 +110,8 @@ def parse_place(text: str, flag: str) -> StorePlace:
     word, colon, name = text.partition(":")
     with_name = word in (StoreKind.TOPIC, StoreKind.FILE)
     if word not in tuple(StoreKind) or with_name != bool(name) or (colon and not with_name):
-        raise UsageError(f"{flag}: {text!r:.80} is no place", hint="write zookeeper, topic:NAME, file:PATH or -")
+        stdout = ", or - for stdout" if flag == "--to" else ""
+        raise UsageError(f"{flag}: {text!r:.80} is no place", hint=f"write zookeeper, topic:NAME or file:PATH{stdout}")
     return StorePlace(StoreKind(word), name)
 
 

@@ -154,7 +154,9 @@ def test_overrides_are_set_for_all_and_for_one_and_removed(desk: Desk) -> None:
     assert desk.configs()["broker 3"] == {FOLLOWER_RATE: "10000"}
     assert desk.configs()["broker 1"] == {LEADER_RATE: str(40 * MB)}
     assert desk.run("remove", "--all-brokers", "-o", "json").json["overrides"].keys() == {"all"}
-    assert "no override is set" in desk.run("remove").stdout
+    removed = "removed the override for all brokers: in 40 MB/s, out 40 MB/s, until the moves end\nno override is set\n"
+    assert desk.run("remove").stdout.endswith(removed)
+    assert desk.run("remove", "--broker", "3").stdout.endswith("nothing to remove\nno override is set\n")
     assert desk.run("once", "--rate", "100kB").code == 0
     assert desk.configs() == SET
 
@@ -251,6 +253,23 @@ def test_the_slo_law_keeps_what_clients_need(desk: Desk) -> None:
     assert {r["direction"] for r in again.json["reasons"]} == {"in", "out"}
 
 
+def test_capacities_may_be_tags_of_brokers(desk: Desk) -> None:
+    desk.begin()
+    words = ("explain", "--capacity-tag", "network", "--client-rate", "300kB", "--min-rate", "1kB", "-o", "json")
+    none = desk.run(*words)
+    assert (none.code, none.json["error"]["message"]) == (2, "--capacity-tag: no broker has a tag 'network'")
+    for broker, rate in ((1, "1MB"), (2, "1MB"), (3, "2MB")):
+        tagged = desk.home.run("--profile", "p", "registry", "tag", "--brokers", str(broker), f"network:{rate}")
+        assert tagged.code == 0, tagged.stderr
+    reasons = {(r["broker"], r["direction"]): r["why"] for r in desk.run(*words).json["reasons"]}
+    assert reasons[1, "out"] == "1 MB/s less 10% reserve and 300 kB/s kept for clients"
+    own = desk.run(*words, "--broker-capacity", "1:500kB").json["reasons"]
+    assert next(r["why"] for r in own if r["broker"] == 1).startswith("500 kB/s less")
+    desk.home.run("--profile", "p", "registry", "tag", "--brokers", "3", "network:fast")
+    bad = desk.run(*words)
+    assert (bad.code, bad.json["error"]["message"]) == (2, "tag network of broker 3: 'fast' is not a rate")
+
+
 def test_the_headroom_law_takes_the_minimum_without_metrics(desk: Desk) -> None:
     desk.begin()
     words = ("once", "--law", "headroom", "--min-rate", "50kB", "--failure-threshold", "1", "-o", "json")
@@ -311,6 +330,14 @@ def test_units_hold_the_options_that_were_given_and_no_others(desk: Desk) -> Non
         "kafkakit-autothrottle.cron": "*/1 * * * * /usr/local/bin/kafkakit --profile p autothrottle once "
         "--law slo --capacity 1GB\n"
     }
+    tagged = desk.run("unit", "--format", "cron", "--capacity-tag", "network", "--zk-tags-prefix", "registry").stdout
+    assert tagged.endswith("once --zk-tags-prefix registry --capacity-tag network\n")
+    api = desk.run(
+        "unit", "--format", "systemd", "--interval", "5s", "--listen", "[::]:8080", "--token-file", "/t"
+    ).stdout
+    assert 'run" "--interval" "5s" "--listen" "[::]:8080" "--token-file" "/t"\n' in api
+    assert "can be reached" in desk.run("unit", "--format", "systemd", "--listen", "0.0.0.0:8080").stderr
+    assert desk.run("unit", "--format", "cron", "--interval", "5s").code == 2
     assert desk.run("unit", "--format", "k8s", "--rate", "40MB").code == 2
     assert desk.run("unit", "--format", "cron", "--rate", "fast").code == 2
 

@@ -217,6 +217,20 @@ def test_datadog_with_keys_of_kafka_kits_variables(desk: Desk) -> None:
     ]
 
 
+def test_a_key_that_is_not_given_is_told_with_each_way_to_give_it(desk: Desk) -> None:
+    ran = desk.run("fetch", "--source", "datadog", "--to", "-")
+    assert (ran.code, ran.stderr) == (
+        2,
+        "error: no api key is given\n"
+        "hint: --api-key-file FILE, or the environment variable METRICSFETCHER_API_KEY or DD_API_KEY\n",
+    )
+
+
+def test_stdout_is_no_place_to_read_from(desk: Desk) -> None:
+    assert desk.run("fetch", "--to", "x").stderr.endswith("topic:NAME or file:PATH, or - for stdout\n")
+    assert desk.run("show", "--from", "x").stderr.endswith("topic:NAME or file:PATH\n")
+
+
 @pytest.mark.parametrize("flag", ["--api-key", "--app-key"])
 def test_keys_on_the_command_line_are_refused(desk: Desk, flag: str) -> None:
     ran = desk.run("fetch", flag, "hidden-k3y")

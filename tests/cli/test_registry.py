@@ -174,7 +174,10 @@ def test_a_query_that_chooses_is_confirmed(desk: Desk) -> None:
     [
         (("tag", "--topics", "tset1", "a:1"), "there is no topic tset1; did you mean test1?"),
         (("tag", "--brokers", "1009", "a:1"), "there is no live broker 1009; did you mean 1007?"),
-        (("tag", "--topics", "test1", "a"), "invalid tag '[a]': must be formatted as key:value"),
+        (("tag", "--topics", "test1", "a"), "'a' is not a tag"),
+        (("tag", "--topics", "test1", "a:b:c"), "'a:b:c' is not a tag"),
+        (("tag", "--topics", "test1", ":c"), "':c' is not a tag"),
+        (("create", "new", "--target-tag", "tier=hot"), "'tier=hot' is not a tag"),
         (("tag", "--topics", "test1", "name:x"), "tag 'name' is a reserved tag"),
         (("tag", "a:1"), "which topics or brokers is not given"),
         (("tag", "--topics", "where nmae = x", "a:1"), "nothing here has nmae"),
@@ -185,7 +188,7 @@ def test_a_query_that_chooses_is_confirmed(desk: Desk) -> None:
         (("mappings",), "give either --topic or --broker"),
         (("create", "test1", "--replication", "1"), "topic test1 exists already"),
         (("create", "new", "--replication", "9"), "6 brokers may hold the topic: too few for 9 replicas"),
-        (("create", "new", "--target-brokers", "1001,77"), "brokers 77 do not live, or lack the tags"),
+        (("create", "new", "--target-brokers", "1001,77"), "not alive, or without the tags: broker 77"),
         (("create", "a b"), "topic 'a b' is"),
         (("delete", "test3", "--yes"), "there is no topic test3; did you mean test2?"),
     ],
@@ -197,6 +200,11 @@ def test_a_refusal_is_one_line(desk: Desk, words: tuple[str, ...], message: str)
     assert len(errors) == 1
     assert message in errors[0]
     assert desk.cluster.calls == []
+
+
+def test_a_topic_of_one_partition_is_told_in_good_english(desk: Desk) -> None:
+    ran = desk.run("create", "one", "--partitions", "1", "--replication", "2", "--dry-run")
+    assert ran.stdout.splitlines()[-1] == "would create topic one: 1 partition, 2 replicas of each"
 
 
 def test_topics_come_and_go(desk: Desk) -> None:
@@ -392,9 +400,9 @@ def test_cleanup_marks_then_deletes_under_its_lease(stored: Desk) -> None:
     assert (held.code, "registry serve" in held.stderr) == (75, True)
     lease.release()
     ran = stored.run("cleanup")
-    assert (ran.code, ran.stdout.splitlines()[-1]) == (0, "1 deleted, 1 marked; 0 marked earlier wait")
+    assert (ran.code, ran.stdout.splitlines()[-1]) == (0, "1 deleted, 1 marked")
     assert set(stored.tags.all(Kind.TOPIC, [])) == {"gone", "test1"}
-    assert stored.run("cleanup").stdout.splitlines()[-1] == "nothing to do; 1 marked earlier wait"
+    assert stored.run("cleanup").stdout.splitlines()[-1] == "nothing to do; marked earlier, not old enough yet: 1"
 
 
 def open_lease_of_another(desk: Desk) -> Lease:
@@ -412,7 +420,7 @@ def test_cleanup_refuses_what_cannot_be_meant(stored: Desk) -> None:
     ran = stored.run("cleanup")
     assert (ran.code, "5 of 5 tagged topics are gone (100%), more than 3" in ran.stderr) == (1, True)
     assert all("tagMarkedForDeletionTime" not in tags for tags in stored.tags.all(Kind.TOPIC, []).values())
-    assert "5 marked;" in stored.run("cleanup", "--force").stdout
+    assert "\n5 marked\n" in stored.run("cleanup", "--force").stdout
 
 
 def test_migrate_copies_checks_and_continues(stored: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -491,7 +499,7 @@ def test_a_record_that_holds_no_tags_is_named_and_left_alone(stored: Desk) -> No
     changed = stored.run("tag", "--topics", "test1", "a:1")
     assert (changed.code, "holds no tags" in changed.stdout) == (1, True)
     stored.cluster.delete_topic("test1")
-    assert stored.run("cleanup").stdout.splitlines()[-1] == "nothing to do; 0 marked earlier wait"
+    assert stored.run("cleanup").stdout.splitlines()[-1] == "nothing to do"
     moved = stored.run("migrate", "--from", "profile", "--to", "kafka")
     assert (moved.code, "holds no tags, one of 1 such records" in moved.stderr) == (2, True)
     assert stored.topic.writes == 0

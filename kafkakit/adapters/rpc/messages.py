@@ -34,7 +34,7 @@ class ProtobufCodec:
         try:
             return _fields(self._classes[message].FromString(data))
         except DecodeError:
-            raise RpcError(RpcCode.INVALID_ARGUMENT, f"the request is no {message}") from None
+            raise RpcError(RpcCode.INVALID_ARGUMENT, f"the request is not a {message}") from None
 
     def decode_json(self, message: str, data: bytes) -> Mapping[str, Any]:
         """See `ports.MessageCodec`; an empty body is a message without fields."""
@@ -43,7 +43,7 @@ class ProtobufCodec:
             json_format.Parse(data or b"{}", found, ignore_unknown_fields=True, max_recursion_depth=JSON_DEPTH)
         except (json_format.ParseError, ValueError, RecursionError) as error:
             text = " ".join(str(error).split())[:200]
-            raise RpcError(RpcCode.INVALID_ARGUMENT, f"the body is no {message}: {text}") from None
+            raise RpcError(RpcCode.INVALID_ARGUMENT, f"the body is not a {message}: {text}") from None
         return _fields(found)
 
     def encode(self, message: str, fields: Mapping[str, Any]) -> bytes:

@@ -1,6 +1,7 @@
 """Where overrides are kept: a document of the control store, or kafka-kit's znodes."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol
 
 from kafkakit.autothrottle.decide.overrides import (
@@ -86,15 +87,14 @@ class ZnodeOverrides:
         _until_no_conflict(change)
 
     def settle(self) -> None:
-        """Delete the znodes of brokers whose rate is 0; one that changed meanwhile stays."""
+        """Delete the znodes of brokers whose rate is 0."""
         for name in self._names():
             path = self._path_of(int(name))
             found = self._store.get(path)
-            if found is not None and decode_znode(found.value, path) is None:
-                try:
+            # One that changed meanwhile, or cannot be read, stays.
+            with suppress(ConflictError, InputError):
+                if found is not None and decode_znode(found.value, path) is None:
                     self._store.delete(path, found.version)
-                except ConflictError:
-                    continue
 
     def _names(self) -> tuple[str, ...]:
         return tuple(n for n in self._store.children(self._path) if n.isascii() and n.isdigit() and len(n) <= 10)

@@ -29,7 +29,7 @@ from kafkakit.autothrottle.decide.saved import (
 )
 from kafkakit.autothrottle.decide.tick import Tick
 from kafkakit.core.cluster_facts import ResourceKind
-from kafkakit.core.errors import KafkakitError, TryLaterError
+from kafkakit.core.errors import InputError, KafkakitError, TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.rights import THROTTLED
 from kafkakit.execution.act.cluster_access import ClusterAccess, OpenAccess, access_or_busy
@@ -101,12 +101,25 @@ class Pacer:
         """Look and decide, and change nothing."""
         saved = read_saved(self._ports.store, self._cluster_id)
         before, look = self._moves.look()
-        overrides = self._ports.overrides.read()
+        overrides = self._overrides(look)
         if not look.goals:
             return look, overrides, Decision(rates=None, memory=memory_of(None))
         observed = self._moves.with_health(self._observed(before, look), look)
         decision = self._options.law(observed, memory_of(saved))
         return look, overrides, replace(decision, warnings=(*observed.problems, *decision.warnings))
+
+    def _overrides(self, look: MovesSeen) -> Overrides:
+        """What an operator set; `InputError` where it cannot be read and moves run, whose rates stay then.
+
+        Without moves it counts as nothing, so that no throttle stays because of it.
+        """
+        try:
+            return self._ports.overrides.read()
+        except InputError as error:
+            if look.goals:
+                raise
+            self._notes.warn(f"{error.message}; without moves overrides that cannot be read count as none")
+            return Overrides()
 
     def observe(self) -> Observed:
         """What a law is told of traffic and flows now; changes nothing."""
@@ -128,9 +141,11 @@ class Pacer:
         tick = self._seen(look, overrides, decision, rates)
         if state.throttled or (goals and rates is not None and not is_unlimited(rates)):
             tick = self._act(tick, look, goals, law)
-        if not look.goals and overrides.every is not None and overrides.every.autoremove and self._had_moves():
-            self._ports.overrides.put(None, None)
-            self._notes.warn("the override for all brokers is removed, as the moves have ended")
+        if not look.goals and (ended := overrides.ending_with_moves) and self._had_moves():
+            for broker in ended:
+                self._ports.overrides.put(broker, None)
+                name = "all brokers" if broker is None else f"broker {broker}"
+                self._notes.warn(f"the override for {name} is removed, as the moves have ended")
         if not tick.requested_from:
             self._ports.overrides.settle()
         notes = tuple(dict.fromkeys((*self._notes.lines, *decision.warnings)))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafkakit.cli.metrics_options import MetricsAccess, MetricsSource
+from kafkakit.cli.tag_options import TagSource
 from kafkakit.core.durations import parse_seconds
 from kafkakit.core.errors import UsageError
 
@@ -159,6 +160,8 @@ class MetricsChoice(MetricsAccess):
 class CapacityChoice:
     """What the networks of instance types and brokers can do."""
 
+    tags: TagSource
+
     cap_map: Annotated[
         str,
         typer.Option(
@@ -171,21 +174,33 @@ class CapacityChoice:
         Path | None,
         typer.Option(metavar="FILE", help="YAML or JSON with capacities: brokers, instance_types.", show_default=False),
     ] = None
+    capacity_tag: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY", help="The tag of brokers that holds their capacity, such as 1.25GB.", show_default=False
+        ),
+    ] = None
 
     def read(self, session: ClusterSession, broker_capacity: list[str] | None) -> Capacities:
-        """All that is stated, a broker's own option before the file; raises `InputError` and `UsageError`."""
+        """All that is stated, a broker's own option before the file, and that before tags, which are read once.
+
+        Raises `InputError`, `UsageError`, and `TryLaterError` where the store of tags does not answer.
+        """
         from kafkakit.autothrottle.decide.capacities import (
             LIMIT_BYTES,
             Capacities,
             read_broker_capacity,
             read_cap_map,
             read_capacity_file,
+            tagged_capacities,
         )
 
         found = read_cap_map(self.cap_map) if self.cap_map else Capacities()
         if self.capacity_file is not None:
             data = session.read_input(self.capacity_file, LIMIT_BYTES)
             found = found.over(read_capacity_file(data, str(self.capacity_file)))
+        if self.capacity_tag is not None:
+            found = found.over(tagged_capacities(self.tags.read(session).brokers, self.capacity_tag))
         own = Capacities(of_broker=dict(read_broker_capacity(text) for text in broker_capacity or ()))
         return own.over(found)
 

@@ -33,7 +33,7 @@ def set_override(
         str | None, typer.Option("--out", metavar="RATE", help="The rate of what it sends.", show_default=False)
     ] = None,
     autoremove: Annotated[
-        bool, typer.Option("--autoremove", help="Remove the override for all brokers once the moves have ended.")
+        bool, typer.Option("--autoremove", help="Remove the override once the moves have ended.")
     ] = False,
 ) -> int:
     """Set a rate by hand, for all brokers or for one; it goes before what the law decides.
@@ -87,10 +87,11 @@ def remove_override(
     place.apply(cli)
     with open_session(cli, read_only=True) as session:
         store = place.open(session)
+        before = store.read()
         if all_brokers:
             remove_each(store)
         else:
             store.put(broker, None)
         found = store.read()
         cluster_id = session.cluster_id
-    return finish(cli, overrides_report("autothrottle remove", found, cluster_id))
+    return finish(cli, overrides_report("autothrottle remove", found, cluster_id, before))

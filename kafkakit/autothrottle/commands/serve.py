@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
 import typer
 
 from kafkakit.autothrottle.commands.law_options import LawChoice
 from kafkakit.autothrottle.commands.log_options import EventChoice
 from kafkakit.autothrottle.commands.options import OverridePlace, TrafficChoice
+from kafkakit.autothrottle.commands.service_options import ServiceChoice
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
-
-DEFAULT_LISTEN = "127.0.0.1:8080"
 
 
 @with_option_groups
@@ -23,40 +19,7 @@ def serve(
     traffic: TrafficChoice,
     place: OverridePlace,
     events: EventChoice,
-    interval: Annotated[
-        str,
-        typer.Option(
-            "--interval",
-            envvar="AUTOTHROTTLE_INTERVAL",
-            metavar="DURATION",
-            help="Time between two ticks; a bare number is seconds.",
-        ),
-    ] = "15s",
-    listen: Annotated[
-        str,
-        typer.Option(
-            "--listen",
-            "--api-listen",
-            envvar="AUTOTHROTTLE_API_LISTEN",
-            metavar="HOST:PORT",
-            help="Address of the HTTP API; it is not encrypted. `none`: no API.",
-        ),
-    ] = DEFAULT_LISTEN,
-    token_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--token-file",
-            metavar="FILE",
-            help="The bearer token of the API, for everything but reads from this host.",
-            show_default=False,
-        ),
-    ] = None,
-    no_token: Annotated[
-        bool, typer.Option("--no-token", help="Let any process of this host change overrides, as kafka-kit does.")
-    ] = False,
-    remove_on_exit: Annotated[
-        bool, typer.Option("--remove-on-exit", help="Remove the pacer's throttles at SIGTERM, while moves run, too.")
-    ] = False,
+    service: ServiceChoice,
 ) -> None:
     """Adapt the throttles of moves until stopped: a tick each interval, and within about 5 s of other
     moves or overrides.
@@ -86,8 +49,8 @@ def serve(
     from kafkakit.core.durations import parse_seconds
 
     cli = cli_context(ctx)
-    interval_s = parse_seconds(interval, "--interval")
-    token = read_token(token_file, listen, no_token=no_token)
+    interval_s = parse_seconds(service.interval, "--interval")
+    token = read_token(service.token_file, service.listen, no_token=service.no_token)
     place.apply(cli)
     traffic.kafka_kit.apply(cli)
     with ExitStack() as stack:
@@ -95,7 +58,7 @@ def serve(
         lead = open_lead(cli, session, "autothrottle run")
         pacer, overrides = open_pacer(cli, session, law, traffic, place, lead), place.open(session)
         log = ServiceLog(session, events.open(stack, session, traffic.metrics))
-        service = PacerService(
+        paced = PacerService(
             pacer,
             lead,
             overrides,
@@ -104,5 +67,5 @@ def serve(
             report=log.say,
             told=log.tick,
         )
-        open_api(stack, log.say, service, overrides, listen, token)
-        run_service(service, pacer, lead, session.clock, notify_service, remove_on_exit=remove_on_exit)
+        open_api(stack, log.say, paced, overrides, service.listen, token)
+        run_service(paced, pacer, lead, session.clock, notify_service, remove_on_exit=service.remove_on_exit)

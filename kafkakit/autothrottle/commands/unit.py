@@ -9,6 +9,7 @@ import typer
 from kafkakit.autothrottle.commands.law_options import LawChoice
 from kafkakit.autothrottle.commands.metrics_options import CapacityChoice, MetricsChoice
 from kafkakit.autothrottle.commands.options import OverridePlace
+from kafkakit.autothrottle.commands.service_options import ServiceChoice
 from kafkakit.autothrottle.show.units import Runner
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import option_words, with_option_groups
@@ -22,6 +23,7 @@ def print_unit(
     metrics: MetricsChoice,
     capacities: CapacityChoice,
     place: OverridePlace,
+    service: ServiceChoice,
     every: Annotated[
         int, typer.Option("--every", min=1, max=59, metavar="MINUTES", help="timer, cron: how often `once` runs.")
     ] = 1,
@@ -47,11 +49,15 @@ def print_unit(
     """
     from shlex import split
 
+    from kafkakit.autothrottle.commands.options import read_token
     from kafkakit.autothrottle.show.units import unit_report
     from kafkakit.cli.session import finish
 
     cli = cli_context(ctx)
     groups = (law, metrics, capacities, place)
     words = split(" ".join(word for group in groups for word in option_words(group)))
+    of_run = split(" ".join(option_words(service)))
     law.build()
-    return finish(cli, unit_report((program, *split(cli.program)[1:]), words, runner, every, image=image))
+    read_token(None, "none" if service.token_file else service.listen, no_token=False)
+    program_words = (program, *split(cli.program)[1:])
+    return finish(cli, unit_report(program_words, words, of_run, runner, every, image=image))

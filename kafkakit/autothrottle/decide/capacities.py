@@ -90,6 +90,20 @@ def read_capacity_file(data: bytes, source: str) -> Capacities:
     return Capacities(of_broker=of_broker, of_type=found.get("instance_types", {}))
 
 
+def tagged_capacities(brokers: Mapping[int, Mapping[str, str]], key: str) -> Capacities:
+    """The rates in the tag `key` of brokers (`1.25GB`).
+
+    Raises `UsageError` where no broker has the tag, and `InputError` where one has another value.
+    """
+    found = {
+        broker: _rate(tags[key], f"tag {key} of broker {broker}") for broker, tags in brokers.items() if key in tags
+    }
+    if not found:
+        hint = f"kafkakit registry tag --brokers ID {key}:1.25GB"
+        raise UsageError(f"--capacity-tag: no broker has a tag {key!r:.140}", hint=hint)
+    return Capacities(of_broker=found)
+
+
 def read_broker_capacity(text: str) -> tuple[int, float]:
     """`1003:1GB` as a broker and its capacity; `UsageError` for anything else."""
     broker, colon, rate = text.partition(":")

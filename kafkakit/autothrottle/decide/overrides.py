@@ -21,7 +21,7 @@ _Rate = Annotated[int, Meta(ge=1, le=2**53)]
 class Override:
     """Bytes per second into and out of a broker, None: the law decides.
 
-    With `autoremove` it ends with the moves; on a single broker it has no effect beyond being stored, as in kafka-kit.
+    With `autoremove` it ends with the moves; kafka-kit leaves that of a single broker.
     """
 
     into: _Rate | None = None
@@ -37,6 +37,12 @@ class Overrides:
     of: Annotated[Mapping[Annotated[int, Meta(ge=0, le=2**31 - 1)], Override], Meta(max_length=MAX_BROKERS)] = field(
         default_factory=dict
     )
+
+    @property
+    def ending_with_moves(self) -> tuple[int | None, ...]:
+        """Which of them end with the moves, None for the one for all."""
+        every = (None,) if self.every is not None and self.every.autoremove else ()
+        return (*every, *(broker for broker, override in self.of.items() if override.autoremove))
 
     def with_one(self, broker: int | None, override: Override | None) -> "Overrides":
         """The same with one of them replaced, or removed; `broker` None is the one for all."""

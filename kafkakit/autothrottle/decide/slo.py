@@ -108,7 +108,8 @@ class _Look:
             return self._setting(max(state.floor, start)), binding, text
         now = old.rate * self._reached
         if state.breach:
-            lower = now * settings.back_off if state.is_news else now
+            # What is set above what passes limits nothing: halving it alone might change nothing.
+            lower = min(now, state.moved) * settings.back_off if state.is_news else now
             return self._setting(max(state.floor, min(top, lower))), "health", state.breach
         if now > top:
             # A cut below what passes stops copies until their window has drained, and lets a burst through after it.

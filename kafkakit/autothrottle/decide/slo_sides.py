@@ -44,6 +44,8 @@ class SideReader:
         self._settings = settings
         self._observed = observed
         self._memory = memory
+        self._window_ms = max(observed.window_ms, observed.health_window_ms)
+        self._before_ms = observed.measured_ms - self._window_ms
         age = observed.at_ms - observed.measured_ms
         self.fresh = observed.measured_ms >= 0 and -_FUTURE_MS <= age <= settings.stale_ms
         rule = rule_at(settings.rules, observed.at_ms, settings.utc_offset_s)
@@ -66,8 +68,7 @@ class SideReader:
             return state
         state.breach = settings.breach(seen)
         # Of a breach that stays, only what was measured wholly after the last back-off tells that it was too small.
-        before = self._observed.measured_ms - max(self._observed.window_ms, self._observed.health_window_ms)
-        is_after = old is None or old.calm_since_ms < 0 or before >= old.calm_since_ms
+        is_after = old is None or old.calm_since_ms < 0 or self._before_ms >= old.calm_since_ms
         state.is_news = bool(state.breach) and is_after and not self._is_emptier(side)
         self._learn(state, settings.stated_capacity(load))
         self._limit(state)
@@ -76,9 +77,16 @@ class SideReader:
         return state
 
     def _is_emptier(self, side: BrokerSide) -> bool:
-        """True when the broker's other direction is clearly the fuller one: a latency tells of both."""
+        """True when the broker's other direction is clearly the fuller one: a latency tells of both.
+
+        What each is believed to carry may be wrong: where a cut of the other one ended no breach, both count.
+        """
+        other = side[0], Side.OUT if side[1] is Side.INTO else Side.INTO
+        cut = self._memory.rates.get(other)
+        if cut is not None and max(0, self._before_ms - 2 * self._window_ms) <= cut.calm_since_ms <= self._before_ms:
+            return False
         fullness = []
-        for one in (side, (side[0], Side.OUT if side[1] is Side.INTO else Side.INTO)):
+        for one in (side, other):
             load, old = load_of(self._observed, one), self._memory.rates.get(one)
             carried = (old.learnt if old else 0.0) or self._settings.stated_capacity(load) or INFINITE
             fullness.append((load.total or 0.0) / carried)

@@ -7,9 +7,14 @@ from kafkakit.report.report import Report
 COLUMNS = ("broker", "in_bytes_per_s", "out_bytes_per_s", "autoremove")
 
 
-def overrides_report(command: str, overrides: Overrides, cluster_id: str) -> Report:
-    """All overrides that hold from now on."""
-    lines = [f"override for {name}: {words}" for name, words in override_words(overrides)] or ["no override is set"]
+def overrides_report(command: str, overrides: Overrides, cluster_id: str, before: Overrides | None = None) -> Report:
+    """All overrides that hold from now on; with `before`, those that are gone since come first."""
+    left = dict(override_words(overrides))
+    gone = [] if before is None else [(name, words) for name, words in override_words(before) if name not in left]
+    lines = [f"removed the override for {name}: {words}" for name, words in gone]
+    if before is not None and not gone:
+        lines.append("nothing to remove")
+    lines += [f"override for {name}: {words}" for name, words in left.items()] or ["no override is set"]
     return Report(
         command=command,
         data={"cluster_id": cluster_id, "overrides": overrides_data(overrides)},

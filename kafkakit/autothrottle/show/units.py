@@ -53,21 +53,33 @@ class Runner(StrEnum):
 
 
 def unit_report(
-    program: Sequence[str], options: Sequence[str], runner: Runner, every_minutes: int, *, image: str | None
+    program: Sequence[str],
+    options: Sequence[str],
+    of_run: Sequence[str],
+    runner: Runner,
+    every_minutes: int,
+    *,
+    image: str | None,
 ) -> Report:
     """The files by name; `program` is the command line up to the group, `options` those of `run` and `once`.
 
-    Raises `UsageError` for words that no unit file can hold, and for Kubernetes without an image.
+    `of_run` are options of `run` alone. Raises `UsageError` for them where `once` is run, for words that no unit file
+    can hold, and for Kubernetes without an image.
     """
     words = [*program, "autothrottle"]
-    if not all(word.isprintable() for word in (*words, *options)):
+    if not all(word.isprintable() for word in (*words, *options, *of_run)):
         raise UsageError("an option holds a character that does not print")
+    if of_run and runner in (Runner.TIMER, Runner.CRON):
+        hint = f"--every says how often; --format {Runner.SYSTEMD} prints the service"
+        raise UsageError(f"--format {runner} runs `once`, which has no {of_run[0]}", hint=hint)
     once = shlex.join([*words, "once", *options])
     files: Mapping[str, str]
     match runner:
         case Runner.SYSTEMD:
             # The first word is a path as it is; all others are quoted.
-            command = " ".join((words[0], *(systemd_word(w, dollars=True) for w in (*words[1:], "run", *options))))
+            command = " ".join(
+                (words[0], *(systemd_word(w, dollars=True) for w in (*words[1:], "run", *options, *of_run)))
+            )
             told = {"what": WHAT, "command": command, "environment": ENVIRONMENT}
             files = {f"{NAME}.service": _SERVICE.format(**told, stopped=int(ExitCode.TERMINATED))}
         case Runner.TIMER:
@@ -78,7 +90,7 @@ def unit_report(
         case Runner.CRON:
             files = {f"{NAME}.cron": cron_line(f"*/{every_minutes} * * * *", once)}
         case Runner.K8S:
-            files = {f"{NAME}.yaml": _deployment([*words, "run", *options], image)}
+            files = {f"{NAME}.yaml": _deployment([*words, "run", *options, *of_run], image)}
     return files_report("autothrottle unit", runner.value, files)
 
 

@@ -72,7 +72,10 @@ class SourceOptions(MetricsAccess):
         str, typer.Option(envvar="METRICSFETCHER_PROMETHEUS_URL", metavar="URL", help="Prometheus: its address.")
     ] = "http://localhost:9090"
     query_set: Annotated[
-        QuerySet, typer.Option("--query-set", help="Prometheus: whose names of metrics the usual queries have.")
+        QuerySet,
+        typer.Option(
+            "--query-set", help="Prometheus: whose names the usual queries have (kminion has no sizes of partitions)."
+        ),
     ] = QuerySet.JMX
 
     @property

@@ -180,8 +180,9 @@ class ObjectChoice:
     def setting(self, client: RegistryClient, given: Sequence[str]) -> PlannedChanges:
         """The changes that set `KEY:VALUE` texts."""
         from kafkakit.registry.decide.changes import changes_setting
-        from kafkakit.registry.decide.tags import tags_to_set
+        from kafkakit.registry.decide.tags import require_tag_texts, tags_to_set
 
+        require_tag_texts(given)
         return self._planned(client, lambda k, names, tags: changes_setting(k, names, tags, tags_to_set(k, given)))
 
     def deleting(self, client: RegistryClient, given: Sequence[str]) -> PlannedChanges:

@@ -47,8 +47,9 @@ class NewTopicOptions:
         """The request; raises `UsageError` for a text that cannot be read."""
         from kafkakit.registry.decide.creation import read_creation
         from kafkakit.registry.decide.requests import CreateRequest
-        from kafkakit.registry.decide.tags import Kind, tags_to_set
+        from kafkakit.registry.decide.tags import Kind, require_tag_texts, tags_to_set
 
+        require_tag_texts((*(self.tags or ()), *(self.target_tags or ())))
         ids = [text.strip() for text in (self.target_brokers or "").split(",") if text.strip()]
         if not all(text.isascii() and text.isdigit() and len(text) <= 10 for text in ids):
             raise UsageError(f"--target-brokers {self.target_brokers!r:.100} is no list of ids")
@@ -77,7 +78,7 @@ class NewTopicOptions:
         brokers = client.brokers(request.target_broker_tags)
         fit = set(request.target_broker_ids) & set(brokers) if request.target_broker_ids else set(brokers)
         if wrong := sorted(set(request.target_broker_ids) - fit):
-            raise UsageError(f"brokers {', '.join(map(str, wrong))} do not live, or lack the tags")
+            raise UsageError(f"not alive, or without the tags: broker {', '.join(map(str, wrong))}")
         if len(fit) < self.replication:
             raise UsageError(f"{len(fit)} brokers may hold the topic: too few for {self.replication} replicas")
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 
+from kafkakit.core.errors import UsageError
 from kafkakit.core.printable import printable
 from kafkakit.core.tags import BROKER_TAGS, TOPIC_TAGS
 from kafkakit.registry.decide.faults import fault, invalid
@@ -42,6 +43,14 @@ def parse_tags(given: Sequence[str]) -> dict[str, str]:
             raise invalid(f"invalid tag '[{printable(' '.join(given)[:200])}]': must be formatted as key:value")
         found[key] = value
     return found
+
+
+def require_tag_texts(given: Sequence[str]) -> None:
+    """Raise `UsageError` for the first word of a command line that is not `KEY:VALUE`."""
+    bad = next((text for text in given if text.count(":") != 1 or text.startswith(":")), None)
+    if bad is not None:
+        hint = "write KEY:VALUE, such as team:pay; neither part can have a colon"
+        raise UsageError(f"{printable(bad[:100])!r} is not a tag", hint=hint)
 
 
 def tags_to_set(kind: Kind, given: Sequence[str]) -> dict[str, str]:

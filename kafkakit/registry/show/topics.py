@@ -1,6 +1,7 @@
 """A topic that was created or deleted as the result of a command."""
 
 from kafkakit.core.errors import OperationFailedError
+from kafkakit.core.quantities import counted
 from kafkakit.registry.decide.entries import TopicEntry
 from kafkakit.registry.decide.requests import CreateRequest
 from kafkakit.report.report import Report
@@ -12,7 +13,8 @@ def created_report(request: CreateRequest, *, is_done: bool) -> Report:
     """The new topic, or what a dry run would create."""
     topic = dict(request.topic or {})
     state = "created" if is_done else "planned"
-    words = f"{topic['name']}: {topic['partitions']} partitions, {topic['replication']} replicas of each"
+    parts = counted(topic["partitions"], "partition")
+    words = f"{topic['name']}: {parts}, {counted(topic['replication'], 'replica')} of each"
     return Report(
         command="registry create",
         data={"topic": topic, "state": state},

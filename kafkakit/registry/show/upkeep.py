@@ -32,7 +32,8 @@ def cleanup_report(plans: Sequence[CleanupPlan], steps: Sequence[tuple[str, Kind
     refused = [plan.refused for plan in plans if plan.refused]
     summary = ", ".join(f"{count} {what}" for what, count in sorted(counts.items())) or "nothing to do"
     lines = [text_table(COLUMNS, rows)] if rows else []
-    lines.append(f"{'would do: ' if is_dry and rows else ''}{summary}; {waiting} marked earlier wait")
+    later = f"; marked earlier, not old enough yet: {waiting}" if waiting else ""
+    lines.append(f"{'would do: ' if is_dry and rows else ''}{summary}{later}")
     failure = None
     if refused:
         hint = "look at what the cluster lists; --force cleans up all the same"

@@ -39,6 +39,12 @@ def test_no_breach_is_longer_than_a_quota_window(played: list[Played]) -> None:
     assert max(p.longest_s for p in played) <= WHOLE_WINDOW_S
 
 
+def test_a_breach_ends_where_the_network_drops_and_the_wrong_direction_seems_the_fuller_one() -> None:
+    (played,) = play([make_scenario("slow", 17)], [LAW], tick_s=4, window_s=WHOLE_WINDOW_S)
+    assert played.finished
+    assert played.longest_s <= 3 * WHOLE_WINDOW_S
+
+
 def test_rates_settle_under_constant_load() -> None:
     scenario = make_scenario("steady", 3, duration_s=(400, 401))
     scenario.clients[:] = scenario.clients.mean(axis=2, keepdims=True)

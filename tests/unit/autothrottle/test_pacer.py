@@ -3,13 +3,13 @@
 import pytest
 
 from kafkakit.autothrottle.act.journal import open_journal
-from kafkakit.autothrottle.act.overrides import ControlOverrides
+from kafkakit.autothrottle.act.overrides import ControlOverrides, ZnodeOverrides
 from kafkakit.autothrottle.decide.law import Decision, Memory
 from kafkakit.autothrottle.decide.look import for_run
 from kafkakit.autothrottle.decide.observed import Observed
 from kafkakit.autothrottle.decide.overrides import Override
 from kafkakit.core.cluster_facts import ConfigChange
-from kafkakit.core.errors import LeaseLostError
+from kafkakit.core.errors import InputError, LeaseLostError
 from kafkakit.execution.act.control_requests import ControlRequests
 from kafkakit.execution.act.lease_reader import lease_path
 from kafkakit.execution.decide.schedule.work import Rates
@@ -241,6 +241,67 @@ def test_an_override_goes_before_the_law_and_one_for_all_ends_with_the_moves(rig
     rig.cluster.advance(100_000)
     pacer.tick()
     assert (rig.configs(), overrides.read().every) == (rig.before, None)
+
+
+def test_overrides_of_single_brokers_end_with_the_moves_where_that_was_asked_for(rig: PacerRig) -> None:
+    overrides = ControlOverrides(rig.store, CLUSTER)
+    overrides.put(3, Override(into=KB, autoremove=True))
+    overrides.put(1, Override(out=KB))
+    pacer, _ = rig.pacer()
+    pacer.tick()
+    assert overrides.read().of.keys() == {1, 3}  # there were no moves that could end
+    rig.begin()
+    pacer.tick()
+    rig.cluster.advance(100_000)
+    assert "the override for broker 3 is removed, as the moves have ended" in pacer.tick().notes
+    assert overrides.read().of.keys() == {1}
+    overrides.put(1, None)
+    pacer.tick()
+    assert rig.configs() == rig.before
+
+
+@pytest.mark.parametrize("kind", ["document", "znode"])
+def test_overrides_that_cannot_be_read_change_nothing_and_keep_no_throttle(rig: PacerRig, kind: str) -> None:
+    path = f"clusters/{CLUSTER}/autothrottle/overrides" if kind == "document" else "autothrottle/override_rate/3"
+    pacer, _ = rig.pacer(overrides=None if kind == "document" else ZnodeOverrides(rig.store, "autothrottle"))
+    rig.begin()
+    pacer.tick()
+    during = rig.configs()
+    rig.store.cas(path, b"{broken", None)
+    with pytest.raises(InputError, match="not valid JSON"):
+        pacer.tick()
+    assert rig.configs() == during
+    rig.cluster.advance(100_000)
+    assert "count as none" in pacer.tick().notes[0]
+    assert rig.configs() == rig.before
+
+
+def test_a_store_that_is_away_for_a_minute_leaves_throttles_and_the_service_goes_on(rig: PacerRig) -> None:
+    rig.begin()
+    service, said = rig.service(1)
+    service.step()
+    during = rig.configs()
+    rig.store.away = True
+    for _ in range(60):
+        service.step()
+        rig.clock.sleep(1)
+    assert rig.configs() == during
+    assert not service.is_leader
+    rig.store.away = False
+    rig.cluster.advance(100_000)
+    for _ in range(20):
+        service.step()
+        rig.clock.sleep(1)
+    assert (service.is_leader, rig.configs()) == (True, rig.before)
+    assert any("the control store is away" in line for line in said)
+
+
+def test_moves_that_come_and_go_between_two_ticks_leave_nothing(rig: PacerRig) -> None:
+    pacer, _ = rig.pacer()
+    pacer.tick()
+    rig.begin()
+    rig.cluster.advance(100_000)
+    assert (pacer.tick().moves, rig.configs()) == (0, rig.before)
 
 
 def test_an_override_on_a_broker_without_moves_throttles_its_catching_up(rig: PacerRig) -> None:

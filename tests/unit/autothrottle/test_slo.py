@@ -103,6 +103,32 @@ def test_a_breach_halves_no_rate_again_while_percentiles_remember_it() -> None:
     assert why(later)[OUT] == (10.0, "health")
 
 
+def test_a_breach_halves_what_passes_where_that_is_less_than_the_rate() -> None:
+    assert why(LAW(look(20, moved=12, p99=150), held(40, 40)))[OUT] == (6.0, "health")
+
+
+def test_the_emptier_direction_is_spared_until_a_cut_of_the_other_one_ended_no_breach() -> None:
+    both = FLOW, replace(FLOW, source=2, destination=1)
+    into = 1, Side.INTO
+
+    def seen(at_s: int) -> Observed:
+        found = look(at_s, clients=50, moved=40, p99=150)
+        one = replace(found.brokers[1], into=Load(total=60 * MB, moved=20 * MB, capacity=100 * MB))
+        return replace(found, flows=both, brokers={**found.brokers, 1: one})
+
+    start = held(40, 40)
+    memory = replace(start, rates={**start.rates, into: start.rates[OUT], (2, Side.OUT): start.rates[OUT]})
+    first = LAW(seen(20), memory)
+    assert (why(first)[OUT], why(first)[into]) == ((20.0, "health"), (40.0, "health"))
+    soon = LAW(seen(30), first.memory)
+    assert why(soon)[into] == (40.0, "health")
+    later = LAW(seen(35), soon.memory)
+    assert (why(later)[OUT], why(later)[into]) == ((10.0, "health"), (10.0, "health"))
+    # A breach long after the cut is another one.
+    anew = LAW(seen(200), first.memory)
+    assert why(anew)[into] == (40.0, "health")
+
+
 @pytest.mark.parametrize(("copied", "start"), [(None, 9.73), (20, 24.73), (60, 54.0)])
 def test_copies_that_run_already_start_from_what_log_dirs_show(copied: int | None, start: float) -> None:
     seen = look(0, moved=5)

@@ -18,7 +18,7 @@ OPTIONS = ("--rate", "40MB", "--sample", "1s")
 
 
 def files(runner: Runner, image: str | None = None) -> dict[str, str]:
-    found = unit_report(PROGRAM, OPTIONS, runner, 2, image=image).data["files"]
+    found = unit_report(PROGRAM, OPTIONS, (), runner, 2, image=image).data["files"]
     assert isinstance(found, dict)
     return found
 
@@ -68,4 +68,14 @@ def test_the_deployment_has_two_pods_and_no_secret() -> None:
 @pytest.mark.parametrize(("options", "runner"), [(("--rate", "1\n"), Runner.CRON), (OPTIONS, Runner.K8S)])
 def test_what_no_file_can_hold_is_refused(options: tuple[str, ...], runner: Runner) -> None:
     with pytest.raises(UsageError):
-        unit_report(PROGRAM, options, runner, 1, image=None)
+        unit_report(PROGRAM, options, (), runner, 1, image=None)
+
+
+def test_options_of_the_service_are_not_for_once() -> None:
+    of_run = ("--interval", "5s")
+    made = unit_report(PROGRAM, OPTIONS, of_run, Runner.SYSTEMD, 1, image=None).data["files"]
+    assert isinstance(made, dict)
+    assert '"--sample" "1s" "--interval" "5s"\n' in made[f"{NAME}.service"]
+    for runner in (Runner.TIMER, Runner.CRON):
+        with pytest.raises(UsageError, match="runs `once`, which has no --interval"):
+            unit_report(PROGRAM, OPTIONS, of_run, runner, 1, image=None)

@@ -133,14 +133,14 @@ def read_body(call: CallV2, body: bytes) -> AnyV2Request:
     try:
         return decoded_json(body or b"{}", call.request)
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
-        raise invalid(f"the body is no {call.request.__name__}: {_text(error)}") from None
+        raise invalid(f"the body is not a {call.request.__name__}: {_text(error)}") from None
 
 
 def _convert(call: CallV2, fields: Mapping[str, Any], *, strict: bool) -> AnyV2Request:
     try:
         return msgspec.convert(fields, type=call.request, strict=strict)
     except (msgspec.ValidationError, ValueError, RecursionError) as error:
-        raise invalid(f"no {call.request.__name__}: {_text(error)}") from None
+        raise invalid(f"not a {call.request.__name__}: {_text(error)}") from None
 
 
 def _text(error: Exception) -> str:
