@@ -4,12 +4,17 @@ import os
 import secrets
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from kafkakit.core.errors import InputError, OperationFailedError
 
 STDIN = "-"
+_AT_ONCE = 64
+_SYNCS_AT_ONCE = 8
 
 
 def read_input(path: Path | str, limit_bytes: int, *, check: Callable[[os.stat_result], None] | None = None) -> bytes:
@@ -53,6 +58,73 @@ def write_file(path: Path, data: bytes, mode: int = 0o644) -> None:
     rights from `mode`. A symbolic link is written through; a folder, device or pipe is refused (`InputError`); a full
     or read-only disk is `OperationFailedError`.
     """
+    part = _part(path, data, mode)
+    try:
+        part.sync()
+        part.rename()
+    except BaseException:
+        part.discard()
+        raise
+    _sync_folder(part.target.parent, path)
+
+
+def write_files(files: Iterable[tuple[Path, bytes]]) -> None:
+    """Replace many files, each as `write_file` does, with fewer waits for the disk.
+
+    Up to `_AT_ONCE` are written before the first is renamed; their fsyncs run side by side, and each folder is synced
+    once, after the last rename. When a file fails, those written with it and after it keep their old content.
+    """
+    from concurrent.futures import ThreadPoolExecutor  # brings in logging, which most commands do not need
+
+    folders: dict[Path, Path] = {}
+    remaining = iter(files)
+    with ThreadPoolExecutor(_SYNCS_AT_ONCE) as pool:
+        while True:
+            parts: list[_Part] = []
+            try:
+                for path, data in islice(remaining, _AT_ONCE):
+                    parts.append(_part(path, data, 0o644))
+                list(pool.map(_Part.sync, parts))
+                for part in parts:
+                    part.rename()
+                    folders[part.target.parent] = part.path
+            except BaseException:
+                for part in parts:
+                    part.discard()
+                raise
+            if not parts:
+                break
+    for folder, path in folders.items():
+        _sync_folder(folder, path)
+
+
+@dataclass(slots=True)
+class _Part:
+    """A written file under its temporary name, still open; `path` is its name as it was given."""
+
+    path: Path
+    target: Path
+    name: Path
+    descriptor: int
+
+    def sync(self) -> None:
+        with _failing(self.path):
+            os.fsync(self.descriptor)
+
+    def rename(self) -> None:
+        with _failing(self.path):
+            os.close(self.descriptor)
+            self.descriptor = -1
+            os.rename(self.name, self.target)
+
+    def discard(self) -> None:
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+        self.name.unlink(missing_ok=True)
+
+
+def _part(path: Path, data: bytes, mode: int) -> _Part:
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
         raise InputError(str(path), "is not a regular file and will not be replaced")
@@ -63,31 +135,34 @@ def write_file(path: Path, data: bytes, mode: int = 0o644) -> None:
     except OSError as error:
         raise OperationFailedError(f"cannot make the folder {target.parent}: {error.strerror}") from None
     name = target.parent / f".{target.name[:100]}.{secrets.token_hex(6)}.part"
-    try:
+    with _failing(path):
         # Opened with its final mode, so that the umask counts as it does for any file.
         descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    part = _Part(path, target, name, descriptor)
+    try:
+        with _failing(path), open(descriptor, "wb", closefd=False) as stream:
+            stream.write(data)
+    except BaseException:
+        part.discard()
+        raise
+    return part
+
+
+@contextmanager
+def _failing(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise OperationFailedError(f"cannot write {path}: {error.strerror}") from None
-    try:
-        with open(descriptor, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.rename(name, target)
-        _sync_folder(target.parent)
-    except BaseException as error:
-        name.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise OperationFailedError(f"cannot write {path}: {error.strerror}") from None
-        raise
 
 
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _sync_folder(folder: Path, path: Path) -> None:
+    with _failing(path):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _within(data: bytes, limit_bytes: int, source: str) -> bytes:

@@ -13,7 +13,7 @@ from typing import IO, Any, TextIO, cast
 
 from kafkakit.core.errors import OperationFailedError, RefusedError
 from kafkakit.core.printable import printable_lines
-from kafkakit.core.tables import plain_value, tsv_lines
+from kafkakit.core.tables import json_text, plain_value, tsv_lines
 from kafkakit.ports.reporter import ProgressBar, Screen
 from kafkakit.report.report import Report
 
@@ -148,18 +148,17 @@ def format_result(result: Report, output_format: OutputFormat, *, to_terminal: b
 
 
 def _encode(command: str, data: Mapping[str, object], output_format: OutputFormat) -> str:
-    body = {"kafkakit": {"command": command, "schema": RESULT_SCHEMA}, **data}
+    body = plain_value({"kafkakit": {"command": command, "schema": RESULT_SCHEMA}, **data})
     if output_format is OutputFormat.YAML:
         import yaml
 
         def written(plain: bool) -> str:
-            return yaml.safe_dump(plain_value(body), sort_keys=False, allow_unicode=plain, width=10_000)
+            return yaml.safe_dump(body, sort_keys=False, allow_unicode=plain, width=10_000)
 
     else:
-        import json
 
         def written(plain: bool) -> str:
-            return json.dumps(plain_value(body), indent=2, ensure_ascii=not plain) + "\n"
+            return json_text(body, ascii_only=not plain) + "\n"
 
     text = written(True)
     # Both formats can write any character escaped, so that a terminal is safe and a program reads the same.

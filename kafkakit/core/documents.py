@@ -7,6 +7,7 @@ back; reading and writing files is `adapters/files.py`.
 import re
 from codecs import getincrementaldecoder
 from collections.abc import Collection
+from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
 import msgspec
@@ -92,7 +93,12 @@ def encode_document(kind: str, value: object, *, leave_out: Collection[str] = ()
 
     Top-level fields in `leave_out` are not written.
     """
-    body: dict[str, Any] = msgspec.to_builtins(value, str_keys=True)
+    # A dataclass is taken apart at the top alone: what is in it is encoded as it is.
+    body: dict[str, Any] = (
+        {field.name: getattr(value, field.name) for field in fields(value) if field.name[0] != "_"}
+        if is_dataclass(value) and not isinstance(value, type)
+        else msgspec.to_builtins(value, str_keys=True)
+    )
     kept = {name: item for name, item in body.items() if name not in leave_out}
     return encode_json({"kafkakit": {"kind": kind, "schema": SCHEMA_VERSION}, **kept})
 

@@ -4,12 +4,20 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from kafkakit.core.plan import BrokerLoad, PlacementStats
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 # A table of all pairs of brokers is the fastest way to count partners; with more brokers it would grow too large.
 _MOST_MARKED = 8192
 _PAIRS_AT_ONCE = 4_000_000
+_MOST_IN_TABLE = 1 << 20
+_HALF_BITS = 32
+_HALF_MASK = (1 << _HALF_BITS) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +39,10 @@ def degree_of(replica_lists: Iterable[Sequence[int]]) -> Degree:
     """
     import numpy as np
 
-    rows = list(replica_lists)
-    lengths = np.fromiter(map(len, rows), np.int64, len(rows))
-    flat = np.fromiter(chain.from_iterable(rows), np.int64, int(lengths.sum()))
+    lengths, flat = _columns(list(replica_lists))
     if not len(flat):
         return Degree(0, 0, 0.0)
-    brokers, place = np.unique(flat, return_inverse=True)
+    brokers, place = _positions(flat)
     count = len(brokers)
     starts = np.cumsum(lengths) - lengths
     meets = np.zeros(count * count if count <= _MOST_MARKED else 0, dtype=bool)
@@ -75,6 +81,29 @@ class BrokerStorage:
         )
 
 
+def _columns(rows: Sequence[Sequence[int]]) -> "tuple[NDArray[np.int64], NDArray[np.int64]]":
+    """The length of each row, and all rows one after the other."""
+    import numpy as np
+
+    lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+    return lengths, np.fromiter(chain.from_iterable(rows), np.int64, int(lengths.sum()))
+
+
+def _positions(ids: "NDArray[np.int64]") -> "tuple[NDArray[np.int64], NDArray[np.int64]]":
+    """The ids that there are, sorted, and the position of each among them; by a table where it is small."""
+    import numpy as np
+
+    highest = int(ids.max(initial=0))
+    if highest >= _MOST_IN_TABLE or ids.min(initial=0) < 0:
+        return np.unique(ids, return_inverse=True)
+    present = np.zeros(highest + 1, dtype=bool)
+    present[ids] = True
+    found = np.nonzero(present)[0]
+    table = np.zeros(highest + 1, dtype=np.int64)
+    table[found] = np.arange(len(found))
+    return found, table[ids]
+
+
 _UNKNOWN = BrokerStorage()
 _NO_STORAGE: Mapping[int, BrokerStorage] = {}
 
@@ -91,17 +120,26 @@ def placement_stats(
     The minima and maxima are over `brokers` (the targets). Bytes are None for a broker as soon as the
     size of one of its partitions is unknown.
     """
-    replicas: dict[int, int] = dict.fromkeys(brokers, 0)
+    import numpy as np
+
+    lengths, flat = _columns(lists)
+    held, place = _positions(flat)
+    first = place[(np.cumsum(lengths) - lengths)[lengths > 0]]
+    weights = np.fromiter((size or 0 for size in sizes), np.int64, len(lists)).repeat(lengths)
+    is_unknown = np.fromiter((size is None for size in sizes), bool, len(lists)).repeat(lengths)
+    # In two halves, each of which adds up within 64 bits whatever the sizes are.
+    halves = np.zeros((2, len(held)), dtype=np.int64)
+    np.add.at(halves[0], place, weights >> _HALF_BITS)
+    np.add.at(halves[1], place, weights & _HALF_MASK)
+    unknown = np.bincount(place[is_unknown], minlength=len(held)).tolist()
+    ids = held.tolist()
+    replicas = dict.fromkeys(brokers, 0)
     measured = list(replicas)
-    leaders: dict[int, int] = defaultdict(int)
+    replicas.update(zip(ids, np.bincount(place, minlength=len(held)).tolist(), strict=True))
+    leaders = defaultdict(int, zip(ids, np.bincount(first, minlength=len(held)).tolist(), strict=True))
     stored: dict[int, int | None] = defaultdict(int)
-    for row, size in zip(lists, sizes, strict=True):
-        if row:
-            leaders[row[0]] += 1
-        for broker in row:
-            replicas[broker] = replicas.get(broker, 0) + 1
-            known = stored[broker]
-            stored[broker] = None if known is None or size is None else known + size
+    for broker, high, low, missing in zip(ids, *halves.tolist(), unknown, strict=True):
+        stored[broker] = None if missing else (high << _HALF_BITS) + low
     counts = [replicas[b] for b in measured]
     leading = [leaders[b] for b in measured]
     return PlacementStats(

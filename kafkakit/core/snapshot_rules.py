@@ -101,13 +101,30 @@ def _topic_problems(topic: Topic, brokers: set[int], sound_lists: bool) -> Itera
         if number in numbers:
             yield f"{topic.name}-{number} is listed twice"
         numbers.add(number)
-        yield from _partition_problems(topic.name, partition, brokers, sound_lists)
+        if not _is_sound(partition, brokers):
+            yield from _partition_problems(topic.name, partition, brokers, sound_lists)
     if numbers and not 0 <= min(numbers) <= max(numbers) <= MAX_INT32:
         yield f"topic {topic.name}: partition numbers are from 0 to {MAX_INT32}"
 
 
+def _is_sound(p: Partition, brokers: set[int]) -> bool:
+    """True where `_partition_problems` finds none; a few set operations, which is all that most partitions cost."""
+    listed = p.replicas
+    replicas, sizes, isr = set(listed), p.replica_bytes, p.isr
+    return (
+        len(replicas) == len(listed) > 0
+        and replicas <= brokers
+        and not (p.adding or p.removing or p.replica_dirs)
+        and (not isr or (len(set(isr)) == len(isr) and replicas.issuperset(isr)))
+        and (p.leader is None or p.leader in replicas)
+        and (p.size_bytes is None or 0 <= p.size_bytes <= MAX_INT64)
+        and (
+            not sizes or (replicas.issuperset(sizes) and min(sizes.values()) >= 0 and max(sizes.values()) <= MAX_INT64)
+        )
+    )
+
+
 def _partition_problems(topic: str, p: Partition, brokers: set[int], sound_lists: bool) -> Iterator[str]:
-    # The happy path costs a few set operations; the words are made only for a problem.
     replicas = set(p.replicas)
     if not replicas or len(replicas) != len(p.replicas) or not replicas <= brokers:
         if sound_lists:

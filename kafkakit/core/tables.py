@@ -4,10 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from enum import Enum
+from typing import cast
 
 from kafkakit.core.printable import printable
 
 EMPTY_CELL = "-"
+_PLAIN = frozenset({bool, float, int, str, type(None)})
 
 
 def text_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -47,10 +49,21 @@ def cell(value: object) -> str:
 
 def plain_value(value: object) -> object:
     """Reduce a value to what JSON holds; anything unknown becomes its `str`, so a `Secret` stays masked."""
-    if value is None or (isinstance(value, bool | int | float) and not isinstance(value, Enum)):
+    # Exact types first: a report of 200,000 rows has millions of these, and they need no call each.
+    kind = type(value)
+    if kind in _PLAIN:
         return value
+    if isinstance(value, dict):
+        return {
+            key if type(key) is str else str(key): item if type(item) in _PLAIN else plain_value(item)
+            for key, item in value.items()
+        }
+    if kind is tuple or kind is list:
+        return [item if type(item) in _PLAIN else plain_value(item) for item in cast("Sequence[object]", value)]
     if isinstance(value, Enum):
         return plain_value(value.value)
+    if isinstance(value, int | float):
+        return value
     if isinstance(value, str):
         return str(value)
     if isinstance(value, datetime):
@@ -64,6 +77,18 @@ def plain_value(value: object) -> object:
     if isinstance(value, Iterable) and not isinstance(value, bytes):
         return [plain_value(item) for item in value]
     return str(value)
+
+
+def json_text(value: object, *, ascii_only: bool = False) -> str:
+    """The text of `json.dumps` with an indent of two, which itself is encoded in Python and takes ten times as long."""
+    import json
+
+    import msgspec
+
+    try:
+        return msgspec.json.format(json.dumps(value, ensure_ascii=ascii_only), indent=2)
+    except (msgspec.DecodeError, UnicodeEncodeError):  # NaN, and lone surrogates
+        return json.dumps(value, indent=2, ensure_ascii=ascii_only)
 
 
 def _is_number(text: str) -> bool:

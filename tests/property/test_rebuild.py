@@ -3,12 +3,14 @@
 import json
 from collections import Counter
 from dataclasses import replace
+from unittest.mock import patch
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kafkakit.core.documents import decode_plan, encode_plan, encode_snapshot
 from kafkakit.core.errors import OperationFailedError
+from kafkakit.placement.counts import forced_settled
 from kafkakit.placement.problem import set_stranded_apart
 from kafkakit.topicmappr.decide.rebuild.decision import Rebuild, decide_rebuild
 from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
@@ -74,6 +76,25 @@ def test_forced_rebuild_equals_the_exact_solver(data: st.DataObject) -> None:
     assert ours == squares, "counts are not as even as they can be"
     assert decided.plan.certificate.objective == cost
     assert decided.plan.certificate.gap == 0
+
+
+@EXACT
+@given(st.data())
+def test_the_smaller_flow_of_large_clusters_is_as_even_and_as_cheap(data: st.DataObject) -> None:
+    snapshot = data.draw(snapshots(max_partitions=40, dead=False))
+    request = data.draw(requests(snapshot).filter(lambda r: r.force_rebuild))
+    full = decide_rebuild(snapshot, request)
+    with patch.object(forced_settled, "LARGE", 0):
+        decided = decide_rebuild(snapshot, request)
+    verify_plan(
+        json.loads(encode_plan(decided.plan)),
+        json.loads(encode_snapshot(snapshot)),
+        allow_unplaced=any(decided.unplaced),
+    )
+    assert _squares(decided) == _squares(full)
+    found, expected = decided.plan.certificate, full.plan.certificate
+    assert (found.objective, found.lower_bound, found.gap) == (expected.objective, expected.lower_bound, expected.gap)
+    assert decided.unplaced == full.unplaced
 
 
 @EXACT

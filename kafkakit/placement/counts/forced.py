@@ -19,13 +19,14 @@ from kafkakit.placement.counts.blocks import Block, block_proof
 from kafkakit.placement.counts.even_counts import deal_pool, even_blocks
 from kafkakit.placement.counts.forced_bound import bound_by_sets, forced_bound
 from kafkakit.placement.counts.forced_inputs import ForcedInputs, Kinds, copy_costs, inputs_of
+from kafkakit.placement.counts.forced_settled import SettledReplicas, settled_partitions, without
 from kafkakit.placement.counts.forced_spread import spread_out
 from kafkakit.placement.leaders import even_leaders
-from kafkakit.placement.network import FlowNetwork
+from kafkakit.placement.network import FlowInfeasibleError, FlowNetwork
 from kafkakit.placement.problem import Minimize, Placement, PlacementProblem
 
 if TYPE_CHECKING:
-    from kafkakit.placement.arrays import Ints
+    from kafkakit.placement.arrays import Bools, Ints
 
     Wired = tuple[tuple[Ints, Ints], int]
     """Partition and broker (or rack) of each arc of a block, and the block's number."""
@@ -41,22 +42,27 @@ def place_forced(problem: PlacementProblem) -> Placement:
     `min_rack_ids` of two and more, sets are read strictly (`group_rooms`): other counts may be as even,
     so the bound there counts no evenness, and neither does it with spread over a tag. Exact where the rack rule forbids
     repeats, and elsewhere up to about four million (partition, broker) pairs; beyond that the bound stays
-    proven and the placement may miss it by a little. Cost: 7 s for 200,000 partitions on 600 brokers.
+    proven and the placement may miss it by a little. Cost: 4 s for 200,000 partitions on 600 brokers, 12 s where the
+    smaller flow of `forced_settled.py` is not enough.
     """
     wanted = [p.wanted for p in problem.partitions]
     kinds = Kinds.of(problem)
     blocks = even_blocks(problem.targets, kinds.rooms, Counter(zip(kinds.kinds, wanted, strict=True)))
     arrays = inputs_of(problem, kinds)
-    chosen, proof = _solve(problem, arrays, blocks)
-    sets = [tuple(problem.targets[k] for k in row) for row in chosen]
     spreads = problem.rule.tags is not None and problem.rule.tags.spreads
+    strict = spreads or any(room.strict for room in kinds.rooms.values())
+    answer = None if strict else _settled(problem, arrays, blocks)
+    if answer is not None:
+        chosen, (bound, argument, proof) = answer
+    else:
+        chosen, proof, _ = _solve(problem, arrays, blocks)
+        if not strict:
+            bound, argument, proof = forced_bound(problem, arrays, blocks, proof)
+    sets = [tuple(map(problem.targets.__getitem__, row)) for row in chosen]
     if spreads:
         sets = spread_out(problem, sets)
-    strict = spreads or any(room.strict for room in kinds.rooms.values())
     if strict:
         bound, argument, proof = bound_by_sets(problem, arrays, proof, [len(row) for row in sets])
-    else:
-        bound, argument, proof = forced_bound(problem, arrays, blocks, proof)
     current = [p.current for p in problem.partitions]
     replicas = even_leaders(current, list(map(_in_order, current, sets)), problem.targets)
     unplaced = tuple(max(0, w - len(s)) for w, s in zip(wanted, sets, strict=True))
@@ -69,11 +75,32 @@ def _in_order(now: Row, chosen: Row) -> Row:
     return (*stay, *sorted(b for b in chosen if b not in stay))
 
 
-def _solve(problem: PlacementProblem, a: ForcedInputs, blocks: list[Block]) -> tuple[list[list[int]], Proof]:
-    """Chosen target positions by partition, and the broker prices at which no partition has a cheaper set."""
+def _settled(
+    problem: PlacementProblem, a: ForcedInputs, blocks: list[Block]
+) -> tuple[list[list[int]], tuple[int, str, Proof]] | None:
+    """Chosen target positions, most partitions kept to their racks, and the bound; None where that may cost more."""
+    settled = settled_partitions(problem, a)
+    if not settled.any():
+        return None
+    try:
+        chosen, proof, copies = _solve(problem, a, blocks, settled)
+    except FlowInfeasibleError:
+        return None
+    bound = forced_bound(problem, a, blocks, proof)
+    return (chosen, bound) if bound[0] == copies else None
+
+
+def _solve(
+    problem: PlacementProblem, every: ForcedInputs, blocks: list[Block], settled: "Bools | None" = None
+) -> tuple[list[list[int]], Proof, int]:
+    """Chosen target positions by partition, the broker prices at which no partition has a cheaper set, and the cost.
+
+    With `settled` partitions in a smaller flow (`forced_settled.py`), to which alone the prices belong.
+    """
     import numpy as np
 
-    count, brokers = len(problem.partitions), len(problem.targets)
+    a, names = (every, np.arange(len(every.units))) if settled is None else without(every, settled)
+    count, brokers = len(a.units), len(problem.targets)
     network = FlowNetwork()
     source = network.nodes(count)
     network.supply(np.arange(count), a.units)
@@ -94,18 +121,29 @@ def _solve(problem: PlacementProblem, a: ForcedInputs, blocks: list[Block]) -> t
         network.supply(broker + ids, -block.low)
         network.supply(totals[-1], block.low * len(ids) - block.total)
         network.arcs(broker + ids, totals[-1], 1, 0)
-    network.solve()
-    chosen: list[list[int]] = [[] for _ in range(count)]
-    for (parts, ids), arcs in (stays, *explicit):
-        taken = network.flow(arcs) > 0
+    kept = None
+    if settled is not None:
+        sizes = np.array([p.size_bytes or 0 for p in problem.partitions], dtype=np.int64)
+        kept = SettledReplicas.wired(network, every, settled, sizes, broker, pool)
+    cost = network.solve()
+    chosen: list[list[int]] = [[] for _ in problem.partitions]
+    flows = [(names[parts], ids, network.flow(arcs)) for (parts, ids), arcs in (stays, *explicit)]
+    takers = [(names[parts], to, network.flow(arcs)) for (parts, to), arcs in pooled]
+    if kept is not None:
+        stay = kept.staying(network)
+        flows.append((kept.part, kept.broker, stay))
+        takers.append((kept.part, kept.pool, ~stay))
+    for parts, ids, flow in flows:
+        taken = flow > 0
         for p, b in zip(parts[taken].tolist(), ids[taken].tolist(), strict=True):
             chosen[p].append(b)
     quota = np.zeros(a.open.shape, dtype=np.int64)
     quota[kind, user] = network.flow(into)
-    _deal_pools(network, a, pooled, quota, chosen)
+    _deal_pools(a, takers, quota, chosen)
     worth = [-distance * costs.scale for distance in network.potentials().tolist()]
     prices, block_prices = worth[broker : broker + brokers], [worth[node] for node in totals]
-    return chosen, block_proof("replicas", problem.targets, blocks, prices, block_prices, price_unit=costs.price_unit)
+    proof = block_proof("replicas", problem.targets, blocks, prices, block_prices, price_unit=costs.price_unit)
+    return chosen, proof, cost
 
 
 def _wire(
@@ -184,17 +222,15 @@ def _others(a: ForcedInputs, part: "Ints", rack: "Ints") -> "tuple[Ints, Ints]":
 
 
 def _deal_pools(
-    network: FlowNetwork, a: ForcedInputs, pooled: "list[Wired]", quota: "Ints", chosen: list[list[int]]
+    a: ForcedInputs, takers: "list[tuple[Ints, Ints, Ints | Bools]]", quota: "Ints", chosen: list[list[int]]
 ) -> None:
+    """Give the brokers of each pool to those who take from it: partition, pool and how many, in arrays."""
     import numpy as np
 
     for pool in range(a.pools * len(a.open)):
         kind, place = divmod(pool, a.pools)
-        takers: list[int] = []
-        for (parts, to), arcs in pooled:
-            amount = np.where(to == pool, network.flow(arcs), 0)
-            takers.extend(np.repeat(parts, amount).tolist())
+        taking = np.sort(np.concatenate([np.repeat(p, np.where(to == pool, amount, 0)) for p, to, amount in takers]))
         members = np.nonzero((a.pool_of == place) & a.open[kind])[0]
-        takers.sort()
-        for p, b in zip(takers, deal_pool(takers, members, quota[kind, members], chosen), strict=True):
+        parts = taking.tolist()
+        for p, b in zip(parts, deal_pool(parts, members, quota[kind, members], chosen), strict=True):
             chosen[p].append(b)

@@ -1,6 +1,6 @@
 """The maps, plans and pages that planning writes."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,14 +13,14 @@ from kafkakit.topicmappr.decide.frontier.trace import FrontierPoint
 from kafkakit.topicmappr.decide.map_files import SavedMap, SavedPlan, apply_command, map_files
 from kafkakit.topicmappr.show.page.sections import report_page
 
-WriteFile = Callable[[Path, bytes], None]
+WriteFiles = Callable[[Iterable[tuple[Path, bytes]]], None]
 
 
 def save_plan(
     plan: Plan,
     destination: PlanDestination,
     program: str,
-    write: WriteFile,
+    write: WriteFiles,
     profile: str | None = None,
     *,
     series: Iterable[PartitionMap] = (),
@@ -41,25 +41,29 @@ def save_plan(
         maps = save_maps(series, destination, write, count=count)
     path = str(destination.plan) if destination.plan else None
     if destination.plan is not None:
-        write(destination.plan, encode_plan(replace(plan, profile=profile)))
+        write([(destination.plan, encode_plan(replace(plan, profile=profile)))])
     following = apply_command(program, plan, path)
     if destination.report is not None:
-        write(destination.report, report_page(plan, next_command=following, frontier=frontier()))
+        write([(destination.report, report_page(plan, next_command=following, frontier=frontier()))])
     changes = bool(plan.moves or plan.dir_moves) if changed is None else changed
     code = ExitCode.CHANGES if destination.exit_code and changes else ExitCode.DONE
     return SavedPlan(maps=maps, path=path, next_command=following, code=code)
 
 
 def save_maps(
-    series: Iterable[PartitionMap], destination: MapDestination, write: WriteFile, *, count: int = 1
+    series: Iterable[PartitionMap], destination: MapDestination, write: WriteFiles, *, count: int = 1
 ) -> tuple[SavedMap, ...]:
-    """Write a series of maps, one at a time; names end in `-phase<n>.json` when there are several."""
+    """Write a series of maps, each made when its turn comes; names end in `-phase<n>.json` when there are several."""
     folder = destination.out_path.rstrip("/") or destination.out_path
     prefix = "" if folder in ("", ".") else f"{folder.rstrip('/')}/"
     saved: list[SavedMap] = []
-    for phase, partition_map in enumerate(series):
-        suffix = f"-phase{phase}" if count > 1 else ""
-        for name, data, combined in map_files(partition_map, destination.out_file, suffix):
-            write(Path(prefix + name), data)
-            saved.append(SavedMap(path=prefix + name, combined=combined, phase=phase))
+
+    def files() -> Iterator[tuple[Path, bytes]]:
+        for phase, partition_map in enumerate(series):
+            suffix = f"-phase{phase}" if count > 1 else ""
+            for name, data, combined in map_files(partition_map, destination.out_file, suffix):
+                saved.append(SavedMap(path=prefix + name, combined=combined, phase=phase))
+                yield Path(prefix + name), data
+
+    write(files())
     return tuple(saved)

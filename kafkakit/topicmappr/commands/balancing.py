@@ -103,7 +103,7 @@ def run_balance(
     from kafkakit.topicmappr.decide.frontier.decision import frontier_points
     from kafkakit.topicmappr.decide.rebalance.decision import decide_rebalance
     from kafkakit.topicmappr.show.rebalance import rebalance_report
-    from kafkakit.wiring import write_file
+    from kafkakit.wiring import write_files
 
     cli, adding = cli_context(ctx), command == ADD_BROKERS
     request = requested.request(command, output)
@@ -123,5 +123,5 @@ def run_balance(
     if decided.stopped and not (plan.moves or plan.dir_moves):
         raise InterruptedRunError("interrupted before a plan was found that changes anything; nothing was written")
     maps = (plan.reassignment,) if plan.moves else ()
-    saved = save_plan(plan, output, cli.program, write_file, cli.settings.profile, series=maps, frontier=other_bands)
+    saved = save_plan(plan, output, cli.program, write_files, cli.settings.profile, series=maps, frontier=other_bands)
     return finish(cli, rebalance_report(command, decided, request, saved, verbose=verbose))

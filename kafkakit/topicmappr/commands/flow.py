@@ -7,7 +7,7 @@ import typer
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.session import finish, open_session
 from kafkakit.cli.tag_options import NO_TAGS, TagSource
-from kafkakit.wiring import write_file
+from kafkakit.wiring import write_file, write_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -119,5 +119,5 @@ def end_request(ctx: typer.Context, command: str, change: "PlannedChange", outpu
     cli = cli_context(ctx)
     return finish(
         cli,
-        change_report(command, change, save_plan(change.plan, output, cli.program, write_file, cli.settings.profile)),
+        change_report(command, change, save_plan(change.plan, output, cli.program, write_files, cli.settings.profile)),
     )

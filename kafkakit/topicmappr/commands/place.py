@@ -28,13 +28,13 @@ def place(
     from kafkakit.topicmappr.act.saving import save_maps
     from kafkakit.topicmappr.decide.place import decide_place
     from kafkakit.topicmappr.show.place import place_report
-    from kafkakit.wiring import write_file
+    from kafkakit.wiring import write_files
 
     cli, request, destination = cli_context(ctx), new.request(tags.constraints), MapDestination(out_path=out_path)
     destination.check()
     state, request = observed(ctx, snapshot, request, tags)
     with cli.output.progress("placing"):
         placed = decide_place(state, request)
-    (saved,) = save_maps((placed.as_map(),), destination, write_file)
+    (saved,) = save_maps((placed.as_map(),), destination, write_files)
     address = None if snapshot is not None else cli.settings.bootstrap_servers
     return finish(cli, place_report(placed, saved.path, address))

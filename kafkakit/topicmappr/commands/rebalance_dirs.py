@@ -42,7 +42,7 @@ def rebalance_dirs(
     from kafkakit.topicmappr.act.saving import save_plan
     from kafkakit.topicmappr.decide.dirs.rebalance_dirs import RebalanceDirsRequest, decide_rebalance_dirs
     from kafkakit.topicmappr.show.planned_change import rebalance_dirs_report
-    from kafkakit.wiring import write_file
+    from kafkakit.wiring import write_files
 
     cli = cli_context(ctx)
     request = RebalanceDirsRequest(
@@ -63,5 +63,5 @@ def rebalance_dirs(
         change = decide_rebalance_dirs(seen.snapshot, request, seen.facts)
     return finish(
         cli,
-        rebalance_dirs_report(change, save_plan(change.plan, output, cli.program, write_file, cli.settings.profile)),
+        rebalance_dirs_report(change, save_plan(change.plan, output, cli.program, write_files, cli.settings.profile)),
     )

@@ -38,7 +38,7 @@ def rebuild(
     from kafkakit.topicmappr.act.saving import save_plan
     from kafkakit.topicmappr.decide.rebuild.decision import decide_rebuild
     from kafkakit.topicmappr.show.rebuild import rebuild_report
-    from kafkakit.wiring import write_file
+    from kafkakit.wiring import write_files
 
     cli = cli_context(ctx)
     request = rebuild_request(requested, storage, metadata, tags, output)
@@ -60,7 +60,7 @@ def rebuild(
         decided.plan,
         output,
         cli.program,
-        write_file,
+        write_files,
         cli.settings.profile,
         series=decided.maps(skip_no_ops=request.skip_no_ops) if decided.scope.partitions else (),
         count=decided.map_count(),

@@ -10,7 +10,7 @@ from kafkakit.cli.session import finish
 from kafkakit.core.cycle_collector import without_collector
 from kafkakit.topicmappr.commands.flow import observed, observed_storage
 from kafkakit.topicmappr.commands.options import KafkaKitClusterOptions, PlanArgument, ReplanOutput, Snapshot
-from kafkakit.wiring import read_input, write_file
+from kafkakit.wiring import read_input, write_files
 
 PartitionArgument = Annotated[
     str, typer.Argument(metavar="TOPIC/PARTITION", help="The partition, like orders/3 or orders-3.")
@@ -72,6 +72,6 @@ def replan(
     seen, _ = observed_storage(ctx, cluster, None)
     with cli.output.progress("planning"), answered_at_once(None):
         found = decide_replan(decoded, seen.snapshot, seen.facts, slack=widened)
-    saved = save_plan(found.plan, output, cli.program, write_file, cli.settings.profile, changed=found.differs)
+    saved = save_plan(found.plan, output, cli.program, write_files, cli.settings.profile, changed=found.differs)
     source, file = ("stdin", None) if old_plan == "-" else (old_plan, old_plan)
     return finish(cli, replan_report(found, source, saved, apply_command(cli.program, found.plan, file)))

@@ -136,7 +136,7 @@ def _moved(decision: Decision, scope: Scope) -> Mapping[int, BrokerStorage]:
 
 
 def _move(p: PlannedPartition, after: tuple[int, ...], topic_id: str | None, dirs: Mapping[int, str]) -> Move:
-    copies = sum(1 for b in after if b not in p.current)
+    copies = len(set(after).difference(p.current))
     return Move(
         topic=p.key.topic,
         partition=p.key.partition,

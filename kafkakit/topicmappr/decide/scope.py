@@ -1,7 +1,8 @@
 """Which topics a request is about, their partitions in a snapshot, and those that are pinned."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from kafkakit.core.errors import InputError, TryLaterError, UsageError
 from kafkakit.core.model import ClusterSnapshot, Partition, PartitionMap, TopicPartition
@@ -80,32 +81,26 @@ def scope_of(snapshot: ClusterSnapshot, requested: TopicScope) -> Scope:
     if selection is None or not selection.selected:
         raise UsageError("no partitions left to place", hint="check --topics, --topics-exclude and --map-string")
     chosen = frozenset(selection.selected)
-    facts = {
-        TopicPartition(topic.name, p.partition): p
+    listed = [
+        (TopicPartition(topic.name, p.partition), p)
         for topic in snapshot.topics
         if topic.name in chosen
         for p in topic.partitions
-    }
-    _refuse_moving(snapshot, facts)
-    lists = _lists(requested.map, facts, chosen)
-    partitions = tuple(
-        _planned(key, replicas, facts.get(key), requested.replication) for key, replicas in sorted(lists)
-    )
+    ]
+    _refuse_moving(snapshot, listed)
+    if requested.map is None:
+        listed.sort(key=itemgetter(0))
+        partitions = tuple(_planned(key, p.replicas, p, requested.replication) for key, p in listed)
+    else:
+        facts = dict(listed)
+        lists = sorted(
+            (TopicPartition(e.topic, e.partition), e.replicas) for e in requested.map.partitions if e.topic in chosen
+        )
+        partitions = tuple(_planned(key, replicas, facts.get(key), requested.replication) for key, replicas in lists)
     if requested.sized:
         _refuse_unknown_sizes(partitions)
     ids = {t.name: t.topic_id for t in snapshot.topics if t.name in chosen}
     return Scope(partitions, ids, selection)
-
-
-def _lists(
-    given: PartitionMap | None, facts: dict[TopicPartition, Partition], chosen: frozenset[str]
-) -> Iterator[tuple[TopicPartition, tuple[int, ...]]]:
-    if given is None:
-        yield from ((key, p.replicas) for key, p in facts.items())
-        return
-    for entry in given.partitions:
-        if entry.topic in chosen:
-            yield TopicPartition(entry.topic, entry.partition), entry.replicas
 
 
 def _planned(
@@ -122,9 +117,9 @@ def _planned(
     )
 
 
-def _refuse_moving(snapshot: ClusterSnapshot, facts: dict[TopicPartition, Partition]) -> None:
+def _refuse_moving(snapshot: ClusterSnapshot, listed: Sequence[tuple[TopicPartition, Partition]]) -> None:
     running = {TopicPartition(r.topic, r.partition) for r in snapshot.reassignments}
-    moving = sorted(key for key, p in facts.items() if key in running or p.adding or p.removing)
+    moving = sorted(key for key, p in listed if key in running or p.adding or p.removing)
     if moving:
         more = f" and {len(moving) - 3} more" if len(moving) > 3 else ""
         raise TryLaterError(

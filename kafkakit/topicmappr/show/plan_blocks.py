@@ -15,6 +15,7 @@ from kafkakit.topicmappr.decide.map_files import SavedMap, SavedPlan
 from kafkakit.topicmappr.decide.scope import Scope
 from kafkakit.topicmappr.show.log_dirs import dirs_section
 
+Row = tuple[int, ...]
 SHOWN_CHANGES = 40
 MAPS_REFUSED = "Warnings encountered, partition map not created. Override with --ignore-warns."
 NOT_SAVED = SavedPlan()
@@ -25,21 +26,21 @@ def ids(replicas: Sequence[int]) -> str:
     return f"[{' '.join(map(str, replicas))}]"
 
 
-def what_changed(old: Sequence[int], new: Sequence[int]) -> str:
+def what_changed(old: Row, new: Row) -> str:
     """The words behind a partition's line: `no-op`, `preferred leader`, `replaced broker`, ..."""
     words = []
     if len(old) != len(new):
         words.append("decreased replication" if len(old) > len(new) else "increased replication")
-    elif list(old) == list(new):
+        shared = min(len(old), len(new))
+        old, new = old[:shared], new[:shared]
+    elif old == new:
         return "no-op"
-    shared = min(len(old), len(new))
-    left, right = list(old[:shared]), list(new[:shared])
-    if left != right:
-        words.append("preferred leader" if sorted(left) == sorted(right) else "replaced broker")
+    if old != new:
+        words.append("preferred leader" if sorted(old) == sorted(new) else "replaced broker")
     return ", ".join(words)
 
 
-def change_line(topic: str, partition: int, old: Sequence[int], new: Sequence[int]) -> str:
+def change_line(topic: str, partition: int, old: Row, new: Row) -> str:
     """One partition's lists before and after."""
     return f"{topic} p{partition}: {ids(old)} -> {ids(new)} {what_changed(old, new)}"
 
@@ -50,10 +51,10 @@ def topics_sections(selection: TopicSelection) -> list[str]:
     return chosen + optional_section("Topics excluded:", selection.excluded)
 
 
-def map_changes(scope: Scope, before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> list[str]:
+def map_changes(scope: Scope, before: Sequence[Row], after: Sequence[Row]) -> list[str]:
     """kafka-kit's section on partitions' lists; where many stay as they are, those become one line."""
     rows = list(zip(scope.partitions, before, after, strict=True))
-    changed = [row for row in rows if list(row[1]) != list(row[2])]
+    changed = [row for row in rows if row[1] != row[2]]
     same = len(rows) - len(changed)
     shown, rest = (rows, []) if same <= SHOWN_CHANGES else (changed, [f"{counted(same, 'partition')} unchanged"])
     return section("Partition map changes:", [*(change_line(*p.key, old, new) for p, old, new in shown), *rest])

@@ -3,11 +3,12 @@
 import io
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from kafkakit.adapters.files import read_input, write_file
+from kafkakit.adapters.files import read_input, write_file, write_files
 from kafkakit.core.errors import InputError, OperationFailedError
 
 
@@ -91,3 +92,61 @@ def test_a_link_is_written_through_and_a_folder_is_not_replaced(tmp_path: Path) 
     assert (tmp_path / "new" / "folder" / "f").read_bytes() == b"x"
     with pytest.raises(OperationFailedError, match="cannot make the folder"):
         write_file(real / "f", b"x")
+
+
+def test_many_files_are_written_whole_and_leave_nothing_else(tmp_path: Path) -> None:
+    wanted = {tmp_path / folder / f"f{n}": str(n).encode() for folder in ("a", "b/c") for n in range(100)}
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "f7").write_bytes(b"old")
+    write_files(iter(wanted.items()))
+    assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == wanted
+    assert {stat.S_IMODE(p.stat().st_mode) for p in wanted} == {0o666 & ~_umask()}
+
+
+def test_each_of_many_files_is_synced_before_the_first_is_renamed_and_its_folder_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    fsync, rename = os.fsync, os.rename
+
+    def synced(descriptor: int) -> None:
+        name = Path(os.readlink(f"/proc/self/fd/{descriptor}")).name
+        steps.append("folder" if name == tmp_path.name else f"sync {name[1]}")
+        fsync(descriptor)
+
+    def renamed(old: Path, new: Path) -> None:
+        steps.append(f"rename {new.name}")
+        rename(old, new)
+
+    monkeypatch.setattr("os.fsync", synced)
+    monkeypatch.setattr("os.rename", renamed)
+    write_files((tmp_path / name, b"x") for name in "pqr")
+    assert sorted(steps[:3]) == ["sync p", "sync q", "sync r"]
+    assert steps[3:] == ["rename p", "rename q", "rename r", "folder"]
+
+
+@pytest.mark.parametrize("step", ["os.fsync", "os.rename", "next"])
+def test_of_many_files_those_beside_a_failed_one_stay_as_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    (tmp_path / "p").write_bytes(b"old")
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    def files() -> Iterator[tuple[Path, bytes]]:
+        yield tmp_path / "p", b"new"
+        yield (tmp_path if step == "next" else tmp_path / "q"), b"new"
+
+    if step != "next":
+        monkeypatch.setattr(step, fail)
+    with pytest.raises((OperationFailedError, InputError)):
+        write_files(files())
+    assert (tmp_path / "p").read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["p"]
+
+
+def _umask() -> int:
+    now = os.umask(0)
+    os.umask(now)
+    return now

@@ -1,3 +1,4 @@
+import json
 import sys
 from datetime import UTC, datetime
 from enum import Enum
@@ -9,7 +10,7 @@ import yaml
 from kafkakit.cli.output import Output, OutputFormat, format_result
 from kafkakit.config.security import Secret
 from kafkakit.core.errors import RefusedError
-from kafkakit.core.tables import plain_value, text_table, tsv_lines
+from kafkakit.core.tables import json_text, plain_value, text_table, tsv_lines
 from kafkakit.report.report import Report
 
 RESULT = Report(
@@ -145,3 +146,15 @@ def test_only_the_typed_word_confirms(
 def test_text_that_the_stream_cannot_hold_is_escaped(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     Output().say("topic \udcff")
     assert capsysbinary.readouterr().err == b"topic \\udcff\n"
+
+
+def test_json_text_is_that_of_the_library_with_an_indent() -> None:
+    values: list[object] = [
+        {}, [], {"a": []}, {"a": {}}, [[]], "x", 3, None, {"": ""}, [{"a": 1, "b": [1, 2]}, []],
+        {"a": [1, [2, {"b": {}}]]},
+        [1, 2.5, 1e22, 1e-7, -0.0, 10**30, True, None], {"\u00e9\u2028\x7f\x1b": 'a"\\/\n\t\U0001f600, [x]: {y}'},
+        [float("nan"), float("inf")], ["\udc80"],
+    ]  # fmt: skip
+    for value in values:
+        for ascii_only in (True, False):
+            assert json_text(value, ascii_only=ascii_only) == json.dumps(value, indent=2, ensure_ascii=ascii_only)

@@ -166,16 +166,16 @@ def test_costs_beyond_exact_arithmetic_are_refused() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ([1, 2], [1, 2], "no-op"),
-        ([1, 2], [2, 1], "preferred leader"),
-        ([1, 2], [1, 3], "replaced broker"),
-        ([1, 2], [1], "decreased replication"),
-        ([1, 2], [2], "decreased replication, replaced broker"),
-        ([1, 2], [2, 1, 3], "increased replication, preferred leader"),
-        ([1, 2], [1, 3, 4], "increased replication, replaced broker"),
+        ((1, 2), (1, 2), "no-op"),
+        ((1, 2), (2, 1), "preferred leader"),
+        ((1, 2), (1, 3), "replaced broker"),
+        ((1, 2), (1,), "decreased replication"),
+        ((1, 2), (2,), "decreased replication, replaced broker"),
+        ((1, 2), (2, 1, 3), "increased replication, preferred leader"),
+        ((1, 2), (1, 3, 4), "increased replication, replaced broker"),
     ],
 )
-def test_words_of_a_change(old: list[int], new: list[int], words: str) -> None:
+def test_words_of_a_change(old: tuple[int, ...], new: tuple[int, ...], words: str) -> None:
     assert what_changed(old, new) == words
 
 
