@@ -160,10 +160,6 @@ class Names:
         """One past the highest number given out so far."""
         return len(self._names)
 
-    def number_of(self, name: str) -> int | None:
-        """The number of a string that is held."""
-        return self._numbers.get(name)
-
     def hold(self, name: str) -> int:
         """The number of a string, held once more."""
         number = self._numbers.get(name)
