@@ -4,7 +4,7 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from typing import Any, TextIO
 
@@ -59,7 +59,11 @@ class LazyRoot(CliGroup):
 
 def load(entry: Entry) -> Any:
     """Import a top-level command and give it the shared options, however its app was made."""
-    app = import_module(entry.module).app
+    return _built(entry, import_module(entry.module).app)
+
+
+@cache  # building the commands of a group takes longer than most of them run; tests run many in one process
+def _built(entry: Entry, app: typer.Typer) -> Any:
     holder = new_group("")
     if entry.is_group:
         holder.add_typer(app, name=entry.name, cls=app.info.cls or CliGroup, help=app.info.help or entry.help)

@@ -34,9 +34,7 @@ from kafkakit.registry.decide.requests import (
     AnyRequest,
     BrokerRequest,
     CreateRequest,
-    NoRequest,
     Rpc,
-    TagBrokersRequest,
     TopicRequest,
     TranslateRequest,
     UnmappedRequest,
@@ -108,14 +106,6 @@ class RegistryClient:
         found = self._calls.tags_of_brokers(wanted) if wanted else {}
         return {broker: BrokerEntry(id=broker, tags=tags) for broker, tags in sorted(found.items())}
 
-    def reassigning_topics(self) -> tuple[str, ...]:
-        """The topics of which partitions move."""
-        return tuple(sorted(self._read("ReassigningTopics", NoRequest(), TopicEntries).names))
-
-    def under_replicated_topics(self) -> tuple[str, ...]:
-        """The topics with fewer copies in sync than they should have."""
-        return tuple(sorted(self._read("UnderReplicatedTopics", NoRequest(), TopicEntries).names))
-
     def brokers_of_topic(self, name: str) -> tuple[int, ...]:
         """The ids of the brokers with a replica of the topic."""
         return tuple(sorted(self._read("TopicMappings", TopicRequest(name=name), BrokerEntries).ids))
@@ -167,18 +157,6 @@ class RegistryClient:
             self._call("TagTopic", TopicRequest(name=name, tag=given))
         else:
             self._call("TagBroker", BrokerRequest(id=int(name), tag=given))
-
-    def tag_brokers(self, ids: Iterable[int], tags: Tags) -> None:
-        """Set tags of several brokers."""
-        given = tuple(f"{key}:{value}" for key, value in tags.items())
-        self._call("TagBrokers", TagBrokersRequest(ids=tuple(ids), tags=given))
-
-    def untag(self, kind: Kind, name: str, keys: Iterable[str]) -> None:
-        """Delete tags by key."""
-        if kind is Kind.TOPIC:
-            self._call("DeleteTopicTags", TopicRequest(name=name, tag=tuple(keys)))
-        else:
-            self._call("DeleteBrokerTags", BrokerRequest(id=int(name), tag=tuple(keys)))
 
     def change_tags(self, kind: Kind, name: str, before: Tags, after: Tags) -> None:
         """Replace tags that are still `before`; `ConflictError` where another process changed them meanwhile."""

@@ -28,11 +28,6 @@ class Listener:
         """True when what passes is not encrypted."""
         return self.protocol in ("PLAINTEXT", "SASL_PLAINTEXT")
 
-    @property
-    def uses_sasl(self) -> bool:
-        """True when clients authenticate by SASL."""
-        return self.protocol.startswith("SASL_")
-
 
 def listeners_of(config: BrokerConfig, key: str = "listeners") -> tuple[Listener, ...]:
     """The listeners in a key's value; entries that are none (KKV002) are left out."""

@@ -140,7 +140,7 @@ def check_commits(one: SandboxCluster, store: Path) -> None:
         while left and time.monotonic() < deadline:
             for record in consumer.poll(0.5):
                 key = decode_key(record.key or b"")
-                if isinstance(key, LogKey) and key.type in (0, 1) and record.value:
+                if isinstance(key, LogKey) and record.value:
                     value = decode_offset_commit(record.value)
                     assert isinstance(value, OffsetCommit)
                     found.append((key.group, key.topic, key.partition, value.offset, value.committed_ms, record.offset))

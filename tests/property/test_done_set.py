@@ -59,7 +59,6 @@ def agrees(ours: DoneSet, plain: Plain) -> None:
     assert ours.base == base
     assert ours.end == max(base, top + 1)
     assert ours.count == len(above)
-    assert ours.pending_count == ours.end - base - len(above)
     found = ours.ranges()
     assert found == OffsetRanges.of((n, n + 1) for n in above)
     assert {n for start, end in ours.pending() for n in range(start, end)} == set(range(base, ours.end)) - above

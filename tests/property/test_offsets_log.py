@@ -14,9 +14,8 @@ from kafkakit.streams.formats.log_batches import Batch, LogRecord, RecordFault, 
 from kafkakit.streams.formats.offsets_log import rows as rows_module
 from kafkakit.streams.formats.offsets_log.facts import TOMBSTONE, CommitColumns, FeedFacts
 from kafkakit.streams.formats.offsets_log.feed import OffsetsFeed
-from kafkakit.streams.formats.offsets_log.groups import EVENT_TYPES
 from kafkakit.streams.formats.offsets_log.key_table import KeyTable
-from kafkakit.streams.formats.offsets_log.keys import OFFSET_TYPES, READ_TYPES, Undecodable
+from kafkakit.streams.formats.offsets_log.keys import GROUP_TYPES, OFFSET_TYPES, Undecodable
 from kafkakit.streams.formats.offsets_log.records import Entry, decode_entry
 from kafkakit.streams.formats.offsets_log.values import OffsetCommit
 from kafkakit.streams.formats.record_times import record_at
@@ -97,14 +96,12 @@ class PlainReader:
         number = int.from_bytes(record.key[:2], "big", signed=True) if record.key and len(record.key) >= 2 else None
         if number is not None:
             self.count(f"type {number}")
-            self.count("opaque", by=int(number not in READ_TYPES))
-            if number in READ_TYPES and number not in OFFSET_TYPES and number not in EVENT_TYPES:
-                return
+            self.count("opaque", by=int(number not in OFFSET_TYPES | GROUP_TYPES))
         entry = decode_entry(record.key, record.value)
         if isinstance(entry, Undecodable):
             self.count("undecodable")
             return
-        if not isinstance(entry, Entry) or entry.key.type not in OFFSET_TYPES or record.key is None:
+        if not isinstance(entry, Entry) or record.key is None:
             return
         key = b"\0\1" + record.key[2:]
         if isinstance(entry.value, OffsetCommit):

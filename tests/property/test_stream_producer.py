@@ -72,7 +72,6 @@ def act(fakes: FakeClusters, step: str, on: str) -> None:
             cluster.refusal = "fenced" if step == "refuse" else cluster.refusal
 
 
-@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=STEPS)
 def test_every_record_is_written_and_duplicates_are_within_the_count(steps: Steps) -> None:
@@ -107,7 +106,6 @@ def test_every_record_is_written_and_duplicates_are_within_the_count(steps: Step
     client.close(0)
 
 
-@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(steps=STEPS)
 def test_a_record_that_certainly_was_not_written_is_in_no_log(steps: Steps) -> None:

@@ -14,13 +14,17 @@ from kafkakit.ports.stream_consumer import NO_LEASE, AssignmentListener, MemberL
 
 _COMMITTED_S = 20.0
 TIMED_OUT = "TIMED_OUT"
+RECEIVE_LIMIT_BYTES = 64 << 20
+"""The limit of an answer, and of what a batch may become: librdkafka gives a batch up that takes more than about a
+third of it, and the member reports it as unreadable."""
+
+READ_AHEAD_KB = 32 * 1024
+"""The limit of what is held unread."""
 
 
 class KafkaGroupConsumer:
     """Implements `ports.stream_consumer.GroupConsumer`.
 
-    `receive_limit_bytes` bounds an answer and what a batch may become: librdkafka gives a batch up that takes more
-    than about a third of it, and the member reports it as unreadable. `read_ahead_kb` bounds what is held unread.
     Without `fetches` it is a member that reads nothing: librdkafka is given no partitions, and so sends no fetch.
     """
 
@@ -30,9 +34,6 @@ class KafkaGroupConsumer:
         security: Security,
         group: str,
         *,
-        isolation_level: str = "read_committed",
-        receive_limit_bytes: int = 64 << 20,
-        read_ahead_kb: int = 32 * 1024,
         session_timeout_ms: int = 45_000,
         fetches: bool = True,
     ) -> None:
@@ -57,11 +58,11 @@ class KafkaGroupConsumer:
             "enable.auto.offset.store": False,
             "auto.offset.reset": "earliest",
             "enable.partition.eof": True,
-            "isolation.level": isolation_level,
+            "isolation.level": "read_committed",
             "fetch.message.max.bytes": 1 << 20,
-            "fetch.max.bytes": receive_limit_bytes // 4,
-            "receive.message.max.bytes": receive_limit_bytes,
-            "queued.max.messages.kbytes": read_ahead_kb,
+            "fetch.max.bytes": RECEIVE_LIMIT_BYTES // 4,
+            "receive.message.max.bytes": RECEIVE_LIMIT_BYTES,
+            "queued.max.messages.kbytes": READ_AHEAD_KB,
             "queued.min.messages": 100_000,
             "fetch.queue.backoff.ms": 10,  # by default a full queue stops a fetch for a second
             "fetch.wait.max.ms": 100,

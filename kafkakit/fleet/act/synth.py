@@ -50,7 +50,7 @@ def _write_cluster(
     name = model.shape.name
     store.begin(day, name)
     tables = tables_of(request, model, days_ago)
-    edit = TableEdit(model=model, tables=tables, days_ago=days_ago)
+    edit = TableEdit(model=model, tables=tables)
     for one in defects:
         if days_ago and not one.defect.is_lasting:
             continue

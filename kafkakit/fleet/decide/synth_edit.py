@@ -14,14 +14,10 @@ Rows = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableEdit:
-    """The tables of one cluster and date, to be changed in place; tables that the date lacks are passed over.
-
-    `days_ago` is 0 on the last date.
-    """
+    """The tables of one cluster and date, to be changed in place; tables that the date lacks are passed over."""
 
     model: ClusterModel
     tables: Tables
-    days_ago: int = 0
 
     def rows(self, kind: str, **values: Any) -> Rows:
         """The rows of a table in which each of these columns has the value."""

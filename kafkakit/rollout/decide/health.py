@@ -24,8 +24,6 @@ class Signal(StrEnum):
 
 GAUGES = frozenset({Signal.OFFLINE, Signal.UNDER_MIN_ISR, Signal.UNDER_REPLICATED})
 EVENTS = frozenset({Signal.SHRINKS, Signal.EXPANDS, Signal.LEADER_CHANGES, Signal.CLIENT_ERRORS})
-TIMES = frozenset({Signal.REQUEST_MS, Signal.METADATA_MS})
-FROM_BROKERS = (*sorted(GAUGES), Signal.SHRINKS, Signal.EXPANDS, Signal.LEADER_CHANGES, Signal.METADATA_MS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

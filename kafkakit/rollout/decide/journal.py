@@ -81,7 +81,7 @@ class TouchedSetting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutState:
-    """A journal folded up. `passed` are steps that were watched, `open_intent` an effect whose answer is not known."""
+    """A journal folded up. `passed` are steps that were watched."""
 
     plan: ConfigPlan
     watch: WatchSettings
@@ -91,7 +91,6 @@ class RolloutState:
     baseline: Mapping[Signal, tuple[float, ...]] | None = None
     touched: tuple[TouchedSetting, ...] = ()
     passed: tuple[int, ...] = ()
-    open_intent: int | None = None
     is_back: bool = False
     reasons: tuple[str, ...] = ()
     end: RolloutEnd | None = None
@@ -136,7 +135,7 @@ def fold(state: RolloutState | None, line: RolloutLine) -> RolloutState:
     if line.kind is RecordKind.INTENT:
         return _intended(state, line)
     if line.kind is RecordKind.EFFECT:
-        return replace(state, open_intent=None)
+        return state
     return _CHECKS[line.what](state, line)
 
 
@@ -153,7 +152,7 @@ def _intended(state: RolloutState, line: RolloutLine) -> RolloutState:
                 key=key, original=change.before, ours=frozenset(), restart=line.what is RolloutWord.RESTART
             )
         touched[key] = replace(known, ours=known.ours | {change.after})
-    return replace(state, touched=tuple(touched.values()), open_intent=line.seq, writes=tuple(writes))
+    return replace(state, touched=tuple(touched.values()), writes=tuple(writes))
 
 
 def with_lost_lines(state: RolloutState) -> RolloutState:
@@ -171,7 +170,7 @@ def with_lost_lines(state: RolloutState) -> RolloutState:
 
 def _ended(state: RolloutState, line: RolloutLine) -> RolloutState:
     left = tuple(str(each) for each in line.data.get("left", ()))
-    return replace(state, end=RolloutEnd(line.data["end"]), left=left, ended_at=line.time, open_intent=None)
+    return replace(state, end=RolloutEnd(line.data["end"]), left=left, ended_at=line.time)
 
 
 _CHECKS: Mapping[RolloutWord, Callable[[RolloutState, RolloutLine], RolloutState]] = {

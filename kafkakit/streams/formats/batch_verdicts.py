@@ -5,7 +5,7 @@ gigabytes. These verdicts come before any decompression, so that no decoder gets
 the formats: brokers decompress what they append block by block, and refuse data that break their format.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -73,15 +73,6 @@ class BatchVerdict:
     def ratio(self) -> float:
         """By how much it expands, at most."""
         return self.at_most_bytes / max(1, self.compressed_bytes)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadRange:
-    """Offsets of a log, `end` exclusive: safe to be read where `verdict` is None, else to be quarantined."""
-
-    start: int
-    end: int
-    verdict: BatchVerdict | None = None
 
 
 def batch_verdict(buffer: bytes, batch: Batch, limit_bytes: int) -> BatchVerdict:
@@ -157,26 +148,6 @@ def verdicts_of(buffer: bytes, start: int, limit_bytes: int) -> Iterator[BatchVe
             yield batch_verdict(buffer, item, limit_bytes)
     if unread is not None:
         yield WalkEnd(unread.position, unread.reason, is_corrupt=True)
-
-
-def safe_ranges(verdicts: Iterable[BatchVerdict], start: int) -> tuple[ReadRange, ...]:
-    """The offsets from `start` to the last verdict's end, without a gap: safe ranges, and each batch to quarantine.
-
-    Offsets without a batch, as compaction leaves them, belong to the range of the batch that follows: a read there
-    would get that batch. Verdicts are in the order of the log. No range crosses the end of a batch that is not safe.
-    """
-    ranges: list[ReadRange] = []
-    for verdict in verdicts:
-        if verdict.end <= start:
-            continue
-        if not verdict.is_safe:
-            ranges.append(ReadRange(start=start, end=verdict.end, verdict=verdict))
-        elif ranges and ranges[-1].verdict is None:
-            ranges[-1] = ReadRange(start=ranges[-1].start, end=verdict.end)
-        else:
-            ranges.append(ReadRange(start=start, end=verdict.end))
-        start = verdict.end
-    return tuple(ranges)
 
 
 def _verdict(

@@ -65,11 +65,6 @@ class DoneSet:
         base = self.base
         return self._count if base < self._end else 0
 
-    @property
-    def pending_count(self) -> int:
-        """How many offsets from `base` up to the highest done one are not done."""
-        return self.end - self.base - self.count
-
     def __contains__(self, offset: object) -> bool:
         if not isinstance(offset, int):
             return False
@@ -113,10 +108,6 @@ class DoneSet:
         self._count += added
         self._end = max(self._end, end)
         return added
-
-    def unmark(self, offset: int) -> bool:
-        """Make one offset pending again; False when it was not done."""
-        return self.reopen(offset, offset + 1) == 1
 
     def reopen(self, start: int, end: int) -> int:
         """Make all from `start` to `end` (exclusive) pending again; how many of them were done.

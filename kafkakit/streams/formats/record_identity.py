@@ -11,7 +11,6 @@ Bytes 1 to 16 are a UUIDv7. A session is one start of a producer, named by 42 ra
 again keeps its id. Readers leave other versions and lengths alone.
 """
 
-import re
 from dataclasses import dataclass
 
 HEADER = "kafkakit-id"
@@ -21,7 +20,6 @@ TIME_BITS, SESSION_BITS, SEQUENCE_BITS = 48, 42, 32
 _LOW_BITS = 30
 _LOW = (1 << _LOW_BITS) - 1
 _SEQUENCE = (1 << SEQUENCE_BITS) - 1
-_TEXT = re.compile("-".join(f"[0-9a-f]{{{n}}}" for n in (8, 4, 4, 4, 12)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -75,10 +73,3 @@ def format_record_id(identity: RecordId) -> str:
     """The identity as the text of a UUID, as tables and reports hold it; texts sort as identities do."""
     digits = encode_record_id(identity)[1:].hex()
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
-
-
-def parse_record_id(text: str) -> RecordId | None:
-    """The identity of a text that `format_record_id` made; None for others."""
-    if _TEXT.fullmatch(text) is None:
-        return None
-    return decode_record_id(bytes((VERSION,)) + bytes.fromhex(text.replace("-", "")))

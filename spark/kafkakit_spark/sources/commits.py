@@ -14,9 +14,7 @@ from pyspark.sql import functions as F
 
 from kafkakit.core.fleet_tables import TABLES
 from kafkakit.rules.families.groups import OFFSETS_TOPIC
-from kafkakit.streams.formats.offsets_log.keys import OFFSET_TYPES
 from kafkakit.streams.formats.offsets_log.records import Entry, decode_entry
-from kafkakit.streams.formats.offsets_log.values import OffsetCommit
 from kafkakit_spark.arrow_types import arrow_schema
 
 COLUMNS = ", ".join(f"{c.name} {c.type}" for c in TABLES["commits"].columns)
@@ -66,9 +64,9 @@ def _decoded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _row(key: bytes | None, value: bytes | None, partition: int, offset: int, at_ms: int) -> dict[str, object] | None:
     found = decode_entry(key, value)
-    if not isinstance(found, Entry) or found.key.type not in OFFSET_TYPES:
+    if not isinstance(found, Entry):
         return None
-    commit = found.value if isinstance(found.value, OffsetCommit) else None
+    commit = found.value
     return {
         "group": found.key.group,
         "topic": found.key.topic,

@@ -103,8 +103,6 @@ CALLS: list[tuple[str, Answer, Callable[[RegistryClient], Any], Any]] = [
             )
         },
     ),
-    ("GET /v1/topics/reassigning", (200, {"topics": {}, "names": ["a"]}), lambda c: c.reassigning_topics(), ("a",)),
-    ("GET /v1/topics/underreplicated", (200, {"names": []}), lambda c: c.under_replicated_topics(), ()),
     ("GET /v1/mappings/topic/a%2Fb", (200, {"ids": [2, 1]}), lambda c: c.brokers_of_topic("a/b"), (1, 2)),
     ("GET /v1/mappings/broker/7", (200, {"names": ["t"]}), lambda c: c.topics_of_broker(7), ("t",)),
     ("GET /v1/brokers/unmapped?exclude=t", (200, {"ids": [7]}), lambda c: c.unmapped_brokers(["t"]), (7,)),
@@ -116,9 +114,6 @@ CALLS: list[tuple[str, Answer, Callable[[RegistryClient], Any], Any]] = [
     ),
     ("PUT /v1/topics/tag/t?tag=a%3A1", (200, {}), lambda c: c.tag(Kind.TOPIC, "t", {"a": "1"}), None),
     ("PUT /v1/brokers/tag/7?tag=a%3A1", (200, {}), lambda c: c.tag(Kind.BROKER, "7", {"a": "1"}), None),
-    ("DELETE /v1/topics/tag/t?tag=a&tag=b", (200, {}), lambda c: c.untag(Kind.TOPIC, "t", ["a", "b"]), None),
-    ("DELETE /v1/brokers/tag/7?tag=a", (200, {}), lambda c: c.untag(Kind.BROKER, "7", ["a"]), None),
-    ('POST /v2/brokers/tag {"tags":["a:1"],"ids":[1,2]}', (200, {}), lambda c: c.tag_brokers([1, 2], {"a": "1"}), None),
     (
         'POST /v1/topics/create {"topic":{"name":"n"},"target_broker_ids":[1]}',
         (200, {}),

@@ -18,8 +18,8 @@ _KNOWN = frozenset({"", SERVICE, SERVICE_V2})
 class Health:
     """Answers without a token, as load balancers ask; `MAX_WATCHES` at once are told of each change."""
 
-    def __init__(self, codec: MessageCodec, is_fresh: Callable[[], bool], *, look_s: float = LOOK_S) -> None:
-        self._codec, self._is_fresh, self._look_s = codec, is_fresh, look_s
+    def __init__(self, codec: MessageCodec, is_fresh: Callable[[], bool]) -> None:
+        self._codec, self._is_fresh = codec, is_fresh
         self._watches = 0
         self._is_closed = False
 
@@ -50,7 +50,7 @@ class Health:
                 if status != last:
                     last = status
                     yield self._encoded(status)
-                await asyncio.sleep(self._look_s)
+                await asyncio.sleep(LOOK_S)
         finally:
             self._watches -= 1
 

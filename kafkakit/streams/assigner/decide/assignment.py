@@ -72,7 +72,6 @@ class AssignmentStep:
     moves: int = 0
     unserved: int = 0
     waiting: int = 0
-    solved_pools: int = 0
     full: tuple[str, ...] = ()
 
 
@@ -160,7 +159,7 @@ class Assignment:
         number = self._next_epoch()
         changed = self._enrol(workers, number)
         self._note_released(workers)
-        orphans = moves = solved = 0
+        orphans = moves = 0
         fresh: dict[str, list[PartitionKey]] = {}
         for pool in self._current_pools(workers):
             known = self._solved.get(pool.slots)
@@ -170,7 +169,7 @@ class Assignment:
                 continue
             found = problem_of(pool, routes, workers, draining, self._targets, facts or {})
             answer = place(found.problem, may_balance=may_balance)
-            orphans, moves, solved = orphans + answer.orphans, moves + answer.moves, solved + 1
+            orphans, moves = orphans + answer.orphans, moves + answer.moves
             topic_ids = dict(zip(found.keys, found.topic_ids, strict=True))
             owners = answer.owner.tolist()
             targets = {k: pool.slots[o] for k, o in zip(found.keys, owners, strict=True) if o >= 0}
@@ -197,7 +196,6 @@ class Assignment:
             moves=moves,
             unserved=sum(each.unserved for each in self._solved.values()),
             waiting=sum(each.waiting for each in self._solved.values()),
-            solved_pools=solved,
             full=tuple(sorted(full)),
         )
 

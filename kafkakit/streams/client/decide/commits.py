@@ -19,7 +19,7 @@ MIN_LIMIT_CHARS = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRule:
-    """How long commit metadata may be, as `ladder.usable_chars` gives it, and in which alphabets, `b` then `w`."""
+    """How long commit metadata may be, less one for a NUL that clients append, and in which alphabets, `b` then `w`."""
 
     limit_chars: int = 4095
     alphabets: tuple[str, ...] = ("b",)

@@ -58,10 +58,6 @@ class Dependencies:
         """The dependencies that are down, sorted."""
         return tuple(sorted(self._down))
 
-    def is_down(self, name: str) -> bool:
-        """True until a record that waited for it succeeded."""
-        return name in self._down
-
     def failed(self, name: str, now_ms: int, *, was_probe: bool) -> None:
         """A record found it down: the next try is later if it was the one that was to find out."""
         down = self._down.get(name)

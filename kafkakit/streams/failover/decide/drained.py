@@ -3,7 +3,7 @@
 Everything is judged against the seal in the route, which never changes, and what the clusters say now.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -179,11 +179,6 @@ def left_in(commit: CommittedOffset | ItemError | None, effective_end: int, star
     if isinstance(commit, ItemError):
         return 0
     return max(0, effective_end - (start if commit is None else commit.offset))
-
-
-def records_left(missing: Iterable[Missing]) -> int:
-    """How many offsets groups still have to read."""
-    return sum(each.records for each in missing if each.item is Item.BACKLOG)
 
 
 def _commits_reach(facts: GroupFacts | None, epoch: int) -> bool:

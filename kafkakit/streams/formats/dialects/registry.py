@@ -11,7 +11,6 @@ from kafkakit.streams.formats.dialects.plain import PLAIN
 from kafkakit.streams.formats.identity import CommitIdentity
 
 DIALECTS: tuple[Dialect, ...] = (PLAIN, KKM1, PARALLEL_CONSUMER, KAFKA_STREAMS, OPAQUE)
-NAMES = tuple(dialect.name for dialect in DIALECTS)
 WITHOUT_METADATA = PLAIN
 """The dialect of a commit that is an offset alone."""
 

@@ -42,10 +42,6 @@ class Envelope:
     body: bytes
     sections: dict[int, tuple[int, int]]
 
-    def is_bound_to(self, identity: CommitIdentity) -> bool:
-        """True when the payload was written for this cluster, topic, partition and group, and is undamaged."""
-        return self.bind == bind_of(identity, self.signed)
-
 
 def identity_bytes(identity: CommitIdentity) -> bytes:
     """What the checksum begins with: cluster, topic id, partition (big-endian) and group."""
@@ -77,10 +73,10 @@ def seal(identity: CommitIdentity, flags: int, body: bytes) -> bytes:
     return first + bind_of(identity, first + body).to_bytes(BIND_BYTES, "little") + body
 
 
-def unseal(raw: bytes, max_body: int = MAX_BODY_BYTES) -> Envelope:
+def unseal(raw: bytes) -> Envelope:
     """Take a payload apart; it may be followed by zero bytes.
 
-    Raises `UnknownVersionError`, `BadBodyError` or `TooLargeError` (above `max_body` bytes, before or after
+    Raises `UnknownVersionError`, `BadBodyError` or `TooLargeError` (above `MAX_BODY_BYTES`, before or after
     inflating).
     """
     if not raw:
@@ -89,10 +85,10 @@ def unseal(raw: bytes, max_body: int = MAX_BODY_BYTES) -> Envelope:
         raise UnknownVersionError(f"its first byte is {raw[0]:#04x}, which version {VERSION} does not have")
     if len(raw) < HEADER_BYTES:
         raise BadBodyError("it ends too early")
-    if len(raw) > max_body + HEADER_BYTES:
+    if len(raw) > MAX_BODY_BYTES + HEADER_BYTES:
         raise TooLargeError(f"it has {len(raw)} bytes")
     flags, wire = raw[0] & _BITS_OF_FLAGS, raw[HEADER_BYTES:]
-    body, used = _inflated(wire, max_body) if flags & Flag.ZSTD else (wire, len(wire))
+    body, used = _inflated(wire) if flags & Flag.ZSTD else (wire, len(wire))
     sections, end = split(body)
     used = used if flags & Flag.ZSTD else end
     if wire[used:].strip(b"\0") or body[end:].strip(b"\0"):
@@ -122,11 +118,11 @@ def split(body: bytes) -> tuple[dict[int, tuple[int, int]], int]:
     return found, len(body)
 
 
-def _inflated(wire: bytes, max_body: int) -> tuple[bytes, int]:
+def _inflated(wire: bytes) -> tuple[bytes, int]:
     """The body that one zstd frame holds, and the bytes that the frame takes."""
     try:
         size = zstd_size(wire, frames=1)
-        return inflate_zstd(wire[: size.length], max_body), size.length
+        return inflate_zstd(wire[: size.length], MAX_BODY_BYTES), size.length
     except BombError as error:
         raise TooLargeError(str(error)) from error
     except DamagedError as error:

@@ -70,8 +70,3 @@ def advise(encoded: Encoded, alphabets: Sequence[str] = ("b",)) -> Advice:
         should_close_holes=step in (Step.CLOSE_HOLES, Step.WIDEN, Step.COARSEN),
         duplicates=encoded.forgotten,
     )
-
-
-def usable_chars(broker_limit: int, configured: int | None = None) -> int:
-    """The length that commits may have: the smaller limit, less one for the NUL that some clients append."""
-    return max(0, (broker_limit if configured is None else min(broker_limit, configured)) - 1)

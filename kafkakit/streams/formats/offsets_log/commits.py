@@ -181,7 +181,7 @@ def read_commits(views: Views, rows: Rows, tally: Tally) -> tuple[Commits, list[
         entry = decode_entry(key, value)
         if isinstance(entry, Undecodable):
             tally.cannot_decode(entry.reason)
-        elif isinstance(entry, Entry) and isinstance(entry.value, OffsetCommit) and key is not None:
+        elif isinstance(entry, Entry) and entry.value is not None and key is not None:
             unusual.append((int(rows.batch[row]), Held.of(offset_key(key), int(rows.at[row]), entry.value)))
     if not all_live:
         dead = ~live

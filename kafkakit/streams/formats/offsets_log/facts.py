@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kafkakit.core.group_facts import GroupType
 from kafkakit.streams.formats.identity import TOPIC_ID_BYTES
 
 if TYPE_CHECKING:
@@ -93,32 +92,6 @@ class OpenTransaction:
     groups: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """A member of a group as its coordinator knows it."""
-
-    member_id: str
-    client_id: str
-    host: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupEvent:
-    """What a chunk says of a group: its last state there, with the members known (bounded, sorted by id).
-
-    `is_gone` only when no record of any protocol is left: a group that is converted to another one lives on.
-    `epoch` is the generation of a classic group and the group epoch of others, -1 where no record told it.
-    """
-
-    group: str
-    at: int
-    type: GroupType
-    is_gone: bool = False
-    epoch: int = -1
-    owners: tuple[Owner, ...] = ()
-    owners_left_out: int = 0
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedFacts:
     """What one call of a feed found; counts are of this chunk alone, open transactions as they stand after it.
@@ -129,7 +102,6 @@ class FeedFacts:
     chunk ended with bytes that are no batch: after it, fetching on from `next_offset` brings the same bytes again.
     `keys_left_out` counts commits dropped because the `KeyTable` is full or their key too long.
     `dropped_commits` counts transactional ones that were aborted, fenced off or beyond what may be held back.
-    `newest_ms` is the highest time in any header of the chunk, -1 for none.
     """
 
     partition: int
@@ -147,6 +119,4 @@ class FeedFacts:
     held_back: int = 0
     open_transactions: tuple[OpenTransaction, ...] = ()
     open_transaction_count: int = 0
-    group_events: tuple[GroupEvent, ...] = ()
-    newest_ms: int = -1
     stopped: str = ""

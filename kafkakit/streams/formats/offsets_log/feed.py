@@ -4,13 +4,11 @@ from typing import TYPE_CHECKING
 
 from kafkakit.streams.formats.offsets_log.commits import Commits, Held, read_commits, single_row
 from kafkakit.streams.formats.offsets_log.facts import CommitColumns, FeedFacts
-from kafkakit.streams.formats.offsets_log.groups import EVENT_TYPES, GroupRecords
 from kafkakit.streams.formats.offsets_log.heads import Heads, read_heads
 from kafkakit.streams.formats.offsets_log.key_table import KeyTable
-from kafkakit.streams.formats.offsets_log.keys import OFFSET_TYPES, READ_TYPES, Undecodable, decode_key
+from kafkakit.streams.formats.offsets_log.keys import GROUP_TYPES, OFFSET_TYPES, Undecodable, decode_key
 from kafkakit.streams.formats.offsets_log.newest import Newest, joined
-from kafkakit.streams.formats.offsets_log.records import Entry, decode_entry
-from kafkakit.streams.formats.offsets_log.rows import Piece, Rows, pair_of, pieces_of, read_rows
+from kafkakit.streams.formats.offsets_log.rows import Piece, Rows, pieces_of, read_rows
 from kafkakit.streams.formats.offsets_log.tally import Tally
 from kafkakit.streams.formats.offsets_log.transactions import DROPPED, HELD, OWN, TransactionBatch, Transactions
 from kafkakit.streams.formats.offsets_log.views import Views
@@ -35,8 +33,8 @@ class OffsetsFeed:
 
     Records below `next_offset` are skipped, so a buffer may begin before it or come twice; holes that compaction
     left are nothing special. The chunk's bytes are worked on in pieces of 4 MiB, with some 100 bytes more for each
-    record of a piece; between calls a feed holds the commits of open transactions (64 MiB at most) and the groups'
-    owners. About a microsecond a record; not for use by several threads at once.
+    record of a piece; between calls a feed holds the commits of open transactions, 64 MiB at most. About a microsecond
+    a record; not for use by several threads at once.
     """
 
     def __init__(
@@ -48,7 +46,6 @@ class OffsetsFeed:
         self.next_offset = next_offset
         self._known_to = known_to
         self._transactions = Transactions()
-        self._groups = GroupRecords()
 
     @property
     def resume_offset(self) -> int:
@@ -71,10 +68,9 @@ class OffsetsFeed:
         tally.batches = len(heads)
         parts = [self._piece(piece, heads, floor_of, tally) for piece in pieces_of(buffer, heads)]
         self.next_offset = max(int(floor[-1]), heads.passed)
-        newest_ms = int(heads.max_ms.max()) if len(heads) else -1
-        return joined(parts, self.keys.capacity, every=self._every), self._facts(tally, heads, newest_ms)
+        return joined(parts, self.keys.capacity, every=self._every), self._facts(tally, heads)
 
-    def _facts(self, tally: Tally, heads: Heads, newest_ms: int) -> FeedFacts:
+    def _facts(self, tally: Tally, heads: Heads) -> FeedFacts:
         return FeedFacts(
             partition=self.partition,
             next_offset=self.next_offset,
@@ -91,8 +87,6 @@ class OffsetsFeed:
             held_back=self._transactions.held,
             open_transactions=self._transactions.listed(),
             open_transaction_count=len(self._transactions),
-            group_events=self._groups.events(),
-            newest_ms=newest_ms,
             stopped=heads.stopped,
         )
 
@@ -111,33 +105,9 @@ class OffsetsFeed:
         if not fresh.all():
             rows = rows.chosen(fresh)
         tally.records += len(rows)
-        offsets = self._sorted_out(views, rows, tally)
+        offsets = _sorted_out(views, rows, tally)
         commits, unusual = read_commits(views, offsets, tally)
         return self._visible(piece, heads, views, rows, commits, unusual, markers, tally)
-
-    def _sorted_out(self, views: Views, rows: Rows, tally: Tally) -> Rows:
-        """Counts the records by type and takes those of groups; gives those of offsets."""
-        import numpy as np
-
-        tally.tombstones += int(np.count_nonzero(rows.value_start < 0))
-        kind = views.number(np.maximum(rows.key_start, 0), 2)
-        has_type = (rows.key_start >= 0) & (rows.key_end - rows.key_start >= 2)
-        is_offset = has_type & (kind >= 0) & (kind <= max(OFFSET_TYPES))
-        if is_offset.all():
-            tally.count_types(kind)
-            return rows
-        tally.count_types(kind[has_type])
-        for row in np.flatnonzero(~is_offset).tolist():
-            number = int(kind[row]) if has_type[row] else -1
-            if number in EVENT_TYPES or not has_type[row]:
-                entry = decode_entry(*pair_of(views.data, rows, row))
-                if isinstance(entry, Undecodable):
-                    tally.cannot_decode(entry.reason)
-                elif isinstance(entry, Entry):
-                    self._groups.take(int(rows.at[row]), entry)
-            elif number not in READ_TYPES:
-                tally.opaque += 1
-        return rows.chosen(is_offset)
 
     def _visible(
         self,
@@ -184,6 +154,25 @@ class OffsetsFeed:
             tally.cannot_decode(decoded.reason)
         elif fate != HELD or not self._transactions.hold(batch, row):
             tally.dropped += 1
+
+
+def _sorted_out(views: Views, rows: Rows, tally: Tally) -> Rows:
+    """Counts the records by type; gives those of offsets."""
+    import numpy as np
+
+    tally.tombstones += int(np.count_nonzero(rows.value_start < 0))
+    kind = views.number(np.maximum(rows.key_start, 0), 2)
+    has_type = (rows.key_start >= 0) & (rows.key_end - rows.key_start >= 2)
+    is_offset = has_type & (kind >= 0) & (kind <= max(OFFSET_TYPES))
+    if is_offset.all():
+        tally.count_types(kind)
+        return rows
+    tally.count_types(kind[has_type])
+    for row in np.flatnonzero(~has_type).tolist():
+        tally.cannot_decode("no key" if rows.key_start[row] < 0 else "key type runs over the end")
+    others = kind[has_type & ~is_offset]
+    tally.opaque += int(np.count_nonzero(~np.isin(others, list(GROUP_TYPES))))
+    return rows.chosen(is_offset)
 
 
 def _markers(views: Views, rows: Rows) -> dict[int, bool]:

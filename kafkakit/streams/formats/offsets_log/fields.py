@@ -1,12 +1,4 @@
-"""The primitive fields of `__consumer_offsets`, read with bounds: fixed numbers, strings, arrays, tagged fields."""
-
-from collections.abc import Callable
-from typing import TypeVar
-
-T = TypeVar("T")
-
-MAX_ITEMS = 1_000_000
-"""An array that claims more entries than this is taken for broken bytes."""
+"""The primitive fields of `__consumer_offsets`, read with bounds: fixed numbers, strings, tagged fields."""
 
 
 class MalformedError(ValueError):
@@ -16,14 +8,14 @@ class MalformedError(ValueError):
 class Fields:
     """A cursor over the bytes of one key or value; every method raises `MalformedError` rather than read past the end.
 
-    `flexible` chooses between the two encodings of strings and arrays: two- or four-byte lengths, or varints that
-    count from one (zero is null).
+    `flexible` chooses between the two encodings of strings: two-byte lengths, or varints that count from one (zero is
+    null).
     """
 
-    def __init__(self, data: bytes, *, flexible: bool = False) -> None:
+    def __init__(self, data: bytes) -> None:
         self.data = data
         self.at = 0
-        self.flexible = flexible
+        self.flexible = False
 
     @property
     def left(self) -> int:
@@ -51,46 +43,28 @@ class Fields:
                 return value
         raise MalformedError(f"{name} has an endless length")
 
-    def size(self, width: int, name: str) -> int:
-        """A length or count, -1 for null: a varint where flexible, else `width` bytes."""
-        size = self.uvarint(name) - 1 if self.flexible else self.integer(width, name)
+    def raw(self, name: str) -> bytes | None:
+        """Bytes with their length, None for null."""
+        size = self.uvarint(name) - 1 if self.flexible else self.integer(2, name)
         if size < -1:
             raise MalformedError(f"{name} has a negative length")
-        return size
-
-    def raw(self, name: str, width: int = 4) -> bytes | None:
-        """Bytes with their length, None for null."""
-        size = self.size(width, name)
         return None if size < 0 else self.take(size, name)
 
-    def nullable_text(self, name: str) -> str | None:
-        """A string, None for null."""
-        data = self.raw(name, 2)
+    def text(self, name: str) -> str:
+        """A string that may not be null."""
+        data = self.raw(name)
         if data is None:
-            return None
+            raise MalformedError(f"{name} is null")
         try:
             return data.decode()
         except UnicodeDecodeError:
             raise MalformedError(f"{name} is not UTF-8") from None
 
-    def text(self, name: str) -> str:
-        """A string that may not be null."""
-        text = self.nullable_text(name)
-        if text is None:
-            raise MalformedError(f"{name} is null")
-        return text
-
-    def array(self, item: Callable[[], T], name: str) -> tuple[T, ...]:
-        """Entries after their count; null counts as none. Every entry takes at least a byte."""
-        count = self.size(4, name)
-        if count > min(self.left, MAX_ITEMS):
-            raise MalformedError(f"{name} runs over the end")
-        return tuple(item() for _ in range(count))
-
-    def tagged(self, name: str = "tagged fields") -> dict[int, bytes]:
+    def tagged(self) -> dict[int, bytes]:
         """The tagged fields that close a flexible structure; none where it is not flexible."""
         found: dict[int, bytes] = {}
         if self.flexible:
+            name = "tagged fields"
             for _ in range(self.uvarint(name)):
                 tag = self.uvarint(name)
                 found[tag] = self.take(self.uvarint(name), name)

@@ -8,7 +8,7 @@ without keys is false, as any container is.
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkakit.streams.formats.offsets_log.keys import OFFSET_TYPES, LogKey, Undecodable, decode_key
+from kafkakit.streams.formats.offsets_log.keys import LogKey, Undecodable, decode_key
 
 if TYPE_CHECKING:
     import numpy as np
@@ -89,7 +89,7 @@ class KeyTable:
         decoded = decode_key(key)
         if isinstance(decoded, Undecodable):
             return decoded
-        if not isinstance(decoded, LogKey) or decoded.type not in OFFSET_TYPES:
+        if not isinstance(decoded, LogKey):
             return Undecodable("a key of something else than an offset")
         if len(self._numbers) >= self.max_keys:
             return KeysFull(f"{self.max_keys} keys are held")
@@ -159,10 +159,6 @@ class Names:
     def capacity(self) -> int:
         """One past the highest number given out so far."""
         return len(self._names)
-
-    def number_of(self, name: str) -> int | None:
-        """The number of a string that is held."""
-        return self._numbers.get(name)
 
     def hold(self, name: str) -> int:
         """The number of a string, held once more."""

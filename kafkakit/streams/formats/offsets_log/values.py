@@ -51,7 +51,7 @@ def _commit(fields: Fields, version: int) -> OffsetCommit:
     offset = fields.integer(8, "offset")
     leader_epoch = fields.integer(4, "leader epoch") if version >= 3 else -1
     fields.flexible = version >= 4
-    metadata = fields.raw("metadata", 2) or b""
+    metadata = fields.raw("metadata") or b""
     committed_ms = fields.integer(8, "commit time")
     expires_ms = fields.integer(8, "expiry time") if version == 1 else None
     topic_id = fields.tagged().get(0, NO_TOPIC_ID)

@@ -4,6 +4,7 @@ Solved exactly with CP-SAT where streams times clusters are few, with its bound;
 emptiest cluster first (Graham's LPT), and single moves improve on that, against the bound that every plan has.
 """
 
+from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -104,28 +105,49 @@ def _improved(problem: SpreadProblem, at: list[int], limit_ppm: int) -> list[int
     """Single moves off the fullest cluster, each the one that lowers the larger of both uses most, down to a limit."""
     loads = loads_of(problem, at)
     clusters = range(len(loads))
+    placed = sorted((item.load, number, at[number]) for number, item in enumerate(problem.items) if item.load > 0)
+    there = [[(load, number) for load, number, c in placed if c == cluster] for cluster in clusters]
     for _ in range(2 * len(at)):
         hot = max(clusters, key=lambda c: (problem.use_ppm(c, loads[c]), -c), default=0)
         now = problem.use_ppm(hot, loads[hot]) if loads else 0
         if now <= limit_ppm:
             break
-        found = min(
-            (
-                (max(problem.use_ppm(hot, loads[hot] - item.load), problem.use_ppm(c, loads[c] + item.load)), number, c)
-                for number, item in enumerate(problem.items)
-                if at[number] == hot and item.load > 0
-                for c in clusters
-                if c != hot
-            ),
-            default=None,
-        )
+        found = _best_move(problem, loads, hot, there[hot])
         if found is None or found[0] >= now:
             break
         _, number, cluster = found
-        loads[hot] -= problem.items[number].load
-        loads[cluster] += problem.items[number].load
+        load = problem.items[number].load
+        there[hot].remove((load, number))
+        insort(there[cluster], (load, number))
+        loads[hot] -= load
+        loads[cluster] += load
         at[number] = cluster
     return at
+
+
+def _best_move(
+    problem: SpreadProblem, loads: Sequence[int], hot: int, streams: Sequence[tuple[int, int]]
+) -> tuple[int, int, int] | None:
+    """The smallest larger use after a move of one of `streams`, (load, number) in order; its number and its cluster.
+
+    With the load moved, the use that is left falls and the use elsewhere rises: the best are where both meet.
+    """
+    others = [c for c in range(len(loads)) if c != hot]
+    if not streams or not others:
+        return None
+
+    def left(stream: tuple[int, int]) -> int:
+        return problem.use_ppm(hot, loads[hot] - stream[0])
+
+    def reached(stream: tuple[int, int]) -> int:
+        return min(problem.use_ppm(c, loads[c] + stream[0]) for c in others)
+
+    meet = bisect_left(streams, True, key=lambda each: reached(each) >= left(each))
+    best = min([reached(each) for each in streams[meet : meet + 1]] + [left(each) for each in streams[:meet][-1:]])
+    first = bisect_left(streams, True, hi=meet, key=lambda each: left(each) <= best)
+    end = bisect_left(streams, True, lo=meet, key=lambda each: reached(each) > best)
+    number, load = min((number, load) for load, number in streams[first:end])
+    return best, number, next(c for c in others if problem.use_ppm(c, loads[c] + load) <= best)
 
 
 def _solved(problem: SpreadProblem, hint: list[int], bound: int, within_ppm: int) -> tuple[list[int], int]:

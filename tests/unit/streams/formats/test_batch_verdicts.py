@@ -2,7 +2,6 @@
 
 import random
 import tracemalloc
-import zlib
 
 import pytest
 import zstandard
@@ -13,11 +12,9 @@ from kafkakit.streams.formats.batch_verdicts import (
     VerdictKind,
     batch_verdict,
     measured,
-    safe_ranges,
     verdicts_of,
 )
 from kafkakit.streams.formats.log_batches import Codec, WalkEnd
-from kafkakit.streams.formats.zstd_frames import MAX_BLOCK
 from tests.clusters.streams_batches import Rec, batch
 from tests.rigs.bombs import CODECS, MIB, batch_of, gzip_zeros, only_batch, packed, zstd_zeros
 from tests.rigs.segment_writer import legacy
@@ -206,18 +203,3 @@ def test_a_header_that_tells_no_offsets_counts_up_to_the_next_batch() -> None:
     (end,) = verdicts_of(old, 5, LIMIT)
     assert isinstance(end, WalkEnd)
     assert (end.position, end.is_corrupt) == (0, True)
-
-
-def test_ranges_end_where_a_batch_is_not_safe() -> None:
-    logs = [
-        batch_of(zstd_zeros(MAX_BLOCK), Codec.ZSTD, base=10, count=5),
-        batch_of(zstd_zeros(4 * MIB), Codec.ZSTD, base=20, count=2),
-        batch_of(zstd_zeros(4 * MIB), Codec.ZSTD, base=22, count=2),
-        batch_of(zlib.compress(b""), Codec.NONE, base=30, count=3),
-        batch_of(b"v", Codec.NONE, base=33, count=3),
-    ]
-    verdicts = [v for v in verdicts_of(b"".join(logs), 12, LIMIT) if isinstance(v, BatchVerdict)]
-    assert [(r.start, r.end, r.verdict is None) for r in safe_ranges(verdicts, 12)] == [
-        (12, 15, True), (15, 22, False), (22, 24, False), (24, 36, True),
-    ]  # fmt: skip
-    assert safe_ranges(verdicts, 36) == ()

@@ -9,7 +9,7 @@ from kafkakit.streams.formats.offset_ranges import OffsetRanges
 def test_base_advances_when_the_oldest_is_done_at_last() -> None:
     done = DoneSet(100)
     assert [done.mark(n) for n in (102, 101, 101)] == [True, True, False]
-    assert (done.base, done.end, done.count, done.pending_count) == (100, 103, 2, 1)
+    assert (done.base, done.end, done.count) == (100, 103, 2)
     assert done.mark(100)
     assert (done.base, done.end, done.count, done.ranges()) == (103, 103, 0, OffsetRanges())
 
@@ -55,10 +55,10 @@ def test_a_window_below_base_can_be_opened_again_while_the_rest_stays_done() -> 
 
 def test_one_offset_can_be_unmarked() -> None:
     done = DoneSet(0, OffsetRanges(((1, 600),)))
-    assert done.unmark(599)
-    assert not done.unmark(599)
+    assert done.reopen(599, 600) == 1
+    assert done.reopen(599, 600) == 0
     assert (done.end, done.count) == (599, 598)
-    assert done.unmark(300)
+    assert done.reopen(300, 301) == 1
     assert done.pending() == OffsetRanges(((0, 1), (300, 301)))
 
 

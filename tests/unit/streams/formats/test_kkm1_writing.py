@@ -10,7 +10,7 @@ from kafkakit.streams.formats.commit import CommitState, Mark, MarkState, Replay
 from kafkakit.streams.formats.identity import CommitIdentity
 from kafkakit.streams.formats.kkm1.decode import read_kkm1
 from kafkakit.streams.formats.kkm1.encode import encode_commit
-from kafkakit.streams.formats.kkm1.ladder import Step, advise, usable_chars
+from kafkakit.streams.formats.kkm1.ladder import Step, advise
 from kafkakit.streams.formats.offset_ranges import OffsetRanges, Range
 
 IDENTITY = CommitIdentity(cluster_id="c-1", topic_id=bytes(range(16)), partition=0, group="g")
@@ -121,7 +121,6 @@ def test_the_wide_alphabet_is_taken_only_where_the_first_does_not_hold_the_state
     assert narrow.raw_bytes == wide.raw_bytes
 
 
-@pytest.mark.slow
 def test_the_longest_wide_text_can_be_read_back() -> None:
     """Its last character may hold a byte more than was written, which must not be one too many for the reader."""
     bits = random.Random(1).getrandbits(524_217) | 1 << 524_216
@@ -141,7 +140,6 @@ def test_a_pattern_that_repeats_is_compressed_and_a_random_one_is_not() -> None:
     assert not encode_commit(CommitState(base=0, done=islands(300)), IDENTITY, limit_chars=4095).is_compressed
 
 
-@pytest.mark.slow
 def test_many_islands_at_huge_offsets_take_no_time_and_no_memory() -> None:
     step = 2**44
     done = OffsetRanges(tuple((n * step + 1, (n + 1) * step - n) for n in range(100_000)))
@@ -199,7 +197,6 @@ def test_a_state_is_brought_into_the_form_that_can_be_written() -> None:
     assert encode_commit(gone, IDENTITY, limit_chars=4095).written.replay is None
 
 
-@pytest.mark.slow
 def test_the_ladder_is_climbed_as_metadata_fill_up() -> None:
     seen: list[Step] = []
     for count in range(0, 3000, 60):
@@ -213,12 +210,3 @@ def test_the_ladder_is_climbed_as_metadata_fill_up() -> None:
         if not seen or seen[-1] is not advice.step:
             seen.append(advice.step)
     assert seen == [Step.FREE, Step.PAUSE, Step.CLOSE_HOLES, Step.WIDEN, Step.COARSEN]
-
-
-def test_a_commit_leaves_room_for_a_nul() -> None:
-    assert [usable_chars(4096), usable_chars(4096, 1000), usable_chars(500, 1000), usable_chars(0)] == [
-        4095,
-        999,
-        499,
-        0,
-    ]

@@ -4,16 +4,13 @@ from struct import pack
 
 import pytest
 
-from kafkakit.core.group_facts import GroupType
 from kafkakit.streams.formats.offsets_log import rows, transactions
 from kafkakit.streams.formats.offsets_log.commits import Held
 from kafkakit.streams.formats.offsets_log.facts import (
     TOMBSTONE,
     CommitColumns,
     FeedFacts,
-    GroupEvent,
     OpenTransaction,
-    Owner,
 )
 from kafkakit.streams.formats.offsets_log.feed import OffsetsFeed
 from kafkakit.streams.formats.offsets_log.key_table import CommitKey, KeyTable
@@ -26,7 +23,6 @@ from tests.clusters.streams_batches import (
     marker,
     offset_key,
     offset_value,
-    string,
     tombstone,
 )
 
@@ -75,12 +71,12 @@ def test_the_newest_commit_of_each_key_comes_out_once() -> None:
     assert (row.committed_ms, row.leader_epoch, row.topic_id) == (MS, 4, bytes(range(16)))
     assert fed.table.key_of(1) == CommitKey("g", "t", 1)
     assert (facts.partition, facts.next_offset, facts.batches, facts.records) == (5, 3, 2, 3)
-    assert (facts.by_type, facts.newest_ms, facts.first_reason) == ({1: 3}, MS, "")
+    assert (facts.by_type, facts.first_reason) == ({1: 3}, "")
 
 
 def test_nothing_gives_empty_columns() -> None:
     columns, facts = OffsetsFeed(0, KeyTable()).feed(b"")
-    assert (len(columns), columns.topic_id.shape, facts.next_offset, facts.newest_ms) == (0, (0, 16), 0, -1)
+    assert (len(columns), columns.topic_id.shape, facts.next_offset) == (0, (0, 16), 0)
     assert CommitColumns.of([]).rows() == []
 
 
@@ -257,7 +253,7 @@ def test_four_megabytes_of_key_do_no_harm() -> None:
     fed = Fed()
     junk = [Rec(offset_key("g", "t", 0) + bytes(4 << 20), offset_value(1)), Rec(b"\0\2\x7f\xff" + bytes(4 << 20), b"")]
     facts = fed.take(batch(0, [*junk, commit("g", "t", 0, 1)]))
-    assert (fed.of("g"), facts.undecodable, facts.keys_left_out) == (1, 1, 1)
+    assert (fed.of("g"), facts.undecodable, facts.keys_left_out) == (1, 0, 1)
 
 
 def test_what_cannot_be_read_is_counted_and_named() -> None:
@@ -289,71 +285,12 @@ def test_bytes_that_are_no_batch_stop_the_chunk_with_their_reason() -> None:
     assert (fed.of("g"), facts.next_offset, facts.stopped) == (4, 1, "a batch length of 7")
 
 
-def group_value(generation: int, *members: str) -> bytes:
-    """A GroupMetadataValue v3."""
-    out = pack(">h", 3) + string("consumer") + pack(">i", generation) + string("range") + string(None) + pack(">q", MS)
-    out += pack(">i", len(members))
-    for name in members:
-        out += string(name) + string(None) + string(f"client-{name}") + string("/h") + pack(">ii", 1, 1)
-        out += pack(">ii", 0, 0)
-    return out
-
-
-def member_value(client: str) -> bytes:
-    """A member of a KIP-848 group."""
-    texts = [string(t, flexible=True) for t in (None, None, client, "/h")]
-    return b"\0\0" + b"".join(texts) + b"\1\0" + pack(">i", 5) + b"\0\0"
-
-
-def test_groups_come_as_events_with_their_owners() -> None:
+def test_records_of_groups_are_counted_by_type_and_not_read() -> None:
     fed = Fed()
-    facts = fed.take(
-        batch(0, [Rec(group_key(2, "g"), group_value(1, "b")), Rec(group_key(2, "g"), group_value(2, "b", "a"))])
-    )
-    owners = (Owner("a", "client-a", "/h"), Owner("b", "client-b", "/h"))
-    assert facts.group_events == (GroupEvent(group="g", at=1, type=GroupType.CLASSIC, epoch=2, owners=owners),)
-    facts = fed.take(batch(2, [Rec(group_key(2, "g"), None), Rec(group_key(2, "never seen"), None)]))
-    assert facts.group_events == (GroupEvent(group="g", at=2, type=GroupType.CLASSIC, is_gone=True),)
-    assert fed.take(batch(4, [commit("g", "t", 0, 1)])).group_events == ()
-
-
-def test_a_group_converted_to_the_new_protocol_is_not_gone() -> None:
-    fed = Fed()
-    fed.take(batch(0, [Rec(group_key(2, "g"), group_value(1, "a")), commit("g", "t", 0, 5)]))
-    facts = fed.take(
-        batch(
-            2,
-            [
-                Rec(group_key(2, "g"), None),
-                Rec(group_key(3, "g"), b"\0\0" + pack(">i", 4) + b"\0"),
-                Rec(group_key(5, "g", "m1"), member_value("app")),
-            ],
-        )
-    )
-    assert facts.group_events == (
-        GroupEvent(group="g", at=4, type=GroupType.CONSUMER, epoch=4, owners=(Owner("m1", "app", "/h"),)),
-    )
-    assert fed.of("g") == 5
-    facts = fed.take(batch(5, [Rec(group_key(5, "g", "m1"), None)]))
-    assert facts.group_events == (GroupEvent(group="g", at=5, type=GroupType.CONSUMER, epoch=4),)
-    # Compaction may leave a member's record before the group's own.
-    assert not fed.take(batch(6, [Rec(group_key(5, "h", "m1"), member_value("app"))])).group_events[0].is_gone
-    facts = fed.take(batch(7, [Rec(group_key(3, "g"), None)]))
-    assert facts.group_events[0].is_gone
-    assert fed.of("g") == 5
-
-
-def test_owners_are_bounded_and_the_rest_is_counted() -> None:
-    fed = Fed()
-    names = [f"m{n:03}" for n in range(120)]
-    facts = fed.take(batch(0, [Rec(group_key(2, "g"), group_value(1, *names))]))
-    assert (len(facts.group_events[0].owners), facts.group_events[0].owners_left_out) == (100, 20)
-    many = [Rec(group_key(5, "n", name), member_value("c" * 999)) for name in names]
-    facts = fed.take(batch(1, [Rec(group_key(3, "n"), b"\0\0" + pack(">i", 4) + b"\0"), *many]))
-    event = facts.group_events[0]
-    assert (len(event.owners), event.owners_left_out, len(event.owners[0].client_id)) == (100, 20, 256)
-    facts = fed.take(batch(122, [Rec(group_key(5, "n", names[-1]), None), Rec(group_key(5, "n", names[0]), None)]))
-    assert (len(facts.group_events[0].owners), facts.group_events[0].owners_left_out) == (99, 19)
+    junk = [Rec(group_key(number, "g"), b"junk") for number in (2, 3, 5, 17, 24, 18, 25)]
+    facts = fed.take(batch(0, [*junk, Rec(group_key(2, "g"), None), commit("g", "t", 0, 5)]))
+    assert (facts.undecodable, facts.opaque, facts.tombstones, fed.of("g")) == (0, 2, 1, 5)
+    assert facts.by_type == {1: 1, 2: 2, 3: 1, 5: 1, 17: 1, 18: 1, 24: 1, 25: 1}
 
 
 def test_a_feed_of_every_event_gives_each_visible_commit_in_the_order_of_the_log(

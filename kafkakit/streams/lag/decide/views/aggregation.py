@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
 
-KINDS = ("cluster", "group", "topic", "stream")
-"""What names there are; `TableRows.names` holds them sorted, so that codes sort as names do."""
 _MEASURED = ("partition", "lag", "pending", "lost", "status", "committed_ms", "window_ms", "lag_as_of_ms")
 _FORESEEN = ("eta_ms", "retention_left_ms", "retention_low_ms", "retention_basis")
 

@@ -3,10 +3,10 @@
 LANES = ("live", "slow", "retry", "dlq")
 
 
-def stream_of(topic: str, lanes: tuple[str, ...] = LANES) -> str:
+def stream_of(topic: str) -> str:
     """The stream of a topic; a topic that is not named like a lane is a stream by itself."""
     rest, dot, epoch = topic.rpartition(".")
     stream, second, lane = rest.rpartition(".")
-    if dot and second and stream and lane in lanes and epoch.isascii() and epoch.isdigit():
+    if dot and second and stream and lane in LANES and epoch.isascii() and epoch.isdigit():
         return stream
     return topic
