@@ -13,7 +13,7 @@ from typing import IO, Any, TextIO, cast
 
 from kafkakit.core.errors import OperationFailedError, RefusedError
 from kafkakit.core.printable import printable_lines
-from kafkakit.core.tables import json_text, plain_value, tsv_lines
+from kafkakit.core.tables import plain_value, tsv_lines
 from kafkakit.ports.reporter import ProgressBar, Screen
 from kafkakit.report.report import Report
 
@@ -156,6 +156,7 @@ def _encode(command: str, data: Mapping[str, object], output_format: OutputForma
             return yaml.safe_dump(body, sort_keys=False, allow_unicode=plain, width=10_000)
 
     else:
+        from kafkakit.core.documents import json_text
 
         def written(plain: bool) -> str:
             return json_text(body, ascii_only=not plain) + "\n"

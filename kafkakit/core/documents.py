@@ -4,6 +4,7 @@ Every file is `{"kafkakit": {"kind": KIND, "schema": N}, ...}`. This module turn
 back; reading and writing files is `adapters/files.py`.
 """
 
+import json
 import re
 from codecs import getincrementaldecoder
 from collections.abc import Collection
@@ -106,6 +107,14 @@ def encode_document(kind: str, value: object, *, leave_out: Collection[str] = ()
 def encode_json(value: object) -> bytes:
     """Encode a value as one line of JSON with a final newline; key order is the value's own."""
     return msgspec.json.encode(value) + b"\n"
+
+
+def json_text(value: object, *, ascii_only: bool = False) -> str:
+    """The text of `json.dumps` with an indent of two, which itself is encoded in Python and takes ten times as long."""
+    try:
+        return msgspec.json.format(json.dumps(value, ensure_ascii=ascii_only), indent=2)
+    except (msgspec.DecodeError, UnicodeEncodeError):  # NaN, and lone surrogates
+        return json.dumps(value, indent=2, ensure_ascii=ascii_only)
 
 
 def decode_snapshot(data: bytes, source: str) -> ClusterSnapshot:

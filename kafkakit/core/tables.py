@@ -79,17 +79,5 @@ def plain_value(value: object) -> object:
     return str(value)
 
 
-def json_text(value: object, *, ascii_only: bool = False) -> str:
-    """The text of `json.dumps` with an indent of two, which itself is encoded in Python and takes ten times as long."""
-    import json
-
-    import msgspec
-
-    try:
-        return msgspec.json.format(json.dumps(value, ensure_ascii=ascii_only), indent=2)
-    except (msgspec.DecodeError, UnicodeEncodeError):  # NaN, and lone surrogates
-        return json.dumps(value, indent=2, ensure_ascii=ascii_only)
-
-
 def _is_number(text: str) -> bool:
     return text == EMPTY_CELL or text.replace(".", "", 1).replace("-", "", 1).isdigit()

@@ -185,24 +185,21 @@ def _first_legal(pools: Pools, entries: Sequence[Entry], size: int, dest: int) -
 def _redirections(pools: Pools, broker: int, lack: int) -> Iterator[Priced]:
     """A slot that went elsewhere goes home, and another of that home, about as large, comes here instead."""
     state = pools.state
-    going: dict[int, list[Entry]] = {}
-    for dest in _sparing(pools, broker):
-        for entry in pools.arrived(dest):
-            if not state.can_give(dest, entry[0]):
-                break
-            going.setdefault(state.home(entry[1]), []).append(entry)
+    sparing = [(state.load[b] - state.floor[b], pools.arrived_from(b)) for b in _sparing(pools, broker)]
     found = 0
-    for home in sorted(going):
+    for home in sorted({home for _, entries in sparing for home in entries}):
         if found >= _ENOUGH:
             break
-        going[home].sort()
+        going = sorted(e for spare, entries in sparing for e in entries.get(home, ()) if e[0] <= spare)
+        if not going:
+            continue
         for size, slot in around(pools.at_home(home), lack):
             if not state.can_take(broker, size) or not state.fits(slot, broker):
                 continue
             room = state.ceiling[home] - state.load[home]
-            at = bisect_left(going[home], (size + room + 1, -1)) - 1
-            if at >= 0 and state.fits(going[home][at][1], home):
-                back, other = going[home][at]
+            at = bisect_left(going, (size + room + 1, -1)) - 1
+            if at >= 0 and state.fits(going[at][1], home):
+                back, other = going[at]
                 if state.can_give(home, size - back):
                     yield (max(0, lack - size), max(0, size - back), ((other, home), (slot, broker)))
                     found += 1

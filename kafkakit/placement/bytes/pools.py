@@ -37,6 +37,7 @@ class Pools:
         self.receivers: list[int] = np.nonzero(table.receiver)[0].tolist()
         self.moved: list[Entry] = sorted((state.size(s), s) for s in state.moved)
         self._arrived: dict[int, list[Entry]] = {}
+        self._arrived_from: dict[int, dict[int, list[Entry]]] = {}
 
     def at_home(self, broker: int) -> list[Entry]:
         """The movable slots that are still at home on a broker, smallest first."""
@@ -54,14 +55,24 @@ class Pools:
             entries = self._arrived[broker] = sorted((self.state.size(s), s) for s in self.state.arrived[broker])
         return entries
 
+    def arrived_from(self, broker: int) -> dict[int, list[Entry]]:
+        """The same by the broker that they came from."""
+        found = self._arrived_from.get(broker)
+        if found is None:
+            found = self._arrived_from[broker] = {}
+            for entry in self.arrived(broker):
+                found.setdefault(self.state.home(entry[1]), []).append(entry)
+        return found
+
     def take(self, step: Sequence[tuple[int, int]]) -> None:
         """Make the moves (slot, destination) of a step."""
         for slot, dest in step:
             state, home = self.state, self.state.home(slot)
             was, source = slot in state.moved, state.broker(slot)
             state.move(slot, dest)
-            self._arrived.pop(source, None)
-            self._arrived.pop(dest, None)
+            for broker in (source, dest):
+                self._arrived.pop(broker, None)
+                self._arrived_from.pop(broker, None)
             if was == (slot in state.moved):
                 continue
             entry = (state.size(slot), slot)

@@ -12,6 +12,7 @@ partition at a time.
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kafkakit.core.certificate import Proof
@@ -132,7 +133,7 @@ def _solve(
     if kept is not None:
         stay = kept.staying(network)
         flows.append((kept.part, kept.broker, stay))
-        takers.append((kept.part, kept.pool, ~stay))
+        takers.append((kept.part, kept.pool, 1 - stay))
     for parts, ids, flow in flows:
         taken = flow > 0
         for p, b in zip(parts[taken].tolist(), ids[taken].tolist(), strict=True):
@@ -222,7 +223,7 @@ def _others(a: ForcedInputs, part: "Ints", rack: "Ints") -> "tuple[Ints, Ints]":
 
 
 def _deal_pools(
-    a: ForcedInputs, takers: "list[tuple[Ints, Ints, Ints | Bools]]", quota: "Ints", chosen: list[list[int]]
+    a: ForcedInputs, takers: "Sequence[tuple[Ints, Ints, Ints]]", quota: "Ints", chosen: list[list[int]]
 ) -> None:
     """Give the brokers of each pool to those who take from it: partition, pool and how many, in arrays."""
     import numpy as np

@@ -76,13 +76,13 @@ class SettledReplicas:
         network.arcs(node, pool + to[starts], amount, 1)
         return cls(part, held, to, first, stays)
 
-    def staying(self, network: FlowNetwork) -> "Bools":
-        """Which replicas stay in the solved flow: the largest of each group, so that few bytes are copied."""
+    def staying(self, network: FlowNetwork) -> "Ints":
+        """1 for replicas that stay in the solved flow: the largest of each group, so that few bytes are copied."""
         import numpy as np
 
         amount = np.diff(self.first)
         rank = np.arange(len(self.part)) - np.repeat(self.first[:-1], amount)
-        stay: Bools = rank < np.repeat(network.flow(self.stays), amount)
+        stay: Ints = (rank < np.repeat(network.flow(self.stays), amount)).astype(np.int64)
         return stay
 
 

@@ -48,7 +48,11 @@ def test_loads_are_those_that_are_counted_one_by_one(spread: int) -> None:
         found = placement_stats(rows, sizes, named, {ids[0]: "a"}, {ids[1]: BrokerStorage(used_bytes=7)})
         held = [[(row, size) for row, size in zip(rows, sizes, strict=True) if b in row] for b in ids]
         counted = {
-            b: (len(has), sum(row[0] == b for row, _ in has), None if None in known else sum(known))
+            b: (
+                len(has),
+                sum(row[0] == b for row, _ in has),
+                None if None in known else sum(size or 0 for size in known),
+            )
             for b, has in zip(ids, held, strict=True)
             if (known := [size for _, size in has]) or b in named
         }
