@@ -135,7 +135,7 @@ def test_ten_thousand_tags_are_refused_and_a_hundred_in_all_are_the_most(registr
     def code(count: int, first: int = 0) -> int:
         tags = {f"k{n}": "v" for n in range(first, first + count)}
         reply = call(registry, "ChangeTags", {"changes": [{"kind": "topic", "name": "test1", "set": tags}]})
-        return reply.body["results"][0]["code"] if "results" in reply.body else reply.body["code"]
+        return int(reply.body["results"][0]["code"] if "results" in reply.body else reply.body["code"])
 
     assert (code(10_000), registry.inventory.tags[Kind.TOPIC].get("test1")) == (3, None)
     assert (code(100), code(1, first=100)) == (0, 3)
