@@ -21,6 +21,7 @@ from kafkakit.registry.decide.history import etag_of
 from kafkakit.registry.decide.requests import CreateRequest
 from kafkakit.registry.decide.tags import Kind
 from kafkakit.registry.decide.v2.messages import TranslatedOffset
+from tests.places import ROOT
 
 Answer = tuple[int, Any]
 """Status and body; 0: no answer at all, and below 0 the body ends before what is announced."""
@@ -306,3 +307,7 @@ def test_files_that_tls_cannot_use_are_named(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("nothing")
     with pytest.raises(InputError, match=r"ca\.pem: cannot be used for TLS"), connect("h", ca_file=tmp_path / "ca.pem"):
         pass
+
+
+def test_type_checkers_of_applications_use_the_annotations() -> None:
+    assert (ROOT / "kafkakit/py.typed").is_file()
