@@ -110,7 +110,7 @@ def encode_json(value: object) -> bytes:
 
 
 def json_text(value: object, *, ascii_only: bool = False) -> str:
-    """The text of `json.dumps` with an indent of two, which itself is encoded in Python and takes ten times as long."""
+    """The text of `json.dumps` with an indent of two, which itself encodes in Python and takes four times as long."""
     try:
         return msgspec.json.format(json.dumps(value, ensure_ascii=ascii_only), indent=2)
     except (msgspec.DecodeError, UnicodeEncodeError):  # NaN, and lone surrogates
