@@ -19,8 +19,9 @@ unexport PYTHONDONTWRITEBYTECODE
 DEMO_ARGS ?=
 H2LOAD := nghttp2-client libc-ares2 libev4 libjemalloc2
 PYTEST_ARGS ?=
+QUICK := not kafka and not zookeeper and not network and not spark
 
-.PHONY: venv parts lock audit demo demo-fleet test check bench docs config-tables protos
+.PHONY: venv parts lock audit demo demo-fleet test check slow-tests bench docs config-tables protos
 .DEFAULT_GOAL := venv
 
 venv: $(STAMP)
@@ -94,19 +95,23 @@ demo-fleet: $(STAMP)
 # Quick tests on all cores; then those with real brokers, a file to a worker; then those that share one Spark session;
 # then, alone, those that measure time.
 test: $(STAMP)
-	$(BIN)/python -m pytest -n auto -m 'not kafka and not zookeeper and not network and not spark' $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n auto -m '$(QUICK)' $(PYTEST_ARGS)
 	$(BIN)/python -m pytest -n $(BROKER_WORKERS) --dist loadfile --no-loadscope-reorder \
 	  -m '(kafka or zookeeper or network) and not timed and not spark' $(PYTEST_ARGS)
 	$(BIN)/python -m pytest -m spark $(PYTEST_ARGS)
 	$(BIN)/python -m pytest -m timed $(PYTEST_ARGS)
 
-# Without random tests and those marked slow; make test runs all.
+# Less than a minute on two cores: without random tests and those of more than 0.1 s; make test runs all.
+CHECKED := tests/unit tests/cli tests/compat tests/test_architecture.py tests/test_docs.py tests/test_slow_tests.py
 check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n auto -m 'not slow and not kafka and not zookeeper and not network and not spark' \
-	  tests/unit tests/cli tests/compat tests/test_architecture.py tests/test_docs.py
+	$(BIN)/python -m pytest -n auto -m '$(QUICK) and not slow' $(CHECKED)
+
+# Measure them and write the list of slow ones, tests/slow_tests.txt, anew.
+slow-tests: $(STAMP)
+	$(BIN)/python -m pytest -n auto -m '$(QUICK)' --list-slow $(CHECKED)
 
 bench: $(STAMP) .parts/usr/bin/h2load
 	@for script in bench/*.py; do $(BIN)/python $$script || exit 1; done

@@ -1,19 +1,36 @@
-"""What holds for every test: Ctrl-C reaches the processes that tests start, and examples are the same in every run."""
+"""What holds for every test: Ctrl-C reaches its processes, its examples are the same in every run, a list says if it is
+slow.
+"""
 
 import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import slow_tests
+
 # The same examples however busy the machine is; `pytest --hypothesis-profile=default` tries new ones.
 settings.register_profile("suite", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
 
 
-def pytest_configure() -> None:
-    """Undo an ignored SIGINT, which shells give to background jobs and children inherit."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The option of `make slow-tests`."""
+    parser.addoption("--list-slow", action="store_true", help="measure the tests and write tests/slow_tests.txt anew")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Undo an ignored SIGINT, which shells give to background jobs and children inherit; measure when asked to."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if config.getoption("list_slow"):
+        config.pluginmanager.register(slow_tests.Measuring())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark slow tests before any are left out."""
+    slow_tests.mark(items)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -23,14 +23,15 @@ if TYPE_CHECKING:
     from kafkakit.simulator.state import Floats
 
 MAX_TICK_S = 60
+"""The longest step where nothing changes."""
 _LEAST_LINE = 0.05  # of a line is always left for copying, however much else runs over it
 _NOTHING = 0.5
 
 
 class Simulation:
-    """One cluster in time; `max_tick_s` is the longest step where nothing changes."""
+    """One cluster in time."""
 
-    def __init__(self, cluster: SimCluster, *, max_tick_s: int = MAX_TICK_S) -> None:
+    def __init__(self, cluster: SimCluster) -> None:
         import numpy as np
 
         self.now_s = 0
@@ -42,7 +43,6 @@ class Simulation:
         brokers = len(cluster.brokers)
         self._into = QuotaWindows(brokers, cluster.quota)
         self._out = QuotaWindows(brokers, cluster.quota)
-        self._max_tick_s = max_tick_s
         self._unsettled_until = 0
         self._flows = Flows(self._state, wildcard=cluster.wildcard)
         self._speeds: tuple[float, Floats] | None = None
@@ -174,7 +174,7 @@ class Simulation:
 
     def _length(self, most_s: int, remaining: "Floats", closing: "Floats") -> int:
         """Seconds until the first flow catches up or something else happens."""
-        longest = min(most_s, self._max_tick_s, max(1.0, self._control.next_event_s - self.now_s))
+        longest = min(most_s, MAX_TICK_S, max(1.0, self._control.next_event_s - self.now_s))
         longest = min(longest, self._inside.seconds_left())
         coming = closing > 0
         if coming.any():

@@ -136,7 +136,6 @@ def test_without_yes_and_terminal_nothing_happens(desk: Desk) -> None:
     assert desk.records() == []
 
 
-@pytest.mark.slow
 def test_a_person_sees_the_time_before_the_question_and_types_yes(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CliContext, "input_allowed", True)
     for words in (("drain", "1"), ("replace", "1", "--with", "4"), ("decommission", "1")):

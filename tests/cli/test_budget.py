@@ -83,7 +83,6 @@ def test_a_pinned_partition_stays_and_is_told(home: Home) -> None:
     assert "the partition is pinned" in ran.stdout
 
 
-@pytest.mark.slow
 def test_fix_racks_set_replication_and_leaders_keep_to_theirs(home: Home) -> None:
     ran = run(home, CROWDED, "fix-racks", "--max-moves", "1", "--plan", "p.json")
     assert ran.code == 0

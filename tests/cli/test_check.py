@@ -200,7 +200,6 @@ def test_znodes_missing_or_old_exit_75(home: Home, monkeypatch: pytest.MonkeyPat
     assert (ran.code, ran.json["error"]["hint"]) == (75, "run metricsfetcher first")
 
 
-@pytest.mark.slow
 def test_same_input_same_bytes_across_processes_and_hash_seeds(home: Home) -> None:
     save(home, with_rack(with_rack(good(), 2, "a"), 3, None))
     seen = set()

@@ -89,7 +89,6 @@ def test_brokers_without_a_rack_are_not_counted(home: Home) -> None:
     assert [counts(m["after"]) for m in checked(home)["moves"]] == [[1, 2]]
 
 
-@pytest.mark.slow
 def test_explain_and_replan_know_the_spread(home: Home) -> None:
     put(home, cluster([[1, 2], [1, 3]], [20, 20], {b: FREE[b] for b in FEW}, FEW))
     assert run(home, "fix-racks", "--spread", "--plan", "p.json").code == 0

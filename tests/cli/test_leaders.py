@@ -113,7 +113,6 @@ def test_bad_requests_are_one_line_and_exit_2(home: Home, flags: list[str], word
     assert len([line for line in ran.stderr.splitlines() if line.startswith("error:")]) == 1
 
 
-@pytest.mark.slow
 def test_same_input_same_bytes_across_hash_seeds(home: Home) -> None:
     seen = set()
     for seed in ("0", "1", "77"):

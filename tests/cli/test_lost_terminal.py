@@ -7,8 +7,6 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
-
 import kafkakit
 
 RUN = """
@@ -47,7 +45,6 @@ def until_exists(path: Path) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.slow
 def test_a_run_whose_terminal_is_gone_stops_as_after_ctrl_c(tmp_path: Path) -> None:
     root = str(Path(kafkakit.__file__).parents[1])
     env = {"PATH": os.environ["PATH"], "PYTHONPATH": root, "TERM": "xterm"}

@@ -343,7 +343,6 @@ def test_journal_folder_that_cannot_be_written_stops_before_any_effect(desk: Des
     assert desk.cluster.calls == []
 
 
-@pytest.mark.slow
 def test_the_command_that_resumes_has_the_options_that_the_run_needs(desk: Desk) -> None:
     desk.cluster.add_topic("more", {0: (1, 2)})
     desk.write(make_plan(desk.cluster, {("t", 0): (3, 2)}, topics=["t", "more"]))
@@ -433,7 +432,6 @@ def test_a_throttle_that_never_catches_up_exits_with_4_and_names_one_that_does(d
     assert ran.stderr.splitlines()[-1] == "hint: the smallest rate that works for all brokers: --throttle 2600000"
 
 
-@pytest.mark.slow
 def test_resume_pause_continue_and_abort_without_a_run_at_work(desk: Desk) -> None:
     for verb in ("resume", "pause", "continue"):
         ran = desk.run(verb)

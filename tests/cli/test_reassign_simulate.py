@@ -39,7 +39,6 @@ def tight(tmp_path: Path) -> Desk:
     return Desk(tmp_path, 100 * MB)
 
 
-@pytest.mark.slow
 def test_the_schedule_swaps_two_full_brokers_where_naive_orders_fill_their_disks(tight: Desk) -> None:
     orders = ("--order", "schedule", "--order", "plan", "--order", "all-at-once")
     ran = tight.run("--throttle", "5MB", *orders, "-o", "json")
@@ -81,7 +80,6 @@ def test_throttles_are_compared_in_a_table_and_drawn(roomy: Desk) -> None:
     assert data["cases"][0]["samples"][0]["bytes_per_s"] > 0
 
 
-@pytest.mark.slow
 def test_a_dead_broker_holds_a_run_up_and_its_return_lets_it_end(roomy: Desk) -> None:
     calm = roomy.run("--throttle", "1MB", "-o", "json").json["cases"][0]
     words = ("--throttle", "1MB", "--kill", "2@30s")
@@ -103,7 +101,6 @@ def test_ingest_makes_a_run_longer(roomy: Desk) -> None:
     assert busy["copied_bytes"] > calm["copied_bytes"]
 
 
-@pytest.mark.slow
 def test_the_limits_are_those_that_apply_takes(tight: Desk) -> None:
     usual = tight.run("--throttle", "5MB", "-o", "json")
     fuller = tight.run("--throttle", "5MB", "--max-disk-use", "99.5%", "--disk-headroom", "0", "-o", "json")
@@ -167,7 +164,6 @@ def test_a_plan_that_is_done_takes_no_time(tmp_path: Path) -> None:
     assert "note: 20 moves of the plan done already" in ran.stdout
 
 
-@pytest.mark.slow
 def test_moves_between_dirs_of_a_broker_are_played_too(tmp_path: Path) -> None:
     home = Home(tmp_path)
     home.work.mkdir(parents=True)

@@ -322,7 +322,6 @@ def test_a_free_range_is_reached_with_the_fewest_bytes(home: Home) -> None:
     checked(home)
 
 
-@pytest.mark.slow
 def test_a_budget_alone_buys_the_smallest_range(home: Home) -> None:
     data = plan(home, "rebalance", "--brokers", "-1", "--max-moved-bytes", "107GiB", "-o", "json").json
     assert data["relocated_bytes"] <= 107 * GIB
@@ -596,7 +595,6 @@ def test_added_brokers_may_hold_replicas_already_but_must_live(home: Home) -> No
     assert "name the brokers to add" in one_error(ran)
 
 
-@pytest.mark.slow
 def test_same_input_same_bytes_across_processes_and_hash_seeds(home: Home) -> None:
     for command, flags in (("rebalance", ["--brokers", "-1"]), ("rebalance", ["--brokers", "-2", "--band", "60%"]),
                            ("scale", ["--brokers", "-2"])):  # fmt: skip
@@ -675,7 +673,6 @@ def interrupted(home: Home, function: str, *, found: int, presses: int) -> Ran:
     return Ran(process.returncode, out, "".join(told) + err)
 
 
-@pytest.mark.slow
 def test_ctrl_c_takes_the_best_plan_so_far(home: Home) -> None:
     ran = interrupted(home, "at_deviation", found=1, presses=1)
     assert ran.code == 0, ran.stderr
@@ -684,7 +681,6 @@ def test_ctrl_c_takes_the_best_plan_so_far(home: Home) -> None:
     assert checked(home)["moves"]
 
 
-@pytest.mark.slow
 def test_ctrl_c_before_any_plan_writes_nothing(home: Home) -> None:
     ran = interrupted(home, "tightest_relaxed", found=0, presses=1)
     assert (ran.code, ran.stdout) == (130, "")
@@ -692,7 +688,6 @@ def test_ctrl_c_before_any_plan_writes_nothing(home: Home) -> None:
     assert {p.name for p in home.work.iterdir()} == {"s.json"}
 
 
-@pytest.mark.slow
 def test_a_second_ctrl_c_ends_at_once(home: Home) -> None:
     ran = interrupted(home, "at_deviation", found=1, presses=2)
     assert (ran.code, ran.stdout) == (130, "")

@@ -59,7 +59,6 @@ SMALL = {"brokers": [{"id": 1, "rack": "a"}, {"id": 2, "rack": "b"}, {"id": 3, "
 REBUILD = ["topicmappr", "rebuild", "--snapshot", "snapshot.json"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)
 def test_golden_case(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     case = json.loads(path.read_text(encoding="utf-8"))
@@ -105,7 +104,6 @@ def test_map_file_is_byte_compatible_with_kafka_kit(capsys: pytest.CaptureFixtur
     assert Path("t.json").stat().st_mode & 0o777 == 0o644
 
 
-@pytest.mark.slow
 def test_same_input_same_bytes_across_processes_and_hash_seeds() -> None:
     write_snapshot(SMALL)
     seen = set()
@@ -118,7 +116,6 @@ def test_same_input_same_bytes_across_processes_and_hash_seeds() -> None:
     assert len(seen) == 1
 
 
-@pytest.mark.slow
 def test_leaders_phases_and_chunks_are_the_same_for_every_hash_seed(tmp_path: Path) -> None:
     topics = {f"t{n}": [[1 + n % 3, 1 + (n + 1) % 3], [1, 2], [3, 1]] for n in range(6)}
     brokers = [{"id": n, "rack": "abc"[n % 3]} for n in range(1, 7)]
@@ -157,7 +154,6 @@ def test_json_names_the_maps_of_a_series_with_their_files(capsys: pytest.Capture
     assert chunk == {"phase": 0, "brokers": [2], "partitions_changed": 1, "files": ["all.json", "t.json"]}
 
 
-@pytest.mark.slow
 def test_gos_spelling_of_switches(capsys: pytest.CaptureFixture[str]) -> None:
     write_snapshot(SMALL)
     words = ["--topics", "t", "--brokers", "1,2", "--plan", "p.json"]

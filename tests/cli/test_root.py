@@ -51,7 +51,6 @@ def python(home: Home, code: str, **env: str) -> subprocess.CompletedProcess[str
     )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments", [["--help"], ["--version"], ["profile", "--help"], ["topicmappr", "rebuild", "--help"]]
 )
@@ -360,7 +359,6 @@ def test_a_signal_lets_finally_run(home: Home, number: signal.Signals, code: int
     assert (process.returncode, stderr) == (code, f"cleaned\nerror: {word}\n")
 
 
-@pytest.mark.slow
 def test_a_reader_that_goes_away_is_not_an_error_message(home: Home) -> None:
     kafkakit = Path(sys.executable).parent / "kafkakit"
     command = f"{kafkakit} --help-json | head -c 1 >/dev/null; echo ${{PIPESTATUS[0]}}"
@@ -398,7 +396,6 @@ def test_a_stdout_that_takes_nothing_is_one_line_and_no_fault_of_the_kit(
     assert not (home.state / "crashes").exists()
 
 
-@pytest.mark.slow
 def test_a_stderr_that_takes_nothing_does_not_stop_the_result(home: Home) -> None:
     kafkakit = Path(sys.executable).parent / "kafkakit"
     for target in ("2>/dev/full", "2>&-"):
@@ -495,7 +492,6 @@ def test_completion_scripts_touch_no_file(home: Home, shell: str) -> None:
     assert [path for path in home.folder.rglob("*") if path.is_file()] == []
 
 
-@pytest.mark.slow
 def test_names_are_completed(home: Home) -> None:
     for name in ("prod", "staging"):
         home.write_config("bootstrap_server: a:1\n", f"profiles.d/{name}.yaml")
@@ -546,7 +542,6 @@ def test_names_of_the_cluster_are_completed_with_one_request(
     assert asked in ([], ["topic_names"], ["cluster"])
 
 
-@pytest.mark.slow
 def test_topics_are_completed_from_the_cache_and_never_fail(home: Home) -> None:
     assert complete(home, "kafkakit -B 127.0.0.1:1 topicmappr rebuild --topics ") == []
     assert complete(home, "kafkakit topicmappr rebuild --topics ") == []

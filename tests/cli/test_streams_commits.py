@@ -127,7 +127,6 @@ def test_decode_tells_everything_the_payload_says(desk: Desk) -> None:
     )
 
 
-@pytest.mark.slow
 def test_what_decode_prints_encode_reads(desk: Desk) -> None:
     decoded = desk.run("decode", VECTOR, "--offset", "100", *IDENTITY, "-o", "json")
     for form, expected in (("b", VECTOR), ("pc", "bwAAAArmAwA=")):

@@ -138,7 +138,6 @@ def test_two_clusters_in_one_table_and_joined_by_stream(fleet: Fleet, home: Home
     assert [(line["stream"], line["lag"]) for line in ran.json["lines"]] == [("orders", 15)]
 
 
-@pytest.mark.slow
 def test_a_cluster_that_is_away_does_not_hide_the_others(fleet: Fleet, home: Home) -> None:
     fill(fleet.add("a"), "g", 4, 10)
     fleet.add("b").unreachable = True
@@ -192,7 +191,6 @@ def test_check_knows_every_status(fleet: Fleet, home: Home) -> None:
     assert "'late' is no status" in ran.stderr
 
 
-@pytest.mark.slow
 def test_check_of_a_cluster_that_is_away_is_unknown(fleet: Fleet, home: Home) -> None:
     fill(fleet.add("a"), "g", 4, 10)
     fleet.add("b").unreachable = True
@@ -211,7 +209,6 @@ def test_every_failure_is_three_for_a_monitoring_plugin(fleet: Fleet, home: Home
     assert ran.stdout.startswith("LAG UNKNOWN - ")
 
 
-@pytest.mark.slow
 def test_watch_tells_changes_line_by_line_and_ends_after_a_count(fleet: Fleet, home: Home) -> None:
     fill(fleet.add("a"), "g", 4, 10)
     ran = home.run("streams", "lag", "watch", "--count", "2", "--interval", "100ms", "-o", "json")

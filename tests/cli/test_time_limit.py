@@ -77,7 +77,6 @@ def timed(home: Home, *words: str) -> tuple[int, str, float]:
     return ran.returncode, ran.stderr, time.monotonic() - started_s
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "command"), COMMANDS)
 def test_no_address_holds_a_command_longer_than_its_time_limit(home: Home, kind: str, command: str) -> None:
     cluster = FakeCluster({1: "a", 2: "b", 3: "c"})
@@ -124,7 +123,6 @@ sys.exit(cli.run(["wait", "--timeout", "500ms"], started_s=started_s))
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "code", "said"),
     [

@@ -138,7 +138,6 @@ def test_place_writes_the_map_and_the_command(home: Home) -> None:
     assert ran.json["replica_assignment"].count(",") == 2
 
 
-@pytest.mark.slow
 def test_a_long_assignment_is_not_offered_as_an_argument(home: Home) -> None:
     ran = run(home, WORLD, "place", "new", "--partitions", "33000", "--replication", "2")
     assert ran.code == 0
@@ -202,7 +201,6 @@ def test_bad_requests_are_one_line_and_exit_2(home: Home, arguments: list[str], 
     assert {p.name for p in home.work.iterdir()} == {"snapshot.json"}
 
 
-@pytest.mark.slow
 def test_the_same_bytes_whatever_the_hash_seed(home: Home) -> None:
     write_snapshot(WORLD, str(home.work / "snapshot.json"))
     seen = set()

@@ -19,14 +19,14 @@ TIMEOUT_S = 2.0
 class DatadogAgent:
     """One agent; `address` is `HOST:PORT`."""
 
-    def __init__(self, address: str, *, timeout_s: float = TIMEOUT_S, pause: Callable[[float], None] = sleep) -> None:
+    def __init__(self, address: str, *, pause: Callable[[float], None] = sleep) -> None:
         host, _, port = address.rpartition(":")
         if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
             raise UsageError(
                 f"{address[:60]!r} is not the address of an agent", hint="write HOST:PORT, 127.0.0.1:8126 say"
             )
         base, what = f"http://{address}", f"the agent {address}"
-        self._service = HttpService(base, what, {}, timeout_s=timeout_s, attempts=ATTEMPTS, pause=pause)
+        self._service = HttpService(base, what, {}, timeout_s=TIMEOUT_S, attempts=ATTEMPTS, pause=pause)
 
     def send(self, sender: PayloadSender, buckets: Iterable[Bucket]) -> None:
         """Send buckets; the caller counts those that were not sent.

@@ -32,11 +32,9 @@ _SITE = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+")
 class DatadogApi:
     """One organisation's intake at a site (`datadoghq.eu`) or an address, see `DatadogQueries`."""
 
-    def __init__(
-        self, key: Secret, site: str = DEFAULT_SITE, *, timeout_s: float = 10, pause: Callable[[float], None] = sleep
-    ) -> None:
+    def __init__(self, key: Secret, site: str = DEFAULT_SITE, *, pause: Callable[[float], None] = sleep) -> None:
         base = _base(site)
-        self._service = HttpService(base, base, {"DD-API-KEY": key}, timeout_s=timeout_s, pause=pause)
+        self._service = HttpService(base, base, {"DD-API-KEY": key}, timeout_s=10, pause=pause)
 
     def send(self, series: Iterable[Mapping[str, object]]) -> int:
         """Send series, each as the API's documents name its fields; returns how many.

@@ -31,7 +31,6 @@ from kafkakit.core.plan import Plan
 from kafkakit.core.quantities import counted
 from kafkakit.execution.act.retrier import Retrier
 from kafkakit.execution.decide.outcome import Direction
-from kafkakit.placement.bytes.tightening import Watch
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.reporter import Reporter
@@ -52,11 +51,10 @@ class MoveOff:
         plans: PlanRunner,
         elections: Elections,
         request: MoveRequest,
-        watch: Watch | None = None,
         unregister: Unregister | None = None,
     ) -> None:
         self._admin, self._clock, self._reporter, self._records = admin, clock, reporter, records
-        self._plans, self._elections, self._request, self._watch = plans, elections, request, watch
+        self._plans, self._elections, self._request = plans, elections, request
         self._unregister = unregister
         self._retrier = Retrier(clock, reporter, request.retry_limit_s)
         self._brokers = request.goal.brokers
@@ -149,7 +147,7 @@ class MoveOff:
         program = self._request.again.partition(" broker ")[0]
         seen = without_leaving(snapshot, self._records, self._reporter, program, subject=self._brokers)
         with self._reporter.progress("planning"), without_collector():
-            decided = decide_operation(seen, self._request.goal, self._watch)
+            decided = decide_operation(seen, self._request.goal)
         if decided is None:
             if record is not None:
                 return self._verify(record)

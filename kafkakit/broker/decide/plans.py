@@ -16,7 +16,6 @@ from kafkakit.core.model import ClusterSnapshot, PartitionAssignment, PartitionM
 from kafkakit.core.plan import Move, PlacementStats, Plan
 from kafkakit.core.quantities import counted
 from kafkakit.execution.decide.outcome import Commands, Direction
-from kafkakit.placement.bytes.tightening import Watch
 from kafkakit.placement.choices import PlaceBy
 from kafkakit.topicmappr.api import Decision, DrainRequest, PlannedChange, TopicScope, assemble, decide_drain, scope_of
 
@@ -75,7 +74,7 @@ class Decided:
     placed_by_count: str | None = None
 
 
-def decide_operation(snapshot: ClusterSnapshot, goal: OperationGoal, watch: Watch | None = None) -> Decided | None:
+def decide_operation(snapshot: ClusterSnapshot, goal: OperationGoal) -> Decided | None:
     """Decide what empties the brokers; None when they hold nothing.
 
     Only topics that have a replica there are looked at, so that changes elsewhere do not disturb the run. Raises
@@ -89,12 +88,12 @@ def decide_operation(snapshot: ClusterSnapshot, goal: OperationGoal, watch: Watc
         return None
     request = _request(goal, topics)
     try:
-        whole, why = decide_drain(snapshot, request, None, watch), None
+        whole, why = decide_drain(snapshot, request), None
     except TryLaterError as error:
         if goal.placement is not None:
             raise
         request, why = replace(request, placement=PlaceBy.COUNT), error.message
-        whole = decide_drain(snapshot, request, None, watch)
+        whole = decide_drain(snapshot, request)
     if goal.onto is not None:
         seated = replace(
             whole,
@@ -105,7 +104,7 @@ def decide_operation(snapshot: ClusterSnapshot, goal: OperationGoal, watch: Watc
     leaders = _leaders_plan(snapshot, whole.plan, goal, topics)
     if leaders is None:
         return Decided(whole=whole, copies=whole.plan, placed_by_count=why)
-    copies = decide_drain(_with_lists(snapshot, leaders), request, None, watch).plan
+    copies = decide_drain(_with_lists(snapshot, leaders), request).plan
     return Decided(whole=whole, copies=copies, leaders=leaders, placed_by_count=why)
 
 

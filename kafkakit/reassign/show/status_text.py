@@ -30,17 +30,17 @@ def status_report(view: StatusView, *, as_metrics: bool) -> Report:
     )
 
 
-def render_status(view: StatusView, shown: int = SHOWN) -> str:
-    """The whole status; at most `shown` moves, stalled ones first."""
+def render_status(view: StatusView) -> str:
+    """The whole status; at most `SHOWN` moves, stalled ones first."""
     lines = [_head(view)]
     for run in view.runs:
         lines += _run_lines(run)
     ordered = sorted(view.moves, key=lambda m: (not m.stalled, m.move.topic, m.move.partition))
-    for item in ordered[:shown]:
+    for item in ordered[:SHOWN]:
         lines += _move_lines(item, several_runs=bool(view.runs))
-    if len(ordered) > shown:
-        lines.append(f"  and {len(ordered) - shown} more: {view.program} reassign list")
-    lines += _inside_lines(view.inside, shown)
+    if len(ordered) > SHOWN:
+        lines.append(f"  and {len(ordered) - SHOWN} more: {view.program} reassign list")
+    lines += _inside_lines(view.inside, SHOWN)
     if view.slowest is not None:
         lines.append(f"slowest: {_slowest(*view.slowest)}")
     lines += _throttle_lines(view)
@@ -52,7 +52,7 @@ def render_status(view: StatusView, shown: int = SHOWN) -> str:
     return "\n".join(lines) + "\n"
 
 
-def render_screen(view: StatusView, shown: int = SHOWN) -> str:
+def render_screen(view: StatusView) -> str:
     """The status as a table to be replaced in place; one row a new copy, stalled ones first."""
     lines = [_head(view)]
     for run in view.runs:
@@ -60,9 +60,9 @@ def render_screen(view: StatusView, shown: int = SHOWN) -> str:
     rows = [_row(m, c) for m in view.moves for c in m.copies]
     rows.sort(key=lambda row: row[-1] != CopyState.STALLED.value)
     if rows:
-        lines.append(text_table(("partition", "to", "copied", "of", "%", "rate", "left", "state"), rows[:shown]))
-    if len(rows) > shown:
-        lines.append(f"and {len(rows) - shown} more")
+        lines.append(text_table(("partition", "to", "copied", "of", "%", "rate", "left", "state"), rows[:SHOWN]))
+    if len(rows) > SHOWN:
+        lines.append(f"and {len(rows) - SHOWN} more")
     lines += [f"{_key(m)} on broker {c.broker} is stalled: {_why(c)}" for m, c in view.stalled[:SHOWN_STALLS]]
     lines += _inside_lines(view.inside, SHOWN_STALLS)
     if view.health is not None:

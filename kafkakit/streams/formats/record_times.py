@@ -60,7 +60,7 @@ class NoRecord:
     problem: str = ""
 
 
-def record_at(buffer: bytes, offset: int, *, max_inflated: int = MAX_INFLATED) -> RecordTime | NoRecord:
+def record_at(buffer: bytes, offset: int) -> RecordTime | NoRecord:
     """The first data record at or above `offset` in a raw read; markers and records compacted away are skipped.
 
     Never raises. Costs the records of one batch up to the offset, and inflating it where it is compressed.
@@ -82,7 +82,7 @@ def record_at(buffer: bytes, offset: int, *, max_inflated: int = MAX_INFLATED) -
         next_offset = max(next_offset, batch.next_offset)
         if batch.is_control or not batch.count:
             continue
-        found = _in_batch(buffer, batch, offset, max_inflated)
+        found = _in_batch(buffer, batch, offset)
         if found is None:
             continue
         found = _joined(doubtful, found) if doubtful else found
@@ -105,9 +105,9 @@ def _was_committed(buffer: bytes, found: RecordTime, later: Iterator[Batch | Ski
     return False
 
 
-def _in_batch(buffer: bytes, batch: Batch, offset: int, max_inflated: int) -> RecordTime | None:
+def _in_batch(buffer: bytes, batch: Batch, offset: int) -> RecordTime | None:
     """None where all records of the batch are below the offset; the high end unproven where they may be."""
-    for record in records_of(buffer, batch, max_inflated):
+    for record in records_of(buffer, batch):
         if not isinstance(record, LogRecord):
             return _by_header(batch, offset)
         if record.offset >= offset:

@@ -26,7 +26,6 @@ def held_by(bench: Bench, broker: int) -> list[tuple[str, int]]:
     return [key for key, replicas in bench.lists().items() if broker in replicas]
 
 
-@pytest.mark.slow
 def test_drain_passes_leaderships_before_any_copy_leaves(bench: Bench) -> None:
     before = bench.configs()
     outcome = bench.drain(1)
@@ -74,7 +73,6 @@ def test_leaders_that_lead_out_of_turn_are_elected_away_first(tmp_path: Path) ->
     assert out_of_turn < moved
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "every"), [(Kind.DRAIN, 1), (Kind.REPLACE, 3), (Kind.DECOMMISSION, 7)])
 def test_cut_anywhere_and_run_again_ends_as_if_undisturbed(tmp_path: Path, kind: Kind, every: int) -> None:
     onto: dict[str, Any] = {"onto": 4} if kind is Kind.REPLACE else {}

@@ -166,7 +166,6 @@ def test_an_undo_that_cannot_be_finished_is_left_with_replan(bench: Bench, cut: 
     assert bench.cluster.reassignments() == ()
 
 
-@pytest.mark.slow
 def test_restore_cut_anywhere_and_run_again_ends_as_if_undisturbed(tmp_path: Path) -> None:
     calm = Bench(make_cluster(), tmp_path / "calm")
     lists, leaders = calm.lists(), calm.leaders()
@@ -192,7 +191,6 @@ def test_restore_cut_anywhere_and_run_again_ends_as_if_undisturbed(tmp_path: Pat
                 verify_journal(file.data)
 
 
-@pytest.mark.slow
 def test_a_drain_cut_in_the_middle_is_taken_back(tmp_path: Path) -> None:
     for cut in (8, 20, 30, 36, 44):
         bench = Bench(make_cluster(line_rate=5 * MB), tmp_path / f"cut-{cut}")

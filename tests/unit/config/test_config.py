@@ -95,7 +95,6 @@ def test_an_unknown_key_is_told_with_the_nearest(data: bytes, line: int, wrong: 
     assert parse_config(data, "config.yaml").warnings == (expected,)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("data", "problem"),
     [

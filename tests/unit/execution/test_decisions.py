@@ -207,7 +207,6 @@ def test_a_look_counts_what_was_copied_and_sees_new_offline_dirs() -> None:
     assert look([GOAL], live, dirs, offline_before={"3:/e"}).offline_dirs == ()
 
 
-@pytest.mark.slow
 def test_lists_too_long_for_one_value_are_cut_into_batches() -> None:
     cluster = FakeCluster({100001: "a", 100002: "b", 100003: "c"})
     cluster.add_topic("t", dict.fromkeys(range(2000), (100001, 100002)))

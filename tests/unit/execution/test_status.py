@@ -318,7 +318,6 @@ def observer(cluster: FakeCluster, clock: FakeClock, *runs: KnownRun, **options:
     return Observer(cluster, clock, Ledger(*runs), lambda: None, **given)
 
 
-@pytest.mark.slow
 def test_a_tick_on_200_000_partitions_reads_the_moving_topics_only(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster, clock = Counting(dict.fromkeys(range(1, 9))), FakeClock()
     for t in range(200):

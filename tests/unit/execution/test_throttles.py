@@ -251,7 +251,6 @@ def test_long_lists_go_in_pieces_and_requests_stay_small() -> None:
     assert rig.configs() == {}
 
 
-@pytest.mark.slow
 def test_a_window_is_cut_to_the_room_in_the_lists() -> None:
     rig = Rig()
     goals = many(5000)
@@ -313,7 +312,6 @@ def test_a_wildcard_is_left_alone() -> None:
     assert rig.configs() == {"topic t": {LEADER_LIST: "*"}}
 
 
-@pytest.mark.slow
 def test_cut_at_any_line_of_a_change_the_next_life_restores_everything() -> None:
     def life(rig: Rig) -> None:
         rig.throttles.impose([T0, U1], BOTH, rig.live())

@@ -89,7 +89,6 @@ def test_arrivals_change_places_for_nothing() -> None:
     assert list(free_fills(pools, 2, 1)) == [(0, 0, ((1, 1), (0, 2)))]
 
 
-@pytest.mark.slow
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.data(), tables(brokers=4, partitions=6))
 def test_steps_are_lawful_and_do_what_they_state(data: st.DataObject, table: SlotTable) -> None:

@@ -30,7 +30,6 @@ def decided(seed: int, goal: Goal, minimize: Minimize = Minimize.BYTES) -> Rebal
     return decide_rebalance(snapshot, request)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_a_budget_of_moves_claims_no_least_bytes_that_others_undercut(seed: int) -> None:
     budget = decided(seed, Goal(max_moves=4))
@@ -38,7 +37,6 @@ def test_a_budget_of_moves_claims_no_least_bytes_that_others_undercut(seed: int)
     assert budget.plan.certificate.lower_bound <= cheapest.plan.certificate.objective
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_a_budget_of_bytes_claims_no_fewest_moves_that_others_undercut(seed: int) -> None:
     budget = decided(seed, Goal(max_moved_bytes=60 * GIB), Minimize.MOVES)

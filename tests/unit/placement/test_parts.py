@@ -82,7 +82,6 @@ def test_a_range_measures_the_even_brokers_alone() -> None:
     assert RangeGoal(some).measure(ints(5, 10, 99)) == 3
 
 
-@pytest.mark.slow
 @RUNS
 @given(tables(), st.data())
 def test_the_board_moves_only_as_the_rules_allow(table: SlotTable, data: st.DataObject) -> None:
@@ -115,7 +114,6 @@ def test_the_board_moves_only_as_the_rules_allow(table: SlotTable, data: st.Data
     assert state.load == loads.tolist()
 
 
-@pytest.mark.slow
 @RUNS
 @given(tables(), st.data())
 def test_lawful_single_moves_fit(table: SlotTable, data: st.DataObject) -> None:
@@ -172,7 +170,6 @@ def cost_of(table: SlotTable, at: np.ndarray[tuple[int], np.dtype[np.int64]]) ->
     return load, moves
 
 
-@pytest.mark.slow
 @RUNS
 @given(tables(partitions=3), st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), min_size=4, max_size=4))
 def test_no_placement_is_below_the_bounds(table: SlotTable, ends: list[tuple[int, int]]) -> None:
@@ -189,7 +186,6 @@ def test_no_placement_is_below_the_bounds(table: SlotTable, ends: list[tuple[int
             assert fewest <= moves
 
 
-@pytest.mark.slow
 @RUNS
 @given(tables(partitions=3), st.integers(0, 12))
 def test_no_placement_is_below_the_bounds_of_any_window(table: SlotTable, width: int) -> None:
@@ -204,7 +200,6 @@ def test_no_placement_is_below_the_bounds_of_any_window(table: SlotTable, width:
             assert fewest <= moves
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("width", [0, 1, 3, 10])
 def test_a_sliding_window_finds_the_cheapest_place(width: int) -> None:
     rng = np.random.default_rng(width)

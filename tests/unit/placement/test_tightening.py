@@ -69,7 +69,6 @@ def test_replacing_brokers_is_as_even_as_most_free_first() -> None:
     assert all(set(kept) <= set(row) for kept, row in zip(task.kept, found.lists, strict=True))
 
 
-@pytest.mark.slow
 def test_a_forced_rebuild_is_as_even_and_copies_far_less() -> None:
     task = task_of(range(1, 13), forced=True)
     packed, cost = most_free_first(task)
@@ -80,7 +79,6 @@ def test_a_forced_rebuild_is_as_even_and_copies_far_less() -> None:
     assert not any(GroupRule().violates(RACKS[b] for b in row) for row in found.lists)
 
 
-@pytest.mark.slow
 def test_a_forced_rebuild_with_larger_reservations_fills_nobody() -> None:
     task = task_of(range(1, 13), forced=True, factor=Fraction(3))
     found = search(task, Unwatched())

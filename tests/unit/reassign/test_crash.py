@@ -11,8 +11,6 @@ from tests.fakes.admin import FakeCluster
 from tests.invariants.journal import verify_effects, verify_journal
 from tests.rigs.reassign import Bench, Killed
 
-pytestmark = pytest.mark.slow
-
 MB = 1_000_000
 TARGETS = {("t", 0): (4, 2, 3), ("t", 1): (4, 2, 3), ("u", 0): (1, 3), ("v", 0): (3,), ("v", 1): (1, 4)}
 
@@ -136,7 +134,6 @@ def check(bench: Bench, lists: dict[tuple[str, int], tuple[int, ...]], configs: 
         verify_effects(lines, bench.cluster.calls)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("finish", [apply, resume, undo])
 def test_apply_cut_anywhere_can_be_resumed_or_undone(finish: Callable[[Bench], Any]) -> None:
     for death in deaths(apply):
@@ -148,7 +145,6 @@ def test_apply_cut_anywhere_can_be_resumed_or_undone(finish: Callable[[Bench], A
         check(bench, lists if finish is undo else lists | TARGETS, configs)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("finish", [resume, undo])
 def test_rollback_cut_anywhere_can_be_finished_or_turned_round(finish: Callable[[Bench], Any]) -> None:
     def halfway(bench: Bench) -> None:
@@ -164,7 +160,6 @@ def test_rollback_cut_anywhere_can_be_finished_or_turned_round(finish: Callable[
             check(bench, lists if finish is undo else lists | TARGETS, configs)
 
 
-@pytest.mark.slow
 def test_a_run_cut_twice_still_ends_well() -> None:
     points = deaths(apply)
     for first in points[::5]:

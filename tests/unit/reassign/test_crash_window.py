@@ -19,8 +19,6 @@ from tests.fakes.admin import FakeCluster
 from tests.invariants.journal import verify_effects, verify_journal
 from tests.rigs.reassign import Bench, Killed
 
-pytestmark = pytest.mark.slow
-
 MB = 1_000_000
 LIMITS = Limits(into_each=2, out_each=3, cluster=8, one_replica_at_a_time=True)
 FULL = 100 * MB
@@ -202,7 +200,6 @@ def test_the_undisturbed_run_has_what_it_takes(monkeypatch: pytest.MonkeyPatch) 
     check_end(bench, guard, guard.before | TARGETS)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("finish", [resume, stop, undo])
 def test_apply_cut_at_each_effect_ends_well(finish: Callable[[Bench], Any], after: bool) -> None:

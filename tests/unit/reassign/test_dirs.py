@@ -175,7 +175,6 @@ def test_a_run_without_its_broker_tells_so() -> None:
     assert any("broker 1 does not report its log dirs" in p for p in outcome.problems)
 
 
-@pytest.mark.slow
 def test_cut_at_any_call_or_line_a_run_goes_on_and_ends_in_the_planned_dirs() -> None:
     whole = make_bench()
     whole.apply()

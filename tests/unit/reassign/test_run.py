@@ -365,7 +365,6 @@ def test_another_rate_on_resume_still_restores_the_value_before_the_first_run() 
     verify_journal(bench.file.data)
 
 
-@pytest.mark.slow
 def test_a_stop_in_the_middle_of_a_journal_write_loses_nothing() -> None:
     bench = make_bench()
     bench.apply(rate=20 * MB)

@@ -439,7 +439,6 @@ def test_looking_costs_no_full_read_of_the_cluster() -> None:
     assert all(names <= {"t"} for names in topics)
 
 
-@pytest.mark.slow
 def test_an_abort_that_is_cut_at_any_effect_can_be_made_again() -> None:
     def stopped() -> Bench:
         bench = make_bench(partitions=4)

@@ -212,7 +212,6 @@ def test_disk_shares_are_shown_where_they_are_known() -> None:
     assert "75.0 %" in shown
 
 
-@pytest.mark.slow
 def test_the_page_is_bounded_whatever_the_plan() -> None:
     long = "x" * 249
     moves = [move(n, n, topic=long, after=tuple(range(1, 30))) for n in range(100_000)]

@@ -101,7 +101,6 @@ def test_who_stays_leads_where_the_leader_leaves_and_others_lead_enough() -> Non
     assert all(set(m.before) != set(m.after) for m in decided.plan.moves), "a list changes for its leader alone"
 
 
-@pytest.mark.slow
 def test_all_leaders_are_as_even_as_without_free_choices_where_that_is_asked_for() -> None:
     snapshot = SHAPES["plain"](1)
     goal = Goal(band=Fraction(5, 100))
@@ -111,7 +110,6 @@ def test_all_leaders_are_as_even_as_without_free_choices_where_that_is_asked_for
     assert max(leaders(decided)) - min(leaders(decided)) <= max(1, max(leaders(plain)) - min(leaders(plain)))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "shape", ["broken_sets", "equal_sizes", "four_copies", "half_rackless", "plain", "unlike_disks"]
 )
@@ -129,7 +127,6 @@ def test_larger_plans_get_no_worse(shape: str) -> None:
             assert after.topics < before.topics
 
 
-@pytest.mark.slow
 def test_count_limits_and_budgets_hold() -> None:
     snapshot = SHAPES["plain"](2)
     goal = Goal(band=Fraction(20, 100), count_band=Fraction(10, 100))

@@ -9,15 +9,16 @@ from kafkakit.streams.routes.api import Route
 from kafkakit.streams.routes.api_act import RouteStore
 
 NAMES_EVERY_S = 30.0
+MOST_READS = 200
 
 
 class RouteCatalog:
-    """Keeps the newest route of each stream. A `refresh` costs at most `limit` reads, and a list of names at times."""
+    """Keeps the newest route of each stream. A `refresh` costs at most `MOST_READS`, and a list of names at times."""
 
-    def __init__(self, store: RouteStore, clock: Clock, *, limit: int = 200) -> None:
+    def __init__(self, store: RouteStore, clock: Clock) -> None:
         self.routes: dict[str, Route] = {}
         self.problems: dict[str, str] = {}
-        self._store, self._clock, self._limit = store, clock, limit
+        self._store, self._clock = store, clock
         self._names: tuple[str, ...] = ()
         self._next = 0
         self._names_s = float("-inf")
@@ -34,10 +35,10 @@ class RouteCatalog:
             self._names, self._names_s = self._store.names(), now_s
             for name in self.routes.keys() - set(self._names):
                 del self.routes[name]
-        left = max(0, self._limit - len(due))
+        left = max(0, MOST_READS - len(due))
         turn = self._names[self._next : self._next + left]
         self._next = self._next + left if self._next + left < len(self._names) else 0
-        for stream in (*due[: self._limit], *turn):
+        for stream in (*due[:MOST_READS], *turn):
             self._read(stream)
         return self.routes
 

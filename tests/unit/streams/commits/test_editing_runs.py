@@ -283,7 +283,6 @@ VERBS = (Skip(offsets=only(100)), Replay(request_id=5, offsets=ranges((20, 30)))
 EFFECTS = 6  # open, intent, commit, answers, found, end
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("way", ["undo", "finish"])
 @pytest.mark.parametrize("after", [False, True])
@@ -322,7 +321,6 @@ def test_cut_at_every_effect_an_edit_can_be_taken_back_or_finished(
         verify_edit_journal(path.read_bytes())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("at", range(EFFECTS))
 def test_cut_at_every_effect_an_undo_can_be_repeated(tmp_path: Path, at: int, after: bool) -> None:

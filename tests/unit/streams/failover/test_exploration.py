@@ -16,9 +16,7 @@ pytestmark = pytest.mark.timeout(3600)
 DEPTHS = {**{each.name: 3 for each in NARROW}, **{each.name: 1 for each in WIDE}}
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if depth > 2 else name for name, depth in DEPTHS.items()]
-)
+@pytest.mark.parametrize("name", DEPTHS)
 def test_invariants_hold_in_every_execution(name: str, record_property: Callable[[str, object], None]) -> None:
     exploration = Exploration(scenario=SCENARIOS[name], depth=DEPTHS[name])
     exploration.explore()

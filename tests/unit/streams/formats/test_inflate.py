@@ -89,7 +89,6 @@ def test_a_claim_that_lies_is_not_believed() -> None:
         inflate_zstd(lying, LIMIT)
 
 
-@pytest.mark.slow
 def test_every_cut_and_every_foreign_byte_is_an_error_of_ours() -> None:
     packed = frame(b"some text, some text, some text" * 20, checked=True)
     for at in range(len(packed)):

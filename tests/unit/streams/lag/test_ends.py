@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 
 from kafkakit.streams.lag.decide.measure.ends import MAX_TOOK_MS, SAMPLES, Bracket, EndSamples
 from kafkakit.streams.lag.decide.measure.topics import NONE
@@ -26,7 +25,6 @@ def test_an_offset_lies_between_the_samples_around_it() -> None:
     assert bracket(ends, slot, 30).high_after_ms[0] == NONE
 
 
-@pytest.mark.slow
 def test_old_samples_stay_at_growing_distances() -> None:
     ends = EndSamples()
     slot = ends.slot("t", 0)

@@ -154,7 +154,6 @@ def test_a_damaged_state_is_told_and_not_used(bench: Bench) -> None:
     assert any("the saved state is not used" in line for line in bench.said)
 
 
-@pytest.mark.slow
 def test_a_service_publishes_what_it_carries_and_nothing_else(bench: Bench) -> None:
     first, second = bench.service(1), bench.service(2)
     first.start()
@@ -178,7 +177,6 @@ def test_a_service_publishes_what_it_carries_and_nothing_else(bench: Bench) -> N
     first.close()
 
 
-@pytest.mark.slow
 def test_a_service_without_its_control_store_falls_silent(bench: Bench) -> None:
     service = bench.service(1)
     service.start()

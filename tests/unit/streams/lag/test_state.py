@@ -49,7 +49,6 @@ def test_what_was_written_is_read(files: StateFiles) -> None:
     assert files.path_of(STATE.cluster_id).stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.slow
 def test_every_cut_and_every_changed_byte_is_found() -> None:
     data = encode_state(STATE)
     for size in range(len(data)):
