@@ -12,7 +12,7 @@ from tests.places import ROOT
 # thread that prints gets its turn only then.
 HELD = """
 import hashlib, os, sys, threading
-from kafkakit.cli.output import Output
+from kafkakit.cli.context import CliContext
 from kafkakit.cli.search_watch import answered_at_once, watching
 
 sys.setswitchinterval(1000)
@@ -40,7 +40,7 @@ def held(manager: str) -> Iterator["subprocess.Popen[str]"]:
 
 
 def test_the_first_is_answered_and_the_second_ends_at_once() -> None:
-    with held("watching(Output())") as process:
+    with held("watching(CliContext())") as process:
         assert process.stderr is not None
         process.send_signal(signal.SIGINT)
         assert process.stderr.readline().startswith("stopping: the best plan found so far will be used; press Ctrl-C")
