@@ -119,26 +119,26 @@ def wait(ctx: typer.Context) -> None:
         time.sleep(40)
 module = type(sys)("m"); module.app = app; sys.modules["m"] = module
 cli.ENTRIES = (Entry("wait", "m", "t", is_group=False),)
-sys.exit(cli.run(["wait", "--timeout", "500ms"], started_s=started_s))
+sys.exit(cli.run(["wait", "--timeout", "2s"], started_s=started_s))
 """
 
 
 @pytest.mark.parametrize(
     ("how", "code", "said"),
     [
-        ("waits again", 75, "error: stopped after --timeout (0.5 s)\n"),
+        ("waits again", 75, "error: stopped after --timeout (2 s)\n"),
         ("run", 75, "error: one move continues\nhint: resume it\n"),
     ],
 )
 def test_what_does_not_stop_is_ended_with_the_words_it_had(home: Home, how: str, code: int, said: str) -> None:
     found, stderr, took_s = timed(home, sys.executable, "-c", STUBBORN.replace("{how!r}", repr(how)))
     assert (found, stderr) == (code, said)
-    assert took_s < 6
+    assert took_s < 10
 
 
 def test_a_command_that_was_done_in_time_is_not_ended(home: Home) -> None:
     code = STUBBORN.replace("{how!r}", repr("done")).replace("args=(40,)", "args=(5,)")
-    code = code.replace("500ms", "4s")
+    code = code.replace('"2s"', '"4s"')
     found, stderr, took_s = timed(home, sys.executable, "-c", code)
     assert (found, stderr) == (0, "")
     assert took_s > 5

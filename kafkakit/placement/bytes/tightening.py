@@ -112,7 +112,8 @@ def at_deviation(
     window = problem.window(max_deviation)
     if not window.possible or least_fitting(problem, max_deviation) > max_deviation:
         return standing_still(problem.table, window)
-    found = in_window(problem, window, by_moves=by_moves)
+    most_cells = MOST_CELLS if is_thorough else _QUICK_CELLS
+    found = in_window(problem, window, by_moves=by_moves, most_cells=most_cells)
     if not found.window.possible:
         return found
     number = small.choices(problem.table)
@@ -166,12 +167,18 @@ def loosened(problem: BalanceProblem, max_deviation: int) -> BalanceProblem:
     return replace(problem, balance=goal)
 
 
-def in_window(problem: BalanceProblem, window: Window, *, by_moves: bool) -> Attempt:
-    """A plan that brings the loads into this window, made partition by partition where the first one fails."""
+_QUICK_CELLS = 250_000  # partitions times racks up to which each of several plans is made partition by partition
+
+
+def in_window(problem: BalanceProblem, window: Window, *, by_moves: bool, most_cells: int = MOST_CELLS) -> Attempt:
+    """A plan that brings the loads into this window, made partition by partition where the first one fails.
+
+    That is done up to so many cells, partitions times racks.
+    """
     table = problem.table
     few = few_moves(table, window) if by_moves else None
     found = attempt(table, problem.demand, window, few)
-    if found.succeeded or len(table.size) * (table.racks + 1) > MOST_CELLS:
+    if found.succeeded or len(table.size) * (table.racks + 1) > most_cells:
         return found
     # Groups of partitions promise more than partitions can keep where racks are of very unlike size.
     apart = demand_groups_of(table, apart=True)
