@@ -1,5 +1,6 @@
 """Tightening a goal until it is met or a budget is spent: at a fixed deviation, or as far as the budget allows."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -128,11 +129,8 @@ def least_fitting(problem: BalanceProblem, from_deviation: int) -> int:
     goal = problem.balance
     if not isinstance(goal, BandGoal) or not too_large(problem.table, goal.bounds(from_deviation)[1]):
         return from_deviation
-    low, high = from_deviation, max(from_deviation + 1, problem.today())
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if too_large(problem.table, goal.bounds(middle)[1]) else (low, middle)
-    return high
+    looser = range(from_deviation, max(from_deviation + 1, problem.today()))
+    return from_deviation + bisect_left(looser, True, key=lambda d: not too_large(problem.table, goal.bounds(d)[1]))
 
 
 def loosened(problem: BalanceProblem, max_deviation: int) -> BalanceProblem:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -149,7 +150,8 @@ def refuse_impossible(inputs: BalanceInputs, request: RebalanceRequest) -> None:
     if not window.possible:
         reason = why_not(found.table, found.demand, window, inputs.racks, lambda n: counted(n, "replica"))
         held = max(counts_of(table, table.home)) + max(beside.replicas.values(), default=0)
-        least = _least(most + 1, max(most + 1, held), lambda n: found.window(n).possible)
+        looser = range(most + 1, max(most + 1, held))
+        least = most + 1 + bisect_left(looser, True, key=lambda n: found.window(n).possible)
         raise InfeasibleError(
             f"{MAX_REPLICAS} {most} cannot be kept: {reason}", hint=f"the least that may be: {MAX_REPLICAS} {least}"
         )
@@ -210,14 +212,6 @@ def _refuse_topics(inputs: BalanceInputs, limits: LeaderLimits, most: int) -> No
                 f"{counted(len(able), 'broker')} may lead {room}",
                 hint=f"the least that may be: {MAX_TOPIC_LEADERS} {most - (room - size) // max(1, len(able))}",
             )
-
-
-def _least(low: int, high: int, fits: Callable[[int], bool]) -> int:
-    """The least number that fits; `high` does."""
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if fits(middle) else (middle + 1, high)
-    return low
 
 
 class _ReplicasAlone:
