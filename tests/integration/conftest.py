@@ -242,6 +242,14 @@ def sandbox_cluster(home: Home, machine: Machine) -> Iterator[StartCluster]:
     shutil.rmtree(home.state_dir, ignore_errors=True)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _control_of_its_own(home: Home) -> Iterator[None]:
+    """Routes, leases and assignments that a module made are gone for the next one, whichever that is: modules use the
+    same names for streams, and an Assigner watches the clusters of all of them."""
+    yield
+    shutil.rmtree(home.state_dir / "control", ignore_errors=True)
+
+
 @pytest.fixture(scope="session")
 def cluster(sandbox_cluster: StartCluster) -> SandboxCluster:
     """Three brokers in three racks, two log dirs each; shared."""
