@@ -1,6 +1,6 @@
 """Blocks of a report: lines, sections, lists that are cut short, gaps to a bound; and parts of its data."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from kafkakit.core.tables import plain_value
@@ -42,6 +42,18 @@ def gap_text(gap: float | None) -> str:
 def attributes(value: object, *names: str) -> dict[str, object]:
     """Attributes of a value as plain data under their own names; each of `names` may hold several, blanks between."""
     return {name: plain_value(getattr(value, name)) for name in " ".join(names).split()}
+
+
+class Deferred(Iterable[object]):
+    """Items of a report's data that are made when JSON or YAML is written: most reports are printed as text alone."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: Callable[[], Iterable[object]]) -> None:
+        self._items = items
+
+    def __iter__(self) -> Iterator[object]:
+        return iter(self._items())
 
 
 def records(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list[dict[str, object]]:

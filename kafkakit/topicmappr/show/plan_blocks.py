@@ -9,7 +9,7 @@ from kafkakit.core.plan import Plan, StorageFacts
 from kafkakit.core.quantities import counted, format_bytes, format_rough_time
 from kafkakit.core.tables import text_table
 from kafkakit.core.topic_selection import TopicSelection
-from kafkakit.report.blocks import INDENT, attributes, gap_text, optional_section, section, text_of
+from kafkakit.report.blocks import INDENT, Deferred, attributes, gap_text, optional_section, section, text_of
 from kafkakit.report.report import Report
 from kafkakit.topicmappr.decide.map_files import SavedMap, SavedPlan
 from kafkakit.topicmappr.decide.scope import Scope
@@ -167,13 +167,15 @@ def refused(command: str, text: str, failure: KafkakitError) -> Report:
     return Report(command=command, data={}, text=text, failure=failure, refused=True)
 
 
-def moves_data(plan: Plan) -> list[dict[str, object]]:
+def moves_data(plan: Plan) -> Deferred:
     """Every partition that changes, for JSON and YAML."""
-    return [
-        {"topic": m.topic, "partition": m.partition, "before": m.before, "after": m.after,
-         "bytes_moved": m.bytes_moved, "change": what_changed(m.before, m.after)}
-        for m in plan.moves
-    ]  # fmt: skip
+    return Deferred(
+        lambda: (
+            {"topic": m.topic, "partition": m.partition, "before": m.before, "after": m.after,
+             "bytes_moved": m.bytes_moved, "change": what_changed(m.before, m.after)}
+            for m in plan.moves
+        )
+    )  # fmt: skip
 
 
 def certificate_data(certificate: Certificate) -> dict[str, object]:

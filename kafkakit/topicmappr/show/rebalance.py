@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from kafkakit.core.quantities import counted, format_bytes, format_percent
 from kafkakit.placement.bytes.balance_goal import PPM, BandGoal
-from kafkakit.report.blocks import INDENT, records, section, text_of
+from kafkakit.report.blocks import INDENT, Deferred, records, section, text_of
 from kafkakit.report.report import Report
 from kafkakit.topicmappr.decide.map_files import SavedPlan
 from kafkakit.topicmappr.decide.rebalance.decision import Rebalance
@@ -158,7 +158,7 @@ def _data(
         },
         "goal": _goal_data(decided, request, relocations),
         "smallest_partition_bytes": request.smallest_bytes,
-        "relocations": records(COLUMNS, _rows(relocations)),
+        "relocations": Deferred(lambda: records(COLUMNS, _rows(relocations))),
         "relocated_bytes": sum(r.size for r in relocations),
         "changes": blocks.moves_data(plan),
         "before": plan.before,
