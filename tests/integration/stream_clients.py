@@ -129,7 +129,7 @@ def commit_with_kafka_python(cluster: SandboxCluster, group: str, commits: Commi
 class OffsetsTransaction:
     """A transaction that commits offsets of a group; it stays open until `commit` or `abort`."""
 
-    def __init__(self, cluster: SandboxCluster, name: str, *, timeout_ms: int = 60_000) -> None:
+    def __init__(self, cluster: SandboxCluster, name: str, *, timeout_ms: int = 600_000) -> None:
         from confluent_kafka import Producer
 
         self._client = Producer(

@@ -54,7 +54,7 @@ class Stream:
     @contextmanager
     def transaction(self, name: str) -> Iterator[Producer]:
         """A producer with a transaction that holds two records and is open."""
-        client = Producer({**self._servers, "transactional.id": name, "transaction.timeout.ms": 60_000})
+        client = Producer({**self._servers, "transactional.id": name, "transaction.timeout.ms": 600_000})
         client.init_transactions(LIMIT_S)
         client.begin_transaction()
         for _ in range(2):
