@@ -153,7 +153,7 @@ def test_text_that_is_no_id_is_refused(rig: OneBroker) -> None:
 @contextmanager
 def transaction(cluster: SandboxCluster, name: str, topic: str) -> Iterator[Any]:
     """A producer with an open transaction that has a record in the log."""
-    client = client_of(cluster, cluster.security, transactional_id=name)
+    client = client_of(cluster, cluster.security, transactional_id=name, transaction_timeout_ms=600_000)
     client.init_transactions(LIMIT_S)
     client.begin_transaction()
     assert written(client, topic, 3) == set()
