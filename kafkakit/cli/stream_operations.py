@@ -10,7 +10,7 @@ import typer
 
 from kafkakit.cli.cluster_words import GROUP_NAME
 from kafkakit.cli.option_groups import option
-from kafkakit.streams.failover.api import FenceWish, ReadOrder
+from kafkakit.streams.failover.api import FenceChoice, ReadOrder
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
@@ -27,8 +27,8 @@ KEY_PREFIX = "KAFKAKIT"
 class MoveLimits:
     """Within which limits a stream is moved."""
 
-    fence: FenceWish = option(
-        FenceWish.AUTO,
+    fence: FenceChoice = option(
+        FenceChoice.AUTO,
         "--fence",
         help="What keeps late writers from the old topics: auto (an ACL where one can be used), acl, config "
         "(a size limit), quota (which only delays), none.",

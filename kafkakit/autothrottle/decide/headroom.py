@@ -1,4 +1,4 @@
-"""kafka-kit's law: a part of what the network has free beside clients, by instance type, with its errors mended.
+"""kafka-kit's law: a part of what the network has free beside clients, by instance type, with its errors corrected.
 
 Copies are told apart from clients by what they moved, where that was measured; kafka-kit takes them to use all of
 their throttle. All units are bytes/s. A broker without metrics or capacity does not keep the others from a rate.

@@ -169,7 +169,7 @@ class StreamOperation:
                 self._run = planner.begin(plan, approval)
 
     def advance(self, until: Step = Step.RETIRED, wait_s: float = 0.0) -> RunEnd:
-        """Go on as far as that is possible now, or until nothing was possible for `wait_s`.
+        """Continue as far as that is possible now, or until nothing was possible for `wait_s`.
 
         What is quiet and what is fenced is remembered from one call to the next.
         """
