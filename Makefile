@@ -37,18 +37,36 @@ $(STAMP): pyproject.toml $(LOCK)
 	@touch $@
 
 # What tests and benchmarks use that no wheel brings, unpacked into .parts without installing it: Debian's Prometheus
-# with promtool, h2load with its libraries, and Chromium without windows with those that this machine lacks.
-parts: .parts/usr/bin/prometheus .parts/usr/bin/h2load .parts/usr/bin/chromium
+# with promtool, h2load with its libraries, and Chromium without windows and systemd-analyze with those that this
+# machine lacks.
+parts: .parts/usr/bin/prometheus .parts/usr/bin/h2load .parts/usr/bin/chromium .parts/usr/bin/systemd-analyze
+
+# Unpack the package $(1), and what it depends on that this machine lacks, into the folder $(2).
+define unpack
+	mkdir -p .parts/usr/bin $(2)/packages
+	cd $(2)/packages && \
+	  fetch() { apt-get download -q $(1) $$(apt-get install -s --no-install-recommends $(1) | \
+	    sed -n 's/^Inst \([^ ]*\).*/\1/p' | grep -vx '$(1)\|libc6'); } && \
+	  { fetch || { apt-get update -q && fetch; }; } && for package in *.deb; do dpkg-deb --fsys-tarfile "$$package" | \
+	    tar -x -C .. --exclude='*/share/doc' --exclude='*/share/locale' --exclude='libVkLayer*' || exit 1; done
+	rm -r $(2)/packages
+endef
+
+# 8 MB, 25 MB unpacked. A unit that is checked may name the targets of systemd's own.
+.parts/usr/bin/systemd-analyze:
+	$(call unpack,systemd,.parts/systemd)
+	printf '%s\n' '#!/bin/sh' 'root=$$(cd "$$(dirname "$$0")/../../systemd" && pwd)' \
+	  'libs=$$(printf "%s:" "$$root"/lib/*-linux-gnu "$$root"/usr/lib/*-linux-gnu "$$root"/usr/lib/*-linux-gnu/systemd)' \
+	  'export LD_LIBRARY_PATH="$$libs$$LD_LIBRARY_PATH"' \
+	  'export SYSTEMD_UNIT_PATH="$$root/lib/systemd/system:$$root/usr/lib/systemd/system"' \
+	  'exec "$$root/usr/bin/systemd-analyze" "$$@"' > $@.part
+	chmod +x $@.part
+	$@.part --version
+	mv $@.part $@
 
 # 100 MB, 260 MB unpacked. Its own script has absolute paths.
 .parts/usr/bin/chromium:
-	mkdir -p .parts/usr/bin .parts/chromium
-	cd .parts/chromium && \
-	  fetch() { apt-get download -q chromium-headless-shell $$(apt-get install -s --no-install-recommends \
-	    chromium-headless-shell | sed -n 's/^Inst \([^ ]*\).*/\1/p' | grep -vx 'chromium-headless-shell\|libc6'); } && \
-	  { fetch || { apt-get update -q && fetch; }; } && for package in *.deb; do dpkg-deb --fsys-tarfile "$$package" | \
-	    tar -x -C .. --exclude='*/share/doc' --exclude='*/share/locale' --exclude='libVkLayer*' || exit 1; done
-	rm -r .parts/chromium
+	$(call unpack,chromium-headless-shell,.parts)
 	printf '%s\n' '#!/bin/sh' 'parts=$$(cd "$$(dirname "$$0")/../.." && pwd)' \
 	  'libs=$$(printf "%s:" "$$parts"/usr/lib/*-linux-gnu "$$parts"/usr/lib/*-linux-gnu/pulseaudio)' \
 	  '[ -e /etc/fonts/fonts.conf ] || export FONTCONFIG_SYSROOT="$$parts"' \

@@ -102,7 +102,7 @@ class Campaign:
         return ran
 
     def must(self, *words: str) -> Ran:
-        """Run what has to work for the campaign to go on at all."""
+        """Run what has to work for the campaign to continue at all."""
         ran = self.run(*words)
         if ran.code:
             sys.exit(f"kafkakit {shlex.join(words)}: exit {ran.code}\n{ran.text}")

@@ -140,7 +140,7 @@ def burst(client: StreamClient, rate: int, seconds: float) -> tuple[list[float],
 
 
 class Plain:
-    """The same records and tries, in loops of confluent-kafka that go on when a record is done or given up, one for
+    """The same records and tries, in loops of confluent-kafka that continue when a record is done or given up, one for
     each partition; times of the records that are no poison."""
 
     def __init__(self, servers: str, rate: int) -> None:

@@ -23,7 +23,6 @@ from kafkakit.core.kafka_jars import (
     is_wanted,
     kafka_coordinate,
     tools_coordinates,
-    tools_version,
     wanted_coordinates,
 )
 
@@ -48,7 +47,7 @@ class JarCache:
         home = os.environ.get("KAFKA_HOME")
         if home:
             return _installed(Path(home), version)
-        wanted = _Wanted(version=tools_version(version) if tools else version, tools=tools)
+        wanted = _Wanted(version=version, tools=tools)
         known = self._recorded(wanted)
         if known:
             return known

@@ -28,7 +28,7 @@ class CliContext:
         self.operation_words: tuple[str, str] | None = None
         self._stop_words: tuple[str, str] | None = None
         self.cluster_id: str | None = None
-        """The cluster that the command looked at, for the first lines of its text."""
+        """The cluster that the command looked at, for the first lines of its text; empty where it does not answer."""
         self._zookeeper: tuple[str, str] | None = None
         self.start_deadline: Callable[[float], None] = _no_deadline
 

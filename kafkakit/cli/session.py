@@ -111,6 +111,20 @@ class ClusterSession:
         self.cli.cluster_id = self.admin.cluster().cluster_id
         return self.cli.cluster_id
 
+    def known_cluster_id(self, otherwise: str) -> str | None:
+        """The one id that the settings allow, else that of the live cluster.
+
+        None where it does not answer, with a warning that ends with `otherwise`.
+        """
+        from kafkakit.core.errors import TryLaterError
+
+        try:
+            return self.settings.cluster_id or self.cluster_id
+        except TryLaterError as error:
+            self.cli.cluster_id = ""
+            self.cli.output.warn(f"{error.message}; {otherwise}")
+            return None
+
     def lock(self, path: Path, what: str, command: str, *, shared: bool = False) -> None:
         """Keep other processes of this host from `what` until the session ends; `TryLaterError` names the holder.
 
@@ -256,5 +270,7 @@ def _naming_cluster(cli: CliContext, report: Report) -> Report:
     if not cluster_id:
         return report
     settings = cli.__dict__.get("settings")  # what works on files alone has read none
-    profile = report.data.get("profile") or (settings and settings.profile)
+    profile = report.data.get("profile")
+    if not profile and settings and cli.cluster_id in (None, cluster_id):
+        profile = settings.profile
     return report.naming(str(cluster_id), str(profile) if profile else None)

@@ -1,29 +1,34 @@
-"""What commands that move streams share: the limits of a move as options, and what operations work with."""
+"""What commands that move streams share: limits of a move and events as options, and what operations work with."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kafkakit.cli.cluster_words import GROUP_NAME
 from kafkakit.cli.option_groups import option
-from kafkakit.streams.failover.api import FenceWish, ReadOrder
+from kafkakit.streams.failover.api import FenceChoice, ReadOrder
 
 if TYPE_CHECKING:
+    from contextlib import ExitStack
+
     from kafkakit.cli.context import CliContext
     from kafkakit.cli.session import ClusterSession, ProfileSessions
     from kafkakit.streams.failover.api import FailoverRequest, OperationKind
-    from kafkakit.streams.failover.api_act import OperationPorts, StreamLease
+    from kafkakit.streams.failover.api_act import OperationPorts, PutEvents, StreamLease
+
+KEY_PREFIX = "KAFKAKIT"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveLimits:
     """Within which limits a stream is moved."""
 
-    fence: FenceWish = option(
-        FenceWish.AUTO,
+    fence: FenceChoice = option(
+        FenceChoice.AUTO,
         "--fence",
         help="What keeps late writers from the old topics: auto (an ACL where one can be used), acl, config "
         "(a size limit), quota (which only delays), none.",
@@ -119,13 +124,53 @@ class MoveLimits:
         return replace(found, stream=check_stream(stream), to=to, lanes=lane_names, partitions=partitions)
 
 
-def operation_ports(cli: CliContext, home: ClusterSession, clusters: ProfileSessions, command: str) -> OperationPorts:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventOptions:
+    """Events to Datadog for what an operation does."""
+
+    dd_events: bool = option(
+        False, "--dd-events", help="Send an event to Datadog for each step, fence, late writer and certificate."
+    )
+    dd_event_tags: str = option("", "--dd-event-tags", metavar="TAG,...", help="More tags of these events.")
+    datadog_site: Annotated[
+        str, typer.Option(envvar=["DD_SITE"], metavar="SITE", help="Datadog: the site of the key, or its address.")
+    ] = "datadoghq.com"
+    api_key_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Datadog: the API key; else the variable DD_API_KEY.")
+    ] = None
+
+    def open(self, stack: ExitStack, cli: CliContext) -> PutEvents:
+        """What takes the events of a stream until `stack` ends; `UsageError` where there is no key."""
+        from contextlib import closing
+
+        from kafkakit.execution.act.event_queue import EventQueue
+        from kafkakit.streams.failover.api_act import no_events
+        from kafkakit.wiring import open_datadog_events
+
+        if not self.dd_events:
+            return no_events
+        more = tuple(tag for part in self.dd_event_tags.split(",") if (tag := part.strip()))
+        api = open_datadog_events(self.datadog_site, self.api_key_file, cli.output.warn, KEY_PREFIX)
+        queue = stack.enter_context(closing(EventQueue(api.send_event, (), cli.output.warn)))
+        return lambda stream, events: queue.put(events, ("name:kafkakit-failover", f"stream:{stream}", *more))
+
+
+NO_EVENTS = EventOptions()
+
+
+def operation_ports(
+    cli: CliContext,
+    home: ClusterSession,
+    clusters: ProfileSessions,
+    command: str,
+    put_events: PutEvents | None = None,
+) -> OperationPorts:
     """The control store of the profile in use with the clusters of others; leases name the `command`."""
     from secrets import token_hex
 
     from kafkakit import __version__
     from kafkakit.streams.failover.api import lease_of
-    from kafkakit.streams.failover.api_act import OperationPorts
+    from kafkakit.streams.failover.api_act import OperationPorts, no_events
     from kafkakit.wiring import open_lease
 
     def stream_lease(stream: str) -> StreamLease:
@@ -143,4 +188,5 @@ def operation_ports(cli: CliContext, home: ClusterSession, clusters: ProfileSess
         operator=home.requester,
         version=__version__,
         command=command,
+        put_events=put_events or no_events,
     )

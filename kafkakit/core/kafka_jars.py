@@ -5,11 +5,7 @@ from collections.abc import Iterable
 # A binding that writes to the process's output; Kafka's published jars bring none.
 LOGGING = "org.slf4j:slf4j-simple:1.7.36"
 
-# Tools of one version do not run on the jars of another; their requests are understood by newer brokers.
-UNPUBLISHED_TOOLS = {"4.4.0": "4.3.1"}
-
-# kafka-tools-api 4.4.0 was never published although 4.4.0 asks for it, and no broker needs it. A second
-# slf4j binding would make it a matter of chance which one writes the log.
+# No broker needs kafka-tools-api. A second slf4j binding would make it a matter of chance which one writes the log.
 UNWANTED = frozenset(
     {
         "org.apache.kafka:kafka-tools-api",
@@ -30,11 +26,6 @@ def kafka_coordinate(version: str) -> str:
 def wanted_coordinates(version: str) -> tuple[str, ...]:
     """What to resolve, with everything these depend on."""
     return (kafka_coordinate(version), LOGGING)
-
-
-def tools_version(version: str) -> str:
-    """The version of Kafka's tools for a version of Kafka: 4.4.0 was published without kafka-tools."""
-    return UNPUBLISHED_TOOLS.get(version, version)
 
 
 def tools_coordinates(version: str) -> tuple[str, ...]:

@@ -107,7 +107,7 @@ class Take:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nobody knows yet whether the holder lives; it may be taken after so many seconds without a change."""
+    """It is not known yet whether the holder lives; it may be taken after so many seconds without a change."""
 
     record: LeaseRecord
     seconds: float

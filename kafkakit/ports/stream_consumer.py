@@ -136,7 +136,7 @@ class GroupConsumer(Protocol):
         ...
 
     def close(self, timeout_s: float) -> None:
-        """Leave the group and let go of connections; what takes longer than `timeout_s` goes on in the background.
+        """Leave the group and let go of connections; what takes longer than `timeout_s` continues in the background.
 
         With 0 the listener is told nothing more: another member may use it already.
         """
@@ -203,5 +203,5 @@ class AssignedConsumer(Protocol):
         ...
 
     def close(self, timeout_s: float) -> None:
-        """Let go of connections; what takes longer than `timeout_s` goes on in the background."""
+        """Let go of connections; what takes longer than `timeout_s` continues in the background."""
         ...

@@ -7,7 +7,6 @@ from typing import NoReturn
 
 from kafkakit.config.security import Security
 from kafkakit.core.errors import UsageError
-from kafkakit.core.kafka_jars import tools_version
 from kafkakit.ports.machine import Machine
 from kafkakit.ports.reporter import Reporter
 from kafkakit.sandbox.decide import jvm
@@ -24,7 +23,7 @@ def run_tool(machine: Machine, store: Store, words: Sequence[str], reporter: Rep
     """
     name, *given = words
     state = loaded(store)
-    tool = find_tool(name, tools_version(state.spec.kafka))
+    tool = find_tool(name, state.spec.kafka)
     servers, security = state.layout.bootstrap_servers, admin_security(state, store)
     properties = f"{secrets_folder(str(store.root))}/{ADMIN}.properties"
     store.make_folder(secrets_folder(str(store.root)))

@@ -8,6 +8,7 @@ import pytest
 
 from kafkakit import wiring
 from kafkakit.adapters.read_only import ReadOnlyAdmin
+from kafkakit.core.errors import TryLaterError
 from kafkakit.ports.admin import ClusterAdmin
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.rigs.command_line import Home, Ran
@@ -77,6 +78,27 @@ def test_without_yes_or_with_a_dry_run_nothing_is_written(host: Host) -> None:
     assert (dry.code, "nothing is done" in dry.stdout) == (0, True)
     assert host.cluster.calls == []
     assert host.run("history").stdout.endswith("no rollout on this host\n")
+
+
+def test_history_needs_no_cluster(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    for profile in ("p", "m"):
+        host.home.run("--profile", profile, "config", "plan", "retention.ms=5", "--topic", "t", "--plan", "plan.json")
+        host.home.run("--profile", profile, "config", "apply", "plan.json", "--yes", *QUICK)
+
+    def unreachable(settings: Any, *, read_only: bool = False) -> ClusterAdmin:
+        raise TryLaterError(f"{settings.bootstrap_servers} does not answer")
+
+    monkeypatch.setattr(wiring, "open_admin", unreachable)
+    every = host.run("history", "-o", "json")
+    assert {run["cluster_id"] for run in every.json["runs"]} == {"prod", "mirror"}
+    assert (every.code, every.json["cluster_id"]) == (0, None)
+    assert every.stderr == "warning: prod:1 does not answer; these are this host's rollouts of all clusters\n"
+    for run in every.json["runs"]:
+        assert f"rollout {run['run']} on cluster {run['cluster_id']}: applied" in host.run("history", run["run"]).stdout
+    assert "there is no rollout 'x' of any cluster on this host" in host.run("history", "x").stderr
+    host.home.write_config("bootstrap_server: prod:1\ncluster_id: prod\n", "profiles.d/p.yaml")
+    of_one = host.run("history", "-o", "json")
+    assert ([run["cluster_id"] for run in of_one.json["runs"]], of_one.stderr) == (["prod"], "")
 
 
 def test_a_bad_change_is_taken_back_and_exits_with_1(host: Host) -> None:

@@ -4,8 +4,6 @@ import configparser
 import json
 import re
 import shlex
-import shutil
-import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from tests.fakes.admin import FakeClock, FakeCluster, FakeStorageMetrics
 from tests.fakes.log import FakeLog
 from tests.rigs.command_line import Home, Ran
 from tests.rigs.metrics_http import Reply, Request, serving, timeseries, vector
+from tests.rigs.required import require_sound_units
 
 GB = 10**9
 
@@ -260,11 +259,5 @@ def test_the_unit_runs_fetch_with_the_words_given(desk: Desk) -> None:
         assert desk.run("unit", "--format", "cron", "--to", place).code == 2
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
 def test_systemd_understands_the_unit(desk: Desk, tmp_path: Path) -> None:
-    files = desk.run("unit", "--format", "systemd", "-o", "json").json["files"]
-    for name, text in files.items():
-        (tmp_path / name).write_text(text)
-    command = ["systemd-analyze", "verify", "--man=no", *(str(tmp_path / name) for name in files)]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert (ran.returncode, "kafkakit" in ran.stderr) == (0, False), ran.stderr
+    require_sound_units(desk.run("unit", "--format", "systemd", "-o", "json").json["files"], tmp_path)

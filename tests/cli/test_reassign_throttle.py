@@ -33,7 +33,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
 
 @contextmanager
 def executor(desk: Desk, *, answers: bool = True, refused: str = "") -> Iterator[list[Rates | None]]:
-    """A run at work: it holds the lease and takes wishes up whenever time passes."""
+    """A run at work: it holds the lease and takes control requests up whenever time passes."""
     store = FileControl(desk.home.state / "control", write_file)
     lease = Lease(
         store,

@@ -99,6 +99,34 @@ def test_an_answer_that_was_given_before_is_taken_from_a_file(desk: Desk, tmp_pa
     assert set(desk.scene.where().values()) == {"q"}
 
 
+@pytest.mark.parametrize(
+    "words", [("evacuate", "p", "--to", "q"), ("balance", *(f"--capacity={c}=1MB" for c in "pqr"))]
+)
+def test_events_of_a_series_go_to_datadog_by_stream(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    sent: dict[str, list[str]] = {}
+
+    class Api:
+        def send_event(self, title: str, text: str, tags: tuple[str, ...]) -> None:
+            name, stream, more = tags
+            assert (name, more) == ("name:kafkakit-failover", "team:x")
+            assert stream.removeprefix("stream:") in title
+            sent.setdefault(stream.removeprefix("stream:"), []).append(title.rpartition(": ")[2])
+
+    monkeypatch.setattr(wiring, "open_datadog_events", lambda *_: Api())
+    for name in desk.scene.names:
+        desk.scene.rate(name, 30)
+    options = ("--dd-events", "--dd-event-tags", "team:x")
+    looked = desk.run(*words, "--dry-run", *options)
+    assert (looked.code, sent) == (0, {})
+    ran = desk.run(*words, "--yes", *options)
+    done = {move["stream"] for move in looked.json["moves"]}
+    assert done, looked.stdout
+    assert set(sent) == done, ran.stderr
+    assert {(titles[0], titles[-1]) for titles in sent.values()} == {("move begun", "retired")}
+
+
 def test_a_cluster_is_evacuated_and_what_is_left_is_listed(desk: Desk) -> None:
     desk.scene.p.admin.topics["s0.live.1"].configs["cleanup.policy"] = "compact"
     looked = desk.run("evacuate", "p", "--to", "q", "--dry-run")

@@ -91,12 +91,12 @@ def drifted(draw: st.DrawFn, snapshot: ClusterSnapshot, plan: Plan) -> ClusterSn
     if "foreign" in kinds:
         now = _with(now, draw(st.integers(0, 5)), lambda p: replace(p, replicas=p.replicas[1:] + p.replicas[:1]))
     if "moving" in kinds:
-        wish = tuple(draw(st.lists(st.sampled_from(ids), min_size=1, max_size=2, unique=True)))
+        wanted = tuple(draw(st.lists(st.sampled_from(ids), min_size=1, max_size=2, unique=True)))
         still = [(t, p) for t, p in now.partitions() if not p.adding and not p.removing]
         if still:
             topic, p = still[draw(st.integers(0, len(still) - 1))]
             earlier = now.reassignments
-            now = carried_out(now, {}, {TopicPartition(topic, p.partition): wish})
+            now = carried_out(now, {}, {TopicPartition(topic, p.partition): wanted})
             now = replace(now, reassignments=earlier + now.reassignments)
     if "grow" in kinds:
         factor = draw(st.integers(0, 4))

@@ -405,12 +405,12 @@ class AdminContract:
         eventually(rig, lambda: key in rig.admin.log_dirs([a], [key])[a].replicas)
         here = rig.admin.log_dirs([a], [key])[a]
         other = next(d.path for d in here.log_dirs if d.path != here.replicas[key].log_dir)
-        wish = max(d.path for d in rig.admin.log_dirs([c], [])[c].log_dirs)
+        wanted = max(d.path for d in rig.admin.log_dirs([c], [])[c].log_dirs)
         answers = rig.admin.move_log_dirs(
             {
                 TopicPartitionReplica(key.topic, 0, a): other,
                 TopicPartitionReplica(key.topic, 0, b): "/no/such/dir",
-                TopicPartitionReplica(key.topic, 0, c): wish,
+                TopicPartitionReplica(key.topic, 0, c): wanted,
                 TopicPartitionReplica(key.topic, 0, UNKNOWN_BROKER): other,
             }
         )
@@ -421,7 +421,7 @@ class AdminContract:
         assert rig.admin.reassign({key: (a, c)}) == {key: None}
         eventually(rig, lambda: not moving(rig, key.topic))
         eventually(rig, lambda: key in rig.admin.log_dirs([c], [key])[c].replicas)
-        assert rig.admin.log_dirs([c], [key])[c].replicas[key].log_dir == wish
+        assert rig.admin.log_dirs([c], [key])[c].replicas[key].log_dir == wanted
 
     def test_deleting_a_topic_ends_its_move(self, rig: Rig) -> None:
         a, b, c = rig.brokers

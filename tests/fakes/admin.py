@@ -145,7 +145,7 @@ class FakeCluster:
         self.replication = FakeReplication(self.brokers, self.topics, line_rate)
         self.calls: list[tuple[str, Any]] = []
         self.before_call: list[Callable[[str, Any], object]] = []
-        self.wishes: dict[TopicPartitionReplica, str] = {}
+        self.log_dir_assignments: dict[TopicPartitionReplica, str] = {}
         self.static_settings: dict[str, str] = {}
         self.dynamic_default: dict[str, str] = {}
         self.own_static: dict[int, dict[str, str]] = {}
@@ -656,9 +656,9 @@ class FakeCluster:
             self.replication.settle(partition)
 
     def _dir_for(self, key: TopicPartitionReplica) -> str:
-        wish = self.wishes.pop(key, None)
-        if wish:
-            return wish
+        assigned = self.log_dir_assignments.pop(key, None)
+        if assigned:
+            return assigned
         dirs = sorted(self.brokers[key.broker].dirs)
         return dirs[(key.partition + len(key.topic)) % len(dirs)]
 
@@ -721,7 +721,7 @@ class FakeCluster:
         if path in self.brokers[key.broker].offline_dirs:
             return ItemError(name="KafkaStorageError", retriable=True)
         if key.broker not in partition.copied:
-            self.wishes[key] = path
+            self.log_dir_assignments[key] = path
         elif partition.dirs[key.broker] == path:
             partition.future_dirs.pop(key.broker, None)
         else:

@@ -17,6 +17,7 @@ from kafkakit.adapters.kafka.data import KafkaData
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record
 from kafkakit.sandbox import lifecycle as run
+from kafkakit.sandbox.decide.spec import KRAFT_VERSION
 from tests.integration.conftest import Home, SandboxCluster, StartCluster
 
 pytestmark = pytest.mark.kafka
@@ -179,6 +180,7 @@ def test_records_come_out_as_they_went_in(cluster: SandboxCluster) -> None:
 @pytest.mark.network
 def test_kafkas_own_tools_reach_the_cluster(cluster: SandboxCluster) -> None:
     words = ("sandbox", "exec", "--name", cluster.name, "--")
+    assert kafkakit(cluster.home, *words, "kafka-topics", "--version").stdout.split()[0] == KRAFT_VERSION
     made = kafkakit(cluster.home, *words, "kafka-topics", "--create", "--topic", "by-their-tool")
     assert made.returncode == 0, made.stderr
     assert "by-their-tool" in kafkakit(cluster.home, *words, "kafka-topics", "--list").stdout.split()

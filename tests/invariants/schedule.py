@@ -144,7 +144,7 @@ def verify_schedule(
     *,
     racks: Mapping[int, str | None] | None = None,
 ) -> None:
-    """Every task that is not stuck reaches its target, and nothing on the way there breaks a limit."""
+    """Every task that is not immovable reaches its target, and nothing on the way there breaks a limit."""
     by_key = {t.key: t for t in tasks}
     replay = _start_of(tasks, dir_tasks, disks, limits)
     before_s = 0.0
@@ -189,7 +189,7 @@ def _check_pace(steps: Sequence[Step], speeds: Speeds) -> None:
 def own_bound(
     schedule: Schedule, tasks: Sequence[Task], dir_tasks: Sequence[DirTask], rates: Rates, speeds: Speeds
 ) -> float:
-    """The busiest broker's seconds, from the tasks that are not stuck."""
+    """The busiest broker's seconds, from the tasks that are not immovable."""
 
     def seconds(count: float, throttle: int | None, line: float) -> float:
         return count / (line if throttle is None else min(line, throttle * speeds.efficiency))
@@ -198,7 +198,7 @@ def own_bound(
     out: dict[int, float] = {}
     inside: dict[int, float] = {}
     for task in tasks:
-        if task.key in schedule.stuck or not task.adding or task.leader is None:
+        if task.key in schedule.immovable or not task.adding or task.leader is None:
             continue
         left = max(0.0, task.size_bytes * len(task.adding) - task.copied_bytes)
         out[task.leader] = out.get(task.leader, 0.0) + left
@@ -206,7 +206,7 @@ def own_bound(
             into[broker] = into.get(broker, 0.0) + left / len(task.adding)
     lists = {t.key: t for t in tasks}
     for item in dir_tasks:
-        if item.key not in schedule.stuck and (item.key not in lists or item.broker in lists[item.key].target):
+        if item.key not in schedule.immovable and (item.key not in lists or item.broker in lists[item.key].target):
             inside[item.broker] = inside.get(item.broker, 0.0) + max(0, item.size_bytes - item.copied_bytes)
     return max(
         [
@@ -286,16 +286,16 @@ def _check_ends(schedule: Schedule, tasks: Sequence[Task], dir_tasks: Sequence[D
     touched = {s.key for s in schedule.steps if not s.running}
     lists = {t.key: t for t in tasks}
     for task in tasks:
-        if task.key in schedule.stuck:
-            assert schedule.stuck[task.key]
+        if task.key in schedule.immovable:
+            assert schedule.immovable[task.key]
             continue
         assert replay.lists[task.key] == task.target, f"{task.key} ends at {replay.lists[task.key]}"
         for broker in task.adding:
             wanted = task.wanted_dirs.get(broker)
             assert not wanted or replay.dirs[task.key, broker] == wanted
     for item in dir_tasks:
-        if item.key in schedule.stuck or (item.key in lists and item.broker not in lists[item.key].target):
+        if item.key in schedule.immovable or (item.key in lists and item.broker not in lists[item.key].target):
             continue
         assert replay.dirs[item.key, item.broker] == item.target_dir
-    partly = {k for k in schedule.stuck if k in touched and k in lists and replay.lists[k] != lists[k].target}
-    assert not {k for k in partly if replay.lists[k] != lists[k].holders}, "a stuck partition was left half-way"
+    partly = {k for k in schedule.immovable if k in touched and k in lists and replay.lists[k] != lists[k].target}
+    assert not {k for k in partly if replay.lists[k] != lists[k].holders}, "a immovable partition was left half-way"

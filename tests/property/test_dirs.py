@@ -92,27 +92,27 @@ def planned(snapshot: ClusterSnapshot) -> list[PlannedPartition]:
     ]
 
 
-def placements(shelf: BrokerDirState, *, fixed: bool) -> "list[tuple[int, list[int], list[int]]]":
+def placements(dir_state: BrokerDirState, *, fixed: bool) -> "list[tuple[int, list[int], list[int]]]":
     """Every way to place arrivals (and, unless `fixed`, standing copies): (bytes moved inside, end, arriving)."""
-    standing = [] if fixed else list(shelf.standing)
-    copies = [(size, -1) for size, _ in shelf.arrivals] + [(size, source) for size, _, source in standing]
-    takes = [n for n, is_open in enumerate(shelf.open) if is_open]
+    standing = [] if fixed else list(dir_state.standing)
+    copies = [(size, -1) for size, _ in dir_state.arrivals] + [(size, source) for size, _, source in standing]
+    takes = [n for n, is_open in enumerate(dir_state.open) if is_open]
     choices = [takes if source < 0 else sorted({*takes, source}) for _, source in copies]
     found = []
     for places in product(*choices):
-        end, moved = shelf.kept, 0
+        end, moved = dir_state.kept, 0
         for (size, source), n in zip(copies, places, strict=True):
             end[n] += size
             if source >= 0:
                 end[source] -= size
                 moved += size if n != source else 0
-        found.append((moved, end, [e - k for e, k in zip(end, shelf.kept, strict=True)]))
+        found.append((moved, end, [e - k for e, k in zip(end, dir_state.kept, strict=True)]))
     return found
 
 
-def fits(shelf: BrokerDirState, gained: list[int], *, later: bool) -> bool:
-    gone = shelf.leaving if later else [0] * len(gained)
-    return all(g <= max(0, r) + x for g, r, x, o in zip(gained, shelf.room, gone, shelf.open, strict=True) if o)
+def fits(dir_state: BrokerDirState, gained: list[int], *, later: bool) -> bool:
+    gone = dir_state.leaving if later else [0] * len(gained)
+    return all(g <= max(0, r) + x for g, r, x, o in zip(gained, dir_state.room, gone, dir_state.open, strict=True) if o)
 
 
 @settings(max_examples=100, deadline=None)
@@ -126,20 +126,20 @@ def test_new_copies_get_a_dir_below_its_ceiling_whenever_there_is_a_way(data: st
     log_dirs = broker_disks(snapshot).log_dirs
     found = plan_dirs(snapshot, planned(snapshot), after, log_dirs, rules)
     assert found.dir_moves == ()
-    for shelf in dir_states_of(snapshot, planned(snapshot), after, log_dirs, rules):
-        named = {p for p, chosen in found.dirs.items() if shelf.broker in chosen}
-        assert named <= {p for _, p in shelf.arrivals}
-        check_ceilings(shelf, found)
-        ways = placements(shelf, fixed=True)
-        if any(shelf.open) and any(fits(shelf, gained, later=True) for _, _, gained in ways):
-            assert named == {p for _, p in shelf.arrivals}, "a copy has no dir although all would fit"
-        if named == {p for _, p in shelf.arrivals} and any(fits(shelf, g, later=False) for _, _, g in ways):
-            assert not any("only once others have left" in n for n in found.notes if f"broker {shelf.broker}:" in n)
+    for dir_state in dir_states_of(snapshot, planned(snapshot), after, log_dirs, rules):
+        named = {p for p, chosen in found.dirs.items() if dir_state.broker in chosen}
+        assert named <= {p for _, p in dir_state.arrivals}
+        check_ceilings(dir_state, found)
+        ways = placements(dir_state, fixed=True)
+        if any(dir_state.open) and any(fits(dir_state, gained, later=True) for _, _, gained in ways):
+            assert named == {p for _, p in dir_state.arrivals}, "a copy has no dir although all would fit"
+        if named == {p for _, p in dir_state.arrivals} and any(fits(dir_state, g, later=False) for _, _, g in ways):
+            assert not any("only once others have left" in n for n in found.notes if f"broker {dir_state.broker}:" in n)
 
 
-def check_ceilings(shelf: BrokerDirState, found: DirPlan) -> None:
-    for d, used, room, is_open in zip(shelf.dirs, shelf.used, shelf.room, shelf.open, strict=True):
-        (row,) = (r for r in found.table if (r.broker, r.path) == (shelf.broker, d.path))
+def check_ceilings(dir_state: BrokerDirState, found: DirPlan) -> None:
+    for d, used, room, is_open in zip(dir_state.dirs, dir_state.used, dir_state.room, dir_state.open, strict=True):
+        (row,) = (r for r in found.table if (r.broker, r.path) == (dir_state.broker, d.path))
         assert row.used_after_bytes <= used + room
         if not is_open:
             assert row.used_after_bytes <= used, "a closed dir gets something"
@@ -157,16 +157,16 @@ def test_levelling_moves_the_fewest_bytes_or_says_that_the_band_cannot_be_had(da
     log_dirs = broker_disks(snapshot).log_dirs
     found = plan_dirs(snapshot, planned(snapshot), after, log_dirs, rules)
     least = 0
-    for shelf in dir_states_of(snapshot, planned(snapshot), after, log_dirs, rules):
-        check_ceilings(shelf, found)
-        missed = any(w.startswith(f"broker {shelf.broker}: its log dirs") for w in found.warnings)
-        moved = sum(m.size_bytes or 0 for m in found.dir_moves if m.broker == shelf.broker)
-        ways = [w for w in placements(shelf, fixed=False) if fits(shelf, w[2], later=False)]
-        inside = [w for w in ways if within(shelf, w[1], rules.band)]
+    for dir_state in dir_states_of(snapshot, planned(snapshot), after, log_dirs, rules):
+        check_ceilings(dir_state, found)
+        missed = any(w.startswith(f"broker {dir_state.broker}: its log dirs") for w in found.warnings)
+        moved = sum(m.size_bytes or 0 for m in found.dir_moves if m.broker == dir_state.broker)
+        ways = [w for w in placements(dir_state, fixed=False) if fits(dir_state, w[2], later=False)]
+        inside = [w for w in ways if within(dir_state, w[1], rules.band)]
         if (
             missed
-            or sum(shelf.open) < 2
-            or any(w.startswith(f"broker {shelf.broker}: no log dir") for w in found.warnings)
+            or sum(dir_state.open) < 2
+            or any(w.startswith(f"broker {dir_state.broker}: no log dir") for w in found.warnings)
         ):
             assert not missed or not inside, "a band was given up that can be had"
             continue
@@ -177,11 +177,11 @@ def test_levelling_moves_the_fewest_bytes_or_says_that_the_band_cannot_be_had(da
     assert least <= found.moved_bytes
 
 
-def within(shelf: BrokerDirState, end: list[int], band: Fraction) -> bool:
+def within(dir_state: BrokerDirState, end: list[int], band: Fraction) -> bool:
     """Every open dir inside its share; shares add up, the rest of the rounding goes to the first ones."""
-    takes = [n for n, is_open in enumerate(shelf.open) if is_open]
-    total, whole = sum(end[n] for n in takes), sum(shelf.capacity[n] for n in takes)
-    shares = [total * shelf.capacity[n] // whole for n in takes]
+    takes = [n for n, is_open in enumerate(dir_state.open) if is_open]
+    total, whole = sum(end[n] for n in takes), sum(dir_state.capacity[n] for n in takes)
+    shares = [total * dir_state.capacity[n] // whole for n in takes]
     rest = total - sum(shares)
     return all(
         (s + (i < rest)) * (1 - band) <= end[n] <= (s + (i < rest)) * (1 + band)

@@ -30,7 +30,7 @@ from kafkakit.streams.failover.decide.evidence import ClientFacts, Evidence, Gro
 from kafkakit.streams.failover.decide.journal import OperationRecord
 from kafkakit.streams.failover.decide.operation import (
     FailoverRequest,
-    FenceWish,
+    FenceChoice,
     LaneMove,
     Operation,
     Step,
@@ -48,7 +48,7 @@ ERROR = ItemError(name="RequestTimedOutError", retriable=True)
 MOVE = LaneMove(lane="live", sources=(1,), topic="orders.live.2", partitions=PARTITIONS, replication=1)
 OPERATION = Operation(
     id="000002-failover-1",
-    request=FailoverRequest(stream="orders", to="q", fence=FenceWish.NONE),
+    request=FailoverRequest(stream="orders", to="q", fence=FenceChoice.NONE),
     cluster_id="q-id",
     moves=(MOVE,),
     groups=("g",),

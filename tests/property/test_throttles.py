@@ -16,7 +16,7 @@ from kafkakit.execution.decide.throttle import (
     LEADER_RATE,
     LIST_KEYS,
     RATE_KEYS,
-    room_for,
+    list_capacity_for,
     split_list,
 )
 from tests.fakes.admin import MAX_CONFIG_BYTES
@@ -165,11 +165,11 @@ def test_goals_that_fit_keep_every_list_below_the_limit(numbers: list[int], take
     others = ",".join(f"{n}:7" for n in range(2_000_000, 2_000_000 + taken))[:31_999].rpartition(",")[0]
     goals = [goal("t", n, (3, 4)) for n in numbers]
     topics = {"t": {FOLLOWER_LIST: others}} if others else {}
-    room = room_for(goals, rates, topics, {})
-    assert list(room.fits) == [g for g in goals if g in room.fits]
-    added = [f"{g.key.partition}:{b}" for g in room.fits for b in g.adding if rates.into_broker(b) is not None]
+    capacity = list_capacity_for(goals, rates, topics, {})
+    assert list(capacity.fits) == [g for g in goals if g in capacity.fits]
+    added = [f"{g.key.partition}:{b}" for g in capacity.fits for b in g.adding if rates.into_broker(b) is not None]
     assert len(",".join([others, *added])) <= MAX_CONFIG_BYTES
-    assert not set(room.blocked) & {g.key for g in room.fits}
+    assert not set(capacity.blocked) & {g.key for g in capacity.fits}
 
 
 @QUICK

@@ -149,7 +149,7 @@ class AlreadyDoneError(Exception):
         self.end = end
 
 
-class Voice:
+class RecordingReporter:
     """Keeps what is said."""
 
     def __init__(self) -> None:
@@ -171,7 +171,7 @@ class FailoverScene:
     """
 
     def __init__(self, lanes: tuple[str, ...] = ("live",)) -> None:
-        self.store, self.clock, self.voice = CutStore(), FakeClock(), Voice()
+        self.store, self.clock, self.reporter = CutStore(), FakeClock(), RecordingReporter()
         self.clusters = {
             name: SceneCluster(admin=UuidCluster({1: None}, cluster_id=f"{name}-id", dir_bytes=10**9)) for name in "pqr"
         }
@@ -283,7 +283,7 @@ class FailoverScene:
             observer=OperationObserver(self.open_cluster, clients, clock, lambda _: self.rejects),
             effects=Effects(self.open_cluster, clock, self.require_held),
             clock=clock,
-            reporter=self.voice,
+            reporter=self.reporter,
             require_held=self.require_held,
             operator="tester",
             version="1",

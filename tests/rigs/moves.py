@@ -100,13 +100,15 @@ class MovesScene(FailoverScene):
     def ports(self, clock: Clock | None = None) -> OperationPorts:
         return OperationPorts(
             store=self.store, clock=clock or self.clock, open_cluster=self.open_cluster,
-            open_lease=lambda stream: self.lease(lease_of(stream)), timeout_s=lambda _: 1.0, reporter=self.voice,
+            open_lease=lambda stream: self.lease(lease_of(stream)), timeout_s=lambda _: 1.0, reporter=self.reporter,
             random_hex=lambda: f"{next(self._ids):08x}", operator="tester", version="1", command="test",
         )  # fmt: skip
 
     def lease(self, path: str) -> Lease:
         holder = Holder(host="h", user="u", command="c", pid=next(self._ids))
-        return Lease(self.store, self.clock, path, holder, what=path, life_of=lambda _: Life.GONE, say=self.voice.say)
+        return Lease(
+            self.store, self.clock, path, holder, what=path, life_of=lambda _: Life.GONE, say=self.reporter.say
+        )
 
     def planner(self, parts: Any = None, **more: Any) -> Any:
         template = FailoverRequest(**{"stream": "", "to": "", "kind": OperationKind.MOVE, **more})

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
@@ -31,3 +32,13 @@ def promtool(*words: str | Path, cwd: Path = ROOT) -> str:
     ran = subprocess.run([part("promtool"), *words], cwd=cwd, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return ran.stdout
+
+
+def require_sound_units(units: Mapping[str, str], folder: Path) -> None:
+    """Fail where systemd finds anything wrong with unit files (name: text), which are written to the folder."""
+    for name, text in units.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    command = [part("systemd-analyze"), "verify", "--man=no", *(str(folder / name) for name in units)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert not [name for name in units if name in ran.stderr], ran.stderr

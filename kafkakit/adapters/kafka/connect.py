@@ -66,7 +66,7 @@ def connect(bootstrap_servers: str, security: Security, request_timeout_s: float
                     reason = f"{server}: the broker ended the login, as it does for a wrong user name or password"
                 if not isinstance(error, KafkaError) or "SaslAuthenticationFailed" in reason:
                     raise TryLaterError(f"cannot connect to {reason}", hint=CHECK_HINT) from None
-                if _tls_hint(reason) is None:  # waiting mends no certificate
+                if _tls_hint(reason) is None:  # waiting repairs no certificate
                     limit_s = bootstrap_timeout_s
         if time.monotonic() - start + ROUND_PAUSE_S > limit_s:
             break

@@ -44,7 +44,7 @@ def run_report(
 
 
 def detached_report(command: str, state: RunState) -> Report:
-    """A run that goes on without this command."""
+    """A run that continues without this command."""
     text = f"{state.location}\n"
     return Report(command=command, data=_state_data(state), text=text, columns=("run",), rows=((state.location,),))
 

@@ -1,13 +1,14 @@
-"""kafka-kit's law: a part of what the network has free beside clients, by instance type, with its errors mended.
+"""kafka-kit's law: a part of what the network has free beside clients, by instance type, with its errors corrected.
 
 Copies are told apart from clients by what they moved, where that was measured; kafka-kit takes them to use all of
 their throttle. All units are bytes/s. A broker without metrics or capacity does not keep the others from a rate.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kafkakit.autothrottle.decide.flow_graph import load_of, sides_of
 from kafkakit.autothrottle.decide.law import BrokerSide, Decision, Law, Memory, RateMemory, Reason, Side, rates_of
+from kafkakit.autothrottle.decide.measured_units import UnitFaults, unit_faults
 from kafkakit.autothrottle.decide.observed import Load, Observed
 from kafkakit.core.quantities import format_rate
 
@@ -49,10 +50,13 @@ def headroom_law(settings: HeadroomSettings) -> Law:
         usable = {s for s in sides if _is_usable(settings, observed, s)}
         if sides and not usable:
             return _blind(settings, observed, memory, sides)
-        reasons = [_rate(settings, observed, memory, s, is_usable=s in usable) for s in sides]
+        units = unit_faults(observed, memory, settings.stated_capacity)
+        reasons = [_rate(settings, observed, memory, s, units, is_usable=s in usable) for s in sides]
         missing = sorted({str(s[0]) for s in sides if s not in usable})
         words = f"no metrics or no capacity of broker {', '.join(missing)}: its rate stays, then falls to the minimum"
-        return _decided(observed, memory, reasons, failures=0, warnings=(words,) if missing else (), usable=usable)
+        warnings = (*units.warnings, words) if missing else units.warnings
+        decision = _decided(observed, memory, reasons, failures=0, warnings=warnings, usable=usable)
+        return replace(decision, memory=replace(decision.memory, short_since_ms=units.short_since_ms))
 
     return law
 
@@ -66,7 +70,7 @@ def _blind(settings: HeadroomSettings, observed: Observed, memory: Memory, sides
     failures = memory.failures + 1
     if failures <= settings.failure_threshold:
         words = f"no metrics, {failures} time(s) in a row of {settings.failure_threshold} allowed: rates stay"
-        kept = Memory(rates=memory.rates, failures=failures, at_ms=observed.at_ms)
+        kept = replace(memory, failures=failures, at_ms=observed.at_ms)
         return Decision(rates=None, memory=kept, warnings=(words,))
     rate = settings.min_rate
     words = f"no metrics {failures} times in a row: {format_rate(rate)} for all brokers"
@@ -75,7 +79,13 @@ def _blind(settings: HeadroomSettings, observed: Observed, memory: Memory, sides
 
 
 def _rate(
-    settings: HeadroomSettings, observed: Observed, memory: Memory, side: BrokerSide, *, is_usable: bool
+    settings: HeadroomSettings,
+    observed: Observed,
+    memory: Memory,
+    side: BrokerSide,
+    units: UnitFaults,
+    *,
+    is_usable: bool,
 ) -> Reason:
     old = memory.rates.get(side)
     load, broker = load_of(observed, side), side[0]
@@ -85,7 +95,12 @@ def _rate(
         return Reason(broker=broker, side=side[1], rate=rate, binding="hold" if held else "floor", text="no metrics")
     percent = settings.max_tx_percent if side[1] is Side.OUT else settings.max_rx_percent
     capacity = settings.stated_capacity(load) or 0.0
+    if side in units.reasons:
+        rate = int(min(settings.min_rate, capacity * percent / 100))
+        return Reason(broker=broker, side=side[1], rate=rate, binding="floor", text=units.reasons[side])
     rate = int(headroom(load, capacity, old.rate if old else 0, percent, settings.min_rate))
+    if side in units.doubted:
+        rate = min(rate, max(old.rate if old else int(load.copied or 0), settings.min_rate))
     if old and abs(old.rate - rate) / old.rate * 100 < settings.change_percent:
         text = f"{format_rate(rate)} is within {settings.change_percent:g}% of the rate that is set"
         return Reason(broker=broker, side=side[1], rate=old.rate, binding="hold", text=text)

@@ -39,7 +39,8 @@ class Memory:
     """What the law keeps between ticks; `failures` counts looks in a row without usable metrics.
 
     `at_ms` is the time of the last look, `measured_ms` that of its metrics (-1 before the first), `reached` the share
-    of a setting that copies were seen to reach, `under_min_isr` the count at the last look (None: not known).
+    of a setting that copies were seen to reach, `under_min_isr` the count at the last look (None: not known), and
+    `short_since_ms` since when the traffic has been less than the copies in it (-1: it is not; 0: for a whole window).
     """
 
     rates: Mapping[tuple[int, Side], RateMemory] = field(default_factory=dict)
@@ -48,6 +49,7 @@ class Memory:
     reached: float = 1.0
     under_min_isr: int | None = None
     measured_ms: int = -1
+    short_since_ms: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

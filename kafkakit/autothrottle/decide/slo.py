@@ -77,9 +77,11 @@ class _Look:
             reached=self._reached,
             measured_ms=observed.measured_ms if self._fresh else memory.measured_ms,
             under_min_isr=memory.under_min_isr if observed.under_min_isr is None else observed.under_min_isr,
+            short_since_ms=self._sides.units.short_since_ms,
         )
         low = sorted({t.side[0] for t in states.values() if t.is_fresh and t.limit < t.floor})
         warnings = [f"no usable metrics, {new.failures} look(s) in a row"] if blind else []
+        warnings += self._sides.units.warnings
         if low:
             ids = ", ".join(map(str, low[:8])) + (", ..." if len(low) > 8 else "")
             warnings.append(f"clients leave less than copies need to catch up on broker {ids}; pause moves there")
@@ -93,6 +95,8 @@ class _Look:
         settings, old = self._settings, state.old
         if not state.is_fresh:
             return self._blind(state)
+        if state.fault:
+            return self._setting(state.floor), "floor", state.fault
         top = max(state.floor, min(allowed, state.limit))
         binding, text = (
             ("capacity", state.text) if allowed >= state.limit else ("peers", "what the other ends may pass")
@@ -118,6 +122,8 @@ class _Look:
         aim = max(state.floor, top * (1 - settings.slack))
         if now >= aim:
             return old.rate, "hold", text
+        if state.is_doubted:
+            return old.rate, "hold", "less traffic is measured than copies take"
         rise = min(aim, now + self._step(state))
         return self._setting(max(rise, state.floor)), binding if rise == aim else "rise", text
 
@@ -127,6 +133,8 @@ class _Look:
     def _step(self, state: SideState) -> float:
         """The most that a rate may rise by: `quota_s` times that passes at line speed."""
         settings, old = self._settings, state.old
+        if state.is_doubted:
+            return 0.0
         if not state.is_probing:
             return settings.burst_share * state.free / settings.quota_s
         # The burst must be seen in latencies before the next.

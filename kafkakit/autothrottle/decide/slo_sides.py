@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from kafkakit.autothrottle.decide.flow_graph import INFINITE, load_of
 from kafkakit.autothrottle.decide.law import BrokerSide, Memory, RateMemory, Side
+from kafkakit.autothrottle.decide.measured_units import unit_faults
 from kafkakit.autothrottle.decide.observed import Load, Observed
 from kafkakit.autothrottle.decide.slo_settings import SloSettings
 from kafkakit.autothrottle.decide.time_rules import rule_at
@@ -34,6 +35,8 @@ class SideState:
     free: float = 0.0
     is_probing: bool = False
     is_news: bool = False
+    is_doubted: bool = False
+    fault: str = ""
     text: str = "objectives are met"
 
 
@@ -54,6 +57,7 @@ class SideReader:
         counts = observed.under_min_isr, memory.under_min_isr
         self._isr_shrank = counts[0] is not None and counts[1] is not None and counts[0] > counts[1]
         self.reached = self._share_reached() if self.fresh else memory.reached
+        self.units = unit_faults(observed, memory, settings.stated_capacity)
 
     def state(self, side: BrokerSide, ingest: float) -> SideState:
         """One side, past which producers write `ingest` bytes/s to the partitions that move."""
@@ -65,6 +69,11 @@ class SideReader:
         if old is not None:
             state.learnt = old.learnt
         if not fresh or seen is None:
+            return state
+        state.fault, state.is_doubted = self.units.reasons.get(side, ""), side in self.units.doubted
+        if state.fault:  # nothing is learnt from it, and it leaves no more than the minimum
+            usable = (settings.stated_capacity(load) or state.learnt or INFINITE) * (1 - self._reserve)
+            state.floor = state.limit = min(state.floor, usable)
             return state
         state.breach = settings.breach(seen)
         # Of a breach that stays, only what was measured wholly after the last back-off tells that it was too small.

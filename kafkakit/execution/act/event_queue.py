@@ -16,23 +16,24 @@ _POLL_S = 0.2
 class EventQueue:
     """Sends events in their order; those that do not fit are dropped, and every failure is a warning.
 
-    `send` gets title, text and tags, and is called from one thread alone.
+    Each event gets `tags` and those that it is queued with. `send` gets title, text and tags, and is called from one
+    thread alone.
     """
 
     def __init__(
         self, send: Callable[[str, str, Sequence[str]], object], tags: Sequence[str], warn: Callable[[str], None]
     ) -> None:
         self._send, self._tags, self._warn = send, tags, warn
-        self._waiting: Queue[Event] = Queue(MAX_WAITING)
+        self._waiting: Queue[tuple[Event, Sequence[str]]] = Queue(MAX_WAITING)
         self._ends = Signal()
         self._thread = Thread(target=self._work, name="events", daemon=True)
         self._thread.start()
 
-    def put(self, events: Sequence[Event]) -> None:
+    def put(self, events: Sequence[Event], tags: Sequence[str] = ()) -> None:
         """Queue events; returns at once."""
         try:
             for event in events:
-                self._waiting.put_nowait(event)
+                self._waiting.put_nowait((event, tags))
         except Full:
             self._warn(f"events are dropped: {MAX_WAITING} wait to be sent")
 
@@ -44,12 +45,12 @@ class EventQueue:
     def _work(self) -> None:
         while True:
             try:
-                event = self._waiting.get(timeout=_POLL_S)
+                event, tags = self._waiting.get(timeout=_POLL_S)
             except Empty:
                 if self._ends.is_set():
                     return
                 continue
             try:
-                self._send(event.title, event.text, self._tags)
+                self._send(event.title, event.text, (*self._tags, *tags))
             except KafkakitError as error:
                 self._warn(f"an event could not be sent: {error.message}")

@@ -16,7 +16,7 @@ from kafkakit.execution.decide.log_dir_moves import (
     is_cordoned,
     look_at_dirs,
     on_the_way,
-    room_of,
+    usable_bytes_of,
 )
 from kafkakit.execution.decide.precheck import Live, listed
 from kafkakit.ports.admin import ClusterAdmin
@@ -84,11 +84,11 @@ class LogDirs:
             if is_cordoned(dirs, broker, path):
                 closed.append(f"{goal.key} on broker {broker} to {path}")
                 continue
-            room = left.setdefault((broker, path), _room(dirs, broker, path))
-            if size > room:
+            free_bytes = left.setdefault((broker, path), _free_bytes(dirs, broker, path))
+            if size > free_bytes:
                 short.append(f"{goal.key} on broker {broker} to {path}")
                 continue
-            left[broker, path] = room - size
+            left[broker, path] = free_bytes - size
             assignments[TopicPartitionReplica(goal.key.topic, goal.key.partition, broker)] = path
         if closed:
             self._reporter.warn(f"the planned log dir is cordoned, the broker chooses one: {listed(closed)}")
@@ -112,7 +112,7 @@ class LogDirs:
         return errors
 
 
-def _room(dirs: Mapping[int, BrokerLogDirs], broker: int, path: str) -> int:
+def _free_bytes(dirs: Mapping[int, BrokerLogDirs], broker: int, path: str) -> int:
     """The usable bytes; where they are not told, more than any copy has."""
-    room = room_of(dirs, broker, path)
-    return 1 << 62 if room is None else room
+    free_bytes = usable_bytes_of(dirs, broker, path)
+    return 1 << 62 if free_bytes is None else free_bytes

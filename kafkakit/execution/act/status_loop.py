@@ -99,23 +99,23 @@ class Observer:
             self._whole_due.at_s = self._throttles_due.at_s = self._lease_due.at_s = None
         if self._wants_whole and self._whole_due.is_due(self._clock.monotonic()):
             self._look_at_all()
-        sight = self._sight()
-        self._landed += 0 if self._before is None else landed_between(self._before, sight)
-        self._before = sight
-        sample = Sample(at_s=sight.at_s, bytes_of=_sizes(sight), landed_bytes=self._landed)
+        look = self._read_look()
+        self._landed += 0 if self._before is None else landed_between(self._before, look)
+        self._before = look
+        sample = Sample(at_s=look.at_s, bytes_of=_sizes(look), landed_bytes=self._landed)
         self._history = remember(self._history, sample, self._window_s)
         futures = {
             TopicPartitionReplica(*key, broker): copy.size_bytes
-            for broker, answer in sight.dirs.items()
+            for broker, answer in look.dirs.items()
             for key, copy in answer.futures.items()
         }
         self._inside = frozenset(futures)
-        self._inside_history = remember(self._inside_history, Sample(at_s=sight.at_s, bytes_of=futures), self._window_s)
-        if self._wants_whole and self._throttles_due.is_due(sight.at_s):
-            self._look_at_throttles(sight)
-        if self._lease_due.is_due(sight.at_s):
+        self._inside_history = remember(self._inside_history, Sample(at_s=look.at_s, bytes_of=futures), self._window_s)
+        if self._wants_whole and self._throttles_due.is_due(look.at_s):
+            self._look_at_throttles(look)
+        if self._lease_due.is_due(look.at_s):
             self._lease = self._read_lease()
-            self._lease_due.at_s = sight.at_s + LEASE_EVERY_S
+            self._lease_due.at_s = look.at_s + LEASE_EVERY_S
         around = Around(
             runs=tuple(self._runs.read()),
             throttled=self._throttled,
@@ -125,8 +125,8 @@ class Observer:
             program=self._program,
             left_before={journal: kept[0] for (journal, _), kept in self._left.items()},
         )
-        view = judge(sight, self._history, self._inside_history, around)
-        self._note_left(view, sight.at_s)
+        view = judge(look, self._history, self._inside_history, around)
+        self._note_left(view, look.at_s)
         return view
 
     def _note_left(self, view: StatusView, at_s: float) -> None:
@@ -140,7 +140,7 @@ class Observer:
                 noted[run.journal, run.promise] = tuple(kept)
         self._left = noted
 
-    def _sight(self) -> StatusLook:
+    def _read_look(self) -> StatusLook:
         info = self._admin.cluster()
         # Moves before states, so that one that ends in between is seen as ended.
         running = {TopicPartition(m.topic, m.partition): m for m in self._admin.reassignments()}
@@ -175,14 +175,14 @@ class Observer:
         self._whole_due.at_s = ended_s + max(WHOLE_EVERY_S, WHOLE_SHARE * (ended_s - began_s))
         self._throttles_due.at_s = ended_s + THROTTLES_EVERY_S
 
-    def _look_at_throttles(self, sight: StatusLook) -> None:
-        brokers, topics = sorted(sight.dirs), sorted({k.topic for k in sight.live.running})
+    def _look_at_throttles(self, look: StatusLook) -> None:
+        brokers, topics = sorted(look.dirs), sorted({k.topic for k in look.live.running})
         newer = throttled_of(
             self._admin.dynamic_configs(ResourceKind.BROKER, [str(b) for b in brokers]) if brokers else {},
             self._admin.dynamic_configs(ResourceKind.TOPIC, topics) if topics else {},
         )
         self._throttled = newer.over(self._throttled, brokers, topics)
-        self._throttles_due.at_s = sight.at_s + THROTTLES_EVERY_S
+        self._throttles_due.at_s = look.at_s + THROTTLES_EVERY_S
 
 
 def look_once(observer: Observer, clock: Clock, window_s: float) -> StatusView:
@@ -221,12 +221,12 @@ def watch(
     )
 
 
-def _sizes(sight: StatusLook) -> dict[TopicPartitionReplica, int]:
+def _sizes(look: StatusLook) -> dict[TopicPartitionReplica, int]:
     """The bytes of all copies of what moves; a new copy that its broker does not show yet has none."""
     absent = {
         TopicPartitionReplica(*key, b): 0
-        for key, move in sight.live.running.items()
+        for key, move in look.live.running.items()
         for b in move.adding
-        if b in sight.dirs and not sight.dirs[b].error
+        if b in look.dirs and not look.dirs[b].error
     }
-    return {**absent, **sizes_in(sight.dirs, sight.live.running)}
+    return {**absent, **sizes_in(look.dirs, look.live.running)}

@@ -75,17 +75,17 @@ class StoreLines:
     def append(self, line: bytes) -> None:
         """Write behind the last byte; raises `LeaseLostError` when another process wrote since `read`."""
         while line:
-            room = CHUNK_BYTES - len(self._tail_bytes)
-            if self._tail < 0 or room <= 0:
-                self._tail, self._tail_version, self._tail_bytes, room = self._tail + 1, None, b"", CHUNK_BYTES
+            free = CHUNK_BYTES - len(self._tail_bytes)
+            if self._tail < 0 or free <= 0:
+                self._tail, self._tail_version, self._tail_bytes, free = self._tail + 1, None, b"", CHUNK_BYTES
             path = self._piece(self._generation, self._tail)
             try:
-                version = self._store.cas(path, self._tail_bytes + line[:room], self._tail_version)
+                version = self._store.cas(path, self._tail_bytes + line[:free], self._tail_version)
             except ConflictError:
                 raise LeaseLostError(f"{self.name} was written by another process") from None
             except TryLaterError as error:
                 raise OperationFailedError(f"{self.name} cannot be written: {error.message}") from None
-            self._tail_version, self._tail_bytes, line = version, self._tail_bytes + line[:room], line[room:]
+            self._tail_version, self._tail_bytes, line = version, self._tail_bytes + line[:free], line[free:]
 
     def cut(self, size: int) -> None:
         """Keep the first `size` bytes."""

@@ -13,11 +13,11 @@ from kafkakit.execution.decide.schedule.work import Rates
 from kafkakit.execution.decide.throttle import (
     WILDCARD,
     Configs,
-    Room,
+    ListCapacity,
     empty_list_changes,
     entry_changes,
+    list_capacity_for,
     removal_changes,
-    room_for,
     split_list,
     wanted_entries,
 )
@@ -30,12 +30,12 @@ class ThrottleLists:
     def __init__(self, configs: ConfigWriter, journal: RunJournal, reporter: Reporter) -> None:
         self._configs, self._journal, self._reporter = configs, journal, reporter
 
-    def room(self, goals: Sequence[Goal], rates: Rates) -> Room:
+    def list_capacity(self, goals: Sequence[Goal], rates: Rates) -> ListCapacity:
         """Which goals' entries fit now; one request for each 500 topics."""
         if is_unlimited(rates) or not goals:
-            return Room(fits=tuple(goals))
+            return ListCapacity(fits=tuple(goals))
         topics = self._configs.topics({g.key.topic for g in goals})
-        return room_for(goals, rates, topics, self._journal.state.entries)
+        return list_capacity_for(goals, rates, topics, self._journal.state.entries)
 
     def append(self, goals: Sequence[Goal], rates: Rates) -> dict[ConfigChange, ItemError]:
         """Add the goals' entries; returns what topics that still exist refuse."""

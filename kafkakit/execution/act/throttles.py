@@ -16,7 +16,7 @@ from kafkakit.execution.decide.precheck import Live, listed
 from kafkakit.execution.decide.rates import is_unlimited
 from kafkakit.execution.decide.schedule.work import Rates
 from kafkakit.execution.decide.throttle import (
-    Room,
+    ListCapacity,
     entries_of,
     inside_rates,
     owed_words,
@@ -90,9 +90,9 @@ class Throttles:
         found = {k: now.get(k.name, {}).get(k.key) for k in asked}
         return tuple(f"{k.key} on broker {k.name} is {value}" for k, value in found.items() if value is not None)
 
-    def room(self, goals: Sequence[Goal], rates: Rates) -> Room:
+    def list_capacity(self, goals: Sequence[Goal], rates: Rates) -> ListCapacity:
         """Which goals' entries fit into their topics' lists now; one request for each 500 topics."""
-        return self._lists.room(goals, rates)
+        return self._lists.list_capacity(goals, rates)
 
     def change(
         self, rates: Rates, live: Live, goals: Sequence[Goal] = (), inside: Collection[int] = ()
@@ -218,10 +218,10 @@ class Throttles:
         self._entered |= {g.key for g in goals}
 
     def _append_fitting(self, goals: Sequence[Goal], rates: Rates) -> list[str]:
-        """Add what the lists have room for, since moves in flight cannot wait; returns what is missing, in words."""
-        room = self.room(goals, rates)
-        fits = {g.key for g in room.fits}
-        refused = self._lists.append(room.fits, rates)
+        """Add what the lists have space for, since moves in flight cannot wait; returns what is missing, in words."""
+        capacity = self.list_capacity(goals, rates)
+        fits = {g.key for g in capacity.fits}
+        refused = self._lists.append(capacity.fits, rates)
         self._entered |= {g.key for g in goals}
         without = [str(g.key) for g in goals if g.key not in fits]
         words = [f"without a throttle, as the lists of their topics are full: {listed(without)}"] if without else []

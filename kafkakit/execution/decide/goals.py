@@ -52,7 +52,7 @@ def rollback_goals(assessment: Assessment, live: Live) -> tuple[tuple[Goal, ...]
     A move that would need a copy on a broker that is not alive is left as it is.
     """
     goals: list[Goal] = []
-    stuck: list[MoveStatus] = []
+    impossible: list[MoveStatus] = []
     states = (
         MoveState.AT_AFTER,
         MoveState.SHUFFLED,
@@ -66,8 +66,8 @@ def rollback_goals(assessment: Assessment, live: Live) -> tuple[tuple[Goal, ...]
         if all(live.is_alive(b) for b in goal.adding):
             goals.append(goal)
         else:
-            stuck.append(status)
-    return tuple(goals), tuple(stuck)
+            impossible.append(status)
+    return tuple(goals), tuple(impossible)
 
 
 def reorder_goals(assessment: Assessment, trail: Trail) -> tuple[Goal, ...]:

@@ -143,7 +143,7 @@ def halfway(work: Sequence[DirWork], dirs: Dirs) -> tuple[DirWork, ...]:
     return tuple(found)
 
 
-def room_of(dirs: Dirs, broker: int, path: str) -> int | None:
+def usable_bytes_of(dirs: Dirs, broker: int, path: str) -> int | None:
     """The usable bytes of a log dir; None when they are not told."""
     answer = dirs.get(broker)
     found = next((d for d in answer.log_dirs if d.path == path), None) if answer else None

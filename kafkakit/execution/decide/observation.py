@@ -62,7 +62,7 @@ class Scene:
 
 
 def intake_of(goals: Sequence[Goal], before: Dirs, after: Dirs, seconds: float) -> Intake:
-    """Compare two looks, `seconds` apart: growth of logs, and shrinking room of log dirs less what moves bring.
+    """Compare two looks, `seconds` apart: growth of logs, and shrinking free space of log dirs less what moves bring.
 
     What was deleted in between counts as no growth. Dirs that share a file system each show the whole of it.
     """

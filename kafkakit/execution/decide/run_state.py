@@ -72,7 +72,7 @@ class RoundState:
 
 
 def begin(schedule: Schedule, goals: Sequence[Goal], disks: Iterable[Disk] = ()) -> RoundState:
-    """The board before the first tick; steps that a cut run has sent are in flight from the start."""
+    """The state before the first tick; steps that a cut run has sent are in flight from the start."""
     by_key = {g.key: g for g in goals}
     moves: dict[int, Goal] = {}
     dirs: dict[int, DirWork] = {}
@@ -176,18 +176,18 @@ def may_start(
     hopeless: Collection[TopicPartition] = (),
     passed: Collection[int] = (),
 ) -> tuple[int, ...]:
-    """The waiting steps that order, limits and the room that brokers report let start now.
+    """The waiting steps that order, limits and the free space that brokers report let start now.
 
     Moves of others count as in flight. Those of ours that make no progress (`hopeless`) and steps that are held back
-    (`passed`) keep their room, but not their places, from others.
+    (`passed`) keep their space, but not their places, from others.
     """
     steps = round_state.schedule.steps
-    stuck = {n for n, g in round_state.moves.items() if g.key in hopeless}
+    immovable = {n for n, g in round_state.moves.items() if g.key in hopeless}
     own = {g.key for g in round_state.moves.values()}
     others = tuple(_step_of(k, r) for k, r in sorted(live.running.items()) if k not in own)
     standing = Standing(
-        finished=round_state.done | round_state.dropped | stuck | frozenset(passed),
-        in_flight=(round_state.flying - stuck) | frozenset(range(len(steps), len(steps) + len(others))),
+        finished=round_state.done | round_state.dropped | immovable | frozenset(passed),
+        in_flight=(round_state.flying - immovable) | frozenset(range(len(steps), len(steps) + len(others))),
         usable={
             Place(broker, found.path): found.usable_bytes
             for broker, answer in dirs.items()

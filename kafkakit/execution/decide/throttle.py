@@ -27,7 +27,7 @@ Configs = Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class ListCapacity:
     """Which goals' entries fit into their topics' lists now, in the order given; the rest waits.
 
     `blocked` are those that cannot fit while others' entries stay, with the reason.
@@ -110,7 +110,9 @@ def entry_changes(wanted: Mapping[ConfigKey, Sequence[str]], topics: Configs) ->
     return changes
 
 
-def room_for(goals: Iterable[Goal], rates: Rates, topics: Configs, held: Mapping[ConfigKey, Collection[str]]) -> Room:
+def list_capacity_for(
+    goals: Iterable[Goal], rates: Rates, topics: Configs, held: Mapping[ConfigKey, Collection[str]]
+) -> ListCapacity:
     """Cut goals to those whose entries fit under `LIST_LIMIT` bytes beside what the lists hold now.
 
     `held` are our own entries: where a list has any, a goal that does not fit waits until they go.
@@ -134,9 +136,9 @@ def room_for(goals: Iterable[Goal], rates: Rates, topics: Configs, held: Mapping
             for key, more in need.items():
                 used[key] += more
                 started.add(key)
-        elif stuck := [k for k in full if k not in started]:
-            blocked[goal.key] = f"{stuck[0].key} of topic {stuck[0].name} is full with entries of another process"
-    return Room(fits=tuple(fits), blocked=blocked)
+        elif closed := [k for k in full if k not in started]:
+            blocked[goal.key] = f"{closed[0].key} of topic {closed[0].name} is full with entries of another process"
+    return ListCapacity(fits=tuple(fits), blocked=blocked)
 
 
 def entries_of(goals: Iterable[Goal], held: Mapping[ConfigKey, Sequence[str]]) -> dict[ConfigKey, tuple[str, ...]]:
@@ -214,12 +216,12 @@ def owed_words(
     for inside, what in ((False, "the replication rate on broker"), (True, "the rate between log dirs on broker")):
         keys = sorted(k for k in rates if (k.key == INSIDE_RATE) is inside)
         gone = sorted({int(k.name) for k in keys} & set(dead))
-        stuck = sorted({int(k.name) for k in keys} - set(dead))
+        alive = sorted({int(k.name) for k in keys} - set(dead))
         if gone:
             names = ", ".join(map(str, gone))
             found.append(f"{what} {names}, which is not alive, can only be removed once it is back")
-        if stuck:
-            found.append(f"{what} {', '.join(map(str, stuck))}" + _why(keys, reasons))
+        if alive:
+            found.append(f"{what} {', '.join(map(str, alive))}" + _why(keys, reasons))
     if lists:
         found.append(f"throttle lists of topics {listed(sorted({k.name for k in lists}))}" + _why(lists, reasons))
     return found

@@ -139,7 +139,7 @@ class WhatToCollect:
         "7d",
         "--since",
         metavar="DURATION",
-        help="How far back logs are read where no earlier snapshot tells where to go on.",
+        help="How far back logs are read where no earlier snapshot tells where to continue.",
     )
 
     def request(self, snapshot_date: str) -> CollectRequest:

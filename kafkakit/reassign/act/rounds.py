@@ -125,7 +125,7 @@ class RoundScheduler:
             if goals or inside:
                 round_schedule = self._course_for(goals, inside, live, rates)
                 self._carry(round_schedule, f"{direction.value}: {counted(len(round_schedule.schedule.steps), 'step')}")
-                later = round_schedule.schedule.stuck if round_schedule.is_partial else {}
+                later = round_schedule.schedule.immovable if round_schedule.is_partial else {}
                 tried |= {g.key for g in goals if g.via is None and g.key not in later}
                 tried |= {w.replica for w in inside if w.key not in later}
                 rates = self._window.rates or Rates()
@@ -139,7 +139,7 @@ class RoundScheduler:
     def _course_for(
         self, goals: tuple[Goal, ...], inside: tuple[DirWork, ...], live: Live, rates: Rates
     ) -> RoundSchedule:
-        """The course that was shown, while it is fresh; else a new one. What that leaves out becomes a problem."""
+        """The schedule that was shown, while it is fresh; else a new one. What that leaves out becomes a problem."""
         shown, self._shown = self._shown, None
         if (
             shown is not None
@@ -148,8 +148,8 @@ class RoundScheduler:
         ):
             return shown
         round_schedule = self._plot(goals, inside, live, rates, sample_s=0.0)
-        stuck = [] if round_schedule.is_partial else sorted(round_schedule.schedule.stuck.items())
-        self._window.problems += [f"{key} is left as it is: {reason}" for key, reason in stuck]
+        immovable = [] if round_schedule.is_partial else sorted(round_schedule.schedule.immovable.items())
+        self._window.problems += [f"{key} is left as it is: {reason}" for key, reason in immovable]
         return round_schedule
 
     def _plot(
@@ -162,10 +162,10 @@ class RoundScheduler:
                 share_of(self._inputs.settings(brokers, SHARE_KEYS)), scene.disks, self._link_bytes_per_s
             )
         schedule = self._schedule(scene, live, rates)
-        freed = free_choice(scene, schedule.stuck)
+        freed = free_choice(scene, schedule.immovable)
         if freed is not scene:
             again = self._schedule(freed, live, rates)
-            chosen = [f"{k}" for k in sorted(schedule.stuck) if k not in again.stuck]
+            chosen = [f"{k}" for k in sorted(schedule.immovable) if k not in again.immovable]
             if chosen:
                 self._reporter.warn(
                     f"no free space in the planned log dir now, another one is chosen: {listed(chosen)}"
@@ -222,12 +222,12 @@ class RoundScheduler:
 
 
 def _require_possible(round_schedule: RoundSchedule) -> None:
-    stuck = round_schedule.schedule.stuck
-    if stuck:
-        reasons = tuple(f"{key}: {reason}" for key, reason in sorted(stuck.items()))
+    immovable = round_schedule.schedule.immovable
+    if immovable:
+        reasons = tuple(f"{key}: {reason}" for key, reason in sorted(immovable.items()))
         moves = len(round_schedule.scene.tasks) + len(round_schedule.scene.dir_tasks)
         raise InfeasibleError(
-            f"{len(stuck)} of {counted(moves, 'move')} cannot be made in any order: {reasons[0]}",
+            f"{len(immovable)} of {counted(moves, 'move')} cannot be made in any order: {reasons[0]}",
             reasons=reasons if len(reasons) > 1 else (),
             hint="free space, add a broker, or allow more with --max-disk-use; else make a new plan",
         )

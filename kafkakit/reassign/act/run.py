@@ -139,8 +139,8 @@ class Run:
         if self._journal.state.direction == Direction.ROLLBACK:  # a paused apply may be undone
             self._require_not_paused()
         live, assessment, goals, inside = self._decide(Direction.ROLLBACK)
-        _, stuck = rollback_goals(assessment, live)
-        if not goals and not inside and not stuck and not self._throttled:
+        _, impossible = rollback_goals(assessment, live)
+        if not goals and not inside and not impossible and not self._throttled:
             self._leftovers.require_none_in_flight(live, Direction.ROLLBACK, self._request.retry_limit_s)
             self._settle_journal(Direction.ROLLBACK)
             self._owed = self._unaccounted()

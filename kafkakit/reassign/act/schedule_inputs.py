@@ -1,4 +1,4 @@
-"""Reading what a schedule is made from: where copies and room are, what the logs take in, how brokers are set."""
+"""Reading what a schedule is made from: where copies and free space are, what the logs take in, how brokers are set."""
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial

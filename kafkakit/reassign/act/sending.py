@@ -46,7 +46,7 @@ class Sending:
     def send(
         self, round_state: RoundState, live: Live, dirs: Dirs, context: Context, seen: Look
     ) -> tuple[RoundState, int]:
-        """Send all that may start now; returns the board after it, and how many steps were sent."""
+        """Send all that may start now; returns the state after it, and how many steps were sent."""
         self.held, self.waits_for_others, self._sourceless = {}, False, {}
         round_state = self._heed_others(round_state, live, context.ours)
         before = len(round_state.flying) + len(round_state.done)
@@ -58,7 +58,7 @@ class Sending:
             live = self._reader.with_states(live, {round_state.schedule.steps[n].key for n in numbers})
             inside = [n for n in numbers if round_state.schedule.steps[n].kind is StepKind.INSIDE]
             round_state, goals = self._fit(round_state, [n for n in numbers if n not in set(inside)], live)
-            round_state, goals = self._room(round_state, goals, context.rates)
+            round_state, goals = self._within_lists(round_state, goals, context.rates)
             round_state = self._submit(round_state, goals, context.rates, live)
             round_state = self._send_inside(round_state, inside, context.rates, live)
             # What is held back must not keep its places from others: ask again without it.
@@ -125,17 +125,17 @@ class Sending:
                 goals[number] = goal
         return (settle(round_state, keys=dropped) if dropped else round_state), goals
 
-    def _room(
+    def _within_lists(
         self, round_state: RoundState, goals: Mapping[int, Goal], rates: Rates | None
     ) -> tuple[RoundState, dict[int, Goal]]:
         """Those goals whose throttle entries fit into their topics' lists now."""
         if rates is None or is_unlimited(rates) or not goals:
             return round_state, dict(goals)
-        room = self._throttles.room(list(goals.values()), rates)
-        for key, reason in sorted(room.blocked.items()):
+        capacity = self._throttles.list_capacity(list(goals.values()), rates)
+        for key, reason in sorted(capacity.blocked.items()):
             self._problems.append(f"{key} cannot be throttled and is left alone: {reason}")
-        fits = {g.key for g in room.fits}
-        round_state = settle(round_state, keys=set(room.blocked)) if room.blocked else round_state
+        fits = {g.key for g in capacity.fits}
+        round_state = settle(round_state, keys=set(capacity.blocked)) if capacity.blocked else round_state
         return round_state, {n: g for n, g in goals.items() if g.key in fits}
 
     def _submit(

@@ -39,8 +39,8 @@ class Undo:
             self._put_back(assessment)
         if direction is not Direction.ROLLBACK:
             return frozenset(refused)
-        _, stuck = rollback_goals(assessment, live)
-        for status in stuck:
+        _, impossible = rollback_goals(assessment, live)
+        for status in impossible:
             if status.move.key not in refused:
                 lost = [str(b) for b in status.move.before if b not in status.holders and not live.is_alive(b)]
                 self._problems.append(

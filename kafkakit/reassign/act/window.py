@@ -75,7 +75,7 @@ class Window:
         return self._sending.submitted
 
     def carry(self, round_state: RoundState, context: Context, label: str) -> RoundState:
-        """Do all steps; returns the board at the end.
+        """Do all steps; returns the state at the end.
 
         Raises `OperationFailedError` when waiting has no end: what is in flight waits for a dead broker or has no
         source, makes no progress for the stall timeout, or a destination's log dir went offline. The moves stay on
@@ -101,7 +101,7 @@ class Window:
                 self._heed(round_state, live, memory)
                 sent = 0
                 if memory.is_due(now) and not (self._paused or seen.offline_dirs):
-                    dirs = {**self._room(round_state, live, dirs), **dirs}
+                    dirs = {**self._free_space(round_state, live, dirs), **dirs}
                     round_state, sent = self._sending.send(
                         round_state, live, dirs, replace(context, rates=self.rates), seen
                     )
@@ -126,8 +126,8 @@ class Window:
         keys = {g.key for g in round_state.moves.values()} | {w.key for w in round_state.inside.values()}
         return live, self._reader.dirs_of(brokers, keys, live)
 
-    def _room(self, round_state: RoundState, live: Live, known: Dirs) -> Dirs:
-        """The room of brokers that waiting steps go to; only capacities, and only when something may be sent."""
+    def _free_space(self, round_state: RoundState, live: Live, known: Dirs) -> Dirs:
+        """The free space of brokers that waiting steps go to; only capacities, and only when something may be sent."""
         brokers = {p.broker for n in round_state.waiting for p in round_state.schedule.steps[n].adding}
         return self._reader.dirs_of(brokers - known.keys(), (), live)
 

@@ -78,7 +78,7 @@ def _case_data(case: Case) -> dict[str, object]:
         "under_min_isr_partition_seconds": case.under_min_isr_s,
         "offline_partition_seconds": case.offline_s,
         "hanging": [str(k) for k in case.hanging],
-        "stuck": {str(k): why for k, why in sorted(case.stuck.items())},
+        "stuck": {str(k): why for k, why in sorted(case.immovable.items())},
         "log_dirs": [
             {
                 "broker": p.place.broker,
@@ -179,9 +179,9 @@ def _remarks(case: Case) -> Iterable[str]:
         yield f"and {counted(len(case.filled) - _SHOWN, 'more dir')} fill"
     if case.detours:
         yield f"{counted(case.detours, 'detour')} over a spare place"
-    if case.stuck:
-        key, why = min(case.stuck.items())
-        yield f"{counted(len(case.stuck), 'partition')} cannot move, first {key}: {why}"
+    if case.immovable:
+        key, why = min(case.immovable.items())
+        yield f"{counted(len(case.immovable), 'partition')} cannot move, first {key}: {why}"
     elif case.hanging:
         yield f"{counted(len(case.hanging), 'partition')} not in place at the end, first {case.hanging[0]}"
     if case.under_replicated_s or case.offline_s:

@@ -121,7 +121,7 @@ class RegistryService:
         return RpcAnswer(body=body, headers=self.freshness())
 
     def begin_stop(self) -> None:
-        """End what would go on: it is called before the listeners stop."""
+        """End what would continue: it is called before the listeners stop."""
         for stop in self.at_stop:
             stop()
 

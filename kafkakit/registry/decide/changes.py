@@ -61,7 +61,7 @@ def failed_outcome(change: TagChange, state: str, error: KafkakitError) -> Chang
 
 
 def named_brokers(names: Iterable[str]) -> frozenset[int]:
-    """The ids among names; what is no id is left to whoever looks for the names."""
+    """The ids among names; what is no id is left to the search for names."""
     return frozenset(int(name) for each in names if is_broker_id(name := each.strip()))
 
 

@@ -1,6 +1,7 @@
 """The journals of rollouts: one file a rollout, below the state folder."""
 
 from collections.abc import Iterable, Sequence
+from glob import escape
 from pathlib import Path
 
 from kafkakit.core.errors import InputError, RefusedError, UsageError
@@ -87,10 +88,15 @@ class RolloutJournal(LineJournal[RolloutWord, RolloutState | None]):
 
 
 class RolloutJournals:
-    """The rollouts of one cluster on this host; `program` begins the commands that hints print."""
+    """The rollouts of one cluster on this host, or of all where `cluster_id` is None, which are only read.
 
-    def __init__(self, state_dir: Path, cluster_id: str, clock: Clock, program: str = PROGRAM) -> None:
-        self._folder, self._clock, self._program = state_dir / "config-rollouts" / cluster_id, clock, program
+    `program` begins the commands that hints print.
+    """
+
+    def __init__(self, state_dir: Path, cluster_id: str | None, clock: Clock, program: str = PROGRAM) -> None:
+        self._root, self._cluster_id, self._clock, self._program = (
+            state_dir / "config-rollouts", cluster_id, clock, program
+        )  # fmt: skip
 
     def of_plan(self, plan: ConfigPlan) -> RolloutJournal:
         """The journal of a plan's rollout: a new one, or the one that is open.
@@ -105,14 +111,15 @@ class RolloutJournals:
                 return self._open(path)
         number = sum(1 for path in self._paths() if path.stem.startswith(plan.run_id))
         name = plan.run_id if number == 0 else f"{plan.run_id}.{number}"
-        return self._open(self._folder / f"{name}{SUFFIX}")
+        return self._open(self._root / (self._cluster_id or plan.cluster_id) / f"{name}{SUFFIX}")
 
     def named(self, name: str) -> RolloutJournal:
         """The rollout of that id; `UsageError` when there is none."""
         for path in self._paths():
             if path.stem == name:
                 return self._open(path)
-        raise UsageError(f"there is no rollout {name!r:.60} of this cluster on this host", hint=HINT)
+        where = "any" if self._cluster_id is None else "this"
+        raise UsageError(f"there is no rollout {name!r:.60} of {where} cluster on this host", hint=HINT)
 
     def only_open(self) -> RolloutJournal:
         """The rollout that is open; `UsageError` when there is none."""
@@ -171,7 +178,7 @@ class RolloutJournals:
         return tuple(damage for path in self._paths() if (damage := self._open(path).damage))
 
     def _paths(self) -> list[Path]:
-        return sorted(self._folder.glob(f"*{SUFFIX}")) if self._folder.is_dir() else []
+        return sorted(self._root.glob(f"{'*' if self._cluster_id is None else escape(self._cluster_id)}/*{SUFFIX}"))
 
     def _open(self, path: Path) -> RolloutJournal:
         return RolloutJournal(DiskFile(path), self._clock)

@@ -44,21 +44,24 @@ def watch(
 def history(ctx: typer.Context, run: RunName = None) -> int:
     """List the rollouts of a cluster from this host's journals, or what one of them wrote and why it was taken back.
 
+    Works while the cluster is down: where the profile, or -X, sets cluster_id, no cluster is asked, and where the
+    cluster does not answer, the rollouts of all clusters are listed.
+
     Examples:
 
     \b
     kafkakit --profile prod config history
     kafkakit --profile prod config history 3f2a90c21b7d
+    kafkakit -X cluster_id=vPzsQJBnTdC2kXxE7BJJtg config history
     """
     from kafkakit.rollout.act.journals import RolloutJournals
     from kafkakit.rollout.show.run import changes_report, history_report
 
     cli = cli_context(ctx)
     with open_session(cli, read_only=True) as session:
-        journals = RolloutJournals(session.settings.state_dir, session.cluster_id, session.clock)
-        cluster_id = session.cluster_id
-        if run is not None:
-            return finish(cli, changes_report(run, journals.named(run).rollout))
-        found = [(path.stem, state) for path, state in journals.states()]
-        damages = journals.damages()
-    return finish(cli, history_report(cluster_id, found, damages))
+        cluster_id = session.known_cluster_id("these are this host's rollouts of all clusters")
+        journals = RolloutJournals(session.settings.state_dir, cluster_id, session.clock)
+    if run is not None:
+        return finish(cli, changes_report(run, journals.named(run).rollout))
+    found = [(path.stem, state) for path, state in journals.states()]
+    return finish(cli, history_report(cluster_id, found, journals.damages()))

@@ -152,7 +152,7 @@ class RehearsalOptions:
 
 
 def stopped(cli: CliContext) -> tuple[str, str]:
-    """What is said where a rollout is stopped, and the commands that go on with it."""
+    """What is said where a rollout is stopped, and the commands that continue it."""
     lines = (f"{cli.program} config {word} --yes" for word in ("resume", "abort"))
     return "stopped; the rollout stays open", "\n".join(("continue it, or take it back:", *lines))
 

@@ -118,7 +118,9 @@ def resume(
         journal = rollouts.journals.only_open() if run is None else rollouts.journals.named(run)
         cli.operation_words = stopped(cli)
         left = steps_left(journal.rollout)
-        if consent.dry_run or not confirmed(cli, consent, session.cluster_id, lambda: left or ["taking back goes on"]):
+        if consent.dry_run or not confirmed(
+            cli, consent, session.cluster_id, lambda: left or ["taking back continues"]
+        ):
             return finish(cli, run_report("config resume", journal.run, journal.rollout, cli.program, wanted=None))
         done = rollouts.proceed(journal)
     return finish(cli, run_report("config resume", done.name, done.state, cli.program, wanted=RolloutEnd.APPLIED))

@@ -13,6 +13,7 @@ from kafkakit.rollout.decide.undoing import Undoing
 from kafkakit.rollout.decide.verdict import HealthVerdict
 
 COLUMNS = ("run", "began", "ended", "state", "settings", "steps", "by", "rehearsal_of")
+HISTORY_COLUMNS = (*COLUMNS, "cluster_id")
 CHANGE_COLUMNS = ("time", "where", "key", "before", "after")
 WATCH_COLUMNS = ("window", "verdict", "signal", "seen", "usual", "limit", "bad")
 
@@ -75,17 +76,19 @@ def steps_left(state: RolloutState) -> tuple[str, ...]:
     return tuple(f"{n}. {step.name}" for n, step in enumerate(state.plan.steps, 1) if n - 1 not in state.passed)
 
 
-def history_report(cluster_id: str, runs: Sequence[tuple[str, RolloutState]], damages: Sequence[str] = ()) -> Report:
-    """All rollouts of a cluster, oldest first, and what is wrong with their journals."""
-    rows = tuple(_row(name, state) for name, state in runs)
+def history_report(
+    cluster_id: str | None, runs: Sequence[tuple[str, RolloutState]], damages: Sequence[str] = ()
+) -> Report:
+    """All rollouts of a cluster, or of all clusters (None), oldest first, and what is wrong with their journals."""
+    rows = tuple((*_row(name, state), state.plan.cluster_id) for name, state in runs)
     return Report(
         command="config history",
         data={
             "cluster_id": cluster_id,
-            "runs": plain_value(records(COLUMNS, rows)),
+            "runs": plain_value(records(HISTORY_COLUMNS, rows)),
         },
-        text=f"{text_table(COLUMNS, rows)}\n" if rows else "no rollout on this host\n",
-        columns=COLUMNS,
+        text=f"{text_table(HISTORY_COLUMNS, rows)}\n" if rows else "no rollout on this host\n",
+        columns=HISTORY_COLUMNS,
         rows=rows,
         warnings=tuple(f"{damage}; only what stands before that counts" for damage in damages),
     )

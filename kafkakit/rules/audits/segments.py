@@ -114,7 +114,7 @@ TOPIC_RULES: Mapping[str, tuple[Rule, str]] = {
     "future_segments": (
         _rule(13, "future-timestamps", _W, "no record is stamped in the future",
               "its segment is not deleted before that time, and lag in time is wrong",
-              "set message.timestamp.after.max.ms, and mend the clock of the producer"),
+              "set message.timestamp.after.max.ms, and correct the clock of the producer"),
         "segments with records that are stamped in the future, by up to {ahead}: {future_segments:,}",
     ),
     "missing_times": (

@@ -54,7 +54,7 @@ def shared_capture_name(estate: Estate, limits: Limits) -> Violations:
 def default_capture_name(connector: LintConnector, limits: Limits) -> Violations:
     """A connector uses the default name of slot (`debezium`) or publication (`dbz_publication`).
 
-    Why: the next connector on that server takes the same names (see KKE001), and nobody can tell from the slot which
+    Why: the next connector on that server takes the same names (see KKE001), and the slot does not tell which
     one it belongs to when it holds back the log.
     Source: Debezium documentation, PostgreSQL connector.
 

@@ -98,8 +98,8 @@ def unreadable_decimals(estate: Estate, limits: Limits) -> Violations:
 def silently_dropped_records(connector: LintConnector, limits: Limits) -> Violations:
     """Records that cannot be converted or applied are dropped.
 
-    Why: `errors.tolerance=all` and a failure mode of `skip` or `warn` go on with the next record; the missing one is at
-    best a line in a log. A sink with a dead letter queue keeps them and is left alone.
+    Why: `errors.tolerance=all` and a failure mode of `skip` or `warn` continue with the next record; the missing one is
+    at best a line in a log. A sink with a dead letter queue keeps them and is left alone.
     Source: KIP-298; Debezium documentation, `event.processing.failure.handling.mode`.
 
     Bad:

@@ -89,7 +89,7 @@ def unknown_rule_in_config() -> Violations:
 def stale_baseline_entry() -> Violations:
     """The baseline accepts a finding that is not found any more.
 
-    Why: the mistake was mended. With the entry left there, it can come back without a word;
+    Why: the mistake was corrected. With the entry left there, it can come back without a word;
     `kafkakit lint --write-baseline` writes the file anew.
     Source: PHPStan and ESLint, bulk suppressions.
 

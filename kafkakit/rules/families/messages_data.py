@@ -209,5 +209,5 @@ def timestamp_skew(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Vi
         yield Violation(
             message=f"records are stamped up to {format_span(skew)} away from when they were appended, "
             f"more than {format_span(limits.timestamp_skew_s)}",
-            hint="mend the clocks or the clients, or set message.timestamp.before.max.ms and .after.max.ms",
+            hint="correct the clocks or the clients, or set message.timestamp.before.max.ms and .after.max.ms",
         )

@@ -174,7 +174,7 @@ def leader_skew(cluster: LintCluster, limits: Limits) -> Violations:
         return
     mean = sum(number for _, number in leaders) / len(leaders)
     broker, most = max(leaders, key=lambda pair: pair[1])
-    # One partition more than the mean rounded up is the least that another choice of leaders can mend.
+    # One partition more than the mean rounded up is the least that another choice of leaders can repair.
     if most > LEADER_SKEW * mean and most > -(-sum(n for _, n in leaders) // len(leaders)):
         yield Violation(
             message=f"broker {broker.id} leads {counted(most, 'partition')}, {most / mean:.2f} times the mean "

@@ -20,7 +20,7 @@ INTER_BROKER_MECHANISM = "sasl.mechanism.inter.broker.protocol"
 def plaintext_listener(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
     """A listener beyond loopback is not encrypted (production).
 
-    Why: whoever is on the network reads and changes records, and takes over sessions. Kafka's default is one
+    Why: anyone on the network reads and changes records, and takes over sessions. Kafka's default is one
     PLAINTEXT listener on port 9092 of all interfaces.
     Source: Kafka documentation, "Security"; `listeners`.
 

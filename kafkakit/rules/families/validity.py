@@ -36,7 +36,7 @@ def unknown_config_key(subject: LintTopic | LintBroker, cluster: LintCluster, li
         if unknown is None:
             continue
         is_topic = isinstance(subject, LintTopic)
-        effect = "brokers refuse it" if is_topic else "brokers only log it and go on without it"
+        effect = "brokers refuse it" if is_topic else "brokers only log it and run without it"
         meant = f"; {unknown.nearest} was probably meant" if unknown.nearest is not None else ""
         renamed = (Edit(value.key, rename=unknown.nearest),) if unknown.nearest and value.key == value.base else ()
         yield value.violation(

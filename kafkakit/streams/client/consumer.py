@@ -152,7 +152,7 @@ class StreamConsumer:
     def replay(self, partition: TopicPartition, start: int, end: int, *, request_id: int = 0) -> None:
         """Handle the offsets `start` to `end` (exclusive) of a partition of this member once more.
 
-        Those that were not handled yet are handled once. Live records go on; the partition's own wait for the read.
+        Those that were not handled yet are handled once. Live records continue; the partition's own wait for the read.
         """
         window = ReplayWindow(start=start, end=end, request_id=request_id)
         for reader, owned in self._owned():

@@ -18,7 +18,7 @@ _SINK_AGAIN_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejectedRecord:
-    """A record for the dead-letter lane: what it was, why it was rejected after how many tries, when and by whom."""
+    """A record for the dead-letter lane: what it was, why it was rejected after how many tries, when, and by what."""
 
     record: StreamRecord
     reason: str

@@ -37,7 +37,7 @@ class LaneSegments:
     def aim(self) -> bool:
         """Have a writer for the segment of the route and for those that may come next; retire all others.
 
-        True where the lane goes on with another segment than before.
+        True where the lane continues with another segment than before.
         """
         if self.target is None:
             return False
@@ -57,7 +57,7 @@ class LaneSegments:
         return switches
 
     def replace(self, writer: SegmentWriter, reason: str) -> None:
-        """Go on with a new producer after a moment."""
+        """Continue with a new producer after a moment."""
         if writer is self.current:
             self.trouble = TryLaterError(reason)
             self._retire(writer, 0)

@@ -146,7 +146,7 @@ class LaneWriter:
         settle(settled)
 
     def not_connected(self, writer: SegmentWriter, error: KafkakitError) -> None:
-        """See `WriterEvents`; a place that is not the one the route means fails what waits, as time mends nothing."""
+        """See `WriterEvents`; a place that is not the one the route means fails what waits: waiting repairs nothing."""
         with self._lock:
             if writer is not self._segments.current:
                 return

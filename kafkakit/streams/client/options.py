@@ -46,7 +46,7 @@ class ConsumerOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """A batch that the client must not decode: reading goes on at `next_offset`, and what is before is durable."""
+    """A batch that the client must not decode: reading continues at `next_offset`, and what is before is durable."""
 
     next_offset: int
 

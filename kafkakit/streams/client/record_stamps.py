@@ -59,7 +59,7 @@ class RecordStamps:
         return moment
 
     def _made(self, now_s: float) -> _Moment:
-        at_ms = max(0, epoch_ms(self._clock.now()))  # ids have no room for times before 1970
+        at_ms = max(0, epoch_ms(self._clock.now()))  # ids have no space for times before 1970
         session, numbers = self._session
         header = INGESTED_HEADER, b"%d" % at_ms
         return _Moment(now_s + STAMP_S, at_ms, header, identity_prefix(at_ms, session), numbers)

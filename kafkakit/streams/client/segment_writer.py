@@ -109,7 +109,7 @@ class SegmentWriter:
                     continue
                 producer.poll(POLL_S)
                 self._events.answered(self)
-            except Exception as error:  # a fault of the library or of ours; a new producer goes on
+            except Exception as error:  # a fault of the library or of ours; a new producer continues
                 _LOG.exception("segment %d on %s", self.segment.id, self.segment.cluster)
                 self._events.broken(self, f"{type(error).__name__}: {error}")
                 return
@@ -125,7 +125,7 @@ class SegmentWriter:
                 return self._open(self.segment)
             except KafkakitError as error:
                 failure = error
-            except Exception as error:  # a library's fault; the lane goes on when it is mended
+            except Exception as error:  # a library's fault; the lane continues once it is corrected
                 failure = TryLaterError(f"{type(error).__name__}: {error}")
             _LOG.warning("segment %d on %s: %s", self.segment.id, self.segment.cluster, failure)
             self._events.not_connected(self, failure)

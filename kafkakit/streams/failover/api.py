@@ -3,7 +3,7 @@
 from kafkakit.streams.failover.decide.journal import lease_of
 from kafkakit.streams.failover.decide.operation import (
     FailoverRequest,
-    FenceWish,
+    FenceChoice,
     OperationKind,
     ReadOrder,
     Step,
@@ -17,7 +17,7 @@ __all__ = [
     "EndKind",
     "FailoverPlan",
     "FailoverRequest",
-    "FenceWish",
+    "FenceChoice",
     "Level",
     "OperationKind",
     "ReadOrder",

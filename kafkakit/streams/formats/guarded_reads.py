@@ -35,7 +35,7 @@ _INFLATE = {
 class GuardedPiece:
     """Records in order; the read went on to `next_offset`. What stands there cannot be read where `stopped` says why.
 
-    `verdict` is None there for bytes that tell no offsets to go on from, and for old message formats.
+    `verdict` is None there for bytes that tell no offsets to continue from, and for old message formats.
     """
 
     next_offset: int
@@ -48,7 +48,7 @@ class GuardedPiece:
 class GuardedRead:
     """One answer of a reader of committed data, requested from the offset `start` on.
 
-    `next_offset` is where the next request goes on: None where this read will stop before. Making it costs a look at
+    `next_offset` is where the next request continues: None where this read will stop before. Making it costs a look at
     the headers; `pieces` decodes.
     """
 

@@ -13,7 +13,7 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.core.transactions import OpenTransaction, ProducerState
 from kafkakit.streams.client.api import ClientKind
 from kafkakit.streams.failover.decide.journal import GRAMMAR, OperationRecord, fold
-from kafkakit.streams.failover.decide.operation import FenceWish
+from kafkakit.streams.failover.decide.operation import FenceChoice
 from kafkakit.streams.routes.api import Lane, Route, Segment, SegmentState
 from kafkakit.streams.routes.api_act import RouteStore
 from tests.clusters.streams_batches import Rec, batch, marker
@@ -77,7 +77,7 @@ class Scenario:
     has_authorizer: bool = False
     is_away: bool = False
     is_compacted: bool = False
-    fence: FenceWish = FenceWish.AUTO
+    fence: FenceChoice = FenceChoice.AUTO
     quiet_s: float | None = 3.0
     wait_s: float = 20.0
     is_emergency: bool = False

@@ -1,8 +1,6 @@
 """The files that run the pacer: systemd and Kubernetes understand them, and the program takes their options."""
 
 import shlex
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ from kafkakit.autothrottle.show.units import NAME, Runner, unit_report
 from kafkakit.cli.command_reference import commands
 from kafkakit.cli.root import build_root
 from kafkakit.core.errors import UsageError
+from tests.rigs.required import require_sound_units
 
 PROGRAM = ("/bin/true", "--profile", "prod 100%$HOME")
 OPTIONS = ("--rate", "40MB", "--sample", "1s")
@@ -23,20 +22,9 @@ def files(runner: Runner, image: str | None = None) -> dict[str, str]:
     return found
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
 @pytest.mark.parametrize("runner", [Runner.SYSTEMD, Runner.TIMER])
 def test_systemd_understands_them(runner: Runner, tmp_path: Path) -> None:
-    for name, text in files(runner).items():
-        (tmp_path / name).write_text(text)
-    ran = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", *map(str, sorted(tmp_path.iterdir()))],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
-    assert ran.stderr == ""
+    require_sound_units(files(runner), tmp_path)
 
 
 def test_the_service_notifies_and_a_stop_is_a_success() -> None:

@@ -1,4 +1,4 @@
-"""Wishes reach the run they are for, whole, and answers name them."""
+"""Control requests reach the run they are for, whole, and answers name them."""
 
 import pytest
 

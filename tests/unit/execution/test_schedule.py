@@ -117,7 +117,7 @@ def test_several_full_dirs_are_emptied_at_once() -> None:
     tasks = [task(n, (n % 6,), ((n + 1) % 6,), GB) for n in range(120)]
     disks = [*(disk(b, 20 * GB, 20 * GB) for b in range(6)), disk(6, 0, 20 * GB)]
     found = plan(tasks, disks, limits=replace(NO_DELAY, deletion_delay_s=30.0))
-    assert not found.stuck
+    assert not found.immovable
     assert len({p.broker for s in found.detours for p in s.removing}) >= 4
     assert sum(s.size_bytes for s in found.detours) <= 0.1 * 120 * GB + GB
     assert found.makespan_s < 6 * found.bound_s
@@ -134,7 +134,7 @@ def test_brokers_may_have_rates_of_their_own() -> None:
 def test_nearly_full_brokers_swap_over_a_spare() -> None:
     tasks, disks = swap()
     found = plan(tasks, disks)
-    assert not found.stuck
+    assert not found.immovable
     assert [s.target for s in found.detours] == [(3,), (3,)], "one for each of the full brokers"
     assert found.makespan_s < 1.5 * found.bound_s
     why = found.detours[0].why
@@ -171,9 +171,9 @@ def test_the_naive_orders_of_the_same_swap_fill_a_disk(at_once: int) -> None:
 def test_a_swap_without_a_spare_is_stuck_with_what_lacks() -> None:
     tasks, disks = swap()
     found = plan(tasks, disks, spares=())
-    assert len(found.stuck) == 18
+    assert len(found.immovable) == 18
     assert not found.steps
-    assert found.stuck[TopicPartition("t", 0)] == (
+    assert found.immovable[TopicPartition("t", 0)] == (
         "2:/a lacks 3.73 GiB under its limit for a copy of 9.31 GiB; "
         "moving a copy that the plan does not name might free space"
     )
@@ -185,7 +185,7 @@ def test_a_detour_keeps_the_racks() -> None:
     racks: dict[int, str | None] = {1: "x", 2: "x", 3: "y", 4: "y", 5: "x"}
     found = plan(tasks, disks, racks=racks)
     assert [p.broker for s in found.detours for p in s.adding] == [5]
-    assert plan(tasks, disks, racks=racks, spares=(3,)).stuck
+    assert plan(tasks, disks, racks=racks, spares=(3,)).immovable
 
 
 def test_another_dir_of_the_broker_comes_before_another_broker() -> None:
@@ -203,7 +203,7 @@ def test_of_several_copies_one_may_go_first() -> None:
     tasks = [task(0, (1, 2), (3, 4)), task(1, (3, 2), (1, 2))]
     disks = [disk(1, 95 * GB), disk(2, 50 * GB), disk(3, 95 * GB), disk(4, 0)]
     found = plan(tasks, disks)
-    assert not found.stuck
+    assert not found.immovable
     assert [s.kind for s in found.steps] == [StepKind.PART, StepKind.MOVE, StepKind.PART]
     assert not found.detours
 
@@ -221,7 +221,7 @@ def test_what_logs_take_in_meanwhile_is_booked() -> None:
     roomy = plan(tasks, [disk(1, 10 * GB), disk(2, 88 * GB)])
     assert roomy.makespan_s == pytest.approx(10 * GB / 90e6)  # the log grows while it is copied
     tight = plan(tasks, [disk(1, 10 * GB), disk(2, 89 * GB + GB // 2)])
-    assert "with what it grows by" in tight.stuck[TopicPartition("t", 0)]
+    assert "with what it grows by" in tight.immovable[TopicPartition("t", 0)]
 
 
 def test_what_two_logs_take_in_is_booked_together() -> None:
@@ -229,12 +229,12 @@ def test_what_two_logs_take_in_is_booked_together() -> None:
     tasks = [task(n, (1 + 2 * n,), (2,), ingest_bytes_per_s=10_000_000.0) for n in range(2)]
     disks = [disk(1, 10 * GB), disk(3, 10 * GB), disk(2, 0, 23 * GB)]
     found = plan(tasks, disks)
-    assert len(found.stuck) == 1
+    assert len(found.immovable) == 1
 
 
 def test_a_dir_that_grows_over_its_limit_gets_nothing() -> None:
     filling = disk(2, 85 * GB, growth_bytes_per_s=100_000_000.0)
-    assert plan([task(0, (1,), (2,))], [disk(1, 10 * GB), filling]).stuck
+    assert plan([task(0, (1,), (2,))], [disk(1, 10 * GB), filling]).immovable
 
 
 def test_limits_on_copies_at_a_time() -> None:
@@ -304,7 +304,7 @@ def test_copies_change_dir_inside_a_broker_and_full_dirs_swap_over_a_third() -> 
 
     dir_tasks = (across(0, "/a", "/b"), across(1, "/b", "/a"))
     full = [disk(1, 95 * GB), disk(1, 95 * GB, log_dir="/b")]
-    assert plan([], full, dir_tasks=dir_tasks).stuck
+    assert plan([], full, dir_tasks=dir_tasks).immovable
     found = plan([], [*full, disk(1, 0, log_dir="/c")], dir_tasks=dir_tasks)
     assert [s.adding[0].log_dir for s in found.steps] == ["/c", "/a", "/b"]
     assert found.makespan_s == pytest.approx(600.0)
@@ -317,18 +317,18 @@ def test_nobody_is_sent_where_it_cannot_go() -> None:
     tasks = [task(0, (1,), (2,)), task(1, (1,), (3,), leader=None), task(2, (1,), (3,))]
     found = plan(tasks, disks)
     assert order(found) == [2]
-    assert found.stuck == {
+    assert found.immovable == {
         TopicPartition("t", 0): "2:/a is closed",
         TopicPartition("t", 1): "it has no leader, so no broker serves a new copy",
     }
     zero = plan([task(0, (1,), (3,))], disks, rates=Rates(into=0))
-    assert zero.stuck == {TopicPartition("t", 0): "broker 3 may take in 0 bytes/s"}
+    assert zero.immovable == {TopicPartition("t", 0): "broker 3 may take in 0 bytes/s"}
 
 
 def test_unknown_disks_are_not_limited_and_named() -> None:
     blind = Disk(place=Place(2, "/a"), total_bytes=None, usable_bytes=None)
     found = plan([task(0, (1,), (2,), 10**15), task(1, (1,), (9,), 0)], [disk(1, 0), blind])
-    assert not found.stuck
+    assert not found.immovable
     assert found.notes == (
         "2 brokers reported no disk sizes, their dirs are not limited: 2, 9",
         "1 partition of unknown or no size: copies are taken to bring no bytes",

@@ -189,7 +189,7 @@ def told() -> Schedule:
         makespan_s=11_520,
         bound_s=11_100,
         bottleneck=Bottleneck(broker=7, direction="into", bytes=1 << 40, bytes_per_s=40e6),
-        stuck={TopicPartition("t", 9): "2:/a is closed"},
+        immovable={TopicPartition("t", 9): "2:/a is closed"},
         notes=("1 partition of unknown or no size",),
     )
 

@@ -38,7 +38,7 @@ MB = 1_000_000
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 COPY = TopicPartitionReplica("t", 0, 3)
 KEY = TopicPartition("t", 0)
-FACTS = CopyFacts(key=KEY, broker=3, leader=1, log_dir="/d", room_bytes=10**12, missing_bytes=50 * MB, quiet_s=30.0)
+FACTS = CopyFacts(key=KEY, broker=3, leader=1, log_dir="/d", free_bytes=10**12, missing_bytes=50 * MB, quiet_s=30.0)
 OUT = Limit(broker=1, side="out", rate=2 * MB)
 IN = Limit(broker=3, side="in", rate=2 * MB)
 
@@ -91,7 +91,7 @@ def test_a_long_watch_remembers_no_more_than_it_needs() -> None:
         ({"destination_answers": False}, Cause.SILENT_DESTINATION, "broker 3 counts as alive but does not answer"),
         ({"leader": None, "could_lead": (1, 2)}, Cause.NO_LEADER, "no live broker leads the partition"),
         ({"offline_dirs": ("/d",)}, Cause.DIR_OFFLINE, "log dir /d of broker 3 is offline"),
-        ({"room_bytes": 10 * MB}, Cause.DIR_FULL, "log dir /d of broker 3 has 9.54 MiB free, 47.7 MiB are to come"),
+        ({"free_bytes": 10 * MB}, Cause.DIR_FULL, "log dir /d of broker 3 has 9.54 MiB free, 47.7 MiB are to come"),
         ({"limits": (replace(IN, rate=0),)}, Cause.ZERO_RATE, "the throttle of broker 3 for receiving is 0"),
         (
             {"limits": (replace(OUT, ingest_bytes_per_s=3 * MB),), "nearing": False},
@@ -124,7 +124,7 @@ def test_the_certain_reasons_go_first_and_need_no_time() -> None:
         destination="fenced",
         leader=None,
         offline_dirs=("/d",),
-        room_bytes=0,
+        free_bytes=0,
         limits=(replace(IN, rate=0, wildcard=True, ingest_bytes_per_s=1.0),),
         leader_answers=False,
         quiet_s=None,
@@ -135,7 +135,7 @@ def test_the_certain_reasons_go_first_and_need_no_time() -> None:
         {"leader": 1},
         {"offline_dirs": ()},
         {"limits": (replace(IN, wildcard=True, ingest_bytes_per_s=3e6),), "nearing": False, "quiet_s": QUIET_S},
-        {"room_bytes": 10**12},
+        {"free_bytes": 10**12},
         {"limits": (replace(IN, wildcard=True),)},
         {"limits": ()},
         {"leader_answers": True},

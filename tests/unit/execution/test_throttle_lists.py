@@ -11,9 +11,9 @@ from kafkakit.execution.decide.throttle import (
     LEADER_LIST,
     empty_list_changes,
     entry_changes,
+    list_capacity_for,
     pieces,
     removal_changes,
-    room_for,
 )
 from tests.rigs.throttles import goal
 
@@ -69,23 +69,25 @@ def test_a_goal_fits_up_to_the_last_byte_of_a_list(spare: int, fits: bool) -> No
     """Two entries of 3 characters for the leaders, one for the follower; the leaders' list decides."""
     there = "9" * (LIST_LIMIT - 2 * len("0:1,") - 1 - spare)
     moved = goal("t", 0, (3, 2))
-    room = room_for([moved], Rates(into=5, out=5), {"t": {LEADER_LIST: there}}, {})
-    assert room.fits == ((moved,) if fits else ())
-    assert list(room.blocked) == ([] if fits else [moved.key])
+    capacity = list_capacity_for([moved], Rates(into=5, out=5), {"t": {LEADER_LIST: there}}, {})
+    assert capacity.fits == ((moved,) if fits else ())
+    assert list(capacity.blocked) == ([] if fits else [moved.key])
 
 
 def test_goals_fill_a_list_one_after_another_and_the_rest_waits() -> None:
     rates = Rates(into=5)
     goals = [goal("t", n, (3, 2)) for n in range(3)]
     there = "9" * (LIST_LIMIT - 2 * len("0:3,") - 1)
-    room = room_for(goals, rates, {"t": {FOLLOWER_LIST: there}}, {})
-    assert (room.fits, dict(room.blocked)) == (tuple(goals[:2]), {}), "the third waits until the others' entries go"
+    capacity = list_capacity_for(goals, rates, {"t": {FOLLOWER_LIST: there}}, {})
+    assert (capacity.fits, dict(capacity.blocked)) == (tuple(goals[:2]), {}), (
+        "the third waits until the others' entries go"
+    )
 
 
 def test_a_goal_waits_where_our_own_entries_fill_the_list_and_is_blocked_where_others_do() -> None:
     full, moved = {"t": {FOLLOWER_LIST: "9" * LIST_LIMIT}}, goal("t", 0, (3, 2))
-    assert not room_for([moved], Rates(into=5), full, {KEY: ["1:3"]}).blocked
-    assert room_for([moved], Rates(into=5), full, {KEY: []}).blocked
+    assert not list_capacity_for([moved], Rates(into=5), full, {KEY: ["1:3"]}).blocked
+    assert list_capacity_for([moved], Rates(into=5), full, {KEY: []}).blocked
 
 
 def test_entries_are_taken_out_where_one_is_seen_or_the_list_stands_empty() -> None:

@@ -13,7 +13,7 @@ from kafkakit.execution.decide.throttle import (
     INSIDE_RATE,
     LEADER_LIST,
     LEADER_RATE,
-    room_for,
+    list_capacity_for,
     wanted_entries,
 )
 from tests.fakes.admin import MAX_CHANGES, MAX_CONFIG_BYTES
@@ -254,32 +254,32 @@ def test_long_lists_go_in_pieces_and_requests_stay_small() -> None:
 def test_a_window_is_cut_to_the_room_in_the_lists() -> None:
     rig = Rig()
     goals = many(5000)
-    room = rig.throttles.room(goals, BOTH)
-    assert room.blocked == {}
-    assert room.fits == goals[: len(room.fits)]
-    assert 1700 <= len(room.fits) < 1800
-    rig.throttles.impose(room.fits, BOTH, rig.live())
+    capacity = rig.throttles.list_capacity(goals, BOTH)
+    assert capacity.blocked == {}
+    assert capacity.fits == goals[: len(capacity.fits)]
+    assert 1700 <= len(capacity.fits) < 1800
+    rig.throttles.impose(capacity.fits, BOTH, rig.live())
     assert all(len(v) <= MAX_CONFIG_BYTES for v in rig.cluster.topics["t"].configs.values())
-    rest = goals[len(room.fits) :]
-    assert rig.throttles.room(rest, BOTH).fits == ()
-    assert rig.throttles.room([*rest[:5], U1], BOTH).fits == (U1,)
-    # A side without a rate needs no room, entries that are there need none again.
-    assert rig.throttles.room(rest[:9], Rates(into=5)).fits == rest[:9]
-    assert rig.throttles.room(room.fits[:9], BOTH).fits == room.fits[:9]
-    assert rig.throttles.room(rest, Rates()).fits == rest
-    rig.throttles.lift_entries(room.fits[:1000])
-    assert len(rig.throttles.room(rest, BOTH).fits) in (1000, 1001)
+    rest = goals[len(capacity.fits) :]
+    assert rig.throttles.list_capacity(rest, BOTH).fits == ()
+    assert rig.throttles.list_capacity([*rest[:5], U1], BOTH).fits == (U1,)
+    # A side without a rate needs no space, entries that are there need none again.
+    assert rig.throttles.list_capacity(rest[:9], Rates(into=5)).fits == rest[:9]
+    assert rig.throttles.list_capacity(capacity.fits[:9], BOTH).fits == capacity.fits[:9]
+    assert rig.throttles.list_capacity(rest, Rates()).fits == rest
+    rig.throttles.lift_entries(capacity.fits[:1000])
+    assert len(rig.throttles.list_capacity(rest, BOTH).fits) in (1000, 1001)
     finish(rig)
 
 
 def test_a_list_that_others_filled_blocks_by_name() -> None:
     full = ",".join(f"{n}:7" for n in range(100_000, 104_000))[:LIST_LIMIT].rpartition(",")[0]
     key = ConfigKey(ResourceKind.TOPIC, "t", LEADER_LIST)
-    room = room_for([T0, U1], BOTH, {"t": {LEADER_LIST: full}}, {})
-    assert room.fits == (U1,)
-    assert room.blocked == {T0.key: f"{LEADER_LIST} of topic t is full with entries of another process"}
-    assert room_for([T0], BOTH, {"t": {LEADER_LIST: full}}, {key: ["9:9"]}).blocked == {}
-    assert room_for([T0], BOTH, {"t": {LEADER_LIST: "*"}}, {}).fits == (T0,)
+    capacity = list_capacity_for([T0, U1], BOTH, {"t": {LEADER_LIST: full}}, {})
+    assert capacity.fits == (U1,)
+    assert capacity.blocked == {T0.key: f"{LEADER_LIST} of topic t is full with entries of another process"}
+    assert list_capacity_for([T0], BOTH, {"t": {LEADER_LIST: full}}, {key: ["9:9"]}).blocked == {}
+    assert list_capacity_for([T0], BOTH, {"t": {LEADER_LIST: "*"}}, {}).fits == (T0,)
 
 
 def test_moves_in_flight_that_do_not_fit_go_on_and_are_told_of() -> None:

@@ -1,4 +1,4 @@
-"""Log dirs in a run: wishes for new copies, moves inside brokers, and what brokers refuse."""
+"""Log dirs in a run: log dir assignments of new copies, moves inside brokers, and what brokers refuse."""
 
 from dataclasses import replace
 from typing import Any
@@ -105,7 +105,7 @@ def test_a_dir_without_room_gets_no_copy() -> None:
     assert any(
         "no free space in the planned log dir now, another one is chosen: t-0" in w for w in bench.reporter.warned
     )
-    assert not bench.cluster.wishes
+    assert not bench.cluster.log_dir_assignments
     assert bench.cluster.topics["t"].partitions[0].dirs[3] in (dir_of(3, 0), dir_of(3, 1))
 
 

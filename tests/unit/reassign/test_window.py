@@ -1,4 +1,4 @@
-"""What a rolling window does while it works: other people's wishes and moves, dead brokers, leases, full disks."""
+"""What a rolling window does while it works: control requests and moves of others, dead brokers, leases, full disks."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -49,7 +49,7 @@ def at(bench: Bench, second: float, action: Callable[[], object]) -> None:
 
 
 class Office:
-    """A control store with the wishes for one run."""
+    """A control store with the control requests for one run."""
 
     def __init__(self, bench: Bench) -> None:
         self.store = FakeControlStore()

@@ -599,7 +599,7 @@ def test_a_cache_that_cannot_be_written_costs_nothing_but_time(
 
 
 def tools_jar(folder: Path, *classes: str) -> str:
-    path = folder / "kafka-tools-4.3.1.jar"
+    path = folder / "kafka-tools-4.4.0.jar"
     with ZipFile(path, "w") as jar:
         for name in classes:
             jar.writestr(f"{name.replace('.', '/')}.class", b"")

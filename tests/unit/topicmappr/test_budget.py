@@ -31,7 +31,7 @@ from tests.invariants.plan import verify_plan
 Lists = list[list[int]]
 
 
-def wish(index: int, copies: int, size: int | None, rank: int = 0) -> PartitionChange:
+def partition_change(index: int, copies: int, size: int | None, rank: int = 0) -> PartitionChange:
     return PartitionChange(index=index, key=TopicPartition("t", index), copies=copies, size_bytes=size, rank=rank)
 
 
@@ -74,45 +74,61 @@ def drain(budget: Budget = NO_BUDGET, pins: tuple[str, ...] = (), **words: str) 
 
 
 def test_without_a_budget_everything_is_served() -> None:
-    assert serve([wish(0, 3, None), wish(1, 1, 10)], NO_BUDGET) == Served(indices=frozenset({0, 1}))
+    assert serve([partition_change(0, 3, None), partition_change(1, 1, 10)], NO_BUDGET) == Served(
+        indices=frozenset({0, 1})
+    )
 
 
 def test_ranks_come_first_then_bytes_with_unknown_ones_last_then_names() -> None:
-    changes = [wish(0, 1, 5), wish(1, 1, None), wish(2, 1, 4), wish(3, 1, 4), wish(4, 1, 90, rank=-1)]
+    changes = [
+        partition_change(0, 1, 5),
+        partition_change(1, 1, None),
+        partition_change(2, 1, 4),
+        partition_change(3, 1, 4),
+        partition_change(4, 1, 90, rank=-1),
+    ]
     order = [min(serve(changes, Budget(max_moves=n)).indices - serve(changes, Budget(max_moves=n - 1)).indices)
              for n in range(1, 6)]  # fmt: skip
     assert order == [4, 2, 3, 0, 1]
 
 
 def test_what_does_not_fit_is_passed_over_and_counted() -> None:
-    served = serve([wish(0, 2, 10, rank=-1), wish(1, 1, 8), wish(2, 0, None), wish(3, 1, 9)], Budget(max_moved_bytes=9))
+    served = serve(
+        [
+            partition_change(0, 2, 10, rank=-1),
+            partition_change(1, 1, 8),
+            partition_change(2, 0, None),
+            partition_change(3, 1, 9),
+        ],
+        Budget(max_moved_bytes=9),
+    )
     assert served.indices == {1, 2}
     assert served.later == (TopicPartition("t", 0), TopicPartition("t", 3))
     assert served.left == LeftForLater(partitions=2, copies=3, bytes=29, beyond=1)
 
 
 def test_both_limits_hold_at_once() -> None:
-    changes = [wish(n, 1, 10) for n in range(5)]
+    changes = [partition_change(n, 1, 10) for n in range(5)]
     assert len(serve(changes, Budget(max_moves=4, max_moved_bytes=25)).indices) == 2
     assert len(serve(changes, Budget(max_moves=1, max_moved_bytes=25)).indices) == 1
     assert serve(changes, Budget(max_moves=0)).left.beyond == 5
 
 
 def test_bytes_left_are_unknown_when_one_is() -> None:
-    assert serve([wish(0, 1, None), wish(1, 1, 7)], Budget(max_moves=0)).left.bytes is None
+    assert serve([partition_change(0, 1, None), partition_change(1, 1, 7)], Budget(max_moves=0)).left.bytes is None
 
 
 def test_the_notes_say_what_is_left_and_how_to_go_on() -> None:
     budget = Budget(max_moves=1, max_moved_bytes=2048)
-    (note,) = budget_notes(budget, serve([wish(0, 1, 1024), wish(1, 1, 2048)], budget))
+    (note,) = budget_notes(budget, serve([partition_change(0, 1, 1024), partition_change(1, 1, 2048)], budget))
     assert note == (
         "--max-moves 1 and --max-moved-bytes 2 KiB leave 1 partition for later, 1 replica to copy (2 KiB); "
         "carry this plan out and give the same command again to continue"
     )
-    first, second = budget_notes(budget, serve([wish(0, 1, 9999)], budget))
+    first, second = budget_notes(budget, serve([partition_change(0, 1, 9999)], budget))
     assert "1 partition for later" in first
     assert second.startswith("1 of them costs more than the whole budget,")
-    assert budget_notes(budget, serve([wish(0, 1, 1)], budget)) == ()
+    assert budget_notes(budget, serve([partition_change(0, 1, 1)], budget)) == ()
 
 
 def test_a_negative_budget_is_refused() -> None:

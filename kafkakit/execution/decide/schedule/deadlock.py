@@ -1,4 +1,4 @@
-"""Nothing moves and nothing will: which one request breaks the knot at the least cost, and why none does.
+"""Nothing moves and nothing will: which one request breaks the deadlock at the least cost, and why none does.
 
 All that is left waits for free space. First choice: one new copy of a task that asks for several. Else a copy leaves a
 full dir for a spare place, in its own broker or over another one, and continues to its target later. Its bytes are
@@ -23,7 +23,7 @@ class _Copy:
     weight: float
 
 
-def break_knot(
+def break_deadlock(
     state: ScheduleState, spares: Collection[int], racks: Mapping[int, str | None]
 ) -> tuple[int, Leg] | None:
     """The request to send now, with its job; None when no request helps. O(blocked jobs x their copies)."""
@@ -46,19 +46,19 @@ def break_knot(
     return None
 
 
-def loosen_knot(
+def free_full_dir(
     state: ScheduleState, slot: int, spares: Collection[int], racks: Mapping[int, str | None]
 ) -> tuple[int, Leg] | None:
     """A request that takes a copy out of this full dir although elsewhere things continue, or None.
 
-    As `break_knot`, but only where it lets another job in and the brokers may carry it now. O(jobs of the dir).
+    As `break_deadlock`, but only where it lets another job in and the brokers may carry it now. O(jobs of the dir).
     """
     if not spares and not state.space.others(slot):
         return None
     wanted = _wanted_bytes(state, state.rows_wanting({slot}))
     if slot not in wanted:
         return None
-    rows = [i for i in state.rows_leaving(slot) if not (state.jobs[i].unbreakable or state.jobs[i].detoured)]
+    rows = [i for i in state.rows_leaving(slot) if not (state.jobs[i].indivisible or state.jobs[i].detoured)]
     for index in sorted(rows, key=lambda i: (state.weight_of(i), i)):
         job, leg = state.jobs[index], state.legs[index]
         gone = leg.adds[0] if leg.to_dir is not None else leg.removes[0]
@@ -72,7 +72,7 @@ def loosen_knot(
     return None
 
 
-def why_stuck(state: ScheduleState, index: int) -> str:
+def why_immovable(state: ScheduleState, index: int) -> str:
     """What a job that no order serves lacks, in words."""
     job, leg, space = state.jobs[index], state.legs[index], state.space
     weight = state.weight_of(index)
@@ -116,7 +116,7 @@ def _single_copy(
     space = state.space
     for index in sorted(blocked, key=lambda i: (state.weight_of(i), i)):
         job, leg = state.jobs[index], state.legs[index]
-        if job.unbreakable or job.dir_broker is not None or len(leg.adds) < 2:
+        if job.indivisible or job.dir_broker is not None or len(leg.adds) < 2:
             continue
 
         def pressed(broker: int, job: Job = job) -> float:
@@ -137,7 +137,7 @@ def _copies_in_full_dirs(
     found = []
     for index in blocked:
         job, leg = state.jobs[index], state.legs[index]
-        if job.unbreakable:
+        if job.indivisible:
             continue
         for broker in leg.adds if leg.to_dir is not None else leg.removes:
             slot = state.space.slot_of_copy(broker, job.where.get(broker))
@@ -165,7 +165,7 @@ def _inside(state: ScheduleState, copy: _Copy) -> Leg | None:
     if not fits:
         return None
     best = max(fits, key=lambda n: (space.free[n], -n))
-    why = f"{_knot(state, copy)}; {job.key} goes to {_dir(state, best)} of broker {copy.broker} first"
+    why = f"{_full_dirs(state, copy)}; {job.key} goes to {_dir(state, best)} of broker {copy.broker} first"
     return job.inside_leg(copy.broker, _dir(state, best), why)
 
 
@@ -187,11 +187,11 @@ def _over_spare(
             best = (free_bytes, spare)
     if best is None:
         return None
-    why = f"{_knot(state, copy)}; {job.key} goes over broker {best[1]} first"
+    why = f"{_full_dirs(state, copy)}; {job.key} goes over broker {best[1]} first"
     return job.detour_leg(copy.broker, best[1], why)
 
 
-def _knot(state: ScheduleState, copy: _Copy) -> str:
+def _full_dirs(state: ScheduleState, copy: _Copy) -> str:
     """Which dirs are full of copies that wait for each other."""
     aims = state.slots_of(copy.job, state.legs[copy.job])
     full = [s for s in map(state.space.settle, aims) if s < state.space.anywhere and s != copy.slot]

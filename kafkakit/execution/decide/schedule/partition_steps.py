@@ -26,7 +26,7 @@ class Leg:
 class Job:
     """A task on its way: what it looks like now. `where` (the dir of each copy) is shared by all jobs of a partition.
 
-    `unbreakable` jobs are never cut into several requests to break a deadlock: an earlier try led nowhere.
+    `indivisible` jobs are never cut into several requests to break a deadlock: an earlier try led nowhere.
     `served_elsewhere` says that a later copy came from another leader than the first.
     """
 
@@ -42,7 +42,7 @@ class Job:
     running: bool = False
     copied: int = 0
     singly: bool = False
-    unbreakable: bool = False
+    indivisible: bool = False
     detoured: bool = False
     served_elsewhere: bool = False
     dir_broker: int | None = None
@@ -110,7 +110,7 @@ class Job:
             self.served_elsewhere |= leg.target != self.target
 
 
-def job_of(task: Task, where: dict[int, str], *, singly: bool, unbreakable: bool) -> Job:
+def job_of(task: Task, where: dict[int, str], *, singly: bool, indivisible: bool) -> Job:
     """The way of one partition's task from its start."""
     where.update({b: d for b, d in task.dirs.items() if b in task.holders})
     return Job(
@@ -126,11 +126,11 @@ def job_of(task: Task, where: dict[int, str], *, singly: bool, unbreakable: bool
         running=task.running,
         copied=task.copied_bytes,
         singly=singly,
-        unbreakable=unbreakable,
+        indivisible=indivisible,
     )
 
 
-def dir_job_of(task: DirTask, where: dict[int, str], *, unbreakable: bool) -> Job:
+def dir_job_of(task: DirTask, where: dict[int, str], *, indivisible: bool) -> Job:
     """The way of one copy from dir to dir."""
     where[task.broker] = task.source_dir
     return Job(
@@ -143,7 +143,7 @@ def dir_job_of(task: DirTask, where: dict[int, str], *, unbreakable: bool) -> Jo
         ingest=task.ingest_bytes_per_s,
         running=task.running,
         copied=task.copied_bytes,
-        unbreakable=unbreakable,
+        indivisible=indivisible,
         dir_broker=task.broker,
         dir_target=task.target_dir,
     )

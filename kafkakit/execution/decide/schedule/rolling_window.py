@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from kafkakit.core.model import TopicPartition
-from kafkakit.execution.decide.schedule.deadlock import loosen_knot
+from kafkakit.execution.decide.schedule.deadlock import free_full_dir
 from kafkakit.execution.decide.schedule.flow import fair_rates
 from kafkakit.execution.decide.schedule.partition_steps import Job, Leg
 from kafkakit.execution.decide.schedule.schedule_state import ScheduleState, bytes_left
@@ -37,7 +37,7 @@ class SentRequest:
 
 
 class Rolling:
-    """One run of the window over a board of jobs: what flows now, what is to be deleted, and the steps so far."""
+    """One run of the window over the state of jobs: what flows now, what is to be deleted, and the steps so far."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Rolling:
         speeds: Speeds,
         *,
         quantum_s: float,
-        may_loosen: bool,
+        may_detour_early: bool,
         spares: Collection[int],
         racks: Mapping[int, str | None],
     ) -> None:
@@ -54,8 +54,8 @@ class Rolling:
 
         self.state, self._limits, self._speeds, self._quantum_s = state, limits, speeds, quantum_s
         self._spares, self._racks = spares, racks
-        self._extra_left = EXTRA * float(state.load.sum()) / 2 if may_loosen else 0.0
-        self.loosened = 0
+        self._extra_left = EXTRA * float(state.load.sum()) / 2 if may_detour_early else 0.0
+        self.detoured_early = 0
         self.now_s = 0.0
         self.steps: list[Step] = []
         self._flow_left = np.zeros(0)
@@ -79,7 +79,7 @@ class Rolling:
         while True:
             self._catch_up()
             self._start()
-            self._loosen()
+            self._detour_early()
             if self._new or len(self._flow_left):
                 self._flow()
             elif self._ending or self._deletions:
@@ -115,7 +115,7 @@ class Rolling:
         self.state.replace_leg(index, leg)
         self._launch(index, leg)
 
-    def _loosen(self) -> None:
+    def _detour_early(self) -> None:
         """Take a copy out of each full dir for which a broker with much to do idles.
 
         Few free places go round among many full dirs, and all wait for the next: some copies made twice pay.
@@ -129,10 +129,10 @@ class Rolling:
         for slot in idle:
             if slot in freed or len(self._sent) >= self._limits.cluster:
                 continue
-            way = loosen_knot(self.state, slot, spares, self._racks)
+            way = free_full_dir(self.state, slot, spares, self._racks)
             if way is not None:
                 self._extra_left -= self.state.jobs[way[0]].size
-                self.loosened += 1
+                self.detoured_early += 1
                 self.start_now(*way)
                 spares = self.state.open_spares(spares)
 

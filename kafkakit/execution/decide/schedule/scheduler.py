@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import counted
 from kafkakit.execution.decide.schedule.bound import lower_bound
-from kafkakit.execution.decide.schedule.deadlock import break_knot, why_stuck
+from kafkakit.execution.decide.schedule.deadlock import break_deadlock, why_immovable
 from kafkakit.execution.decide.schedule.flow import Ends
 from kafkakit.execution.decide.schedule.free_space import FreeSpace
 from kafkakit.execution.decide.schedule.partition_steps import Job, dir_job_of, job_of
@@ -20,7 +20,7 @@ TRIES = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _World:
+class _Inputs:
     """What all tries at a schedule share."""
 
     tasks: tuple[Task, ...]
@@ -33,7 +33,7 @@ class _World:
     racks: Mapping[int, str | None]
     spares: tuple[int, ...]
 
-    def without(self, keys: Collection[TopicPartition]) -> "_World":
+    def without(self, keys: Collection[TopicPartition]) -> "_Inputs":
         """The same without some partitions."""
         return replace(
             self,
@@ -48,7 +48,7 @@ class _Try:
 
     rolling: Rolling
     jobs: tuple[Job, ...]
-    stuck: Mapping[TopicPartition, str]
+    immovable: Mapping[TopicPartition, str]
     makespan_s: float
 
 
@@ -57,10 +57,10 @@ class _Search:
     """The last of several tries, with the tasks that it was about, and all partitions that no try served."""
 
     last: _Try
-    world: _World
-    stuck: Mapping[TopicPartition, str]
+    inputs: _Inputs
+    immovable: Mapping[TopicPartition, str]
     late: bool
-    loosened: bool
+    detoured_early: bool
 
 
 def plan_schedule(
@@ -81,21 +81,25 @@ def plan_schedule(
     its log's growth from its start, an old one until it is deleted. Where all that is left waits for space, the
     cheapest request that helps is added: one replica at a time, another dir of the broker, or a detour over one of
     `spares` (None: any broker in `disks`) that keeps the copies in as many of `racks`. The same is done for full dirs
-    of brokers that idle while the others work, up to a tenth of all bytes. What no order serves is `stuck`. Pure and
-    deterministic; 50,000 tasks on 600 brokers take some seconds.
+    of brokers that idle while the others work, up to a tenth of all bytes. What no order serves is `immovable`.
+    Pure and deterministic; 50,000 tasks on 600 brokers take some seconds.
     """
-    stuck, world = _prepared(tasks, dir_tasks, disks, limits, rates, speeds, racks or {}, spares)
-    bound = lower_bound(world.tasks, world.dir_tasks, rates, speeds, limits)
-    quantum_s = bound[0] / QUANTA if len(world.tasks) + len(world.dir_tasks) > EXACT_JOBS else 0.0
+    immovable, inputs = _prepared(tasks, dir_tasks, disks, limits, rates, speeds, racks or {}, spares)
+    bound = lower_bound(inputs.tasks, inputs.dir_tasks, rates, speeds, limits)
+    quantum_s = bound[0] / QUANTA if len(inputs.tasks) + len(inputs.dir_tasks) > EXACT_JOBS else 0.0
     horizon_s = 1.1 * bound[0] + limits.deletion_delay_s
-    best = _search(world, horizon_s, quantum_s, may_loosen=True)
-    if best.loosened and (best.stuck or best.late):  # speed is not worth a partition
-        best = min(best, _search(world, horizon_s, quantum_s, may_loosen=False), key=lambda s: (len(s.stuck), s.late))
-    found, world, late = best.last, best.world, best.late
-    stuck |= best.stuck
+    best = _search(inputs, horizon_s, quantum_s, may_detour_early=True)
+    if best.detoured_early and (best.immovable or best.late):  # speed is not worth a partition
+        best = min(
+            best,
+            _search(inputs, horizon_s, quantum_s, may_detour_early=False),
+            key=lambda s: (len(s.immovable), s.late),
+        )
+    found, inputs, late = best.last, best.inputs, best.late
+    immovable |= best.immovable
     elsewhere = {j.key for j in found.jobs if j.served_elsewhere}
-    if stuck or elsewhere:
-        moving = world.without(stuck)
+    if immovable or elsewhere:
+        moving = inputs.without(immovable)
         bound = lower_bound(moving.tasks, moving.dir_tasks, rates, speeds, limits, served_elsewhere=elsewhere)
     # Sums of floats in another order may differ in the last digits; more than that would be a fault, and is shown.
     rounded = found.makespan_s < bound[0] <= found.makespan_s * (1 + 1e-9)
@@ -104,21 +108,21 @@ def plan_schedule(
         makespan_s=found.makespan_s,
         bound_s=found.makespan_s if rounded else bound[0],
         bottleneck=bound[1],
-        stuck=dict(sorted(stuck.items())),
-        notes=_notes(world, late=late, many=bound[0] > speeds.step_s and bound[1] is None),
+        immovable=dict(sorted(immovable.items())),
+        notes=_notes(inputs, late=late, many=bound[0] > speeds.step_s and bound[1] is None),
     )
 
 
-def _search(world: _World, horizon_s: float, quantum_s: float, *, may_loosen: bool) -> _Search:
+def _search(inputs: _Inputs, horizon_s: float, quantum_s: float, *, may_detour_early: bool) -> _Search:
     """Run the window until no partition is left on its way; each time some may not be cut into several requests."""
-    grows = any(d.growth_bytes_per_s for d in world.disks) or any(t.ingest_bytes_per_s for t in world.tasks)
-    grows = grows or any(d.ingest_bytes_per_s for d in world.dir_tasks)
-    stuck: dict[TopicPartition, str] = {}
-    unbreakable: frozenset[TopicPartition] = frozenset()
-    loosened = False
+    grows = any(d.growth_bytes_per_s for d in inputs.disks) or any(t.ingest_bytes_per_s for t in inputs.tasks)
+    grows = grows or any(d.ingest_bytes_per_s for d in inputs.dir_tasks)
+    immovable: dict[TopicPartition, str] = {}
+    indivisible: frozenset[TopicPartition] = frozenset()
+    detoured_early = False
     for attempt in range(TRIES):
-        found = _attempt(world, horizon_s, unbreakable, quantum_s, may_loosen=may_loosen)
-        loosened |= found.rolling.loosened > 0
+        found = _attempt(inputs, horizon_s, indivisible, quantum_s, may_detour_early=may_detour_early)
+        detoured_early |= found.rolling.detoured_early > 0
         # A partition that stays somewhere on its way is worse than one that never leaves.
         halfway = {j.key for j in found.jobs if not j.is_done and j.legs_done}
         late = grows and found.makespan_s > horizon_s
@@ -126,11 +130,13 @@ def _search(world: _World, horizon_s: float, quantum_s: float, *, may_loosen: bo
             break
         if late:
             horizon_s = 1.2 * found.makespan_s
-        hopeless = halfway & unbreakable | {j.key for j in found.jobs if j.key in halfway and j.singly}
-        stuck |= {k: found.stuck[k] for k in sorted(hopeless)}
-        world = world.without(hopeless)
-        unbreakable |= halfway if attempt < TRIES // 2 else {j.key for j in found.jobs}
-    return _Search(last=found, world=world, stuck=stuck | dict(found.stuck), late=late, loosened=loosened)
+        hopeless = halfway & indivisible | {j.key for j in found.jobs if j.key in halfway and j.singly}
+        immovable |= {k: found.immovable[k] for k in sorted(hopeless)}
+        inputs = inputs.without(hopeless)
+        indivisible |= halfway if attempt < TRIES // 2 else {j.key for j in found.jobs}
+    return _Search(
+        last=found, inputs=inputs, immovable=immovable | dict(found.immovable), late=late, detoured_early=detoured_early
+    )
 
 
 def _prepared(
@@ -142,33 +148,33 @@ def _prepared(
     speeds: Speeds,
     racks: Mapping[int, str | None],
     spares: Collection[int] | None,
-) -> tuple[dict[TopicPartition, str], _World]:
+) -> tuple[dict[TopicPartition, str], _Inputs]:
     """Set aside what cannot even begin, and number the brokers."""
     named = {b for t in tasks for b in (*t.holders, *t.target)} | {d.broker for d in dir_tasks}
     named |= {d.place.broker for d in disks} | {t.leader for t in tasks if t.leader is not None} | set(spares or ())
     brokers = tuple(sorted(named))
     ends = Ends(brokers, limits, rates, speeds)
-    stuck: dict[TopicPartition, str] = {}
+    immovable: dict[TopicPartition, str] = {}
     for task in sorted(tasks, key=lambda t: t.key):
         if task.adding and task.leader is None:
-            stuck[task.key] = "it has no leader, so no broker serves a new copy"
+            immovable[task.key] = "it has no leader, so no broker serves a new copy"
             continue
         served = [] if task.leader is None or not task.adding else [("send", task.leader, ends.out(task.leader))]
         for verb, broker, end in [*served, *(("take in", b, ends.into(b)) for b in task.adding)]:
             if ends.rate[end] <= 0:
-                stuck[task.key] = f"broker {broker} may {verb} 0 bytes/s"
-    kept = tuple(t for t in sorted(tasks, key=lambda t: t.key) if t.key not in stuck)
+                immovable[task.key] = f"broker {broker} may {verb} 0 bytes/s"
+    kept = tuple(t for t in sorted(tasks, key=lambda t: t.key) if t.key not in immovable)
     for item in sorted(dir_tasks, key=lambda d: (d.key, d.broker)):
         if ends.rate[ends.inside(item.broker)] <= 0:
-            stuck.setdefault(item.key, f"broker {item.broker} may copy 0 bytes/s between its dirs")
+            immovable.setdefault(item.key, f"broker {item.broker} may copy 0 bytes/s between its dirs")
     lists = {t.key: t for t in kept}
     inside = [
         d
         for d in sorted(dir_tasks, key=lambda d: (d.key, d.broker))
-        if d.key not in stuck and (d.key not in lists or d.broker in lists[d.key].target)
+        if d.key not in immovable and (d.key not in lists or d.broker in lists[d.key].target)
     ]
     alive = {d.place.broker for d in disks if not d.closed} if spares is None else set(spares)
-    return stuck, _World(
+    return immovable, _Inputs(
         tasks=kept,
         dir_tasks=tuple(inside),
         disks=tuple(disks),
@@ -182,48 +188,53 @@ def _prepared(
 
 
 def _attempt(
-    world: _World, horizon_s: float, unbreakable: frozenset[TopicPartition], quantum_s: float, *, may_loosen: bool
+    inputs: _Inputs,
+    horizon_s: float,
+    indivisible: frozenset[TopicPartition],
+    quantum_s: float,
+    *,
+    may_detour_early: bool,
 ) -> _Try:
     where: dict[TopicPartition, dict[int, str]] = {}
-    singly = world.limits.one_replica_at_a_time
+    singly = inputs.limits.one_replica_at_a_time
     jobs = [
-        job_of(t, where.setdefault(t.key, {}), singly=singly, unbreakable=t.key in unbreakable) for t in world.tasks
+        job_of(t, where.setdefault(t.key, {}), singly=singly, indivisible=t.key in indivisible) for t in inputs.tasks
     ]
-    jobs += [dir_job_of(d, where.setdefault(d.key, {}), unbreakable=d.key in unbreakable) for d in world.dir_tasks]
-    ends = Ends(world.brokers, world.limits, world.rates, world.speeds)
-    space = FreeSpace(world.disks, world.brokers, world.limits, horizon_s)
+    jobs += [dir_job_of(d, where.setdefault(d.key, {}), indivisible=d.key in indivisible) for d in inputs.dir_tasks]
+    ends = Ends(inputs.brokers, inputs.limits, inputs.rates, inputs.speeds)
+    space = FreeSpace(inputs.disks, inputs.brokers, inputs.limits, horizon_s)
     state = ScheduleState(jobs, ends, space)
     rolling = Rolling(
         state,
-        world.limits,
-        world.speeds,
+        inputs.limits,
+        inputs.speeds,
         quantum_s=quantum_s,
-        may_loosen=may_loosen,
-        spares=world.spares,
-        racks=world.racks,
+        may_detour_early=may_detour_early,
+        spares=inputs.spares,
+        racks=inputs.racks,
     )
     rolling.start_running()
     rolling.run()
     while state.waiting.any():
-        way = break_knot(state, world.spares, world.racks)
+        way = break_deadlock(state, inputs.spares, inputs.racks)
         if way is None:
             break
         rolling.start_now(*way)
         rolling.run()
-    stuck = {jobs[int(i)].key: why_stuck(state, int(i)) for i in state.waiting.nonzero()[0]}
+    immovable = {jobs[int(i)].key: why_immovable(state, int(i)) for i in state.waiting.nonzero()[0]}
     makespan_s = max((s.end_s for s in rolling.steps), default=0.0)
-    return _Try(rolling=rolling, jobs=tuple(jobs), stuck=stuck, makespan_s=makespan_s)
+    return _Try(rolling=rolling, jobs=tuple(jobs), immovable=immovable, makespan_s=makespan_s)
 
 
-def _notes(world: _World, *, late: bool, many: bool) -> tuple[str, ...]:
+def _notes(inputs: _Inputs, *, late: bool, many: bool) -> tuple[str, ...]:
     notes = []
-    silent = sorted({d.place.broker for d in world.disks if d.total_bytes is None or d.usable_bytes is None})
-    known = {d.place.broker for d in world.disks}
-    silent += sorted({b for t in world.tasks for b in t.adding} - known)
+    silent = sorted({d.place.broker for d in inputs.disks if d.total_bytes is None or d.usable_bytes is None})
+    known = {d.place.broker for d in inputs.disks}
+    silent += sorted({b for t in inputs.tasks for b in t.adding} - known)
     if silent:
         shown = ", ".join(map(str, silent[:10])) + (" ..." if len(silent) > 10 else "")
         notes.append(f"{counted(len(silent), 'broker')} reported no disk sizes, their dirs are not limited: {shown}")
-    unsized = sum(1 for t in world.tasks if t.adding and not t.size_bytes)
+    unsized = sum(1 for t in inputs.tasks if t.adding and not t.size_bytes)
     if unsized:
         notes.append(f"{counted(unsized, 'partition')} of unknown or no size: copies are taken to bring no bytes")
     if many:

@@ -5,7 +5,7 @@ from kafkakit.execution.decide.schedule.forecast import Forecast
 from kafkakit.execution.decide.schedule.work import Bottleneck, Place, Schedule, Step, StepKind
 
 SHOWN_STEPS = 10
-SHOWN_STUCK = 5
+SHOWN_IMMOVABLE = 5
 
 
 def format_span(seconds: float) -> str:
@@ -37,7 +37,7 @@ def bottleneck_words(found: Bottleneck) -> str:
 
 
 def schedule_lines(schedule: Schedule, forecast: Forecast | None = None, *, shown: int = SHOWN_STEPS) -> list[str]:
-    """The schedule for people: the ETA, detours and other steps that are no plain moves, first steps, what is stuck.
+    """The schedule for people: the ETA, detours and other steps that are no plain moves, first steps, what cannot move.
 
     Times of steps are from the start of the run.
     """
@@ -52,10 +52,10 @@ def schedule_lines(schedule: Schedule, forecast: Forecast | None = None, *, show
         lines.append(f"{counted(len(schedule.steps), 'step')}, the first:")
         lines += [f"  {step_words(s)}" for s in schedule.steps[:shown]]
         lines += _more(len(schedule.steps), shown)
-    if schedule.stuck:
-        lines.append(f"{counted(len(schedule.stuck), 'partition')} that no order brings to the target:")
-        lines += [f"  {key}: {reason}" for key, reason in list(schedule.stuck.items())[:SHOWN_STUCK]]
-        lines += _more(len(schedule.stuck), SHOWN_STUCK)
+    if schedule.immovable:
+        lines.append(f"{counted(len(schedule.immovable), 'partition')} that no order brings to the target:")
+        lines += [f"  {key}: {reason}" for key, reason in list(schedule.immovable.items())[:SHOWN_IMMOVABLE]]
+        lines += _more(len(schedule.immovable), SHOWN_IMMOVABLE)
     return [*lines, *(f"note: {n}" for n in schedule.notes)]
 
 

@@ -209,14 +209,14 @@ class Schedule:
     `bound_s` is the busiest broker's bytes over its rate, or what so many requests take: no schedule of these tasks
     ends earlier. It is never above `makespan_s`; `bottleneck` is None where requests and not bytes make it.
     Sending steps in this order, each log dir's arrivals in the order of the list, never fills a disk.
-    `stuck` names partitions that no order serves, with the reason: then `steps` brings all others.
+    `immovable` names partitions that no order serves, with the reason: then `steps` brings all others.
     """
 
     steps: tuple[Step, ...]
     makespan_s: float
     bound_s: float
     bottleneck: Bottleneck | None = None
-    stuck: Mapping[TopicPartition, str] = field(default_factory=dict)
+    immovable: Mapping[TopicPartition, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     @property

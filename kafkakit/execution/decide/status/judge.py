@@ -40,29 +40,29 @@ class _Flow:
     ingest: Mapping[tuple[int, str], float]
 
 
-def judge(sight: StatusLook, history: History, inside_history: History, around: Around) -> StatusView:
+def judge(look: StatusLook, history: History, inside_history: History, around: Around) -> StatusView:
     """Put a look, the sizes of earlier ones and what else is known together; O(moves x samples)."""
-    flow = _flow_of(sight, history, around.throttled)
+    flow = _flow_of(look, history, around.throttled)
     moves, owners = [], {}
-    for key, move in sorted(sight.live.running.items()):
+    for key, move in sorted(look.live.running.items()):
         owner = owner_of(move, around.runs)
         owners[key] = owner
-        copies = tuple(_copy(move, b, sight, flow, around.throttled) for b in move.adding)
-        moves.append(MoveView(move=move, copies=copies, leader=_leader(sight, key), run=_run_name(owner)))
+        copies = tuple(_copy(move, b, look, flow, around.throttled) for b in move.adding)
+        moves.append(MoveView(move=move, copies=copies, leader=_leader(look, key), run=_run_name(owner)))
     views = []
     for run in around.runs:
         flights = [_flight(m) for m in moves if owners[_key(m.move)] is run]
         if flights or run.state.unsettled or run.state.throttled:
-            rate = _run_rate(run, flights, around, sight.at_s)
-            now_s = sight.at.timestamp()
+            rate = _run_rate(run, flights, around, look.at_s)
+            now_s = look.at.timestamp()
             views.append(view_run(run, flights, around.lease, now_s, around.program, bytes_per_s=rate))
     return StatusView(
-        cluster_id=sight.live.cluster_id,
-        at=sight.at,
+        cluster_id=look.live.cluster_id,
+        at=look.at,
         window_s=window_of(history),
         bytes_per_s=landing_rate(history),
         moves=tuple(moves),
-        inside=_inside(sight.dirs, inside_history, around.runs),
+        inside=_inside(look.dirs, inside_history, around.runs),
         runs=tuple(views),
         throttled=around.throttled,
         health=around.health,
@@ -99,27 +99,27 @@ def _flight(view: MoveView) -> RunningMove:
     )
 
 
-def _leader(sight: StatusLook, key: TopicPartition) -> int | None:
-    state = sight.live.states.get(key)
-    return state.leader if state is not None and state.leader is not None and _alive(sight, state.leader) else None
+def _leader(look: StatusLook, key: TopicPartition) -> int | None:
+    state = look.live.states.get(key)
+    return state.leader if state is not None and state.leader is not None and _alive(look, state.leader) else None
 
 
-def _alive(sight: StatusLook, broker: int) -> bool:
-    return sight.live.is_alive(broker)
+def _alive(look: StatusLook, broker: int) -> bool:
+    return look.live.is_alive(broker)
 
 
-def _source_bytes(sight: StatusLook, move: Reassignment) -> int | None:
+def _source_bytes(look: StatusLook, move: Reassignment) -> int | None:
     """The bytes of the largest full copy that a broker tells of."""
     key = _key(move)
-    sizes = [a.replicas[key].size_bytes for b, a in sight.dirs.items() if b not in move.adding and key in a.replicas]
+    sizes = [a.replicas[key].size_bytes for b, a in look.dirs.items() if b not in move.adding and key in a.replicas]
     return max(sizes, default=None)
 
 
-def _copy(move: Reassignment, broker: int, sight: StatusLook, flow: _Flow, throttled: Throttled) -> CopyView:
+def _copy(move: Reassignment, broker: int, look: StatusLook, flow: _Flow, throttled: Throttled) -> CopyView:
     key = _key(move)
-    state, answer = sight.live.states.get(key), sight.dirs.get(broker)
+    state, answer = look.live.states.get(key), look.dirs.get(broker)
     found = answer.replicas.get(key) if answer is not None else None
-    total = _source_bytes(sight, move)
+    total = _source_bytes(look, move)
     if found is not None and total is not None:
         copied: int | None = min(total, found.size_bytes)
     else:
@@ -129,7 +129,7 @@ def _copy(move: Reassignment, broker: int, sight: StatusLook, flow: _Flow, throt
     rate = growth.bytes_per_s if growth is not None else None
     if state is not None and broker in state.isr:
         return CopyView(broker=broker, state=CopyState.IN_SYNC, copied_bytes=total, total_bytes=total, bytes_per_s=rate)
-    stall = stall_of(_facts(move, broker, sight, flow, throttled, growth))
+    stall = stall_of(_facts(move, broker, look, flow, throttled, growth))
     quiet = growth is not None and growth.quiet_s >= QUIET_S
     return CopyView(
         broker=broker,
@@ -142,26 +142,26 @@ def _copy(move: Reassignment, broker: int, sight: StatusLook, flow: _Flow, throt
 
 
 def _facts(
-    move: Reassignment, broker: int, sight: StatusLook, flow: _Flow, throttled: Throttled, growth: Growth | None
+    move: Reassignment, broker: int, look: StatusLook, flow: _Flow, throttled: Throttled, growth: Growth | None
 ) -> CopyFacts:
     key = _key(move)
-    state, answer = sight.live.states.get(key), sight.dirs.get(broker)
+    state, answer = look.live.states.get(key), look.dirs.get(broker)
     found = answer.replicas.get(key) if answer is not None else None
     own = next((d for d in answer.log_dirs if d.path == found.log_dir), None) if answer and found else None
-    leader, total = _leader(sight, key), _source_bytes(sight, move)
-    reported = sight.dirs.get(leader) if leader is not None else None
+    leader, total = _leader(look, key), _source_bytes(look, move)
+    reported = look.dirs.get(leader) if leader is not None else None
     return CopyFacts(
         key=key,
         broker=broker,
-        destination=_state_of(sight.live.brokers.get(broker)),
+        destination=_state_of(look.live.brokers.get(broker)),
         destination_answers=answer is None or not answer.error,
         topic_exists=state is not None,
         leader=leader,
         leader_answers=reported is None or not reported.error,
-        could_lead=_could_lead(move, sight),
+        could_lead=_could_lead(move, look),
         offline_dirs=tuple(d.path for d in answer.log_dirs if d.error) if answer and found is None else (),
         log_dir=found.log_dir if found else "",
-        room_bytes=own.usable_bytes if own else None,
+        free_bytes=own.usable_bytes if own else None,
         missing_bytes=None if total is None else max(0, total - (found.size_bytes if found else 0)),
         limits=_limits(key, broker, leader, flow, throttled),
         quiet_s=growth.quiet_s if growth is not None and growth.seconds >= QUIET_S else None,
@@ -174,11 +174,11 @@ def _state_of(broker: Broker | None) -> str:
     return "" if broker is None else BrokerState.ALIVE.value if broker.is_alive else broker.state.value
 
 
-def _could_lead(move: Reassignment, sight: StatusLook) -> tuple[int, ...]:
+def _could_lead(move: Reassignment, look: StatusLook) -> tuple[int, ...]:
     """The brokers that could lead once they are back: those last in sync, else the dead ones with a full copy."""
-    state = sight.live.states.get(_key(move))
+    state = look.live.states.get(_key(move))
     full = tuple(b for b in move.replicas if b not in move.adding)
-    return (state.isr if state else ()) or tuple(b for b in full if not _alive(sight, b)) or full
+    return (state.isr if state else ()) or tuple(b for b in full if not _alive(look, b)) or full
 
 
 def _is_nearing(move: Reassignment, key: TopicPartition, growth: Growth | None, flow: _Flow) -> bool:
@@ -222,11 +222,11 @@ def _limit(key: TopicPartition, broker: int, side: str, rate_key: str, throttled
     return Limit(broker=broker, side=side, rate=int(value), wildcard=wildcard)
 
 
-def _flow_of(sight: StatusLook, history: History, throttled: Throttled) -> _Flow:
+def _flow_of(look: StatusLook, history: History, throttled: Throttled) -> _Flow:
     growth: dict[TopicPartitionReplica, Growth] = {}
     receiving: set[int] = set()
     ingest: dict[tuple[int, str], float] = {}
-    for key, move in sorted(sight.live.running.items()):
+    for key, move in sorted(look.live.running.items()):
         for broker in move.replicas:
             found = growth_of(history, TopicPartitionReplica(*key, broker))
             if found is not None:
@@ -235,7 +235,7 @@ def _flow_of(sight: StatusLook, history: History, throttled: Throttled) -> _Flow
                     receiving.add(broker)
         taken = [growth.get(TopicPartitionReplica(*key, b)) for b in move.replicas if b not in move.adding]
         taking = max((g.bytes_per_s for g in taken if g is not None), default=0.0)
-        leader = _leader(sight, key)
+        leader = _leader(look, key)
         for side, rate_key, brokers in (
             ("in", FOLLOWER_RATE, move.adding),
             ("out", LEADER_RATE, () if leader is None else (leader,)),

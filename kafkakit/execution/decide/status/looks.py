@@ -115,8 +115,8 @@ def landed_between(before: StatusLook, after: StatusLook) -> int:
     return landed
 
 
-def _held(sight: StatusLook, broker: int, key: TopicPartition) -> int | None:
-    answer = sight.dirs.get(broker)
+def _held(look: StatusLook, broker: int, key: TopicPartition) -> int | None:
+    answer = look.dirs.get(broker)
     copy = answer.replicas.get(key) if answer is not None else None
     return None if copy is None else copy.size_bytes
 

@@ -70,7 +70,7 @@ class CopyFacts:
 
     `destination` is what the cluster says of its broker (`alive`, `fenced`, ...; empty: not registered), the two
     `answers` whether the brokers told their log dirs. `offline_dirs` are dirs in error in one of which it must be;
-    `room_bytes` is what its own dir has left. `missing_bytes` are those behind the source, None when unknown.
+    `free_bytes` is what its own dir has left. `missing_bytes` are those behind the source, None when unknown.
     `quiet_s` is how long it did not grow at the end of the window (None: not watched long enough to say), `nearing`
     whether it came nearer to its source over the window. `others_grow`: other copies to the same broker do.
     """
@@ -85,7 +85,7 @@ class CopyFacts:
     could_lead: tuple[int, ...] = ()
     offline_dirs: tuple[str, ...] = ()
     log_dir: str = ""
-    room_bytes: int | None = None
+    free_bytes: int | None = None
     missing_bytes: int | None = None
     limits: tuple[Limit, ...] = ()
     quiet_s: float | None = None
@@ -143,12 +143,12 @@ def _certain(facts: CopyFacts) -> Stall | None:
 
 
 def _full(facts: CopyFacts) -> Stall | None:
-    room, missing = facts.room_bytes, facts.missing_bytes
-    if room is None or missing is None or room >= missing:
+    free, missing = facts.free_bytes, facts.missing_bytes
+    if free is None or missing is None or free >= missing:
         return None
     return Stall(
         cause=Cause.DIR_FULL,
-        words=f"log dir {facts.log_dir} of broker {facts.broker} has {format_bytes(room)} free, "
+        words=f"log dir {facts.log_dir} of broker {facts.broker} has {format_bytes(free)} free, "
         f"{format_bytes(missing)} are to come",
         advice="free space there, or undo the move before the dir goes offline",
     )

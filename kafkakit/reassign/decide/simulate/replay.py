@@ -61,7 +61,7 @@ class Case:
     under_min_isr_s: int
     offline_s: int
     hanging: tuple[TopicPartition, ...]
-    stuck: Mapping[TopicPartition, str]
+    immovable: Mapping[TopicPartition, str]
     detours: int
     samples: tuple[Sample, ...]
 
@@ -100,7 +100,7 @@ def play(scene: Scene, request: SimulateRequest, order: Order, throttle: int | N
         under_min_isr_s=player.simulation.under_min_isr_s,
         offline_s=player.simulation.offline_s,
         hanging=() if duration is not None else tuple(sorted(player.unfinished)),
-        stuck=schedule.stuck if order is Order.SCHEDULE else {},
+        immovable=schedule.immovable if order is Order.SCHEDULE else {},
         detours=len(schedule.detours) if order is Order.SCHEDULE else 0,
         samples=tuple(player.samples),
     )

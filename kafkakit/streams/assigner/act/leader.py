@@ -104,7 +104,7 @@ class AssignerLoop:
         self._problem = ""
 
     def run(self) -> None:
-        """Work until an error that waiting does not mend, or a signal ends it."""
+        """Work until an error that waiting does not end, or a signal ends it."""
         try:
             while True:
                 began_s = self._parts.clock.monotonic()

@@ -1,8 +1,8 @@
 """Asking the log when records were written, for many partitions at a small price.
 
 A broker gives each partition of a fetch whole batches within its bytes, and nothing at all where the first batch is
-larger, save for the first partition of the answer. So partitions are asked many at once with a little room each, and
-those that gave nothing again with more, in the end one by one.
+larger, save for the first partition of the answer. So partitions are asked many at once with a small limit of bytes
+each, and those that gave nothing again with more, in the end one by one.
 """
 
 from collections.abc import Collection
@@ -32,18 +32,20 @@ class RecordTimes:
         """
         found: dict[Place, TimeSpan] = {}
         left = sorted(set(places))[:MOST]
-        for at_once, room in ROUNDS:
+        for at_once, limit_bytes in ROUNDS:
             if at_once == 1:
                 left = left[:MOST_ALONE]
             requested, left = left, []
             while requested:
                 batch, requested = _one_a_partition(requested, at_once)
-                left += self._ask(batch, room, found)
+                left += self._ask(batch, limit_bytes, found)
         return found
 
-    def _ask(self, batch: list[Place], room: int, found: dict[Place, TimeSpan]) -> list[Place]:
-        """Ask once; returns those that may tell when they are given more room."""
-        answers = self._log.fetch(dict(batch), max_bytes=room * len(batch), wait_ms=0, partition_bytes=room)
+    def _ask(self, batch: list[Place], limit_bytes: int, found: dict[Place, TimeSpan]) -> list[Place]:
+        """Ask once; returns those that may tell when they are given more bytes."""
+        answers = self._log.fetch(
+            dict(batch), max_bytes=limit_bytes * len(batch), wait_ms=0, partition_bytes=limit_bytes
+        )
         again: list[Place] = []
         for place in batch:
             fetched = answers.get(place[0])

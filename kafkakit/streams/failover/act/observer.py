@@ -13,7 +13,7 @@ from kafkakit.streams.failover.decide.drained import left_in
 from kafkakit.streams.failover.decide.evidence import Evidence, TopicFacts, WriterFacts
 from kafkakit.streams.failover.decide.fences import is_in_place
 from kafkakit.streams.failover.decide.journal import OperationRecord
-from kafkakit.streams.failover.decide.operation import FailoverRequest, FenceKind, FenceWish, Operation, Step
+from kafkakit.streams.failover.decide.operation import FailoverRequest, FenceChoice, FenceKind, Operation, Step
 from kafkakit.streams.failover.decide.quiet import QuietWatch, basis_of, ends_of, quiet_of, watch_ends
 from kafkakit.streams.failover.decide.standing import standing
 from kafkakit.streams.routes.api import Route, Segment
@@ -23,7 +23,7 @@ CountRejects = Callable[[Segment], int]
 """How many records of a segment are rejected by reference and not copied yet."""
 
 
-RELOOKED = (FenceWish.CONFIG, FenceWish.QUOTA)
+RELOOKED = (FenceChoice.CONFIG, FenceChoice.QUOTA)
 """Fences whose look at a cluster is whole each time; for an ACL the bindings are enough."""
 
 
@@ -139,7 +139,7 @@ class OperationObserver:
         self, record: OperationRecord, segments: list[Segment], old: Mapping[int, TopicFacts]
     ) -> dict[int, WriterFacts]:
         """Once for each topic, and the ACLs at each look; nothing where no fence is wanted or the cluster is away."""
-        if record.request.fence is FenceWish.NONE:
+        if record.request.fence is FenceChoice.NONE:
             return {}
         found: dict[int, WriterFacts] = {}
         for each in segments:

@@ -1,11 +1,13 @@
 """Operations of streams for commands and for other tools: what one works with, and one that is open under its lease."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 from kafkakit.core.errors import KafkakitError
+from kafkakit.core.event import Event
 from kafkakit.core.lease import DEFAULT_TTL_S
 from kafkakit.execution.act.lease_guard import Held, HeldClock
 from kafkakit.ports.clock import Clock
@@ -27,6 +29,13 @@ from kafkakit.streams.formats.identity import topic_id_bytes
 from kafkakit.streams.lanes.api_act import RejectLedger
 from kafkakit.streams.routes.api import Segment
 from kafkakit.streams.routes.api_act import OpenCluster, RouteStore
+
+PutEvents = Callable[[str, Sequence[Event]], object]
+"""Sends events about a stream to a service."""
+
+
+def no_events(stream: str, events: Sequence[Event]) -> None:
+    """Events are sent nowhere."""
 
 
 class StreamLease(Held, Protocol):
@@ -58,6 +67,7 @@ class OperationPorts:
     operator: str
     version: str
     command: str
+    put_events: PutEvents = no_events
 
 
 def run_parts(
@@ -132,7 +142,8 @@ class StreamOperation:
         self.end: RunEnd | None = None
         self.refused: FailoverPlan | None = None
         self._run: OperationRun | None = None
-        self._lease, self._audit, self._stack = ports.open_lease(request.stream), CommandAudit(), ExitStack()
+        self._lease, self._stack = ports.open_lease(request.stream), ExitStack()
+        self._audit = CommandAudit(partial(ports.put_events, request.stream))
         self._lease.acquire()
         self._stack.callback(self._lease.release)
         try:
@@ -158,7 +169,7 @@ class StreamOperation:
                 self._run = planner.begin(plan, approval)
 
     def advance(self, until: Step = Step.RETIRED, wait_s: float = 0.0) -> RunEnd:
-        """Go on as far as that is possible now, or until nothing was possible for `wait_s`.
+        """Continue as far as that is possible now, or until nothing was possible for `wait_s`.
 
         What is quiet and what is fenced is remembered from one call to the next.
         """

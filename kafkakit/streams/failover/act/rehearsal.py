@@ -66,7 +66,7 @@ class RehearsalHistory:
         )
 
     def write(self, rehearsal: Rehearsal) -> None:
-        """Keep a rehearsal as it is now, in place of what was kept of it; the oldest ones make room."""
+        """Keep a rehearsal as it is now, in place of what was kept of it; the oldest ones are removed for it."""
         path = f"{self._folder}/{rehearsal.id}"
         found = self._store.get(path)
         self._store.cas(path, encode_rehearsal(rehearsal), None if found is None else found.version)

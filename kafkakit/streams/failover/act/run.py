@@ -32,7 +32,7 @@ from kafkakit.streams.failover.decide.certificate import make_certificate
 from kafkakit.streams.failover.decide.drained import late_words, losses
 from kafkakit.streams.failover.decide.evidence import Evidence
 from kafkakit.streams.failover.decide.journal import OperationRecord, Word, data_of, merged_losses
-from kafkakit.streams.failover.decide.operation import FailoverRequest, FenceWish, Step
+from kafkakit.streams.failover.decide.operation import FailoverRequest, FenceChoice, Step
 from kafkakit.streams.failover.decide.outcome import EndKind, RunEnd
 from kafkakit.streams.failover.decide.route_edits import edited
 from kafkakit.streams.failover.decide.standing import routed_at, standing
@@ -85,7 +85,7 @@ class OperationRun:
         return state_of(self._journal)
 
     def run(self, until: Step, wait_s: float) -> RunEnd:
-        """Go on until a step is reached, or `wait_s` have passed in which nothing could be done.
+        """Continue until a step is reached, or `wait_s` have passed in which nothing could be done.
 
         Raises `ConflictError` when other processes change the route again and again, `LeaseLostError` when another
         process takes the stream's lease, and what clusters and stores raise.
@@ -97,7 +97,7 @@ class OperationRun:
                 return end
 
     def turn(self, until: Step, wait_s: float) -> RunEnd | None:
-        """One look and what follows from it; None: go on. What a run knows between two turns is in its fields."""
+        """One look and what follows from it; None: continue. What a run knows between two turns is in its fields."""
         parts, operation, progress = self._parts, self.record.operation, self._progress
         parts.require_held()
         route = parts.routes.existing(operation.stream).route
@@ -264,7 +264,7 @@ class OperationRun:
             self._parts.reporter.say(f"{step}: stream {record.operation.stream}, epoch {route.epoch}")
 
     def _amend_without_fence(self) -> None:
-        self.amend(replace(self.record.request, fence=FenceWish.NONE))
+        self.amend(replace(self.record.request, fence=FenceChoice.NONE))
 
     def _finished(self, action: Finished) -> RunEnd:
         route = self._parts.routes.existing(self.record.operation.stream).route

@@ -10,8 +10,8 @@ from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.run_options import Approval, Consent
 from kafkakit.cli.session import finish
+from kafkakit.cli.stream_operations import NO_EVENTS, EventOptions
 from kafkakit.streams.failover.commands.options import FailoverOptions, StreamName, Wait, open_failover
-from kafkakit.streams.failover.commands.watch_options import NO_EVENTS, EventOptions
 
 if TYPE_CHECKING:
     from kafkakit.streams.failover.decide.operation import FailoverRequest

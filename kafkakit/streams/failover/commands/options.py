@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,8 +12,7 @@ import typer
 from kafkakit.cli.completion import complete_profile_names
 from kafkakit.cli.option_groups import option
 from kafkakit.cli.session import ProfileSessions
-from kafkakit.cli.stream_operations import MoveLimits, operation_ports
-from kafkakit.streams.failover.commands.watch_options import NO_EVENTS, EventOptions
+from kafkakit.cli.stream_operations import NO_EVENTS, EventOptions, MoveLimits, operation_ports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -85,8 +85,8 @@ class FailoverSession:
         self.cli, self.home, self.stream = cli, home, stream
         self._stack, self._command, self._audited_as = stack, command, audited_as or stream
         self.cluster = ProfileSessions(cli, stack, read_only=not command)
-        put = events.open(stack, cli, stream) if command else None
-        self.audit = CommandAudit() if put is None else CommandAudit(put)
+        self._put_events = (events if command else NO_EVENTS).open(stack, cli)
+        self.audit = CommandAudit(partial(self._put_events, stream))
 
     @property
     def route(self) -> Route:
@@ -110,7 +110,7 @@ class FailoverSession:
         from kafkakit.execution.act.lease_guard import HeldClock
         from kafkakit.streams.failover.act.operations import audited, run_parts
 
-        ports = operation_ports(self.cli, self.home, self.cluster, self._command)
+        ports = operation_ports(self.cli, self.home, self.cluster, self._command, self._put_events)
         if not self._command:
             return run_parts(ports, self.stream, ports.clock, _refuse_writes)
         lease = ports.open_lease(self.stream)

@@ -8,10 +8,9 @@ import typer
 
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.run_options import Approval, Consent
-from kafkakit.cli.stream_operations import MoveLimits
+from kafkakit.cli.stream_operations import EventOptions, MoveLimits
 from kafkakit.streams.failover.commands.moving import carry_out
 from kafkakit.streams.failover.commands.options import LaneNames, StreamName, Target, Wait
-from kafkakit.streams.failover.commands.watch_options import EventOptions
 
 
 @with_option_groups

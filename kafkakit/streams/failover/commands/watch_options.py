@@ -1,4 +1,4 @@
-"""How an operation is watched: the live view, metrics in a file, and events to Datadog."""
+"""How an operation is watched: the live view, and metrics in a file."""
 
 from __future__ import annotations
 
@@ -11,16 +11,10 @@ import typer
 from kafkakit.cli.option_groups import option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from contextlib import ExitStack
-
     from kafkakit.cli.context import CliContext
-    from kafkakit.core.event import Event
     from kafkakit.ports.clock import Clock
     from kafkakit.streams.failover.act.live import OperationWatcher
     from kafkakit.streams.failover.decide.live import LiveView
-
-KEY_PREFIX = "KAFKAKIT"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,39 +51,6 @@ class LiveOptions:
 
         if not self.watch and (self.metrics is not None or self.count is not None):
             raise UsageError("--metrics and --count are for --watch, which looks at the clusters")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventOptions:
-    """Events to Datadog for what an operation does."""
-
-    dd_events: bool = option(
-        False, "--dd-events", help="Send an event to Datadog for each step, fence, late writer and certificate."
-    )
-    dd_event_tags: str = option("", "--dd-event-tags", metavar="TAG,...", help="More tags of these events.")
-    datadog_site: Annotated[
-        str, typer.Option(envvar=["DD_SITE"], metavar="SITE", help="Datadog: the site of the key, or its address.")
-    ] = "datadoghq.com"
-    api_key_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Datadog: the API key; else the variable DD_API_KEY.")
-    ] = None
-
-    def open(self, stack: ExitStack, cli: CliContext, stream: str) -> Callable[[Sequence[Event]], object] | None:
-        """What takes events until `stack` ends, None for no events; `UsageError` where there is no key."""
-        from contextlib import closing
-
-        from kafkakit.execution.act.event_queue import EventQueue
-        from kafkakit.wiring import open_datadog_events
-
-        if not self.dd_events:
-            return None
-        more = tuple(tag for part in self.dd_event_tags.split(",") if (tag := part.strip()))
-        api = open_datadog_events(self.datadog_site, self.api_key_file, cli.output.warn, KEY_PREFIX)
-        tags = ("name:kafkakit-failover", f"stream:{stream}", *more)
-        return stack.enter_context(closing(EventQueue(api.send_event, tags, cli.output.warn))).put
-
-
-NO_EVENTS = EventOptions()
 
 
 def watch_operation(cli: CliContext, clock: Clock, watcher: OperationWatcher, options: LiveOptions) -> LiveView:

@@ -55,7 +55,7 @@ def history(
         bool, typer.Option("--rehearsals", help="Show the rehearsals of the stream, and how ready it is by the newest.")
     ] = False,
 ) -> int:
-    """Show all operations of a stream, and every command that could change it: when, by whom, on which plan.
+    """Show all operations of a stream, and every command that could change it: when, by which operator, on which plan.
 
     The plan is the hash of the operation with the limits that the command gave. Commands are in the audit log of the
     stream, in the control store.

@@ -19,7 +19,7 @@ from kafkakit.core.client_quotas import PRODUCER_BYTE_RATE, QuotaEntity
 from kafkakit.core.errors import RefusedError
 from kafkakit.streams.failover.decide.evidence import TopicFacts, WriterFacts
 from kafkakit.streams.failover.decide.journal import FenceRecord
-from kafkakit.streams.failover.decide.operation import FenceKind, FenceWish, Operation
+from kafkakit.streams.failover.decide.operation import FenceChoice, FenceKind, Operation
 from kafkakit.streams.routes.api import Route, Segment
 
 EVERYONE = "User:*"
@@ -60,15 +60,16 @@ def judge_fences(
     )
 
 
-def choose_fence(wish: FenceWish, verdicts: tuple[FenceVerdict, ...]) -> FenceKind:
+def choose_fence(choice: FenceChoice, verdicts: tuple[FenceVerdict, ...]) -> FenceKind:
     """The fence to use; raises `RefusedError` for one that is asked for and cannot be used."""
     usable = {verdict.kind: verdict for verdict in verdicts}
-    if wish is FenceWish.AUTO:
+    if choice is FenceChoice.AUTO:
         return FenceKind.ACL if usable[FenceKind.ACL].is_usable else FenceKind.NONE
-    chosen = usable[FenceKind(wish.value)]
+    chosen = usable[FenceKind(choice.value)]
     if not chosen.is_usable:
         raise RefusedError(
-            f"fence {wish} cannot be used: {'; '.join(chosen.reasons)}", hint="--fence auto, acl, config, quota or none"
+            f"fence {choice} cannot be used: {'; '.join(chosen.reasons)}",
+            hint="--fence auto, acl, config, quota or none",
         )
     return chosen.kind
 

@@ -208,7 +208,7 @@ def _eta(drain: tuple[GroupDrain, ...], window_left_s: float | None, look: LiveL
     if look.step is Step.ROUTED and window_left_s is None:
         return None
     slowest_s = max((each.eta_s for each in drain if each.eta_s is not None), default=0.0)
-    # The window and the groups go on side by side.
+    # The window and the groups advance side by side.
     return max(window_left_s or 0.0, slowest_s)
 
 

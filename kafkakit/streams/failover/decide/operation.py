@@ -71,7 +71,7 @@ class FenceKind(StrEnum):
     NONE = "none"
 
 
-class FenceWish(StrEnum):
+class FenceChoice(StrEnum):
     """Which fence is asked for; AUTO takes an ACL where one can be used, and no other fence."""
 
     AUTO = "auto"
@@ -95,7 +95,7 @@ class FailoverRequest:
     to: str
     lanes: tuple[str, ...] = ()
     is_emergency: bool = False
-    fence: FenceWish = FenceWish.AUTO
+    fence: FenceChoice = FenceChoice.AUTO
     groups: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     quiet_s: float | None = None

@@ -19,7 +19,7 @@ class EndKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEnd:
-    """How a run ended: where the operation stands, and why it does not go on; `reason` is for programs."""
+    """How a run ended: at which step the operation is, and why it does not continue; `reason` is for programs."""
 
     kind: EndKind
     step: Step

@@ -11,7 +11,7 @@ from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.core.rights import lacking
 from kafkakit.streams.failover.decide.evidence import Evidence, TopicFacts, WriterFacts
 from kafkakit.streams.failover.decide.fences import judge_fences
-from kafkakit.streams.failover.decide.operation import DEFAULT_QUIET_S, FenceWish, LaneMove, Operation, ReadOrder
+from kafkakit.streams.failover.decide.operation import DEFAULT_QUIET_S, FenceChoice, LaneMove, Operation, ReadOrder
 from kafkakit.streams.routes.api import Segment, SegmentState
 
 COMPACT = "compact"
@@ -153,7 +153,7 @@ def _of_writers(
         names = ", ".join(writers.open_transactions[:3]) or "unknown producers"
         text = f"transactions are open ({names}): the old topic is sealed when they have ended"
         yield Verdict(check="transactions", level=Level.WARNING, where=segment.topic, text=text)
-    if request.fence not in (FenceWish.AUTO, FenceWish.NONE):
+    if request.fence not in (FenceChoice.AUTO, FenceChoice.NONE):
         for verdict in judge_fences(operation, segment, facts, writers):
             if verdict.kind.value == request.fence.value and not verdict.is_usable:
                 text = f"fence {verdict.kind}: {'; '.join(verdict.reasons)}"

@@ -13,7 +13,7 @@ from kafkakit.streams.failover.decide.drained import Item, waiting_producers
 from kafkakit.streams.failover.decide.evidence import Evidence, TopicFacts
 from kafkakit.streams.failover.decide.fences import choose_fence, judge_fences
 from kafkakit.streams.failover.decide.journal import OperationRecord
-from kafkakit.streams.failover.decide.operation import FenceKind, FenceWish
+from kafkakit.streams.failover.decide.operation import FenceChoice, FenceKind
 from kafkakit.streams.failover.decide.quiet import Basis, window_s
 from kafkakit.streams.routes.api import Segment, SegmentState
 
@@ -74,21 +74,21 @@ def refuse_others(record: OperationRecord, evidence: Evidence) -> Refuse | None:
 
 def _fence(record: OperationRecord, evidence: Evidence, old: list[Segment]) -> Action | None:
     """Raise a fence where one is wanted and can be used; take one away that holds up a transaction."""
-    wish, epoch = record.request.fence, record.routed_epoch or evidence.route.epoch
+    choice, epoch = record.request.fence, record.routed_epoch or evidence.route.epoch
     for segment in old:
         writers = evidence.writers.get(segment.id)
-        if writers is None or wish is FenceWish.NONE:
+        if writers is None or choice is FenceChoice.NONE:
             continue
-        if writers.problem and wish is not FenceWish.AUTO:
+        if writers.problem and choice is not FenceChoice.AUTO:
             return Wait(reason="fence-unknown", lines=(f"{segment.topic}: {writers.problem}",))
         raised = [each.kind for each in record.fences if each.segment == segment.id]
         if FenceKind.CONFIG in raised and writers.open_transactions:
             return LowerFence(segment=segment, transactions=writers.open_transactions)
         is_early = waiting_producers(evidence, epoch) and evidence.routed_for_s < FENCE_AFTER_S
-        if segment.id in evidence.fenced | evidence.delayed or (wish is FenceWish.AUTO and is_early):
+        if segment.id in evidence.fenced | evidence.delayed or (choice is FenceChoice.AUTO and is_early):
             continue
         verdicts = judge_fences(record.operation, segment, evidence.old[segment.id], writers)
-        kind = raised[0] if raised else choose_fence(wish, verdicts)
+        kind = raised[0] if raised else choose_fence(choice, verdicts)
         if kind is not FenceKind.NONE:
             return RaiseFence(segment=segment, kind=kind)
     return None

@@ -81,7 +81,7 @@ def basis_of(evidence: Evidence, old: Iterable[int], epoch: int) -> Basis:
 
 
 def window_s(request: FailoverRequest, basis: Basis, evidence: Evidence) -> float:
-    """How long the ends must stay the same: short on a proof, else as long as a producer may go on trying.
+    """How long the ends must stay the same: short on a proof, else as long as a producer may keep trying.
 
     A window of the operator is about producers that nothing is known of: one that is registered, lives and has not
     moved may still write for its delivery timeout.

@@ -53,7 +53,7 @@ def coarsen(
     biggest = np.sort(order[: most(count, lambda some: may_stay(np.sort(order[:some])))])
     lowest = np.arange(most(count, lambda some: may_stay(np.arange(some))))
     best = min((biggest, lowest), key=lambda chosen: (-int(keep_last[chosen].sum()), forgotten(chosen)))
-    # What is left of the room: sizes do not grow evenly, so one of the next may fit where the very next did not.
+    # What is left of the space: sizes do not grow evenly, so one of the next may fit where the very next did not.
     for at in order[~np.isin(order, best)][:_SECOND_LOOKS]:
         more = np.sort(np.append(best, at))
         best = more if may_stay(more) else best

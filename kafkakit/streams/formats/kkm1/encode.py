@@ -109,21 +109,21 @@ def _rungs(state: CommitState, limit_chars: int) -> Iterator[CommitState]:
     yield replace(state, spill=None)
 
 
-def _with_marks_in(state: CommitState, room: int) -> CommitState:
+def _with_marks_in(state: CommitState, limit_bytes: int) -> CommitState:
     """The state with the marks that fit into so many bytes, the most needed first.
 
     A rejected offset without its mark would be done, and nothing would record that it must be kept somewhere before
     base passes it; so it becomes pending again.
     """
     marks = state.marks
-    if len(disposition(state.base, marks)) <= room:
+    if len(disposition(state.base, marks)) <= limit_bytes:
         return state
     by_need = sorted(marks, key=lambda mark: (_NEED[mark.state], -mark.count, mark.start))
 
     def first(count: int) -> list[Mark]:
         return sorted(by_need[:count], key=lambda mark: mark.start)
 
-    count = most(len(marks), lambda some: len(disposition(state.base, first(some))) <= room)
+    count = most(len(marks), lambda some: len(disposition(state.base, first(some))) <= limit_bytes)
     lost = OffsetRanges.of((mark.start, mark.end) for mark in by_need[count:] if mark.state is MarkState.REJECTED)
     done = state.done.minus(lost)
     return replace(
@@ -137,7 +137,7 @@ def _with_marks_in(state: CommitState, room: int) -> CommitState:
 def _tightened(
     state: CommitState, form: Form, limit_chars: int, kept: CommitState, payload: Payload
 ) -> tuple[CommitState, Payload]:
-    """More islands where compression made room for them, which sizes cannot foresee; found by a few trials."""
+    """More islands where compression made space for them, which sizes cannot foresee; found by a few trials."""
     allowed, refused = limit_chars, 0
     for _ in range(_TRIALS):
         if not payload.is_compressed or len(payload.text) > limit_chars * _FULL_ENOUGH:

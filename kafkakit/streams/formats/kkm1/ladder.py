@@ -53,7 +53,7 @@ def advise(encoded: Encoded, alphabets: Sequence[str] = ("b",)) -> Advice:
     """The rung that an encoding stands on, when it was made with these alphabets.
 
     Below 60 % of the limit: free; below 80 %: no new fetches; above: close holes too. A payload that had to widen
-    is past that, however little of the wide alphabet's room it takes: the room is for what was under way already.
+    is past that, however little of the wide alphabet's space it takes: the space is for what was under way already.
     """
     if encoded.fill > 1:
         step = Step.COARSEN

@@ -12,7 +12,7 @@ from kafkakit.cli.completion import complete_profile_names
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.run_options import Approval, Consent
 from kafkakit.cli.session import finish
-from kafkakit.cli.stream_operations import MoveLimits
+from kafkakit.cli.stream_operations import EventOptions, MoveLimits
 from kafkakit.streams.moves.commands.options import (
     Capacities,
     MeasureOptions,
@@ -44,6 +44,7 @@ def evacuate(
     measuring: MeasureOptions,
     consent: Consent,
     approval: Approval,
+    events: EventOptions,
     emergency: Annotated[
         bool, typer.Option("--emergency", help="The cluster is away: producers leave before it is looked at.")
     ] = False,
@@ -66,7 +67,7 @@ def evacuate(
 
     request, rule = limits.template(OperationKind.MOVE, is_emergency=emergency), measuring.rule()
     consent.require_possible(cli_context(ctx))
-    with open_moves(cli_context(ctx), "streams evacuate", read_only=consent.dry_run) as session:
+    with open_moves(cli_context(ctx), "streams evacuate", events, read_only=consent.dry_run) as session:
         planner = session.planner(request, rule)
         key = series_key(SeriesKind.EVACUATE, planner.evacuated(cluster))
         intent = SeriesIntent(key, tuple(to), lambda: planner.evacuation(cluster, to))
@@ -82,6 +83,7 @@ def balance(
     measuring: MeasureOptions,
     consent: Consent,
     approval: Approval,
+    events: EventOptions,
     within: Annotated[
         str,
         typer.Option(
@@ -107,7 +109,7 @@ def balance(
     request, rule = limits.template(OperationKind.MOVE), measuring.rule(within)
     capacities = measuring.capacities(capacity)
     consent.require_possible(cli_context(ctx))
-    with open_moves(cli_context(ctx), "streams balance", read_only=consent.dry_run) as session:
+    with open_moves(cli_context(ctx), "streams balance", events, read_only=consent.dry_run) as session:
         planner = session.planner(request, rule)
         targets = tuple(profile for profile, _ in capacities)
         intent = SeriesIntent(series_key(SeriesKind.BALANCE), targets, lambda: planner.balance(capacities))

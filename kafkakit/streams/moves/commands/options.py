@@ -11,7 +11,7 @@ import typer
 from kafkakit.cli.completion import complete_profile_names
 from kafkakit.cli.option_groups import option
 from kafkakit.cli.session import ProfileSessions, open_session
-from kafkakit.cli.stream_operations import operation_ports
+from kafkakit.cli.stream_operations import NO_EVENTS, EventOptions, operation_ports
 from kafkakit.streams.moves.decide.loads import LoadUnit
 
 if TYPE_CHECKING:
@@ -113,16 +113,26 @@ class MeasureOptions:
 class MovesSession:
     """The control store of the profile in use, the clusters of others, and the lease of one series."""
 
-    def __init__(self, cli: CliContext, home: ClusterSession, stack: ExitStack, command: str, *, read_only: bool):
+    def __init__(
+        self,
+        cli: CliContext,
+        home: ClusterSession,
+        stack: ExitStack,
+        command: str,
+        events: EventOptions,
+        *,
+        read_only: bool,
+    ) -> None:
         self.cli, self.home, self.command = cli, home, command
         self._stack = stack
         self._clusters = ProfileSessions(cli, stack, read_only=read_only)
+        self._put_events = (NO_EVENTS if read_only else events).open(stack, cli)
 
     def ports(self, clock: Clock | None = None) -> OperationPorts:
         """What operations work with; `clock` in place of the machine's."""
         from dataclasses import replace
 
-        found = operation_ports(self.cli, self.home, self._clusters, self.command)
+        found = operation_ports(self.cli, self.home, self._clusters, self.command, self._put_events)
         return found if clock is None else replace(found, clock=clock)
 
     def planner(self, template: FailoverRequest, rule: MeasureRule) -> SeriesPlanner:
@@ -163,8 +173,8 @@ class MovesSession:
 
 
 @contextmanager
-def open_moves(cli: CliContext, command: str, *, read_only: bool) -> Iterator[MovesSession]:
-    """A session about series of moves; with `read_only` no cluster can be changed."""
+def open_moves(cli: CliContext, command: str, events: EventOptions, *, read_only: bool) -> Iterator[MovesSession]:
+    """A session about series of moves; with `read_only` no cluster can be changed, and no event is sent."""
     with ExitStack() as stack:
         home = stack.enter_context(open_session(cli, read_only=read_only))
-        yield MovesSession(cli, home, stack, command, read_only=read_only)
+        yield MovesSession(cli, home, stack, command, events, read_only=read_only)

@@ -129,7 +129,7 @@ class RouteStore:
         return self._write(stream, made)
 
     def delete(self, stream: str, expected: Route, *, by: str, what: str, at_ms: int) -> None:
-        """Remove the route, if it is still the `expected` one; the history stays, and epochs go on from there.
+        """Remove the route, if it is still the `expected` one; the history stays, and epochs continue from there.
 
         Raises `RefusedError` while an operation is open.
         """

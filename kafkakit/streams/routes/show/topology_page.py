@@ -114,8 +114,8 @@ def graph_layout(graph: StreamGraph) -> GraphLayout:
         boxes |= _beside(column, boxes, graph.edges, left)
     lowest = max((box.y for box in boxes.values()), default=0) + NODE_PX
     # Arrows back to the left pass below all boxes.
-    room = 3 * NODE_PX if any(edge.kind is EdgeKind.PROVED for edge in graph.edges) else 0
-    height = max(lowest, y) + EDGE_PX + room
+    margin_px = 3 * NODE_PX if any(edge.kind is EdgeKind.PROVED for edge in graph.edges) else 0
+    height = max(lowest, y) + EDGE_PX + margin_px
     return GraphLayout(boxes=boxes, frames=tuple(frames), width=round(x - BETWEEN_PX + EDGE_PX), height=round(height))
 
 

@@ -24,7 +24,7 @@ from kafkakit.streams.failover.act.verification import check_certificate
 from kafkakit.streams.failover.decide.actions import RouteEdit
 from kafkakit.streams.failover.decide.evidence import Evidence
 from kafkakit.streams.failover.decide.journal import OperationRecord
-from kafkakit.streams.failover.decide.operation import FenceWish, Step
+from kafkakit.streams.failover.decide.operation import FenceChoice, Step
 from kafkakit.streams.failover.decide.outcome import EndKind
 from kafkakit.streams.failover.decide.route_edits import edited
 from kafkakit.streams.failover.show.runs import run_report
@@ -193,11 +193,11 @@ def test_a_size_fence_comes_down_when_a_transaction_waits_for_its_marker(scene: 
             )  # fmt: skip
 
     scene.p.admin.before_call.append(stuck)
-    end = scene.run(fence=FenceWish.CONFIG)
+    end = scene.run(fence=FenceChoice.CONFIG)
     assert end.step is Step.RETIRED
     assert end.record.fences == ()
     assert "max.message.bytes" not in scene.p.admin.topics[OLD].configs
-    assert any("held up tx" in line for line in scene.voice.lines)
+    assert any("held up tx" in line for line in scene.reporter.lines)
 
 
 @pytest.mark.parametrize("rate", [None, 5_000])
@@ -207,11 +207,11 @@ def test_a_quota_delays_late_writers_and_goes_before_the_old_topic(scene: Failov
     scene.clients[0].follows = False
     scene.readers.clear()
     scene.write(OLD, 1)
-    end = scene.run(fence=FenceWish.QUOTA, wait_s=130)
+    end = scene.run(fence=FenceChoice.QUOTA, wait_s=130)
     assert (end.step, end.record.basis, end.record.window_s >= 125) == (Step.SEALED, "time", True)
     assert scene.p.admin.quotas == {LANE: {PRODUCER_BYTE_RATE: 1}}
     scene.readers.append("billing")
-    end = scene.run(fence=FenceWish.QUOTA)
+    end = scene.run(fence=FenceChoice.QUOTA)
     assert (end.step, end.record.fences) == (Step.RETIRED, ())
     assert scene.p.admin.quotas == ({} if rate is None else {LANE: {PRODUCER_BYTE_RATE: rate}})
 
@@ -225,11 +225,11 @@ def test_a_quota_fence_comes_down_whatever_write_is_the_last() -> None:
         scene.read_all("billing")
         scene.store.after, scene.store.cut = number % 2 == 0, scene.store.count + number // 2
         try:
-            scene.run(fence=FenceWish.QUOTA, quiet_s=1.0)
+            scene.run(fence=FenceChoice.QUOTA, quiet_s=1.0)
             killed = False
         except Killed:
             scene.store.cut = None
-        assert scene.run(fence=FenceWish.QUOTA, quiet_s=1.0).step is Step.RETIRED
+        assert scene.run(fence=FenceChoice.QUOTA, quiet_s=1.0).step is Step.RETIRED
         assert scene.p.admin.quotas == {}
         number += 1
     assert number > 40
@@ -237,7 +237,7 @@ def test_a_quota_fence_comes_down_whatever_write_is_the_last() -> None:
 
 def test_a_quota_fence_is_refused_where_it_would_not_reach_or_reach_too_far(scene: FailoverScene) -> None:
     def reasons(**more: str) -> list[str]:
-        found = scene.planner().plan(scene.request(fence=FenceWish.QUOTA, **more)).refused
+        found = scene.planner().plan(scene.request(fence=FenceChoice.QUOTA, **more)).refused
         return [verdict.text for verdict in found if verdict.check == "fence"]
 
     assert reasons() == []
@@ -251,9 +251,9 @@ def test_a_quota_fence_is_refused_where_it_would_not_reach_or_reach_too_far(scen
     scene.write(OLD, 1)
     assert scene.run(wait_s=5).step is Step.SEALED
     with pytest.raises(RefusedError, match="the lane's new topic is on the same cluster"):
-        scene.run(to="p", fence=FenceWish.QUOTA, is_emergency=True)
+        scene.run(to="p", fence=FenceChoice.QUOTA, is_emergency=True)
     scene.readers.append("billing")
-    assert scene.run(to="p", fence=FenceWish.NONE, is_emergency=True).step is Step.RETIRED
+    assert scene.run(to="p", fence=FenceChoice.NONE, is_emergency=True).step is Step.RETIRED
 
 
 def test_a_quota_that_an_earlier_stay_left_is_taken_away(scene: FailoverScene) -> None:
@@ -264,14 +264,14 @@ def test_a_quota_that_an_earlier_stay_left_is_taken_away(scene: FailoverScene) -
 
 def test_a_size_fence_is_refused_while_a_transaction_is_open(scene: FailoverScene) -> None:
     scene.write_transaction(OLD, 2, commits=None)
-    plan = scene.planner().plan(scene.request(fence=FenceWish.CONFIG))
+    plan = scene.planner().plan(scene.request(fence=FenceChoice.CONFIG))
     assert [verdict.check for verdict in plan.refused] == ["fence"]
 
 
 def test_a_topic_without_acls_needs_a_statement_before_one_is_put_on_it(scene: FailoverScene) -> None:
     """KRaft brokers do not tell `allow.everyone.if.no.acl.found`."""
     scene.p.admin.acls = set()
-    plan = scene.planner().plan(scene.request(fence=FenceWish.ACL))
+    plan = scene.planner().plan(scene.request(fence=FenceChoice.ACL))
     assert [(verdict.check, "--open-by-default" in verdict.text) for verdict in plan.refused] == [("fence", True)]
     assert scene.run(until=Step.ROUTED).step is Step.ROUTED
     end = scene.run(is_open_by_default=True)
@@ -508,9 +508,9 @@ def test_a_target_that_is_lost_while_the_old_topics_drain_is_left_in_an_emergenc
     assert ends == [Step.SUPERSEDED, Step.RETIRED]
 
 
-@pytest.mark.parametrize(("fence", "to"), [(FenceWish.ACL, "r"), (FenceWish.QUOTA, "r"), (FenceWish.QUOTA, "p")])
+@pytest.mark.parametrize(("fence", "to"), [(FenceChoice.ACL, "r"), (FenceChoice.QUOTA, "r"), (FenceChoice.QUOTA, "p")])
 def test_an_emergency_takes_down_what_the_operation_before_it_put_up(
-    scene: FailoverScene, fence: FenceWish, to: str
+    scene: FailoverScene, fence: FenceChoice, to: str
 ) -> None:
     scene.p.admin.acls = set()
     scene.p.admin.static_settings["allow.everyone.if.no.acl.found"] = "true"
@@ -520,7 +520,7 @@ def test_an_emergency_takes_down_what_the_operation_before_it_put_up(
     assert scene.run(fence=fence, wait_s=130).step is Step.SEALED
     assert scene.p.admin.acls or scene.p.admin.quotas == {LANE: {PRODUCER_BYTE_RATE: 1}}
     scene.readers.append("billing")
-    end = scene.run(to=to, fence=FenceWish.NONE, is_emergency=True)
+    end = scene.run(to=to, fence=FenceChoice.NONE, is_emergency=True)
     assert end.step is Step.RETIRED
     assert scene.p.admin.quotas == {}
     closing = reclaim(scene.parts(), scene.open_cluster, end.record.operation.id, grace_s=0, keep=False)

@@ -46,7 +46,7 @@ def test_begins_keep_to_the_hour(scene: MovesScene) -> None:
     assert end.kind is EndKind.DONE
     assert most_in_an_hour(end.record.begins_ms) == 1
     assert scene.clock.elapsed - began_s >= 3 * HOUR_MS / 1000
-    assert sum("pace allows" in line for line in scene.voice.lines) >= 1
+    assert sum("pace allows" in line for line in scene.reporter.lines) >= 1
 
 
 def test_the_hour_counts_begins_of_the_process_before_and_of_the_plan_before(scene: MovesScene) -> None:

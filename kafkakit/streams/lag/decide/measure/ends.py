@@ -80,7 +80,7 @@ class EndSamples:
         self._grow(1)
 
     def slot(self, topic: str, partition: int) -> int:
-        """The slot of a partition with room for its samples; NONE when the limit of partitions is reached."""
+        """The slot of a partition with space for its samples; NONE when the limit of partitions is reached."""
         slot = self.topics.slot(topic, partition)
         if slot >= len(self.end):
             self._grow(slot + 1)
