@@ -15,14 +15,19 @@ from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.certificate import TagConstraint
 from kafkakit.core.documents import encode_plan
 from kafkakit.core.errors import UsageError
+from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic, TopicPartition
+from kafkakit.core.tags import TagSet
 from kafkakit.placement.bytes.lp_relaxation import demand_groups_of, least_cost
 from kafkakit.placement.bytes.slots import make_table
 from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.group_tags import TagRules
+from kafkakit.topicmappr.decide.assembly import PlannedChange
 from kafkakit.topicmappr.decide.constraints import TagConstraints
+from kafkakit.topicmappr.decide.fix_racks.decision import decide_fix_racks
+from kafkakit.topicmappr.decide.fix_racks.problem import FixRacksRequest
 from kafkakit.topicmappr.decide.rebuild.decision import decide_rebuild
 from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
-from tests.clusters.strategies import snapshots
+from tests.clusters.strategies import TAKEN_AT, snapshots
 from tests.invariants.constraints import broken
 from tests.property.test_constraints import RUNS, constraints, read, tagged
 from tests.rigs.certificate_checks import breaks_rack_rule
@@ -31,11 +36,16 @@ Row = tuple[int, ...]
 
 
 def legal_sets(
-    topic: str, wanted: int, brokers: Sequence[int], racks: Mapping[int, str | None], listed: Sequence[Any]
+    topic: str,
+    wanted: int,
+    brokers: Sequence[int],
+    racks: Mapping[int, str | None],
+    listed: Sequence[Any],
+    minimum: int = 0,
 ) -> Iterator[Row]:
-    """The sets that keep all racks apart and every constraint in each copy."""
+    """The sets that keep the rack rule and every constraint in each copy."""
     for row in combinations(brokers, wanted):
-        if not breaks_rack_rule(row, racks, 0) and not any(broken(c, topic, (), row, wanted) for c in listed):
+        if not breaks_rack_rule(row, racks, minimum) and not any(broken(c, topic, (), row, wanted) for c in listed):
             yield row
 
 
@@ -79,6 +89,57 @@ def test_a_forced_rebuild_is_most_even_then_cheapest_and_its_bound_is_true(data:
     else:
         assert (counts, certificate.objective) == min(every)
         assert certificate.gap == 0
+
+
+@RUNS
+@given(st.data())
+def test_a_repair_makes_the_fewest_copies_and_says_so(data: st.DataObject) -> None:
+    snapshot = data.draw(snapshots(max_brokers=6, max_partitions=4, dead=False).flatmap(tagged))
+    # Sets of brokers without a rack are read strictly under a minimum, and need not be found then.
+    minimum = data.draw(st.integers(0, 2 if all(b.rack for b in snapshot.brokers) else 1))
+    words = {"command": "topicmappr fix-racks", "min-rack-ids": str(minimum)}
+    request = FixRacksRequest(topics=(".*",), min_rack_ids=minimum, constraints=data.draw(constraints()), words=words)
+    try:
+        change = decide_fix_racks(snapshot, request)
+    except UsageError:
+        return
+    event(f"{'left alone' if change.left_alone else 'served'}, {min(change.plan.certificate.objective, 3)} copies")
+    _fewest_copies(change, snapshot, minimum)
+
+
+def _fewest_copies(change: PlannedChange, snapshot: ClusterSnapshot, minimum: int) -> None:
+    """All sets of each partition are tried: what has one is repaired, with the fewest copies there are."""
+    read(change.plan, snapshot)
+    listed = json.loads(encode_plan(change.plan))["constraints"]
+    racks = {b.id: b.rack for b in snapshot.brokers}
+    moved = {m.key: m.after for m in change.plan.moves}
+    fewest = 0
+    for entry in change.plan.scope:
+        old = entry.replicas
+        sets = list(legal_sets(entry.topic, len(old), sorted(racks), racks, listed, minimum))
+        after = moved.get(TopicPartition(entry.topic, entry.partition), old)
+        assert not sets or set(after) in map(set, sets), f"{old} became {after}, and could be one of {sets}"
+        fewest += min((len(set(row) - set(old)) for row in sets), default=0)
+    certificate = change.plan.certificate
+    assert (certificate.objective, certificate.lower_bound) == (fewest, fewest)
+
+
+def test_a_copy_that_could_stay_is_kept_where_the_last_of_the_list_could_not() -> None:
+    """Of four copies with one value two may stay, and of three in one rack one: those in different racks stay."""
+    racks = {1: "a", 2: "a", 3: "a", 4: "c", 5: "d", 6: "b"}
+    snapshot = ClusterSnapshot(
+        cluster_id="c1",
+        taken_at=TAKEN_AT,
+        source="test",
+        brokers=tuple(Broker(id=b, rack=r) for b, r in racks.items()),
+        topics=(Topic(name="t", partitions=(Partition(partition=0, replicas=(1, 2, 3, 4)),)),),
+        tags=TagSet(brokers={b: {"feed": "y" if b > 4 else "x"} for b in racks}),
+    )
+    words = {"command": "topicmappr fix-racks"}
+    request = FixRacksRequest(topics=(".*",), constraints=TagConstraints(spread_by=("feed",)), words=words)
+    change = decide_fix_racks(snapshot, request)
+    assert change.plan.certificate.objective == 2
+    _fewest_copies(change, snapshot, 0)
 
 
 @RUNS

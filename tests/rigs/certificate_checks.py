@@ -54,6 +54,7 @@ def verify_certificate(
     bound = certificate["lower_bound"]
     assert certificate["objective"] == objective, f"objective {certificate['objective']} is really {objective}"
     assert 0 <= bound <= objective, "the bound lies above the plan"
+    assert "above what the plan itself does" not in certificate["argument"], "a false bound was left out"
     gap = (objective - bound) / objective if objective else 0.0
     assert abs(certificate["gap"] - gap) < 1e-12
     assert (certificate["gap"] == 0) == (bound == objective)

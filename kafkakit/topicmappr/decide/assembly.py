@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kafkakit.core.certificate import Certificate, PlacementRules
+from kafkakit.core.certificate import Certificate, PlacementRules, certificate
 from kafkakit.core.errors import InfeasibleError
 from kafkakit.core.model import ClusterSnapshot, PartitionAssignment, PartitionMap
 from kafkakit.core.placement_statistics import BrokerStorage, placement_stats
@@ -86,7 +86,7 @@ def assemble(snapshot: ClusterSnapshot, words: Mapping[str, str], scope: Scope, 
         snapshot_source=snapshot.source,
         fingerprint=fingerprint_of(snapshot.cluster_id, brokers, entries),
         request=words,
-        certificate=decision.certificate,
+        certificate=_of_the_moves(decision.certificate, moves),
         before=placement_stats(before, sizes, decision.targets, racks, decision.storage),
         after=placement_stats(decision.replicas, sizes, decision.targets, racks, _moved(decision, scope)),
         brokers=brokers,
@@ -147,6 +147,19 @@ def _move(p: PlannedPartition, after: tuple[int, ...], topic_id: str | None, dir
         topic_id=topic_id,
         dirs=dirs,
     )
+
+
+def _of_the_moves(found: Certificate, moves: Sequence[Move]) -> Certificate:
+    """The certificate with the cost of these moves and no bound above it; moves between log dirs are not looked at."""
+    if found.unit == "leaders":
+        made = sum(m.before[:1] != m.after[:1] for m in moves)
+    elif found.unit == "bytes":
+        made = sum(m.bytes_moved or 0 for m in moves)
+    else:
+        made = sum(len(m.adding) for m in moves)
+    if made == found.objective or not moves:
+        return found
+    return certificate(found.unit, made, found.lower_bound, found.argument, found.proof)
 
 
 def _map(moves: Sequence[Move], *, after: bool) -> PartitionMap:

@@ -1,6 +1,7 @@
 """`topicmappr fix-racks` as a pure function: every partition obeys the rack rule, with the fewest copies."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 from kafkakit.core.certificate import Certificate, PlacementRules, Proof, ProofKind, certificate
@@ -36,7 +37,7 @@ def decide_fix_racks(snapshot: ClusterSnapshot, request: FixRacksRequest) -> Pla
     reasons = _reasons(problem)
     decision = Decision(
         replicas=lists,
-        certificate=_certify(problem, request, served),
+        certificate=_certify(problem, request, served, lists),
         targets=sorted(problem.pool.live),
         tags=problem.grouping.rule.tags,
         rules=PlacementRules(
@@ -79,14 +80,17 @@ def _rule_words(minimum: int) -> str:
     return f"each set spans {counted(minimum, 'rack')} before one repeats" if minimum else "all racks of a set differ"
 
 
-def _certify(problem: RackProblem, request: FixRacksRequest, served: budgets.Served) -> Certificate:
+def _certify(
+    problem: RackProblem, request: FixRacksRequest, served: budgets.Served, lists: Sequence[tuple[int, ...]]
+) -> Certificate:
     unit = "bytes" if request.minimize is Minimize.BYTES else "replicas"
-    copies = sum(m.moves for m in problem.repairs.values())
-    one = {i: (problem.scope.partitions[i].size_bytes or 0) if unit == "bytes" else 1 for i in problem.repairs}
-    weight = sum(m.moves * one[i] for i, m in problem.repairs.items())
+    partitions = problem.scope.partitions
+    one = {i: (partitions[i].size_bytes or 0) if unit == "bytes" else 1 for i in problem.repairs}
+    weight = sum(len(set(lists[i]).difference(partitions[i].current)) * one[i] for i in problem.repairs)
     least = sum(problem.least(i) * one[i] for i in problem.repairs)
+    copies = sum(map(problem.least, problem.repairs))
     tags = "or where constraints forbid them " if problem.by_tags else ""
-    if copies:
+    if problem.repairs:
         words = budgets.budget_argument(
             f"{counted(len(problem.repairs), 'partition')} hold {counted(copies, 'replica')} more in their racks {tags}"
             "than the rule allows, counted set by set; one move repairs one of them at most",

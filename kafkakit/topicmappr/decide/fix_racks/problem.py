@@ -8,6 +8,7 @@ from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.placement.group_repairs import Need, NoRepair, Repair, Repairs
 from kafkakit.placement.group_rooms import Grouping, Room
 from kafkakit.placement.group_rule import GroupRule, refuse_both_rules
+from kafkakit.placement.group_steps import TagSteps
 from kafkakit.placement.group_tag_repairs import TagRepair, tag_repair
 from kafkakit.placement.openings.broker_pool import BrokerPool, pool_of
 from kafkakit.placement.openings.fill import LEVEL_PRICE, Alike, alike, group_openings
@@ -145,18 +146,19 @@ def _rack_needs(grouping: Grouping, scope: Scope) -> list[tuple[int, Need]]:
 
 def _tag_needs(grouping: Grouping, scope: Scope) -> tuple[dict[int, TagRepair], list[tuple[int, Need]]]:
     """What sets need under constraints by tags; as repairs of so many moves, or as the reason why there is none."""
+    tags = grouping.rule.tags
+    assert tags is not None
+    steps = TagSteps(grouping, tags)
     found = {
-        i: repair
-        for i, p in enumerate(scope.partitions)
-        if (repair := tag_repair(grouping, p.key.topic, p.current)) is not None
+        i: repair for i, p in enumerate(scope.partitions) if (repair := tag_repair(steps, i, p.current)) is not None
     }
     sets = {i: (repair.kept, len(scope.partitions[i].current)) for i, repair in found.items()}
     _, unfit = group_openings(sets, grouping)
     needs: list[tuple[int, Need]] = []
     for i, repair in found.items():
-        p, tags = scope.partitions[i], grouping.rule.tags
+        p = scope.partitions[i]
         moves = len(p.current) - len(repair.kept)
-        words = "" if tags is None else tags.words(p.key.topic, grouping.taking, len(p.current))
+        words = tags.words(p.key.topic, grouping.taking, len(p.current))
         reason = f"{moves} replica(s) must move, and constraints and racks leave room for {unfit.get(i, 0)} ({words})"
         needs.append((i, NoRepair(reason) if i in unfit else Repair(moves, 0, 0, 0, Room(moves, 0, {}))))
     return found, needs
