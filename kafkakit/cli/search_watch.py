@@ -4,7 +4,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 GRACE_S = 0.3
 """How long the main thread may take to answer Ctrl-C; a solver that has it cannot."""
+_AGAIN_S = 0.05  # how often a solver is told to end: one that has not begun yet does not listen
 
 
 class PhaseWatch:
@@ -35,6 +36,9 @@ class PhaseWatch:
         """Never."""
         return False
 
+    def solving(self, end: Callable[[], None] | None) -> None:
+        """Let the solver run."""
+
     def tried(self, tightness: int, found: "Attempt") -> None:
         """Show nothing: the phases are enough."""
 
@@ -45,7 +49,7 @@ _SEARCHING = 0.7  # the part of --timeout for searching; the rest is for the rep
 class StoppableWatch(PhaseWatch):
     """Shows phases and handles Ctrl-C and SIGTERM: the first asks the search to stop, the second ends the program.
 
-    The search is asked to stop at `ends_at_s` of the monotonic clock, too.
+    The search is asked to stop at `ends_at_s` of the monotonic clock, too. A solver's call that runs then is ended.
     """
 
     def __init__(self, output: "Output", bar: "ProgressBar", ends_at_s: float | None = None) -> None:
@@ -53,8 +57,9 @@ class StoppableWatch(PhaseWatch):
         self._output = output
         self._ends_at_s = ends_at_s
         self._phases = 0
-        self._stopped = False
-        self._printed = False
+        self._stopped = self._answered = self._printed = False
+        self._end: Callable[[], None] | None = None
+        self._over = threading.Event()
 
     def phase(self, text: str) -> None:
         """Show the phase beside the bar on a terminal, else on a line of its own."""
@@ -68,16 +73,36 @@ class StoppableWatch(PhaseWatch):
     def stopped(self) -> bool:
         """True after the first signal, or once most of the time is over."""
         if self._ends_at_s is not None and time.monotonic() > self._ends_at_s:
-            self._stopped = True
+            self._stopped = self._answered = True
         if self._stopped:
             self.print_stop()
         return self._stopped
 
+    def solving(self, end: Callable[[], None] | None) -> None:
+        """Keep how to end the solver's call that begins; None: it is over."""
+        self._end = end
+
+    def stop(self) -> None:
+        """Ask the search to stop and end the solver's call that runs, from any thread."""
+        if not self._stopped:
+            self._stopped = True
+            threading.Thread(target=self._end_calls, daemon=True).start()
+
+    def leave(self) -> None:
+        """The search is over."""
+        self._over.set()
+
+    def _end_calls(self) -> None:
+        while not self._over.wait(_AGAIN_S):
+            if (end := self._end) is not None:
+                end()
+
     def interrupt(self, number: int, frame: FrameType | None) -> None:
         """Handle SIGINT or SIGTERM."""
-        if self._stopped:
+        if self._answered:
             raise KeyboardInterrupt if number == signal.SIGINT else TerminationRequested
-        self._stopped = True
+        self._answered = True
+        self.stop()
         self.print_stop()
 
     def print_stop(self) -> None:
@@ -104,11 +129,17 @@ def watching(cli: "CliContext") -> Iterator[StoppableWatch]:
     ends_at_s = None if limit_s is None else time.monotonic() + _SEARCHING * limit_s
     with cli.output.progress("planning") as bar:
         watch = StoppableWatch(cli.output, bar, ends_at_s)
+        timer = threading.Timer(_SEARCHING * (limit_s or 0.0), watch.stop)
+        timer.daemon = True
         earlier = {number: _take_over(number, watch) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
+            if limit_s is not None:
+                timer.start()
             with answered_at_once(watch):
                 yield watch
         finally:
+            timer.cancel()
+            watch.leave()
             for number, handler in earlier.items():
                 if handler is not None:
                     signal.signal(number, handler)
@@ -116,9 +147,9 @@ def watching(cli: "CliContext") -> Iterator[StoppableWatch]:
 
 @contextmanager
 def answered_at_once(watch: StoppableWatch | None) -> Iterator[None]:
-    """Answer Ctrl-C also while a solver has the main thread, where Python's handlers wait until it returns.
+    """Answer Ctrl-C and SIGTERM also while a solver has the main thread, where Python's handlers wait for its return.
 
-    The first has `watch` print what will happen; without a watch, the first ends the process, and with one the second,
+    The first has `watch` stop the search; without a watch, the first ends the process, and with one the second,
     unless the main thread does so itself. Nothing is written while a plan is made, so nothing is left half done.
     """
     if (
@@ -143,18 +174,27 @@ def answered_at_once(watch: StoppableWatch | None) -> Iterator[None]:
         os.close(reading)
 
 
+_ENDED = {
+    int(signal.SIGINT): (b"error: interrupted\n", ExitCode.INTERRUPTED),
+    int(signal.SIGTERM): (b"error: terminated\n", ExitCode.TERMINATED),
+}
+
+
 def _listen(reading: int, left: threading.Event, watch: StoppableWatch | None) -> None:
     """Take the numbers of signals from a pipe until it is closed."""
     presses = 0
     while number := os.read(reading, 1):
-        if number[0] != signal.SIGINT:
+        if number[0] not in (signal.SIGINT, signal.SIGTERM):
             continue
         presses += 1
+        if watch is not None:
+            watch.stop()
         if left.wait(GRACE_S):
             return
         if watch is None or presses > 1:
-            os.write(2, b"error: interrupted\n")
-            os._exit(int(ExitCode.INTERRUPTED))
+            words, code = _ENDED[number[0]]
+            os.write(2, words)
+            os._exit(int(code))
         watch.print_stop()
 
 

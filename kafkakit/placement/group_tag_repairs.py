@@ -56,15 +56,20 @@ def tag_repair(steps: TagSteps, index: int, replicas: Sequence[int]) -> TagRepai
 
 def _searched(steps: TagSteps, index: int, replicas: Sequence[int], able: Sequence[int], first: TagRepair) -> TagRepair:
     """The most replicas that may stay, those of `first` among equally many; its own where no set can be completed."""
-    wanted, shares = len(replicas), [(c, c.share(len(replicas))) for c in steps.tags.spread_over]
+    grouping, wanted = steps.grouping, len(replicas)
+    shares = [(c, c.share(wanted)) for c in steps.tags.spread_over]
+    # A look ahead that may leave out ways to complete a set proves nothing.
+    exact = not grouping.rule.spreads and None not in {*grouping.receivers, *grouping.groups_of(replicas)}
     least = wanted
     for leave in range(first.least, wanted + 1):
         rows = [row for row in combinations(able, wanted - leave) if row != first.kept]
         for row in [first.kept, *rows] if len(first.kept) == wanted - leave else rows:
-            if any(_within(c, row, share) < len(row) for c, share in shares) or _lacks(steps.grouping, row, wanted):
+            if any(_within(c, row, share) < len(row) for c, share in shares) or _lacks(grouping, row, wanted):
                 continue
-            least = min(least, leave)
-            if _completes(steps, index, row, wanted):
+            completes = _completes(steps, index, row, wanted)
+            if completes or not exact:
+                least = min(least, leave)
+            if completes:
                 return TagRepair(row, least)
     return TagRepair(first.kept, least)
 

@@ -121,7 +121,8 @@ def _fewest_copies(change: PlannedChange, snapshot: ClusterSnapshot, minimum: in
         assert not sets or set(after) in map(set, sets), f"{old} became {after}, and could be one of {sets}"
         fewest += min((len(set(row) - set(old)) for row in sets), default=0)
     certificate = change.plan.certificate
-    assert (certificate.objective, certificate.lower_bound) == (fewest, fewest)
+    assert certificate.objective == fewest
+    assert certificate.lower_bound == fewest or (certificate.lower_bound < fewest and None in racks.values())
 
 
 def test_a_copy_that_could_stay_is_kept_where_the_last_of_the_list_could_not() -> None:

@@ -4,6 +4,8 @@ Plans are carried out by `reassign`, whose journals remember every effect. The o
 the next; whatever is not begun yet is planned again from the cluster as it is.
 """
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 from kafkakit.broker.act.elections import Elections
@@ -40,7 +42,10 @@ SETTLE_S = 15.0
 
 
 class MoveOff:
-    """One command that empties brokers; made for a single call. `admin` is only read from."""
+    """One command that empties brokers; made for a single call. `admin` is only read from.
+
+    A plan is made inside `planning`, which may end the process: nothing is begun then, or a record knows what is.
+    """
 
     def __init__(
         self,
@@ -52,10 +57,11 @@ class MoveOff:
         elections: Elections,
         request: MoveRequest,
         unregister: Unregister | None = None,
+        planning: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._admin, self._clock, self._reporter, self._records = admin, clock, reporter, records
         self._plans, self._elections, self._request = plans, elections, request
-        self._unregister = unregister
+        self._unregister, self._planning = unregister, planning
         self._retrier = Retrier(clock, reporter, request.retry_limit_s)
         self._brokers = request.goal.brokers
         self._sum = BrokerOutcome(command=request.kind.value, verdict="")
@@ -146,7 +152,7 @@ class MoveOff:
             return self._told("nothing to do", before, holdings=holdings_of(snapshot, self._brokers))
         program = self._request.again.partition(" broker ")[0]
         seen = without_leaving(snapshot, self._records, self._reporter, program, subject=self._brokers)
-        with self._reporter.progress("planning"), without_collector():
+        with self._reporter.progress("planning"), self._planning(), without_collector():
             decided = decide_operation(seen, self._request.goal)
         if decided is None:
             if record is not None:

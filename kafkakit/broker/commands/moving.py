@@ -84,6 +84,7 @@ def _move(ctx: typer.Context, goal: OperationGoal, options: PlacementOptions, ex
     from kafkakit.broker.show import outcome_report
     from kafkakit.cli.plan_file import read_plan
     from kafkakit.cli.run_options import run_request
+    from kafkakit.cli.search_watch import answered_at_once
     from kafkakit.cli.session import finish, open_access, open_session
     from kafkakit.core.shell_words import quote
     from kafkakit.wiring import write_file
@@ -127,6 +128,14 @@ def _move(ctx: typer.Context, goal: OperationGoal, options: PlacementOptions, ex
         elections = Elections(partial(access, f"broker {kind}"), cli.output, Pace(), request.retry_limit_s)
         unregister = Unregister(partial(access, "broker decommission"), cli.output, request.retry_limit_s)
         outcome = MoveOff(
-            session.admin, session.clock, cli.output, records, runner, elections, request, unregister=unregister
+            session.admin,
+            session.clock,
+            cli.output,
+            records,
+            runner,
+            elections,
+            request,
+            unregister=unregister,
+            planning=partial(answered_at_once, None),
         ).run()
     finish(cli, outcome_report(outcome))

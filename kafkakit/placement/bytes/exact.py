@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kafkakit.placement.bytes.slots import SlotTable
 from kafkakit.placement.bytes.window import Limits
 from kafkakit.placement.group_program import add_group_rule
+from kafkakit.placement.watch import UNWATCHED, Watch
 
 if TYPE_CHECKING:
     from kafkakit.placement.arrays import Ints
@@ -59,12 +60,13 @@ def cheapest(
     most_load: int | None = None,
     most_moves: int | None = None,
     work: float = WORK,
+    watch: Watch = UNWATCHED,
 ) -> SmallAnswer:
     """The fewest load (or copies) to copy so that loads keep the limits and, with a width, lie in one window.
 
     No more than `most_load` and `most_moves` are copied (None: any amount).
     """
-    model = ExactModel(table, limits, width=width)
+    model = ExactModel(table, limits, width=width, watch=watch)
     _limit_spending(model, most_load, most_moves)
     return _answer(model, model.copies if by_moves else model.cost, work)
 
@@ -76,12 +78,14 @@ def _limit_spending(model: "ExactModel", load: int | None, moves: int | None) ->
         model.program.add(model.copies <= moves)
 
 
-def tightest(table: SlotTable, limits: Limits, load: int | None, moves: int | None, least: int) -> SmallAnswer:
+def tightest(
+    table: SlotTable, limits: Limits, load: int | None, moves: int | None, least: int, watch: Watch
+) -> SmallAnswer:
     """The narrowest window that loads can reach with at most so much load and so many copies (None: any amount).
 
     `least` is a width that no plan goes below, or below which none is wanted.
     """
-    model = ExactModel(table, limits, slides=True)
+    model = ExactModel(table, limits, slides=True, watch=watch)
     _limit_spending(model, load, moves)
     model.program.add(model.width >= least)
     return _answer(model, model.width)
@@ -105,11 +109,12 @@ class ExactModel:
         width: int | None = None,
         slides: bool = False,
         has_openings: bool = False,
+        watch: Watch = UNWATCHED,
     ) -> None:
         from ortools.sat.python import cp_model
 
         self.program: Any = cp_model.CpModel()
-        self.table, self.limits = table, limits
+        self.table, self.limits, self.watch = table, limits, watch
         self.choice: dict[tuple[int, int], Any] = {}
         self._size: list[int] = table.size.tolist() if size is None else list(size)
         self._reserve: list[int] = self._size if reserve is None else list(reserve)
@@ -251,13 +256,13 @@ class ExactModel:
         """Make a goal least, and keep it so for the goals that follow; returns whether that is proven, and its value.
 
         `known` is the goal's value for `best` (None: that is no answer), `least` a value that it cannot go below. On
-        one thread and with a fixed seed, so that the answer is always the same.
+        one thread and with a fixed seed, so that the answer is always the same unless the watch ends the search.
         """
         from ortools.sat.python import cp_model
 
         proven, value = known is not None and known == least, known
         for again in (False, True) if known is not None else (False,):
-            if proven:
+            if proven or self.watch.stopped():
                 break
             self.program.clear_hints()
             for (p, b), x in self.choice.items():
@@ -274,7 +279,9 @@ class ExactModel:
             solver.parameters.presolve_inclusion_work_limit = 0
             solver.parameters.catch_sigint_signal = False  # else Ctrl-C ends this search alone, and the next ends all
             solver.parameters.max_deterministic_time = work
+            self.watch.solving(solver.stop_search)
             status = solver.solve(self.program)
+            self.watch.solving(None)
             proven = status == cp_model.OPTIMAL or (known is None and status == cp_model.INFEASIBLE)
             found = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
             if found and (value is None or round(solver.value(goal)) < value):

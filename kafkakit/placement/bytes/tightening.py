@@ -3,7 +3,6 @@
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from kafkakit.placement.bytes import exact as small
 from kafkakit.placement.bytes.attempt import Attempt, attempt, standing_still
@@ -13,6 +12,7 @@ from kafkakit.placement.bytes.impossible import too_large
 from kafkakit.placement.bytes.lp_relaxation import PENALTY, demand_groups_of
 from kafkakit.placement.bytes.proof import moves_bound
 from kafkakit.placement.bytes.window import Limits, Window, fixed_window
+from kafkakit.placement.watch import UNWATCHED, Watch
 
 _LOOKS = 24  # windows priced while searching the least deviation of the LP relaxation
 _EDGE = 64  # the part of what is left by which the first plan keeps off the edge
@@ -22,36 +22,6 @@ _LOOSER = 4  # deviations beyond today's that are tried where today's placement 
 _WORTHWHILE = 1000  # a full search for less than this part of the bytes is not worth seconds
 CLOSE = 1000
 """A search ends within this part of the deviation."""
-
-
-class Watch(Protocol):
-    """What is informed of how the search goes, and may end it early."""
-
-    def phase(self, text: str) -> None:
-        """Say what is done now."""
-        ...
-
-    def stopped(self) -> bool:
-        """True when the search should end with what it has."""
-        ...
-
-    def tried(self, max_deviation: int, found: Attempt) -> None:
-        """Hear of a plan that was made for this deviation, whether it is used or not."""
-        ...
-
-
-class Unwatched:
-    """A watch that shows nothing and stops nothing."""
-
-    def phase(self, text: str) -> None:
-        """Say nothing."""
-
-    def stopped(self) -> bool:
-        """Never."""
-        return False
-
-    def tried(self, max_deviation: int, found: Attempt) -> None:
-        """Forget it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +75,7 @@ def at_deviation(
     by_moves: bool = False,
     budget: Budget | None = None,
     is_thorough: bool = True,
+    watch: Watch = UNWATCHED,
 ) -> Attempt:
     """The cheapest plan found at this deviation, of those within a budget; small clusters are searched to the end.
 
@@ -120,7 +91,7 @@ def at_deviation(
     number = small.choices(problem.table)
     wanting = not found.succeeded or (budget is not None and not budget.allows(found))
     if number <= small.LARGEST or (is_thorough and number <= small.LARGEST_BY_MOVES and (by_moves or wanting)):
-        return _searched(problem, max_deviation, found, by_moves=by_moves, budget=budget)
+        return _searched(problem, max_deviation, found, by_moves=by_moves, budget=budget, watch=watch)
     return found
 
 
@@ -189,7 +160,13 @@ def in_window(problem: BalanceProblem, window: Window, *, by_moves: bool, most_c
 
 
 def _searched(
-    problem: BalanceProblem, max_deviation: int, found: Attempt, *, by_moves: bool, budget: Budget | None
+    problem: BalanceProblem,
+    max_deviation: int,
+    found: Attempt,
+    *,
+    by_moves: bool,
+    budget: Budget | None,
+    watch: Watch,
 ) -> Attempt:
     """The better of the plan found and the one a full search gives, where there is enough to win."""
     table, limits, window = problem.table, problem.balance.limits, found.window
@@ -214,6 +191,7 @@ def _searched(
         most_load=None if budget is None else budget.moved_bytes,
         most_moves=None if budget is None else budget.moves,
         work=small.SHORT_WORK if fitting and not by_moves and small.choices(table) > small.TINY else small.WORK,
+        watch=watch,
     )
     if answer.at is None:
         return replace(found, proven=answer.proven)
@@ -255,9 +233,9 @@ def tightest(
     def trial(aim: int) -> tuple[bool, int]:
         nonlocal best
         found = (
-            _within(problem, aim, budget, by_moves=by_moves)
+            _within(problem, aim, budget, watch, by_moves=by_moves)
             if is_small
-            else at_deviation(problem, aim, is_thorough=False)
+            else at_deviation(problem, aim, is_thorough=False, watch=watch)
         )
         watch.tried(aim, found)
         reached = problem.measure(found.at)
@@ -315,27 +293,27 @@ def _narrowest(
     by_moves: bool,
 ) -> tuple[int, Attempt]:
     """The narrowest range of a small cluster, in one integer program."""
-    answer = small.tightest(problem.table, balance.limits, budget.moved_bytes, budget.moves, low)
+    answer = small.tightest(problem.table, balance.limits, budget.moved_bytes, budget.moves, low, watch)
     if answer.at is None or (answer.width >= best[0] and best[1].rule_kept):
         return best
     width = max(low, answer.width)
-    found = _within(problem, width, budget, by_moves=by_moves)
+    found = _within(problem, width, budget, watch, by_moves=by_moves)
     if not found.succeeded or not budget.allows(found):
         found = Attempt(at=answer.at, cost=answer.cost, moves=answer.moves, outside=0, window=found.window)
     watch.tried(width, found)
     return width, found
 
 
-def _within(problem: BalanceProblem, max_deviation: int, budget: Budget, *, by_moves: bool) -> Attempt:
+def _within(problem: BalanceProblem, max_deviation: int, budget: Budget, watch: Watch, *, by_moves: bool) -> Attempt:
     """The cheapest plan of a small cluster, or, where the budget does not allow it, the cheapest within the budget."""
-    found = at_deviation(problem, max_deviation, by_moves=by_moves)
-    if not found.succeeded or budget.allows(found):
+    found = at_deviation(problem, max_deviation, by_moves=by_moves, watch=watch)
+    if watch.stopped() or not found.succeeded or budget.allows(found):
         return found
-    within = at_deviation(problem, max_deviation, by_moves=by_moves, budget=budget)
+    within = at_deviation(problem, max_deviation, by_moves=by_moves, budget=budget, watch=watch)
     if within.succeeded and budget.allows(within):
         return within
     # The search with both limits ended at its work; what the budget limits may be had without the other.
-    return at_deviation(problem, max_deviation, by_moves=not by_moves)
+    return at_deviation(problem, max_deviation, by_moves=not by_moves, watch=watch)
 
 
 def tightest_relaxed(problem: BalanceProblem, loosest: int, *, moved_bytes: int | None = None) -> int:

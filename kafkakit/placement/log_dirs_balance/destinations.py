@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from kafkakit.placement.log_dirs_balance.broker_dir_state import BrokerDirState
 from kafkakit.placement.log_dirs_balance.dir_balance import pack
+from kafkakit.placement.watch import Watch
 
 _SCALE = 40  # bits after the point of a dir's fullness: finer than a byte of a terabyte
 
@@ -22,7 +23,7 @@ class Destinations:
     early: bool = False
 
 
-def choose_destinations(dir_state: BrokerDirState, *, search: bool) -> Destinations:
+def choose_destinations(dir_state: BrokerDirState, watch: Watch, *, search: bool) -> Destinations:
     """Give every arrival a dir, all below the ceilings where that is possible.
 
     First with the room there is now; then, as data leave the broker too, with the room there will be. `search`
@@ -39,7 +40,7 @@ def choose_destinations(dir_state: BrokerDirState, *, search: bool) -> Destinati
             break
         found = _spread(dir_state, arrivals, room)
         if found.left:
-            found = _packed(dir_state, arrivals, room, found, search=search)
+            found = _packed(dir_state, arrivals, room, found, watch, search=search)
         found.early = early
         if not found.left:
             return found
@@ -75,13 +76,14 @@ def _packed(
     arrivals: Sequence[tuple[int, int]],
     room: Sequence[int],
     first: Destinations,
+    watch: Watch,
     *,
     search: bool,
 ) -> Destinations:
     """Try harder to fit all; gives `first` back when that fails too."""
     if sum(size for size, _ in arrivals) > sum(r for r, takes in zip(room, dir_state.open, strict=True) if takes):
         return first
-    places = pack(dir_state, arrivals, room, search=search)
+    places = pack(dir_state, arrivals, room, watch, search=search)
     if places is None:
         return first
     used = dir_state.kept

@@ -15,10 +15,11 @@ from kafkakit.placement.bytes.attempt import attempt
 from kafkakit.placement.bytes.balance_goal import BalanceProblem, BandGoal, shares
 from kafkakit.placement.bytes.lp_relaxation import demand_groups_of
 from kafkakit.placement.bytes.slots import SlotTable, make_table
-from kafkakit.placement.bytes.tightening import Unwatched, tighten, tightest_relaxed
+from kafkakit.placement.bytes.tightening import tighten, tightest_relaxed
 from kafkakit.placement.bytes.window import Limits, Window, fixed_window
 from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.log_dirs_balance.broker_dir_state import BrokerDirState
+from kafkakit.placement.watch import Watch
 
 if TYPE_CHECKING:
     from kafkakit.placement.arrays import Ints
@@ -43,7 +44,9 @@ class BalancedDirs:
     reached: int
 
 
-def pack(dir_state: BrokerDirState, arrivals: Sequence[Copy], room: Sequence[int], *, search: bool) -> list[int] | None:
+def pack(
+    dir_state: BrokerDirState, arrivals: Sequence[Copy], room: Sequence[int], watch: Watch, *, search: bool
+) -> list[int] | None:
     """A dir for each arrival so that no dir gets more than its room, or None when none is found."""
     table = _table(dir_state, arrivals, ())
     limits = _limits(dir_state, room)
@@ -53,17 +56,17 @@ def pack(dir_state: BrokerDirState, arrivals: Sequence[Copy], room: Sequence[int
     found = attempt(table, demand_groups_of(table), window)
     at = found.at if not found.outside else None
     if at is None and search and small.is_small(table):
-        at = small.cheapest(table, limits, None).at
+        at = small.cheapest(table, limits, None, watch=watch).at
     return None if at is None else _places(dir_state, at)
 
 
 class DirBalancer:
     """Balances the dirs of one broker; `room` says how much may come to each dir."""
 
-    def __init__(self, dir_state: BrokerDirState, room: Sequence[int]) -> None:
+    def __init__(self, dir_state: BrokerDirState, room: Sequence[int], watch: Watch) -> None:
         import numpy as np
 
-        self.dir_state = dir_state
+        self.dir_state, self.watch = dir_state, watch
         self.table = _table(dir_state, dir_state.arrivals, dir_state.standing)
         self.limits = _limits(dir_state, room)
         self.arriving = sum(size for size, _ in dir_state.arrivals)
@@ -93,7 +96,7 @@ class DirBalancer:
             return found is not None, loosest if found is None else min(aim, found.reached)
 
         low = max(band, tightest_relaxed(self.problem, loosest))
-        tighten(trial, low, low, loosest, Unwatched(), steps=(2,) * _TRIES, close=lambda _: 0)
+        tighten(trial, low, low, loosest, self.watch, steps=(2,) * _TRIES, close=lambda _: 0)
         return best
 
     def _reach(self, window: Window, *, search: bool) -> BalancedDirs | None:
@@ -102,11 +105,10 @@ class DirBalancer:
         found = attempt(self.table, self.problem.demand, window)
         if search and small.is_small(self.table) and (found.outside or found.cost > window.bound.value):
             fixed = Limits(floor=window.floor, ceiling=window.ceiling, even=self.limits.even, offset=self.limits.offset)
-            answer = small.cheapest(self.table, fixed, None)
+            answer = small.cheapest(self.table, fixed, None, watch=self.watch)
             if answer.at is not None:
                 bound = answer.cost if answer.proven else window.bound.value
                 return self._level(answer.at, bound)
-            return None
         return None if found.outside else self._level(found.at, window.bound.value)
 
     def _level(self, at: Ints, bound: int) -> BalancedDirs:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from kafkakit.placement.bytes.exact import ExactModel
 from kafkakit.placement.rebuild_bytes.arrays import arrays_of
 from kafkakit.placement.rebuild_bytes.task import Row, Task
+from kafkakit.placement.watch import Watch
 
 LARGEST = 1200
 """Choices (partition x broker) up to which a cluster counts as small."""
@@ -31,12 +32,14 @@ def is_small(task: Task) -> bool:
     return len(task.kept) * len(task.problem.targets) <= LARGEST
 
 
-def choose_small(task: Task, start: Sequence[Row], range_bound: int) -> Chosen:
+def choose_small(task: Task, start: Sequence[Row], range_bound: int, watch: Watch) -> Chosen:
     """The best sets of brokers found; `start` is a legal placement to begin with, `range_bound` is proven."""
     arrays = arrays_of(task, task.rows, {})
     table = replace(arrays.table, most_broken=0) if task.forced else arrays.table
     index = {b: i for i, b in enumerate(table.brokers)}
-    model = ExactModel(table, arrays.limits, size=task.size, reserve=task.reserve, slides=True, has_openings=True)
+    model = ExactModel(
+        table, arrays.limits, size=task.size, reserve=task.reserve, slides=True, has_openings=True, watch=watch
+    )
     model.program.add(model.width >= range_bound)
     model.best = tuple(frozenset(index[b] for b in row) for row in start)
 

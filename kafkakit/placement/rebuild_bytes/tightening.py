@@ -12,10 +12,11 @@ from kafkakit.placement.bytes.layout import lists_of
 from kafkakit.placement.bytes.pools import Pools
 from kafkakit.placement.bytes.receiving import Receivers
 from kafkakit.placement.bytes.search_state import SearchState
-from kafkakit.placement.bytes.tightening import CLOSE, Watch, relaxed_deviations, tighten
+from kafkakit.placement.bytes.tightening import CLOSE, relaxed_deviations, tighten
 from kafkakit.placement.rebuild_bytes.arrays import Arrays, arrays_of, without_repeats
 from kafkakit.placement.rebuild_bytes.narrowing import RangeNarrowing
 from kafkakit.placement.rebuild_bytes.task import Row, Task
+from kafkakit.placement.watch import Watch
 
 if TYPE_CHECKING:
     from kafkakit.placement.arrays import Bools

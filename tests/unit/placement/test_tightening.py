@@ -12,13 +12,13 @@ from kafkakit.placement.bytes.layout import Disks, bytes_now, counts_now
 from kafkakit.placement.bytes.pools import Pools
 from kafkakit.placement.bytes.search_state import SearchState
 from kafkakit.placement.bytes.slots import make_table
-from kafkakit.placement.bytes.tightening import Unwatched
 from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.problem import PlacementProblem, PlannedPartition
 from kafkakit.placement.rebuild_bytes.exact import is_small
 from kafkakit.placement.rebuild_bytes.narrowing import RangeNarrowing
 from kafkakit.placement.rebuild_bytes.task import Row, Task, make_task
 from kafkakit.placement.rebuild_bytes.tightening import finish, open_slots, search
+from kafkakit.placement.watch import Unwatched
 
 BROKERS = range(1, 13)
 RACKS: dict[int, str | None] = {b: "abc"[b % 3] for b in BROKERS}

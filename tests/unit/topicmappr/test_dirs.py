@@ -10,6 +10,7 @@ from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, Topi
 from kafkakit.placement.broker_disks import DirStorage, broker_disks
 from kafkakit.placement.log_dirs_balance.rules import DirRules
 from kafkakit.placement.problem import PlannedPartition
+from kafkakit.placement.watch import Unwatched
 from kafkakit.topicmappr.decide.dirs.decision import DirPlan, plan_dirs
 from kafkakit.topicmappr.decide.rebuild.decision import decide_rebuild
 from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
@@ -189,15 +190,16 @@ def test_levelling_uses_arrivals_before_it_moves_anything() -> None:
     assert found.dir_moves == ()
 
 
-def test_stopping_leaves_destinations_and_no_moves() -> None:
+def test_stopping_leaves_destinations_and_no_moves(monkeypatch: pytest.MonkeyPatch) -> None:
     snapshot = world(
         [10, 10], [(1,), (1,)], {1: shelf(disk("/a", 99, 79), disk("/b", 99, 99))}, {(0, 1): "/a", (1, 1): "/a"}
     )
     partitions = [PlannedPartition(TopicPartition("t", n), (1,), 1, 10) for n in range(2)]
     rules = DirRules(band=Fraction(1, 10))
     for stopped, moves in ((True, 0), (False, 1)):
-        ask = partial(bool, stopped)
-        found = plan_dirs(snapshot, partitions, [(1,), (1,)], broker_disks(snapshot).log_dirs, rules, stopped=ask)
+        watch = Unwatched()
+        monkeypatch.setattr(watch, "stopped", partial(bool, stopped))
+        found = plan_dirs(snapshot, partitions, [(1,), (1,)], broker_disks(snapshot).log_dirs, rules, watch=watch)
         assert len(found.dir_moves) == moves
 
 

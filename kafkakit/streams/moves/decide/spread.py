@@ -195,6 +195,7 @@ def _search(cp_model: Any, program: Any, chosen: list[list[Any]], known: list[in
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = 1
     solver.parameters.max_deterministic_time = WORK
+    solver.parameters.catch_sigint_signal = False  # else Ctrl-C ends this search alone, and the command goes on
     status = solver.solve(program)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return known, 0

@@ -9,9 +9,10 @@ from kafkakit.placement.bytes.impossible import why_not
 from kafkakit.placement.bytes.layout import LoadsNow
 from kafkakit.placement.bytes.proof import argument_of
 from kafkakit.placement.bytes.slots import SlotTable, make_table
-from kafkakit.placement.bytes.tightening import Budget, Unwatched, Watch, at_deviation, tightest
+from kafkakit.placement.bytes.tightening import Budget, at_deviation, tightest
 from kafkakit.placement.bytes.window import Window
 from kafkakit.placement.group_rule import GroupRule
+from kafkakit.placement.watch import Unwatched, Watch
 
 Lists = Sequence[tuple[int, ...]]
 

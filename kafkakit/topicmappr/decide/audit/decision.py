@@ -10,8 +10,8 @@ from kafkakit.core.plan import PlacementStats, StorageFacts
 from kafkakit.core.quantities import format_bytes, format_percent
 from kafkakit.placement.bytes.balance_goal import PPM
 from kafkakit.placement.bytes.layout import Disks, bytes_now, counts_now, held_by
-from kafkakit.placement.bytes.tightening import Watch
 from kafkakit.placement.group_rule import GroupRule, racks_to_spread
+from kafkakit.placement.watch import Watch
 from kafkakit.topicmappr.decide.audit.case import AuditCase, case_of, disk_issues
 from kafkakit.topicmappr.decide.audit.catalogue import BY_NAME, Issue, findings_of
 from kafkakit.topicmappr.decide.audit.cost import AuditInputs, Yardstick, compare, measure

@@ -1,6 +1,6 @@
 """Which log dir every new copy goes to, and which copies change dirs inside their brokers."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
@@ -14,6 +14,7 @@ from kafkakit.placement.log_dirs_balance.destinations import Destinations, choos
 from kafkakit.placement.log_dirs_balance.dir_balance import BalancedDirs, DirBalancer
 from kafkakit.placement.log_dirs_balance.rules import DirRules
 from kafkakit.placement.problem import PlannedPartition
+from kafkakit.placement.watch import UNWATCHED, Watch
 from kafkakit.topicmappr.decide.dirs.words import (
     broken_words,
     cordoned_words,
@@ -64,12 +65,12 @@ def plan_dirs(
     log_dirs: Mapping[int, Sequence[DirStorage]],
     rules: DirRules,
     pinned: Collection[TopicPartition] = (),
-    stopped: Callable[[], bool] = lambda: False,
+    watch: Watch = UNWATCHED,
 ) -> DirPlan:
     """Decide dirs for the planned lists `after`; brokers with one log dir, or none known, need nothing.
 
-    Nothing raises: what cannot be had is told in `warnings`, by broker, and the nearest is planned. When
-    `stopped` says so, the remaining brokers get dirs for new copies and no moves inside. Cost: 1 ms a broker without a
+    Nothing raises: what cannot be had is told in `warnings`, by broker, and the nearest is planned. When the
+    `watch` stops, the remaining brokers get dirs for new copies and no moves inside. Cost: 1 ms a broker without a
     band, 20 ms and more a broker of 1,000 copies where copies change dirs.
     """
     states = dir_states_of(snapshot, partitions, after, log_dirs, rules, pinned)
@@ -82,8 +83,8 @@ def plan_dirs(
     warnings: list[str] = []
     bound = 0
     for state in states:
-        balanced = rules if not stopped() else DirRules(max_use=rules.max_use, head_room=rules.head_room)
-        found = _decide(state, partitions, balanced, search=search)
+        balanced = rules if not watch.stopped() else DirRules(max_use=rules.max_use, head_room=rules.head_room)
+        found = _decide(state, partitions, balanced, watch, search=search)
         for partition, n in found.chosen.items():
             dirs.setdefault(partition, {})[state.broker] = state.dirs[n].path
         moves += [_dir_move(state, partitions, move) for move in found.moved]
@@ -102,15 +103,15 @@ def plan_dirs(
 
 
 def _decide(
-    state: BrokerDirState, partitions: Sequence[PlannedPartition], rules: DirRules, *, search: bool
+    state: BrokerDirState, partitions: Sequence[PlannedPartition], rules: DirRules, watch: Watch, *, search: bool
 ) -> _Outcome:
-    first = choose_destinations(state, search=search)
+    first = choose_destinations(state, watch, search=search)
     found = _Outcome(chosen=first.chosen, used=first.used)
     if rules.band is not None:
         found.warnings += broken_words(state)
         found.notes += cordoned_words(state)
         if sum(state.open) > 1:
-            _level(state, first, rules, found, search=search)
+            _level(state, first, rules, found, watch, search=search)
     if len(found.chosen) < len(state.arrivals) and any(state.open):
         found.warnings.append(homeless_words(state, first.left, partitions))
     if first.early and found.chosen:
@@ -118,13 +119,15 @@ def _decide(
     return found
 
 
-def _level(state: BrokerDirState, first: Destinations, rules: DirRules, found: _Outcome, *, search: bool) -> None:
+def _level(
+    state: BrokerDirState, first: Destinations, rules: DirRules, found: _Outcome, watch: Watch, *, search: bool
+) -> None:
     """Bring the dirs within the band if the destinations alone do not, or as near as can be."""
     band = int((rules.band or 0) * PPM)
     room = state.room
     if first.early:
         room = [r + gone for r, gone in zip(room, state.leaving, strict=True)]
-    balancer = DirBalancer(state, room)
+    balancer = DirBalancer(state, room, watch)
     loosest = balancer.measure(first.used)
     if loosest <= band and not first.left:
         return

@@ -6,8 +6,8 @@ from fractions import Fraction
 
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.placement.broker_disks import DirStorage, broker_disks
-from kafkakit.placement.bytes.tightening import Unwatched, Watch
 from kafkakit.placement.log_dirs_balance.rules import DirRules
+from kafkakit.placement.watch import Unwatched, Watch
 from kafkakit.topicmappr.decide.assembly import Decision
 from kafkakit.topicmappr.decide.dirs.decision import plan_dirs
 from kafkakit.topicmappr.decide.scope import Scope
@@ -39,7 +39,7 @@ def with_dirs(
         {b: log_dirs[b] for b in decision.targets if b in log_dirs},
         rules,
         pinned=decision.rules.pinned if decision.rules else (),
-        stopped=watch.stopped,
+        watch=watch,
     )
     return replace(
         decision,

@@ -1,6 +1,6 @@
 """`topicmappr rebalance-dirs` as a pure function: level log dirs inside brokers, with the fewest bytes."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from kafkakit.core.broker_list import BrokerList
@@ -47,7 +47,6 @@ def decide_rebalance_dirs(
     snapshot: ClusterSnapshot,
     request: RebalanceDirsRequest,
     facts: StorageFacts | None = None,
-    stopped: Callable[[], bool] = lambda: False,
 ) -> PlannedChange:
     """Decide which copies change dirs so that each dir ends within the band of its share, broker by broker.
 
@@ -69,7 +68,6 @@ def decide_rebalance_dirs(
         {b: sizes.log_dirs[b] for b in targets if b in sizes.log_dirs},
         request.rules,
         pinned=keys,
-        stopped=stopped,
     )
     decision = Decision(
         replicas=lists,
@@ -108,7 +106,7 @@ def _targets(request: RebalanceDirsRequest, scope: Scope, live: frozenset[int]) 
 
 def _certify(found: DirPlan) -> Certificate:
     """The sum of what each broker must move inside at least, set beside what the plan moves."""
-    bound = min(found.lower_bound, found.moved_bytes)
+    bound = found.lower_bound
     if not found.dir_moves:
         return certificate("bytes", 0, 0, "no copy has to change its log dir")
     brokers = len({m.broker for m in found.dir_moves})

@@ -9,7 +9,8 @@ from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import StorageFacts
 from kafkakit.placement.broker_change import BrokerChange
 from kafkakit.placement.bytes.balance_goal import PPM, BalanceProblem
-from kafkakit.placement.bytes.tightening import Unwatched, Watch, tightest_relaxed
+from kafkakit.placement.bytes.tightening import tightest_relaxed
+from kafkakit.placement.watch import Unwatched, Watch
 from kafkakit.topicmappr.decide.frontier.request import DEFAULT_BANDS, FrontierRequest, Metric, goal_of
 from kafkakit.topicmappr.decide.frontier.trace import FrontierPoint, Point, trace
 from kafkakit.topicmappr.decide.rebalance.inputs import BalanceInputs, balance_inputs

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from kafkakit.placement.bytes.attempt import Attempt
 from kafkakit.placement.bytes.balance_goal import BalanceProblem
 from kafkakit.placement.bytes.impossible import why_not
-from kafkakit.placement.bytes.tightening import Watch, at_deviation
+from kafkakit.placement.bytes.tightening import at_deviation
+from kafkakit.placement.watch import Watch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +74,7 @@ def trace(
         if watch.stopped():
             break
         watch.phase(f"plan {n + 1} of {len(ordered)}")
-        found = at_deviation(problem, max_deviation)
+        found = at_deviation(problem, max_deviation, watch=watch)
         reached = problem.measure(found.at)
         proven = found.proven and not found.outside and found.window.possible
         # Whatever a looser goal cannot do without, a tighter one cannot either.

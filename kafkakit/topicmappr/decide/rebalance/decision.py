@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kafkakit.core.certificate import Certificate, PlacementRules, Proof, ProofKind, certificate
-from kafkakit.core.errors import InfeasibleError, UsageError
+from kafkakit.core.errors import InfeasibleError, InterruptedRunError, UsageError
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import Plan, StorageFacts
 from kafkakit.core.quantities import counted, format_bytes, format_percent
@@ -16,9 +16,9 @@ from kafkakit.placement.bytes.impossible import more_brokers, too_large, why_not
 from kafkakit.placement.bytes.layout import Layout
 from kafkakit.placement.bytes.lp_relaxation import DemandGroups
 from kafkakit.placement.bytes.proof import argument_of, cancels, moves_bound, not_counted, proof_of
-from kafkakit.placement.bytes.tightening import Unwatched, Watch
 from kafkakit.placement.log_dirs_balance.rules import DirRules
 from kafkakit.placement.problem import Minimize
+from kafkakit.placement.watch import Unwatched, Watch
 from kafkakit.topicmappr.decide.assembly import Decision, assemble
 from kafkakit.topicmappr.decide.dirs.joining import with_dirs
 from kafkakit.topicmappr.decide.rebalance.ceilings import in_words, refuse_impossible
@@ -103,6 +103,8 @@ def decide_rebalance(
     notebook = Notebook(watch, layout.table, aim.balance)
     reached = reach_aim(problem, aim, request, notebook)
     max_deviation, found = reached.max_deviation, reached.found
+    if watch.stopped() and not found.succeeded and found.window.possible and not found.proven:
+        raise InterruptedRunError("interrupted before a plan was found that reaches the goal; nothing was written")
     held_back: tuple[str, ...] = ()
     if reached.missed is not None:
         why = _impossible(inputs, problem, replace(reached, found=reached.missed), request)

@@ -11,7 +11,6 @@ from kafkakit.placement.bytes.balance_goal import PPM, BalanceGoal, BalanceProbl
 from kafkakit.placement.bytes.layout import Layout
 from kafkakit.placement.bytes.tightening import (
     Budget,
-    Watch,
     at_deviation,
     least_fitting,
     loosened,
@@ -20,6 +19,7 @@ from kafkakit.placement.bytes.tightening import (
 )
 from kafkakit.placement.bytes.window import Limits
 from kafkakit.placement.problem import Minimize
+from kafkakit.placement.watch import Watch
 from kafkakit.topicmappr.decide.rebalance.request import GIB, RebalanceRequest
 
 _AGAIN = 6  # tries, each farther off, to name a goal that a second run reaches
@@ -164,9 +164,9 @@ def reach_aim(problem: BalanceProblem, aim: Aim, request: RebalanceRequest, watc
     if aim.requested is None:
         return _within_budget(problem, aim, watch, None, finest=aim.finest, by_moves=by_moves)
     watch.phase(f"a plan for {aim.words}")
-    found = at_deviation(problem, aim.requested, by_moves=by_moves)
+    found = at_deviation(problem, aim.requested, by_moves=by_moves, watch=watch)
     watch.tried(aim.requested, found)
-    if found.succeeded and aim.budget.allows(found):
+    if aim.budget.allows(found) if found.succeeded else watch.stopped():
         return Reached(max_deviation=aim.requested, found=found)
     if found.succeeded:
         return _within_budget(problem, aim, watch, found, finest=aim.requested, by_moves=by_moves)
@@ -191,7 +191,7 @@ def _best_effort(problem: BalanceProblem, aim: Aim, missed: Attempt, watch: Watc
     assert aim.requested is not None
     watch.phase("as near as can be")
     loose = loosened(problem, aim.requested)
-    found = missed if loose is problem else at_deviation(loose, aim.requested, by_moves=by_moves)
+    found = missed if loose is problem else at_deviation(loose, aim.requested, by_moves=by_moves, watch=watch)
     if not found.succeeded or not aim.budget.allows(found):
         _, found = tightest(loose, aim.budget, watch, finest=aim.requested, by_moves=by_moves)
     return Reached(max_deviation=problem.measure(found.at), found=found, missed=missed)

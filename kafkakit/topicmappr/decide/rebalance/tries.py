@@ -1,11 +1,12 @@
 """What a search tried on its way, for those who want to see it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kafkakit.placement.bytes.attempt import Attempt
 from kafkakit.placement.bytes.balance_goal import BalanceGoal
 from kafkakit.placement.bytes.slots import SlotTable
-from kafkakit.placement.bytes.tightening import Watch
+from kafkakit.placement.watch import Watch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +39,10 @@ class Notebook:
     def stopped(self) -> bool:
         """Pass on."""
         return self._watch.stopped()
+
+    def solving(self, end: Callable[[], None] | None) -> None:
+        """Pass on."""
+        self._watch.solving(end)
 
     def tried(self, max_deviation: int, found: Attempt) -> None:
         """Write down. O(replicas)."""

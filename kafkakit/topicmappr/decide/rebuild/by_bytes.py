@@ -13,7 +13,6 @@ from kafkakit.core.quantities import format_bytes
 from kafkakit.placement.broker_change import BrokerChange
 from kafkakit.placement.bytes.layout import Disks
 from kafkakit.placement.bytes.proof import argument_of, cancels, proof_of
-from kafkakit.placement.bytes.tightening import Watch
 from kafkakit.placement.choices import OptimizeFor
 from kafkakit.placement.counts.minimal import movement_bound, standing_notes
 from kafkakit.placement.openings.fill import alike
@@ -22,6 +21,7 @@ from kafkakit.placement.rebuild_bytes.exact import Chosen, choose_small, is_smal
 from kafkakit.placement.rebuild_bytes.shortage import explain_shortage
 from kafkakit.placement.rebuild_bytes.task import Row, Task, filled, make_task
 from kafkakit.placement.rebuild_bytes.tightening import Found, search
+from kafkakit.placement.watch import Watch
 from kafkakit.topicmappr.decide.diagnose import explain_unplaced
 from kafkakit.topicmappr.decide.rebuild.leaders import lead_evenly
 from kafkakit.topicmappr.decide.size_source import MOST_BYTES, Sizes, storage_of
@@ -109,7 +109,7 @@ def place_task(task: Task, watch: Watch) -> tuple[tuple[Row, ...], Found, Chosen
     if not is_small(task) or watch.stopped():
         return found.lists, found, None
     watch.phase("searching every placement")
-    chosen = choose_small(task, found.lists, found.range_bound or 0)
+    chosen = choose_small(task, found.lists, found.range_bound or 0, watch)
     racks = task.problem.racks
     lists = tuple(filled(row, sorted(s), racks) for row, s in zip(task.rows, chosen.sets, strict=True))
     return lists, found, chosen
@@ -196,7 +196,7 @@ def _proven(
         return counting
     # Where openings lie is no broker: nothing can be there in the end, so those limits prove nothing.
     proof = replace(proof, limits=tuple(limit for limit in proof.limits if limit.broker >= 0))
-    return min(window.bound.value, cost), argument_of(arrays.table, window), proof
+    return window.bound.value, argument_of(arrays.table, window), proof
 
 
 def _cost(task: Task, lists: Sequence[Row]) -> int:

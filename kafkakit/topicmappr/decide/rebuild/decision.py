@@ -9,7 +9,6 @@ from kafkakit.core.model import ClusterSnapshot, PartitionAssignment, PartitionM
 from kafkakit.core.plan import Plan, StorageFacts
 from kafkakit.core.topic_selection import select_topics
 from kafkakit.placement.broker_change import BrokerChange, classify, classify_unseen
-from kafkakit.placement.bytes.tightening import Unwatched, Watch
 from kafkakit.placement.choices import OptimizeFor
 from kafkakit.placement.counts.affinity import Affinity, apply_affinities, find_affinities
 from kafkakit.placement.counts.forced import place_forced
@@ -24,6 +23,7 @@ from kafkakit.placement.problem import (
     stranded_warning,
     with_stranded,
 )
+from kafkakit.placement.watch import Unwatched, Watch
 from kafkakit.topicmappr.decide.assembly import Decision, assemble
 from kafkakit.topicmappr.decide.diagnose import explain_unplaced
 from kafkakit.topicmappr.decide.dirs.joining import with_destinations
