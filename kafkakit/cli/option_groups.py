@@ -74,13 +74,16 @@ def recorded_words(command: str, *groups: object) -> dict[str, str]:
     """The recorded options of `groups` as words for a document, in the order of their fields; empty ones left out.
 
     None, False, zero and the empty text count as not given; a field that means something by its zero makes its word
-    itself (`recorded_as`).
+    itself (`recorded_as`). Those of a group in a group come in its place.
     """
     words = {"command": command}
     for group in groups:
         for each in fields(group):  # type: ignore[arg-type]
             recorded = each.metadata.get("recorded")
             value = getattr(group, each.name)
+            if is_dataclass(value):
+                words |= recorded_words(command, value)
+                continue
             if callable(recorded):
                 value = recorded(value)
             if recorded and value not in ("", None, 0, False):

@@ -10,6 +10,7 @@ import pytest
 
 from kafkakit.core.documents import encode_snapshot
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, Partition, Topic
+from tests.invariants.plan import verify_plan
 from tests.invariants.replan import verify_replan
 from tests.rigs.command_line import Home
 
@@ -73,6 +74,39 @@ def test_a_frontier_marks_what_is_impossible_and_names_the_next_command(home: Ho
     page = (home.work / "f.html").read_text()
     assert "<svg" in page
     assert "<script" not in page
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        (),
+        ("--exclude-receivers", "4"),
+        ("--exclude-givers", "1,2"),
+        ("--max-replicas", "5"),
+        ("--max-leaders", "3"),
+        ("--max-topic-leaders", "2"),
+        ("--exclude-receivers", "3", "--max-replicas", "6", "--broker-set", "t: 1,2,4"),
+    ],
+)
+def test_a_point_of_a_frontier_costs_what_the_rebalance_under_the_same_limits_does(
+    home: Home, limits: tuple[str, ...]
+) -> None:
+    point = home.run(*FRONTIER, "--bands", "60%", *limits, "-o", "json").json["points"][0]
+    ran = home.run("topicmappr", "rebalance", "--topics", ".*", *FRONTIER[2:], "--band", "60%", *limits, "--plan", "p")
+    assert (ran.code == 0) == (point["plan_bytes"] is not None), ran.stderr
+    if ran.code == 0:
+        plan = json.loads((home.work / "p").read_bytes())
+        verify_plan(plan, json.loads((home.work / "s.json").read_bytes()))
+        assert plan["certificate"]["objective"] == point["plan_bytes"]
+    following = home.run(*FRONTIER, "--bands", "60%", *limits).stdout.partition("next, for example:\n")[2]
+    assert all(word in following for word in limits if following and word.startswith("--"))
+    assert following or not point["plan_bytes"]
+
+
+def test_ceilings_that_no_point_of_a_frontier_keeps_are_refused(home: Home) -> None:
+    ran = home.run(*FRONTIER, "--bands", "60%", "--max-replicas", "3")
+    assert ran.code == 4
+    assert "--max-replicas 3 cannot be kept" in ran.stderr
 
 
 def test_the_formats_of_a_frontier_agree(home: Home) -> None:

@@ -46,6 +46,7 @@ def verify_plan(plan: Mapping[str, Any], snapshot: Mapping[str, Any], *, allow_u
         _verify_orders(plan, scope, placed)
     elif command in ("topicmappr drain", "topicmappr fix-racks"):
         verify_verb(plan, snapshot, scope, after)
+        verify_limits(plan, snapshot, scope, after)
     elif command == "topicmappr rebalance-dirs":
         assert after == scope, "a replica changes brokers"
     elif command in ("topicmappr rebalance", "topicmappr scale", "topicmappr add-brokers"):

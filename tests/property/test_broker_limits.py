@@ -12,8 +12,14 @@ from hypothesis import strategies as st
 
 from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.documents import encode_plan, encode_snapshot
-from kafkakit.core.errors import InfeasibleError, UsageError
+from kafkakit.core.errors import InfeasibleError, TryLaterError, UsageError
 from kafkakit.core.model import ClusterSnapshot
+from kafkakit.placement.choices import PlaceBy
+from kafkakit.topicmappr.decide.assembly import PlannedChange
+from kafkakit.topicmappr.decide.drain.decision import decide_drain
+from kafkakit.topicmappr.decide.drain.problem import DrainRequest
+from kafkakit.topicmappr.decide.fix_racks.decision import decide_fix_racks
+from kafkakit.topicmappr.decide.fix_racks.problem import FixRacksRequest
 from kafkakit.topicmappr.decide.rebalance.decision import Rebalance, decide_rebalance
 from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
 from tests.clusters.balance_strategies import balance_requests, examples, sized_clusters
@@ -174,3 +180,38 @@ def test_small_clusters_get_the_cheapest_plan_within_the_limits_or_a_true_refusa
     assert cost == least or found.plan.certificate.status != "optimal"
     assert cost <= least + least // 500, f"{cost} bytes, {least} are enough"
     event("moves" if cost else "still")
+
+
+@examples(100)
+@given(st.data())
+def test_drains_and_repairs_copy_nothing_to_excluded_brokers_and_serve_what_the_others_can_take(
+    data: st.DataObject,
+) -> None:
+    snapshot = data.draw(sized_clusters(max_brokers=6, max_partitions=8))
+    everyone = [b.id for b in snapshot.brokers]
+    out = data.draw(st.lists(st.sampled_from(everyone), min_size=1, max_size=2, unique=True))
+    listed, words = BrokerList(ids=tuple(out)), {"exclude-receivers": ",".join(map(str, out))}
+    change: PlannedChange
+    try:
+        if data.draw(st.booleans()):
+            leaving = data.draw(st.sampled_from(everyone))
+            words |= {"command": "topicmappr drain", "brokers": str(leaving)}
+            placement = data.draw(st.sampled_from(PlaceBy))
+            gone = BrokerList(ids=(leaving,))
+            change = decide_drain(
+                snapshot,
+                DrainRequest(leaving=gone, exclude_receivers=listed, topics=(".*",), placement=placement, words=words),
+            )
+            others = [b.id for b in snapshot.brokers if b.is_alive and b.id not in (leaving, *out)]
+            named = replace(
+                DrainRequest(leaving=gone, topics=(".*",), placement=placement, words={}),
+                receiving=BrokerList(ids=tuple(others)),
+            )
+            assert [m.after for m in decide_drain(snapshot, named).plan.moves] == [m.after for m in change.plan.moves]
+        else:
+            words |= {"command": "topicmappr fix-racks"}
+            change = decide_fix_racks(snapshot, FixRacksRequest(topics=(".*",), exclude_receivers=listed, words=words))
+    except (UsageError, TryLaterError):
+        return
+    event(f"{words['command']}, {'moves' if change.plan.moves else 'still'}")
+    verify_plan(json.loads(encode_plan(change.plan)), json.loads(encode_snapshot(snapshot)))

@@ -154,7 +154,8 @@ class Bench:
         return Elections(self.claim, self.reporter, pace or Pace(), 90.0)
 
     def move(self, kind: Kind, *brokers: int, **options: Any) -> BrokerOutcome:
-        goal = {f: options.pop(f) for f in ("onto", "receiving", "placement", "min_rack_ids") if f in options}
+        names = ("onto", "receiving", "exclude_receivers", "placement", "min_rack_ids")
+        goal = {f: options.pop(f) for f in names if f in options}
         request = MoveRequest(
             kind=kind,
             goal=OperationGoal(brokers=brokers, words={"command": f"broker {kind}"}, **goal),

@@ -15,7 +15,7 @@ from kafkakit.cli.run_options import Consent, ExecutionOptions
 if TYPE_CHECKING:
     from kafkakit.broker.decide.plans import OperationGoal
 
-_PLANNING = ("to", "placement", "min_rack_ids", "spread", "with_", "ignore_warns")
+_PLANNING = ("to", "exclude_receivers", "placement", "min_rack_ids", "spread", "with_", "ignore_warns")
 
 
 @with_option_groups

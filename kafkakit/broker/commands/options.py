@@ -62,6 +62,7 @@ class DrainOptions(PlacementOptions):
     """As for a replacement, and which brokers may take the replicas."""
 
     to: str = option("", **BROKER_IDS, help="Brokers that may take the replicas; all other live ones if not given.")
+    exclude_receivers: str = option("", **BROKER_IDS, help="Brokers that get no copies.")
     spread: bool = option(
         False, "--spread", help="Keep a partition's replicas per rack within one of each other instead."
     )
@@ -75,6 +76,7 @@ class DrainOptions(PlacementOptions):
         brokers = broker_ids(text, "ID")
         words = {
             "to": self.to,
+            "exclude-receivers": self.exclude_receivers,
             "placement": self.placement,
             "min-rack-ids": self.min_rack_ids,
             "spread": self.spread,
@@ -83,6 +85,11 @@ class DrainOptions(PlacementOptions):
         return OperationGoal(
             brokers=brokers,
             receiving=BrokerList(ids=broker_ids(self.to, "--to")) if self.to else None,
+            exclude_receivers=(
+                BrokerList(ids=broker_ids(self.exclude_receivers, "--exclude-receivers"))
+                if self.exclude_receivers
+                else None
+            ),
             placement=self.placement,
             min_rack_ids=self.min_rack_ids,
             spread=self.spread,

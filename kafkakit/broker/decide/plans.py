@@ -48,13 +48,15 @@ class OperationCommands(Commands):
 class OperationGoal:
     """Which brokers are to be emptied, and where their replicas may go.
 
-    `onto` is the one broker that takes them all in place; else `receiving`, or every other live one. `placement`
+    `onto` is the one broker that takes them all in place; else `receiving`, or every other live one, none of them
+    in `exclude_receivers`. `placement`
     None means by bytes where sizes are known, by counts where not.
     """
 
     brokers: tuple[int, ...]
     onto: int | None = None
     receiving: BrokerList | None = None
+    exclude_receivers: BrokerList | None = None
     placement: PlaceBy | None = None
     min_rack_ids: int = 0
     spread: bool = False
@@ -128,6 +130,7 @@ def _request(goal: OperationGoal, topics: tuple[str, ...]) -> DrainRequest:
     return DrainRequest(
         leaving=BrokerList(ids=goal.brokers),
         receiving=receiving,
+        exclude_receivers=goal.exclude_receivers,
         topics=topics,
         min_rack_ids=goal.min_rack_ids,
         spread=goal.spread,

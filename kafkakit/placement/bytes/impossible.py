@@ -75,9 +75,16 @@ def too_large(table: SlotTable, ceiling: Ints) -> list[int]:
     return [int(p) for p in found[np.argsort(-table.size[found], kind="stable")]]
 
 
-def more_brokers(problem: BalanceProblem, window: Window, racks: Mapping[int, str | None], band: int) -> str | None:
+def more_brokers(
+    problem: BalanceProblem,
+    window: Window,
+    racks: Mapping[int, str | None],
+    band: int,
+    counted_anew: Callable[[SlotTable], SlotTable],
+) -> str | None:
     """How many more brokers, in which racks, bring a band within reach, in words; a plan with them was made.
 
+    `counted_anew` limits the counts of a table with more brokers as those of the problem are.
     None where limits are not a band around equal shares, where the brokers that are too full are not whole racks, or
     where no such number was found. Cost: at most 40 LP relaxations.
     """
@@ -100,7 +107,7 @@ def more_brokers(problem: BalanceProblem, window: Window, racks: Mapping[int, st
         for rack in sorted({int(table.rack[i]) for i in full}):
             mine = int((problem.table.rack == rack).sum())
             added[rack] = added.get(rack, 0) + max(1, (mine + added.get(rack, 0)) // 16)
-        wider = _with_brokers(problem, goal, added)
+        wider = _with_brokers(problem, goal, added, counted_anew)
         window, table = wider.window(band), wider.table
         if window.possible and attempt(table, wider.demand, window).succeeded:
             return _words(problem.table, racks, added)
@@ -116,7 +123,12 @@ def _words(table: SlotTable, racks: Mapping[int, str | None], added: Mapping[int
     return f"{more}: {' and '.join(parts)}" if len(parts) > 1 else f"{more} in rack {names[min(added)]}"
 
 
-def _with_brokers(problem: BalanceProblem, goal: BandGoal, added: Mapping[int, int]) -> BalanceProblem:
+def _with_brokers(
+    problem: BalanceProblem,
+    goal: BandGoal,
+    added: Mapping[int, int],
+    counted_anew: Callable[[SlotTable], SlotTable],
+) -> BalanceProblem:
     """The problem with empty brokers in these racks, and equal shares anew."""
     import numpy as np
 
@@ -136,7 +148,7 @@ def _with_brokers(problem: BalanceProblem, goal: BandGoal, added: Mapping[int, i
     even = np.concatenate([limits.even & (goal.share > 0), true])
     total = int(goal.share.sum())
     return BalanceProblem.of(
-        wider,
+        wider if table.counts is None else counted_anew(wider),
         BandGoal(
             Limits(
                 floor=np.concatenate([limits.floor, zeros]),

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kafkakit.core.model import Broker, ClusterSnapshot
 from kafkakit.placement.leaders import pass_leaders
@@ -15,6 +15,7 @@ class BrokerPool:
 
     `open` are the live brokers that may take new copies, `closed` the live ones whose every log dir is
     cordoned or broken, `leaving` the live ones that an operation empties: they take copies only where they are named.
+    `excluded` are not open since a request says so.
     """
 
     racks: Mapping[int, str | None]
@@ -24,6 +25,11 @@ class BrokerPool:
     replicas: Mapping[int, int]
     leaders: Mapping[int, int]
     leaving: frozenset[int]
+    excluded: frozenset[int] = frozenset()
+
+    def without(self, excluded: frozenset[int]) -> "BrokerPool":
+        """The same with these brokers taking no copies."""
+        return replace(self, open=self.open - excluded, excluded=excluded)
 
     def named(self, broker: int) -> bool:
         """True when the cluster knows the broker, alive or not."""

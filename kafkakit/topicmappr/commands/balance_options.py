@@ -156,25 +156,7 @@ class MovingRules:
         help="Repair replica sets until no more than this break the rack rule; if not given, they may stay.",
         recorded=shared.word_of,
     )
-    exclude_receivers: str = option("", **BROKER_CHOICE, help="Brokers that get no copies.", recorded=True)
-    exclude_givers: str = option("", **BROKER_CHOICE, help="Brokers whose replicas stay.", recorded=True)
-    max_replicas: int | None = option(
-        None, min=1, metavar="N", help="Replicas that a broker may end with, of all topics.", recorded=shared.word_of
-    )
-    max_leaders: int | None = option(
-        None,
-        min=1,
-        metavar="N",
-        help="Partitions that a broker may lead in the end, of all topics.",
-        recorded=shared.word_of,
-    )
-    max_topic_leaders: int | None = option(
-        None,
-        min=1,
-        metavar="N",
-        help="Partitions of one topic that a broker may lead in the end.",
-        recorded=shared.word_of,
-    )
+    limits: shared.BrokerLimits
     max_disk_use: shared.MaxDiskUse = field(default="90%", metadata=RECORDED)
     head_room: shared.HeadRoom = field(default="0", metadata=recorded_as(shared.head_room_word))
 
@@ -220,7 +202,7 @@ class BalanceOptions:
 
         goal, budget, rules = self.goal, self.budget, self.rules
         kafka_kit, rest = (self.thresholds, self.tolerances), (rules, self.dirs, self.pins, output)
-        return RebalanceRequest(
+        request = RebalanceRequest(
             brokers=parse_broker_list(self.brokers.brokers),
             topics=self.topics.patterns,
             topics_exclude=self.topics.excluded,
@@ -251,14 +233,10 @@ class BalanceOptions:
             balance_dirs=parse_percent(self.dirs.balance_dirs, "--balance-dirs") if self.dirs.balance_dirs else None,
             pinned=shared.patterns_of(self.pins.pin),
             optimize_leadership=self.pins.optimize_leadership,
-            exclude_receivers=shared.brokers_given(rules.exclude_receivers, "--exclude-receivers"),
-            exclude_givers=shared.brokers_given(rules.exclude_givers, "--exclude-givers"),
-            max_replicas=rules.max_replicas,
-            max_leaders=rules.max_leaders,
-            max_topic_leaders=rules.max_topic_leaders,
             constraints=self.tags.constraints,
             words=recorded_words(command, self.brokers, self.topics, goal, budget, *kafka_kit, *rest, self.tags),
         )
+        return rules.limits.on(request)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -131,6 +131,7 @@ class FrontierRules:
     head_room: shared.HeadRoom = field(default="0", metadata=recorded_as(shared.head_room_word))
     locality_scoped: shared.LocalityScoped = field(default=False, metadata=RECORDED)
     spread: shared.Spread = field(default=False, metadata=RECORDED)
+    limits: shared.BrokerLimits
 
 
 def frontier_request(
@@ -162,7 +163,7 @@ def frontier_request(
         words={},
     )
     bands, ranges = parse_bands(goals.bands), parse_ranges(goals.free_ranges)
-    return FrontierRequest(base=base, metric=chosen, bands=bands, free_ranges=ranges)
+    return FrontierRequest(base=rules.limits.on(base), metric=chosen, bands=bands, free_ranges=ranges)
 
 
 def rebalance_words(

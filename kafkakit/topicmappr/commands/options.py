@@ -1,6 +1,6 @@
 """The options that planning commands share; names and meanings are kafka-kit's where it has them."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
@@ -21,6 +21,7 @@ from kafkakit.topicmappr.decide.budget import Budget
 
 if TYPE_CHECKING:
     from kafkakit.topicmappr.decide.constraints import TagConstraints
+    from kafkakit.topicmappr.decide.rebalance.request import RebalanceRequest
 
     SizesWord: TypeAlias = str
 else:
@@ -52,6 +53,7 @@ Placement = Annotated[
     PlaceBy,
     typer.Option(help="What to balance: counts of replicas, or free bytes; as little as possible is copied."),
 ]
+ExcludeReceivers = Annotated[str, typer.Option(**BROKER_CHOICE, help="Brokers that get no copies.")]
 MaxDiskUse = Annotated[
     str,
     typer.Option(
@@ -189,6 +191,34 @@ class ConstraintOptions(TagSource):
             rules=tuple(rules),
             sets=tuple(parse_broker_set(text) for text in self.broker_set or ()),
             sets_by=self.broker_sets_by.strip(),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerLimits:
+    """Brokers that a balance gives no copies to or takes none from, and what a broker may end with."""
+
+    exclude_receivers: ExcludeReceivers = field(default="", metadata=RECORDED)
+    exclude_givers: str = option("", **BROKER_CHOICE, help="Brokers whose replicas stay.", recorded=True)
+    max_replicas: int | None = option(
+        None, min=1, metavar="N", help="Replicas that a broker may end with, of all topics.", recorded=word_of
+    )
+    max_leaders: int | None = option(
+        None, min=1, metavar="N", help="Partitions that a broker may lead in the end, of all topics.", recorded=word_of
+    )
+    max_topic_leaders: int | None = option(
+        None, min=1, metavar="N", help="Partitions of one topic that a broker may lead in the end.", recorded=word_of
+    )
+
+    def on(self, request: "RebalanceRequest") -> "RebalanceRequest":
+        """The request with these limits; `UsageError` for lists that cannot be read."""
+        return replace(
+            request,
+            exclude_receivers=brokers_given(self.exclude_receivers, "--exclude-receivers"),
+            exclude_givers=brokers_given(self.exclude_givers, "--exclude-givers"),
+            max_replicas=self.max_replicas,
+            max_leaders=self.max_leaders,
+            max_topic_leaders=self.max_topic_leaders,
         )
 
 

@@ -17,6 +17,7 @@ from kafkakit.topicmappr.commands.options import (
     RunLimits,
     Snapshot,
     TopicOptions,
+    brokers_given,
 )
 from kafkakit.topicmappr.commands.request_options import (
     DrainOptions,
@@ -56,6 +57,7 @@ def drain(
     request = DrainRequest(
         leaving=leaving.leaving,
         receiving=leaving.receiving,
+        exclude_receivers=brokers_given(leaving.exclude_receivers, "--exclude-receivers"),
         topics=topics.patterns,
         topics_exclude=topics.excluded,
         min_rack_ids=racks.min_rack_ids,
@@ -102,6 +104,7 @@ def fix_racks(
         min_rack_ids=repair.min_rack_ids,
         spread=repair.spread,
         minimize=repair.minimize,
+        exclude_receivers=brokers_given(repair.exclude_receivers, "--exclude-receivers"),
         pinned=limits.pinned,
         budget=limits.budget,
         constraints=tags.constraints,

@@ -30,6 +30,7 @@ class DrainOptions:
     to: str = option(
         "", **BROKER_CHOICE, help="Brokers that may take the replicas; all other live ones if not given.", recorded=True
     )
+    exclude_receivers: shared.ExcludeReceivers = field(default="", metadata=RECORDED)
 
     @property
     def leaving(self) -> BrokerList:
@@ -56,6 +57,7 @@ class RackRepairOptions(shared.RackOptions):
     """The rack rule, and what repairing it spends least of."""
 
     minimize: shared.MinimizeBy = field(default=Minimize.MOVES, metadata=RECORDED)
+    exclude_receivers: shared.ExcludeReceivers = field(default="", metadata=RECORDED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

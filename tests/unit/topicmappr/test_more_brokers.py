@@ -1,5 +1,6 @@
 """How many brokers would bring a band within reach, where racks hold one copy of everything."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import pytest
@@ -14,13 +15,13 @@ from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
 MIB = 1 << 20
 
 
-def cluster(racks: dict[str, int]) -> ClusterSnapshot:
-    """So many brokers in each of three racks; 60 partitions of 1 MiB, one copy in each rack, dealt out in turn."""
+def cluster(racks: dict[str, int], sizes: Sequence[int] = (MIB,) * 60) -> ClusterSnapshot:
+    """So many brokers in each of three racks; partitions of these sizes, one copy in each rack, dealt out in turn."""
     ids = {rack: [100 * n + i for i in range(count)] for n, (rack, count) in enumerate(sorted(racks.items()), 1)}
     disks = LogDir(path="/d", total_bytes=1000 * MIB, usable_bytes=900 * MIB)
     partitions = tuple(
-        Partition(partition=p, replicas=row, replica_bytes=dict.fromkeys(row, MIB))
-        for p in range(60)
+        Partition(partition=p, replicas=row, replica_bytes=dict.fromkeys(row, size))
+        for p, size in enumerate(sizes)
         for row in [tuple(ids[r][p % len(ids[r])] for r in sorted(ids))]
     )
     return ClusterSnapshot(
@@ -33,11 +34,14 @@ def cluster(racks: dict[str, int]) -> ClusterSnapshot:
     )
 
 
-def plan(snapshot: ClusterSnapshot, band: str) -> None:
+def plan(snapshot: ClusterSnapshot, band: str, count_band: str = "") -> None:
     request = RebalanceRequest(
         brokers=BrokerList(ids=tuple(b.id for b in snapshot.brokers)),
         topics=("t",),
-        goal=Goal(band=parse_percent(band, "--band")),
+        goal=Goal(
+            band=parse_percent(band, "--band"),
+            count_band=parse_percent(count_band, "--count-band") if count_band else None,
+        ),
         words={},
     )
     decide_rebalance(snapshot, request)
@@ -51,3 +55,15 @@ def test_the_number_of_brokers_that_would_do_is_named_and_is_the_least() -> None
     with pytest.raises(InfeasibleError):
         plan(cluster({"a": 4, "b": 4, "c": 3}), "10%")
     plan(cluster({"a": 4, "b": 4, "c": 4}), "10%")
+
+
+def test_brokers_are_named_only_where_the_counts_come_within_their_band_too() -> None:
+    """One partition weighs as much as 15 others: brokers with as many bytes hold 1 partition or 15."""
+    few, sizes = {"a": 4, "b": 4, "c": 2}, [15 * MIB, *[MIB] * 45]
+    for count_band, named in (("", True), ("100%", True), ("10%", False)):
+        with pytest.raises(InfeasibleError) as refused:
+            plan(cluster(few, sizes), "10%", count_band)
+        assert refused.value.hint is not None
+        assert ("more brokers like these in rack c" in refused.value.hint) == named
+    with pytest.raises(InfeasibleError):
+        plan(cluster({"a": 4, "b": 4, "c": 4}, sizes), "10%", "10%")

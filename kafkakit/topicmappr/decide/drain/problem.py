@@ -18,12 +18,15 @@ from kafkakit.placement.openings.broker_pool import BrokerPool, pool_of
 from kafkakit.placement.problem import PlannedPartition, set_stranded_apart
 from kafkakit.topicmappr.decide.budget import NO_BUDGET, Budget, PartitionChange, Served, refuse_unsized, serve
 from kafkakit.topicmappr.decide.constraints import NO_CONSTRAINTS, TagConstraints
+from kafkakit.topicmappr.decide.rebalance.exclusions import RECEIVERS, named_brokers
 from kafkakit.topicmappr.decide.scope import Scope, TopicScope, pinned_indices, scope_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainRequest:
     """Empty the brokers `leaving` of the chosen topics; `receiving` may take the replicas (None: all others).
+
+    Brokers in `exclude_receivers` take none.
 
     `spread` is the even spread over racks, in place of `min_rack_ids`. `placement` says what comes out even among
     those receivers: counts of replicas, or free bytes.
@@ -33,6 +36,7 @@ class DrainRequest:
 
     leaving: BrokerList
     receiving: BrokerList | None = None
+    exclude_receivers: BrokerList | None = None
     topics: tuple[str, ...]
     topics_exclude: tuple[str, ...] = ()
     min_rack_ids: int = 0
@@ -77,7 +81,7 @@ class DrainProblem:
 
 def drain_problem(snapshot: ClusterSnapshot, request: DrainRequest) -> DrainProblem:
     """Find what must leave; raises `UsageError` for unknown brokers and when no broker is left to receive."""
-    pool = pool_of(snapshot)
+    pool = pool_of(snapshot).without(named_brokers(snapshot, RECEIVERS, request.exclude_receivers))
     leaving = frozenset(request.leaving.ids)
     unknown = sorted(b for b in leaving if not pool.named(b))
     if unknown:
@@ -120,6 +124,8 @@ def _receivers(pool: BrokerPool, leaving: frozenset[int], listed: BrokerList | N
         if broker not in pool.live:
             known = "is not alive" if pool.named(broker) else "is not in this cluster"
             raise UsageError(f"--to: broker {broker} {known}")
+        if broker in pool.excluded:
+            raise UsageError(f"broker {broker} is named by both --to and {RECEIVERS}")
         if broker in pool.closed:
             raise UsageError(f"--to: every log dir of broker {broker} is cordoned or broken")
     return tuple(sorted(listed.ids))

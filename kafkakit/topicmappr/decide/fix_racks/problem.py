@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.placement.group_repairs import Need, NoRepair, Repair, Repairs
@@ -16,6 +17,7 @@ from kafkakit.placement.openings.surplus import Surplus
 from kafkakit.placement.problem import Minimize, PlannedPartition, set_stranded_apart
 from kafkakit.topicmappr.decide.budget import NO_BUDGET, Budget
 from kafkakit.topicmappr.decide.constraints import NO_CONSTRAINTS, TagConstraints
+from kafkakit.topicmappr.decide.rebalance.exclusions import RECEIVERS, named_brokers
 from kafkakit.topicmappr.decide.scope import Scope, TopicScope, pinned_indices, scope_of
 
 
@@ -24,8 +26,8 @@ class FixRacksRequest:
     """Repair the rack rule for the chosen topics, and with it the constraints by tags.
 
     The rule is `min_rack_ids` as everywhere, or with `spread` that a partition's replicas per rack differ by
-    at most one. `pinned` are topics or topic/partition that stay as they are, `budget` what one run may copy. `words`
-    are the flags as given, for the plan's record.
+    at most one. `pinned` are topics or topic/partition that stay as they are, `budget` what one run may copy. Brokers
+    in `exclude_receivers` take no copies. `words` are the flags as given, for the plan's record.
     """
 
     topics: tuple[str, ...]
@@ -35,6 +37,7 @@ class FixRacksRequest:
     minimize: Minimize = Minimize.MOVES
     pinned: tuple[str, ...] = ()
     budget: Budget = NO_BUDGET
+    exclude_receivers: BrokerList | None = None
     constraints: TagConstraints = NO_CONSTRAINTS
     words: Mapping[str, str]
 
@@ -110,7 +113,7 @@ class RackProblem:
 
 def rack_problem(snapshot: ClusterSnapshot, request: FixRacksRequest) -> RackProblem:
     """Look at every chosen partition; raises `UsageError` when the brokers have no racks at all. O(partitions)."""
-    pool = pool_of(snapshot)
+    pool = pool_of(snapshot).without(named_brokers(snapshot, RECEIVERS, request.exclude_receivers))
     names = tuple(sorted({r for b in pool.open if (r := pool.racks[b])}))
     if not names and request.constraints == NO_CONSTRAINTS:
         raise UsageError("no live broker has a rack, so there is no rack rule to repair", hint="set broker.rack")

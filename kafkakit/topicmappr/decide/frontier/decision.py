@@ -13,6 +13,7 @@ from kafkakit.placement.bytes.tightening import tightest_relaxed
 from kafkakit.placement.watch import Unwatched, Watch
 from kafkakit.topicmappr.decide.frontier.request import DEFAULT_BANDS, FrontierRequest, Metric, goal_of
 from kafkakit.topicmappr.decide.frontier.trace import FrontierPoint, Point, trace
+from kafkakit.topicmappr.decide.rebalance.ceilings import refuse_impossible
 from kafkakit.topicmappr.decide.rebalance.inputs import BalanceInputs, balance_inputs
 from kafkakit.topicmappr.decide.rebalance.request import RebalanceRequest
 
@@ -49,11 +50,13 @@ def decide_frontier(
 ) -> Frontier:
     """Work out what each point costs. Raises `UsageError` and `TryLaterError` as a rebalance would.
 
+    `InfeasibleError` is raised for ceilings that no placement keeps, whatever the point.
     Cost: one plan for each point on arrays that are made once.
     """
     watch = watch or Unwatched()
     watch.phase("reading the cluster")
     inputs = _inputs(snapshot, replace(request.base, goal=goal_of(request.metric)), facts)
+    refuse_impossible(inputs, request.base)
     problem = BalanceProblem.of(inputs.layout.table, inputs.aim.balance)
     today = problem.today()
     watch.phase("how tight the goal can be")
@@ -61,7 +64,7 @@ def decide_frontier(
     possible = problem.window(tightest).possible
     wanted = _deviations(request, today)
     points = trace(problem, wanted, inputs.racks, watch)
-    notes = list(inputs.sizes.notes)
+    notes = [*inputs.sizes.notes, *inputs.notes]
     if len(points) < len(wanted):
         notes.append(f"stopped after {len(points)} of {len(wanted)} points")
     return Frontier(

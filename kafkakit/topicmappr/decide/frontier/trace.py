@@ -53,7 +53,7 @@ class _Look:
 
     @property
     def holds(self) -> bool:
-        return self.found.window.possible and not self.found.outside
+        return self.found.succeeded
 
 
 def trace(
@@ -76,7 +76,7 @@ def trace(
         watch.phase(f"plan {n + 1} of {len(ordered)}")
         found = at_deviation(problem, max_deviation, watch=watch)
         reached = problem.measure(found.at)
-        proven = found.proven and not found.outside and found.window.possible
+        proven = found.proven and found.succeeded
         # Whatever a looser goal cannot do without, a tighter one cannot either.
         best_bound = max(best_bound, found.cost if proven else 0, found.window.bound.value)
         looks.append(_Look(max_deviation, found, reached, best_bound))

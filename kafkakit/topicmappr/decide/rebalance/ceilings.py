@@ -17,7 +17,7 @@ from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.quantities import counted
 from kafkakit.placement.bytes.even_counts import counts_of
 from kafkakit.placement.bytes.impossible import why_not
-from kafkakit.placement.bytes.layout import Layout, lists_of
+from kafkakit.placement.bytes.layout import lists_of
 from kafkakit.placement.bytes.lp_relaxation import demand_groups_of
 from kafkakit.placement.bytes.slots import CountLimits, SlotTable
 from kafkakit.placement.bytes.window import Window, fixed_window
@@ -56,13 +56,12 @@ def beside_scope(snapshot: ClusterSnapshot, scope: Scope, request: RebalanceRequ
 
 
 def with_count_limits(
-    layout: Layout, request: RebalanceRequest, targets: Sequence[int], out: Exclusions, beside: BesideScope
-) -> Layout:
-    """The layout with every target's count of replicas limited: to the band and below the ceiling of the request."""
+    table: SlotTable, request: RebalanceRequest, targets: Sequence[int], out: Exclusions, beside: BesideScope
+) -> SlotTable:
+    """The table with every target's count of replicas limited: to the band and below the ceiling of the request."""
     band, most = request.goal.count_band, request.max_replicas
     if band is None and most is None:
-        return layout
-    table = layout.table
+        return table
     counts = counts_of(table, table.home)
     floor, ceiling = [0] * len(counts), list(counts)
     even = [i for i, b in enumerate(table.brokers) if b in targets]
@@ -75,29 +74,35 @@ def with_count_limits(
         ceiling[i] = max(high, counts[i]) if broker in out.givers else high
         if most is not None:
             ceiling[i] = min(ceiling[i], most - beside.replicas.get(broker, 0))
-    return replace(layout, table=replace(table, counts=CountLimits(floor=tuple(floor), ceiling=tuple(ceiling))))
+    return replace(table, counts=CountLimits(floor=tuple(floor), ceiling=tuple(ceiling)))
+
+
+def counts_anew(inputs: BalanceInputs, request: RebalanceRequest, table: SlotTable) -> SlotTable:
+    """The table, which has more brokers than the inputs, with the request's limits on counts over all of them."""
+    targets = (*inputs.change.targets, *table.brokers[len(inputs.layout.table.brokers) :])
+    return with_count_limits(table, request, targets, inputs.out, inputs.beside)
 
 
 def with_leader_limits(
-    layout: Layout,
+    table: SlotTable,
     request: RebalanceRequest,
     targets: Sequence[int],
     beside: BesideScope,
-    scope: Scope,
-    stranded: Collection[PlannedPartition],
-) -> Layout:
-    """The layout with ceilings on leaders; partitions without a live copy in sync keep theirs."""
+    partitions: Sequence[PlannedPartition],
+    staying: Collection[PlannedPartition],
+) -> SlotTable:
+    """The table with ceilings on leaders; the partitions `staying` keep theirs."""
     import numpy as np
 
-    most, table = request.max_leaders, layout.table
+    most = request.max_leaders
     if most is None and request.max_topic_leaders is None:
-        return layout
-    apart, place = {p.key for p in stranded}, {b: i for i, b in enumerate(table.brokers)}
-    fixed = [p.key in apart or not p.current for p in scope.partitions]
-    topic = topic_numbers(scope.partitions)
+        return table
+    apart, place = {p.key for p in staying}, {b: i for i, b in enumerate(table.brokers)}
+    fixed = [p.key in apart or not p.current for p in partitions]
+    topic = topic_numbers(partitions)
     led = Counter(
         (number, place[p.current[0]])
-        for p, stays, number in zip(scope.partitions, fixed, topic.tolist(), strict=True)
+        for p, stays, number in zip(partitions, fixed, topic.tolist(), strict=True)
         if stays and p.current
     )
     alone = Counter[int]()
@@ -116,7 +121,7 @@ def with_leader_limits(
         of_topic=request.max_topic_leaders,
         led=led,
     )
-    return replace(layout, table=replace(table, leaders=limits))
+    return replace(table, leaders=limits)
 
 
 def in_words(request: RebalanceRequest) -> str:

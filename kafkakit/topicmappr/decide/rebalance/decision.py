@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from kafkakit.core.certificate import Certificate, PlacementRules, Proof, ProofKind, certificate
 from kafkakit.core.errors import InfeasibleError, InterruptedRunError, UsageError
@@ -21,7 +22,7 @@ from kafkakit.placement.problem import Minimize
 from kafkakit.placement.watch import Unwatched, Watch
 from kafkakit.topicmappr.decide.assembly import Decision, assemble
 from kafkakit.topicmappr.decide.dirs.joining import with_dirs
-from kafkakit.topicmappr.decide.rebalance.ceilings import in_words, refuse_impossible
+from kafkakit.topicmappr.decide.rebalance.ceilings import counts_anew, in_words, refuse_impossible
 from kafkakit.topicmappr.decide.rebalance.goal import Aim, Reached, Sources, reach_aim
 from kafkakit.topicmappr.decide.rebalance.inputs import BalanceInputs, balance_inputs
 from kafkakit.topicmappr.decide.rebalance.request import RebalanceRequest
@@ -266,7 +267,12 @@ def _impossible(
     if not found.window.possible:
         reason = why_not(table, problem.demand, found.window, inputs.racks)
         within = isinstance(aim.balance, BandGoal) and not request.goal.within_racks
-        add = more_brokers(problem, found.window, inputs.racks, aim.requested) if within and aim.requested else None
+        counts = partial(counts_anew, inputs, request)
+        add = (
+            more_brokers(problem, found.window, inputs.racks, aim.requested, counts)
+            if within and aim.requested
+            else None
+        )
         racks = ", or --balance-within racks" if within and table.racks > 1 else ""
         return InfeasibleError(
             f"{aim.words} cannot be reached: {reason}",

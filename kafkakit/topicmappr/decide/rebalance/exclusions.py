@@ -64,16 +64,18 @@ class Exclusions:
 
 def exclusions_of(snapshot: ClusterSnapshot, request: RebalanceRequest, holding: frozenset[int]) -> Exclusions:
     """Read both lists on the cluster; raises `UsageError` for brokers that it does not know."""
-    live, known = frozenset(b.id for b in snapshot.brokers if b.is_alive), {b.id for b in snapshot.brokers}
-
-    def named(flag: str, listed: BrokerList | None) -> frozenset[int]:
-        ids = frozenset(listed.resolve(holding, live)) if listed else frozenset()
-        if wrong := sorted(ids - known - holding):
-            raise UsageError(
-                f"{flag}: {some(wrong)} not in this cluster", hint=f"the brokers are {some(sorted(known))}"
-            )
-        return ids
-
     return Exclusions(
-        receivers=named(RECEIVERS, request.exclude_receivers), givers=named(GIVERS, request.exclude_givers)
+        receivers=named_brokers(snapshot, RECEIVERS, request.exclude_receivers, holding),
+        givers=named_brokers(snapshot, GIVERS, request.exclude_givers, holding),
     )
+
+
+def named_brokers(
+    snapshot: ClusterSnapshot, flag: str, listed: BrokerList | None, holding: frozenset[int] = frozenset()
+) -> frozenset[int]:
+    """The brokers that an option lists (None: none); raises `UsageError` for those that the cluster does not know."""
+    live, known = frozenset(b.id for b in snapshot.brokers if b.is_alive), {b.id for b in snapshot.brokers}
+    ids = frozenset(listed.resolve(holding, live)) if listed else frozenset()
+    if wrong := sorted(ids - known - holding):
+        raise UsageError(f"{flag}: {some(wrong)} not in this cluster", hint=f"the brokers are {some(sorted(known))}")
+    return ids

@@ -1,7 +1,7 @@
 """What a balance of bytes is made from: the scope, the brokers, their disks, and the arrays with the goal on them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot
@@ -63,8 +63,9 @@ def layout_of(
         locality_scoped=request.locality_scoped,
         most_broken=request.max_rack_violations,
     )
-    layout = with_count_limits(layout, request, change.targets, out, beside)
-    return with_leader_limits(layout, request, change.targets, beside, scope, stranded)
+    table = with_count_limits(layout.table, request, change.targets, out, beside)
+    table = with_leader_limits(table, request, change.targets, beside, scope.partitions, stranded)
+    return replace(layout, table=table)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
