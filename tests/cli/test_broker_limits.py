@@ -174,8 +174,37 @@ def test_broker_sets_by_a_tag_need_brokers_for_each_topic(home: Home) -> None:
     assert "error: --broker-sets-by set: no broker has set = z, and topic a does\n" in ran.stderr
 
 
-def test_a_replan_names_the_limits_that_it_does_not_look_at(home: Home) -> None:
-    assert run(home, *LOOSE, "--max-replicas", "3").code == 0
-    ran = home.run("topicmappr", "replan", "p.json", "--snapshot", "s.json")
+@pytest.mark.parametrize(
+    ("limit", "place"), [(("--max-replicas", "3"), None), (("--max-leaders", "2"), 0), (("--count-band", "20%"), None)]
+)
+def test_a_replan_keeps_the_limits_of_its_plan(home: Home, limit: tuple[str, str], place: int | None) -> None:
+    """A partition of another topic, or a new one, has come to a broker that the plan fills as far as it may."""
+    replan = ("topicmappr", "replan", "p.json", "--snapshot", "s.json", "--plan", "new.json")
+    assert run(home, *LOOSE, *limit).code == 0
+    ran = home.run(*replan)
+    assert (ran.code, "does not look" in ran.stdout) == (0, False), ran.stderr
+    plan, one = json.loads((home.work / "p.json").read_bytes()), cluster(LISTS, [20] * len(LISTS), FREE, RACKS)
+    held = Counter(b for row in after(home) for b in (row if place is None else row[:1]))
+    full, least = max(held, key=lambda b: (held[b], b)), held[min(held, key=lambda b: held[b])]
+    more = [[full]] * (1 if limit[0] != "--count-band" else 1 + least)
+    if limit[0] == "--count-band":  # counts are of the topics of the plan
+        grown = cluster([*LISTS, *more], [20] * (len(LISTS) + len(more)), FREE, RACKS)
+    else:
+        other = cluster(more, [20], FREE, RACKS, topic="b")
+        grown = replace(one, topics=(*one.topics, *other.topics))
+    put(home, grown)
+    ran = home.run(*replan)
     assert ran.code == 0, ran.stderr
-    assert "a new plan does not look at --max-replicas 3; topicmappr rebalance does" in ran.stdout
+    new = json.loads((home.work / "new.json").read_bytes())
+    assert new["moves"] != plan["moves"]
+    verify_plan(new, json.loads((home.work / "s.json").read_bytes()))
+
+
+def test_a_replan_that_finds_no_way_to_keep_a_limit_ends_with_4(home: Home) -> None:
+    assert run(home, *LOOSE, "--max-replicas", "3").code == 0
+    one, other = cluster(LISTS, [20] * len(LISTS), FREE, RACKS), cluster([[1, 2]] * 3, [20] * 3, FREE, RACKS, topic="b")
+    put(home, replace(one, topics=(*one.topics, *other.topics)))
+    ran = home.run("topicmappr", "replan", "p.json", "--snapshot", "s.json", "--plan", "new.json")
+    assert ran.code == 4
+    assert "that keeps --max-replicas 3" in ran.stderr
+    assert not (home.work / "new.json").exists()

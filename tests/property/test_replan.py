@@ -1,9 +1,10 @@
 """Replanning under random drift: a plan that nothing touched stays, and whatever is written passes the checker."""
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 
 from kafkakit.core.broker_list import BrokerList
@@ -29,13 +30,16 @@ RUNS = settings(
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )  # fmt: skip
-KINDS = st.sampled_from(["rebuild", "forced", "drain", "band", "range", "tightest"])
+KINDS = ("rebuild", "forced", "drain", "band", "range", "tightest")
+CEILINGS = ("max-replicas", "max-leaders", "max-topic-leaders")
 
 
 @st.composite
-def plans(draw: st.DrawFn) -> tuple[ClusterSnapshot, Plan]:
-    """A cluster and a plan for it that moves something, of any kind."""
-    snapshot, kind = draw(sized()), draw(KINDS)
+def plans(draw: st.DrawFn, kinds: tuple[str, ...] = KINDS, *, limited: bool = False) -> tuple[ClusterSnapshot, Plan]:
+    """A cluster and a plan for it that moves something, of any of these kinds; balances may be `limited`."""
+    snapshot, kind = draw(sized()), draw(st.sampled_from(kinds))
+    most = {name: draw(st.sampled_from([None, None, 3, 5, 8, 12])) if limited else None for name in CEILINGS}
+    counts = draw(st.sampled_from([None, 20, 60])) if limited else None
     ids = [b.id for b in snapshot.brokers]
     words = {"command": f"topicmappr {'rebalance' if kind in ('band', 'range', 'tightest') else 'rebuild'}"}
     everyone = BrokerList(ids=tuple(ids))
@@ -57,12 +61,21 @@ def plans(draw: st.DrawFn) -> tuple[ClusterSnapshot, Plan]:
                 "range": Goal(free_range_bytes=draw(st.integers(0, 40)) * UNIT),
                 "tightest": Goal(max_moved_bytes=draw(st.integers(0, 60)) * UNIT),
             }
-            goal = goals[kind]
+            goal = replace(goals[kind], count_band=None if counts is None else Fraction(counts, 100))
+            words |= {name: str(n) for name, n in most.items() if n is not None}
+            words |= {"count-band": f"{counts}%"} if counts else {}
             words |= {"band": f"{float(goal.band) * 100:g}%"} if goal.band is not None else {}
             words |= {"free-range": str(goal.free_range_bytes)} if goal.free_range_bytes is not None else {}
-            plan = decide_rebalance(
-                snapshot, RebalanceRequest(brokers=everyone, topics=(".*",), goal=goal, words=words)
-            ).plan
+            balance = RebalanceRequest(
+                brokers=everyone,
+                topics=(".*",),
+                goal=goal,
+                max_replicas=most["max-replicas"],
+                max_leaders=most["max-leaders"],
+                max_topic_leaders=most["max-topic-leaders"],
+                words=words,
+            )
+            plan = decide_rebalance(snapshot, balance).plan
     except KafkakitError:
         assume(False)
         raise
@@ -128,3 +141,21 @@ def test_replanning_again_changes_nothing(data: st.DataObject) -> None:
     assume(not any("cannot end" in note for note in first.plan.notes))  # these are to be cancelled first
     again = verified(decide_replan(first.plan, now), now)
     assert not again.having(Fate.CHANGED, Fate.DROPPED), again.changes
+
+
+@settings(RUNS, max_examples=60)
+@given(st.data())
+def test_a_balance_keeps_its_limits_when_it_is_replanned(data: st.DataObject) -> None:
+    """The checker of all plans counts what brokers hold and lead; without drift the plan stays as it is."""
+    snapshot, plan = data.draw(plans(("band", "range", "tightest"), limited=True))
+    now = data.draw(half_done(snapshot, plan))
+    found = verified(decide_replan(plan, now), now)
+    assert not found.differs, found.changes
+    now = data.draw(drifted(snapshot, plan))
+    try:
+        found = decide_replan(plan, now)
+    except (InfeasibleError, TryLaterError, UsageError) as error:
+        event(f"{type(error).__name__}, {'limits' if '--' in error.message else 'other'}")
+        return
+    event("changed" if found.differs else "as it was")
+    verified(found, now)

@@ -321,10 +321,10 @@ def _verify_limits(
 
 
 def _least_and_most(limits: Sequence[Mapping[str, Any]], loads: Mapping[int, int]) -> tuple[int, int]:
-    """How far loads stay above the floors and below the ceilings, at the tightest place."""
+    """How far loads stay above the floors and below the ceilings, at the tightest place; very far where none is."""
     low = [loads[limit["broker"]] - limit["floor"] for limit in limits if limit.get("floor") is not None]
     high = [limit["ceiling"] - loads[limit["broker"]] for limit in limits if limit.get("ceiling") is not None]
-    return min(low, default=0), min(high, default=0)
+    return min(low, default=1 << 62), min(high, default=1 << 62)
 
 
 def uneven(replicas: Sequence[int], racks: Racks, over: Collection[str]) -> bool:

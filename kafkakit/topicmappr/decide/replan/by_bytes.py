@@ -13,6 +13,7 @@ from kafkakit.placement.bytes.slots import SlotTable
 from kafkakit.placement.bytes.tightening import tightest_relaxed
 from kafkakit.placement.counts.minimal import substitute
 from kafkakit.topicmappr.decide.replan.goal import Kind, PlanGoal
+from kafkakit.topicmappr.decide.replan.limits import PlanLimits
 from kafkakit.topicmappr.decide.replan.places import Places
 from kafkakit.topicmappr.decide.replan.situation import MoveState, ReplannedPartition
 from kafkakit.topicmappr.decide.replan.solved import ReplanProblem, Solved, copies_under_way
@@ -21,7 +22,7 @@ from kafkakit.topicmappr.decide.size_source import Sizes
 Lists = list[tuple[int, ...]]
 
 
-def solve_bytes(places: Places, goal: PlanGoal, sizes: Sizes) -> Solved:
+def solve_bytes(places: Places, goal: PlanGoal, sizes: Sizes, plan_limits: PlanLimits | None) -> Solved:
     """New lists in the order of the rows: those of the plan where they keep the goal, else with few deviations.
 
     First only copies that are still to be made are sent elsewhere, which copies no byte more; where that is not
@@ -29,18 +30,20 @@ def solve_bytes(places: Places, goal: PlanGoal, sizes: Sizes) -> Solved:
     most two plans and a bound on arrays.
     """
     start = [_standing(places, row, i) for i, row in enumerate(places.rows)]
-    problem = _world(places, goal, sizes, start)
+    problem = replace(_world(places, goal, sizes, start), limits=plan_limits)
     table = problem.table(start)
     loads, limits = table.loads(table.home), problem.balance.limits
     reached = problem.balance.measure(loads)
     planned = all(row.start == new for row, new in zip(places.rows, start, strict=True))
     inside = reached <= goal.max_deviation and bool((loads <= limits.ceiling).all())
+    inside = inside and (plan_limits is None or plan_limits.kept(start))
     lists: Lists = start
     if not inside:
         found = problem.repaired(table, goal.max_deviation)
         if found is None:
             raise _impossible(problem, table, goal)
         lists = [_in_place(row, new) for row, new in zip(places.rows, places.lists_of(table, found.at), strict=True)]
+        lists = lists if plan_limits is None else plan_limits.led(table, lists)
     return Solved(
         lists=tuple(lists),
         holds=inside and planned,
@@ -137,7 +140,8 @@ def _impossible(case: ReplanProblem, table: SlotTable, goal: PlanGoal) -> Infeas
     window = problem.window(goal.max_deviation)
     if window.possible:
         return InfeasibleError(
-            f"no way to {goal.words} was found from the plan's present state; it is not proven impossible",
+            f"no way to {goal.words}{f' that keeps {case.limits.words}' if case.limits else ''} was found from the "
+            "plan's present state; it is not proven impossible",
             hint="make a new plan with a looser goal, or allow more with --slack",
         )
     reason = why_not(table, problem.demand, window, case.places.racks)

@@ -15,6 +15,7 @@ from kafkakit.topicmappr.decide.dirs.joining import with_destinations
 from kafkakit.topicmappr.decide.replan.by_bytes import solve_bytes
 from kafkakit.topicmappr.decide.replan.by_counts import solve_counts
 from kafkakit.topicmappr.decide.replan.goal import PlanGoal, goal_of
+from kafkakit.topicmappr.decide.replan.limits import limits_of
 from kafkakit.topicmappr.decide.replan.places import Places, places_of, rules_now
 from kafkakit.topicmappr.decide.replan.situation import MoveState, ReplannedPartition, Situation, drift_of, situation_of
 from kafkakit.topicmappr.decide.replan.solved import Solved
@@ -22,7 +23,6 @@ from kafkakit.topicmappr.decide.scope import Scope
 from kafkakit.topicmappr.decide.size_source import Sizes, storage_of
 
 REPLANNED_FROM = "replanned-from"
-_NOT_KEPT = ("count-band", "max-replicas", "max-leaders", "max-topic-leaders")
 
 
 class Fate(StrEnum):
@@ -101,7 +101,12 @@ def decide_replan(
     if not places.receivers:
         raise UsageError("no broker of the plan is alive and may take copies", hint="make a new plan")
     sizes = _sizes(snapshot, facts, places) if goal.by_bytes else None
-    solved = solve_bytes(places, goal, sizes) if sizes is not None else solve_counts(snapshot, plan, goal, places)
+    limits = limits_of(goal.limits, snapshot, places)
+    solved = (
+        solve_bytes(places, goal, sizes, limits) if sizes is not None else solve_counts(snapshot, plan, goal, places)
+    )
+    if limits is not None:
+        limits.require(solved.lists)
     new = _assembled(plan, snapshot, situation, places, goal, solved, sizes)
     changes = tuple(_changes(situation, solved))
     drift = drift_of(plan, snapshot, situation)
@@ -144,8 +149,6 @@ def _assembled(
     stranded = [_planned(places.rows[i], places.rows[i].live) for i in sorted(places.stranded)]
     foreign = len(situation.rows) - len(ours)
     notes = [f"replanned from {identity_of(plan)}", *solved.notes]
-    if lost := [f"--{name} {plan.request[name]}" for name in _NOT_KEPT if name in plan.request]:
-        notes.append(f"a new plan does not look at {' and '.join(lost)}; {plan.request['command']} does")
     if situation.arrived:
         others = ", ".join(map(str, situation.arrived[:8])) + (" and more" if len(situation.arrived) > 8 else "")
         notes.append(f"live broker(s) {others} have no part in this plan; a new plan could use them")

@@ -1,14 +1,16 @@
 """What the plan wanted, read back from its own file: a band, a range of free bytes, even counts, or places alone."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 
-from kafkakit.core.broker_list import parse_broker_list
+from kafkakit.core.broker_list import BrokerList, parse_broker_list
 from kafkakit.core.errors import InputError, UsageError
 from kafkakit.core.plan import BrokerLoad, Plan
 from kafkakit.core.quantities import format_bytes, parse_percent, parse_size
 from kafkakit.placement.bytes.balance_goal import PPM, shares
+from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
 
 _NOT_REPLANNED = ("topicmappr leaders", "topicmappr rebalance-dirs", "reassign apply")
 
@@ -29,6 +31,7 @@ class PlanGoal:
     `leaving` brokers end empty, however far the plan is; with `targets_only` every broker that is no target does.
     `replication` is the factor that was asked for (0: as it is). `max_use` and `head_room` limit disks.
     Racks and states of brokers are `seen` or not looked at; `strict` says that every set must keep the rack rule.
+    `limits` is a request with the plan's limits on counts and leaders (None: it has none).
     """
 
     kind: Kind
@@ -41,6 +44,7 @@ class PlanGoal:
     head_room: int = 0
     seen: bool = True
     strict: bool = False
+    limits: RebalanceRequest | None = None
 
     @property
     def by_bytes(self) -> bool:
@@ -87,13 +91,33 @@ def goal_of(plan: Plan, slack: Fraction) -> PlanGoal:
             head_room=parse_size(words.get("head-room", "0"), "head-room"),
             seen=words.get("use-meta") != "false",
             strict=words.get("force-rebuild") == "true",
+            limits=_limits(words),
         )
     except (UsageError, KeyError) as error:
         raise InputError("plan", f"its request is invalid: {error}", hint="make a new plan") from None
 
 
+_LIMITS = ("count-band", "max-replicas", "max-leaders", "max-topic-leaders")
+
+
+def _limits(words: Mapping[str, str]) -> RebalanceRequest | None:
+    if not any(name in words for name in _LIMITS):
+        return None
+    band, *most = (words.get(name) for name in _LIMITS)
+    replicas, leaders, of_topic = (None if text is None else _number(text) for text in most)
+    return RebalanceRequest(
+        brokers=BrokerList(ids=()),
+        topics=(".*",),
+        goal=Goal(count_band=None if band is None else parse_percent(band, "count-band")),
+        max_replicas=replicas,
+        max_leaders=leaders,
+        max_topic_leaders=of_topic,
+        words={},
+    )
+
+
 def _number(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) < 6):
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
         raise UsageError(f"{text[:40]!r} is not a number")
     return int(text)
 

@@ -14,6 +14,7 @@ from kafkakit.placement.bytes.proof import proof_of
 from kafkakit.placement.bytes.slots import SlotTable
 from kafkakit.placement.bytes.tightening import at_deviation
 from kafkakit.placement.bytes.window import Limits, Window
+from kafkakit.topicmappr.decide.replan.limits import PlanLimits
 from kafkakit.topicmappr.decide.replan.places import Places
 from kafkakit.topicmappr.decide.replan.situation import ReplannedPartition
 
@@ -43,10 +44,12 @@ class ReplanProblem:
     weights: Sequence[int]
     now: LoadsNow
     balance: BalanceGoal
+    limits: PlanLimits | None = None
 
     def table(self, lists: Sequence[tuple[int, ...]]) -> SlotTable:
         """The arrays of these lists."""
-        return self.places.table(lists, self.weights, self.now)
+        table = self.places.table(lists, self.weights, self.now)
+        return table if self.limits is None else self.limits.on(table, lists)
 
     def repaired(self, table: SlotTable, max_deviation: int) -> Attempt | None:
         """Bring a table inside its window: by copies still to be made if they are enough, else by any; or None."""
@@ -54,7 +57,7 @@ class ReplanProblem:
             if not candidate.movable.any():
                 continue
             found = at_deviation(BalanceProblem.of(candidate, self.balance), max_deviation)
-            if found.window.possible and not found.outside:
+            if found.succeeded:
                 return found
         return None
 
