@@ -38,7 +38,8 @@ class PlannedPartition:
 class PlacementProblem:
     """Partitions sorted by key, usable target brokers sorted by id, and the rack of every known broker.
 
-    `standing` counts replicas of other partitions by broker, where these are to come out even with the rest.
+    `standing` counts replicas of other partitions by broker, where these are to come out even with the rest. Targets
+    that are `closed` keep their copies and take none (minimal movement alone looks at them).
     """
 
     partitions: tuple[PlannedPartition, ...]
@@ -47,6 +48,12 @@ class PlacementProblem:
     rule: GroupRule
     minimize: Minimize = Minimize.MOVES
     standing: Mapping[int, int] = field(default_factory=dict)
+    closed: frozenset[int] = frozenset()
+
+    @property
+    def taking(self) -> tuple[int, ...]:
+        """The targets that take new copies."""
+        return tuple(b for b in self.targets if b not in self.closed)
 
     def rack_of(self, broker: int) -> str | None:
         """The broker's rack; None for rackless and unknown brokers."""
@@ -54,8 +61,8 @@ class PlacementProblem:
 
     @property
     def grouping(self) -> Grouping:
-        """The rule on these racks, all targets taking copies."""
-        return Grouping.of(self.rule, self.racks, self.targets, [p.key.topic for p in self.partitions])
+        """The rule on these racks, the targets that are not closed taking copies."""
+        return Grouping.of(self.rule, self.racks, self.taking, [p.key.topic for p in self.partitions])
 
     def staying(self) -> list[tuple[int, ...]]:
         """Of each partition the replicas that may stay: those on targets that its tags leave to it."""

@@ -126,6 +126,42 @@ def test_ceilings_count_topics_that_are_left_out(home: Home) -> None:
     assert "error: --max-leaders 2 cannot be kept: brokers 1 lead more partitions that keep their leader" in ran.stderr
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("drain", "--brokers", "1"),
+        ("drain", "--brokers", "1", "--placement", "storage"),
+        ("set-replication", "3", "--topics", ".*"),
+        ("fix-racks", "--topics", ".*"),
+    ],
+)
+def test_a_sick_broker_gets_no_copies_from_other_verbs(home: Home, words: tuple[str, ...]) -> None:
+    put(home, cluster([*LISTS, [1, 4], [2, 5]], [20] * 10, FREE, RACKS))
+    plan = ("--snapshot", "s.json", "--plan", "p.json", "--ignore-warns")
+    taking = []
+    for excluded in ((), ("--exclude-receivers", "6")):
+        ran = home.run("topicmappr", *words, *plan, *excluded)
+        assert ran.code == 0, ran.stderr
+        taking.append(6 in {b for row in after(home) for b in row})
+    assert taking == [True, False]
+    ran = home.run("topicmappr", *words, *plan, "--exclude-receivers", "9")
+    assert (ran.code, "error: --exclude-receivers: 9 not in this cluster" in ran.stderr) == (2, True)
+
+
+def test_a_new_topic_does_not_go_to_a_sick_broker(home: Home) -> None:
+    words = ("topicmappr", "place", "new", "--partitions", "6", "--replication", "2", "--snapshot", "s.json")
+    for flags in ((), ("--brokers", "1,2,3,6")):
+        assert home.run(*words, *flags, "--exclude-receivers", "6").code == 0
+        rows = json.loads((home.work / "new.json").read_bytes())["partitions"]
+        assert 6 not in {b for row in rows for b in row["replicas"]}
+
+
+def test_a_broker_is_not_both_named_and_excluded(home: Home) -> None:
+    words = ("--snapshot", "s.json", "--brokers", "1", "--to", "4,6", "--exclude-receivers", "6")
+    ran = home.run("topicmappr", "drain", *words)
+    assert (ran.code, "broker 6 is named by both --to and --exclude-receivers" in ran.stderr) == (2, True)
+
+
 SETS = ("--broker-set", "a: 1,2,3")
 
 

@@ -53,6 +53,7 @@ def verify_plan(plan: Mapping[str, Any], snapshot: Mapping[str, Any], *, allow_u
         verify_balance(plan, scope, after, racks, _sizes(snapshot))
         verify_limits(plan, snapshot, scope, after)
     else:
+        verify_limits(plan, snapshot, scope, after)
         minimum_racks = int(request.get("min-rack-ids", "0"))
         placed = {key: new for key, new in placed.items() if key not in spared}
         for key, new in placed.items():

@@ -22,6 +22,7 @@ from kafkakit.topicmappr.decide.fix_racks.decision import decide_fix_racks
 from kafkakit.topicmappr.decide.fix_racks.problem import FixRacksRequest
 from kafkakit.topicmappr.decide.rebalance.decision import Rebalance, decide_rebalance
 from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
+from kafkakit.topicmappr.decide.set_replication import ReplicationRequest, decide_set_replication
 from tests.clusters.balance_strategies import balance_requests, examples, sized_clusters
 from tests.clusters.exact_balance import Balance, balance_of
 from tests.invariants.plan import verify_plan
@@ -193,7 +194,8 @@ def test_drains_and_repairs_copy_nothing_to_excluded_brokers_and_serve_what_the_
     listed, words = BrokerList(ids=tuple(out)), {"exclude-receivers": ",".join(map(str, out))}
     change: PlannedChange
     try:
-        if data.draw(st.booleans()):
+        verb = data.draw(st.sampled_from(["drain", "fix-racks", "set-replication"]))
+        if verb == "drain":
             leaving = data.draw(st.sampled_from(everyone))
             words |= {"command": "topicmappr drain", "brokers": str(leaving)}
             placement = data.draw(st.sampled_from(PlaceBy))
@@ -208,10 +210,18 @@ def test_drains_and_repairs_copy_nothing_to_excluded_brokers_and_serve_what_the_
                 receiving=BrokerList(ids=tuple(others)),
             )
             assert [m.after for m in decide_drain(snapshot, named).plan.moves] == [m.after for m in change.plan.moves]
+        elif verb == "set-replication":
+            factor = data.draw(st.integers(1, 3))
+            words |= {"command": "topicmappr set-replication", "replication": str(factor)}
+            change = decide_set_replication(
+                snapshot,
+                ReplicationRequest(replication=factor, topics=(".*",), exclude_receivers=listed, words=words),
+            )
         else:
             words |= {"command": "topicmappr fix-racks"}
             change = decide_fix_racks(snapshot, FixRacksRequest(topics=(".*",), exclude_receivers=listed, words=words))
     except (UsageError, TryLaterError):
         return
     event(f"{words['command']}, {'moves' if change.plan.moves else 'still'}")
-    verify_plan(json.loads(encode_plan(change.plan)), json.loads(encode_snapshot(snapshot)))
+    written = json.loads(encode_plan(change.plan)), json.loads(encode_snapshot(snapshot))
+    verify_plan(*written, allow_unplaced=bool(change.left_alone))

@@ -23,6 +23,7 @@ def place(
     Writes the assignment as a map file and
     prints the kafka-topics command that creates the topic; there is no plan, since nothing has to move.
     """
+    from kafkakit.cli.search_watch import answered_at_once
     from kafkakit.cli.session import finish
     from kafkakit.topicmappr.act.places import MapDestination
     from kafkakit.topicmappr.act.saving import save_maps
@@ -33,7 +34,7 @@ def place(
     cli, request, destination = cli_context(ctx), new.request(tags.constraints), MapDestination(out_path=out_path)
     destination.check()
     state, request = observed(ctx, snapshot, request, tags)
-    with cli.output.progress("placing"):
+    with cli.output.progress("placing"), answered_at_once(None):
         placed = decide_place(state, request)
     (saved,) = save_maps((placed.as_map(),), destination, write_files)
     address = None if snapshot is not None else cli.settings.bootstrap_servers

@@ -139,6 +139,7 @@ def set_replication(
         topics=topics.patterns,
         topics_exclude=topics.excluded,
         min_rack_ids=wanted.min_rack_ids,
+        exclude_receivers=brokers_given(wanted.exclude_receivers, "--exclude-receivers"),
         pinned=limits.pinned,
         budget=limits.budget,
         constraints=tags.constraints,

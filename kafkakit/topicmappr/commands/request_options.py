@@ -68,6 +68,7 @@ class ReplicationOptions:
         metadata=RECORDED
     )
     min_rack_ids: shared.MinRackIds = field(default=0, metadata=RECORDED)
+    exclude_receivers: shared.ExcludeReceivers = field(default="", metadata=RECORDED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +148,7 @@ class NewTopicOptions:
     partitions: int | None = option(None, help="How many partitions.")
     replication: int | None = option(None, help="How many replicas each partition has.")
     brokers: str = option("", **BROKER_CHOICE, help="Brokers that may hold the topic; all live ones if not given.")
+    exclude_receivers: shared.ExcludeReceivers = ""
     topics_like: str = option(
         "",
         **TOPIC_CHOICE,
@@ -168,6 +170,7 @@ class NewTopicOptions:
             partition_bytes=parse_size(self.partition_bytes) if self.partition_bytes else None,
             like=parse_patterns(self.topics_like),
             brokers=shared.brokers_given(self.brokers),
+            exclude_receivers=shared.brokers_given(self.exclude_receivers, "--exclude-receivers"),
             min_rack_ids=self.min_rack_ids,
             constraints=constraints,
         )

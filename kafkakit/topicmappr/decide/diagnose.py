@@ -53,10 +53,11 @@ def _reason(problem: PlacementProblem, p: PlannedPartition, live: Mapping[int, s
     targets = set(problem.targets)
     stay = [b for b in p.current if b in targets]
     tags = "" if problem.rule.tags is None else f" ({problem.rule.tags.words(p.key.topic, problem.targets, p.wanted)})"
+    takes = f"(without {_ids(sorted(problem.closed))}) " if problem.closed else ""
     where = ", ".join(f"{b} in rack {problem.rack_of(b) or 'none'}" for b in stay) or "nothing"
     return (
-        f"p{p.key.partition} keeps {where} and no listed broker fits beside{tags}; add a broker in another rack, "
-        "raise or lower --min-rack-ids, or use --force-rebuild"
+        f"p{p.key.partition} keeps {where} and no listed broker {takes}fits beside{tags}; add a broker in another "
+        "rack, raise or lower --min-rack-ids, or use --force-rebuild"
     )
 
 

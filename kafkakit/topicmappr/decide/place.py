@@ -18,6 +18,7 @@ from kafkakit.placement.openings.new_topic import place_new_topic
 from kafkakit.placement.problem import PlacementProblem, PlannedPartition
 from kafkakit.topicmappr.decide.constraints import NO_CONSTRAINTS, TagConstraints
 from kafkakit.topicmappr.decide.diagnose import explain_unplaced, infeasible
+from kafkakit.topicmappr.decide.rebalance.exclusions import RECEIVERS, named_brokers
 from kafkakit.topicmappr.decide.rebuild.request import MAX_REPLICATION
 
 MAX_PARTITIONS = 200_000
@@ -26,6 +27,7 @@ MAX_PARTITIONS = 200_000
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaceRequest:
     """A new topic; what is None is taken from the topics `like`, and `brokers` None means all live ones.
+    Those in `exclude_receivers` hold none of it.
 
     `partition_bytes` is the expected size of one partition: then the cluster is levelled by bytes, not by counts.
     """
@@ -36,6 +38,7 @@ class PlaceRequest:
     partition_bytes: int | None = None
     like: tuple[str, ...] = ()
     brokers: BrokerList | None = None
+    exclude_receivers: BrokerList | None = None
     constraints: TagConstraints = NO_CONSTRAINTS
     min_rack_ids: int = 0
 
@@ -181,7 +184,7 @@ def decide_place(snapshot: ClusterSnapshot, request: PlaceRequest) -> NewTopic:
     Raises `UsageError` when the topic exists and `InfeasibleError` when a partition finds too few brokers.
     """
     _refuse_existing(snapshot, request.topic)
-    pool = pool_of(snapshot)
+    pool = pool_of(snapshot).without(named_brokers(snapshot, RECEIVERS, request.exclude_receivers))
     brokers = _brokers(pool, request)
     shape = shape_of(snapshot, request)
     notes: list[str] = []
@@ -235,7 +238,7 @@ def _brokers(pool: BrokerPool, request: PlaceRequest) -> tuple[int, ...]:
     closed = [b for b in listed if b in pool.closed]
     if closed:
         raise UsageError(f"--brokers: every log dir of {some(closed)} is cordoned or broken")
-    return listed
+    return tuple(b for b in listed if b not in pool.excluded)
 
 
 def _with_topic(snapshot: ClusterSnapshot, request: PlaceRequest, shape: Shape) -> ClusterSnapshot:

@@ -18,6 +18,7 @@ from kafkakit.placement.problem import set_stranded_apart
 from kafkakit.topicmappr.decide import budget as budgets
 from kafkakit.topicmappr.decide.assembly import PlannedChange
 from kafkakit.topicmappr.decide.constraints import NO_CONSTRAINTS, TagConstraints
+from kafkakit.topicmappr.decide.rebalance.exclusions import RECEIVERS, named_brokers
 from kafkakit.topicmappr.decide.rebuild.decision import Rebuild, decide_rebuild
 from kafkakit.topicmappr.decide.rebuild.request import MAX_REPLICATION, RebuildRequest
 from kafkakit.topicmappr.decide.scope import pinned_indices, scope_of
@@ -27,8 +28,8 @@ from kafkakit.topicmappr.decide.scope import pinned_indices, scope_of
 class ReplicationRequest:
     """Bring every partition of the topics to `replication` copies.
 
-    `pinned` are topics or topic/partition that stay as they are, `budget` what one run may copy; `words` are the
-    flags as given.
+    `pinned` are topics or topic/partition that stay as they are, `budget` what one run may copy; brokers in
+    `exclude_receivers` get no copies. `words` are the flags as given.
     """
 
     replication: int
@@ -37,6 +38,7 @@ class ReplicationRequest:
     min_rack_ids: int = 0
     pinned: tuple[str, ...] = ()
     budget: budgets.Budget = budgets.NO_BUDGET
+    exclude_receivers: BrokerList | None = None
     constraints: TagConstraints = NO_CONSTRAINTS
     words: Mapping[str, str]
 
@@ -60,6 +62,7 @@ def decide_set_replication(snapshot: ClusterSnapshot, request: ReplicationReques
         replication=request.replication,
         min_rack_ids=request.min_rack_ids,
         constraints=request.constraints,
+        closed=named_brokers(snapshot, RECEIVERS, request.exclude_receivers),
         words=request.words,
     )
     pinned: tuple[TopicPartition, ...] = ()
@@ -97,7 +100,7 @@ def _serve(snapshot: ClusterSnapshot, requested: RebuildRequest, budget: budgets
     openings = {i: (row, p.wanted) for i, p, row in kept if p.wanted > len(row) and p.key not in requested.untouched}
     topics = [p.key.topic for p in able]
     rule = GroupRule(requested.min_rack_ids, tags=requested.constraints.on(snapshot, set(topics)))
-    grouping = Grouping.of(rule, {b.id: b.group for b in snapshot.brokers}, live, topics)
+    grouping = Grouping.of(rule, {b.id: b.group for b in snapshot.brokers}, live - requested.closed, topics)
     units = {i: a.room.units for a in alike(openings, grouping, repairs=False) for i in a.members}
     changes = [
         budgets.PartitionChange(

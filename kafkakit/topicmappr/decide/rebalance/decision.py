@@ -267,9 +267,9 @@ def _impossible(
     if not found.window.possible:
         reason = why_not(table, problem.demand, found.window, inputs.racks)
         within = isinstance(aim.balance, BandGoal) and not request.goal.within_racks
-        counts = partial(counts_anew, inputs, request)
+        limited = partial(counts_anew, inputs, request)
         add = (
-            more_brokers(problem, found.window, inputs.racks, aim.requested, counts)
+            more_brokers(problem, found.window, inputs.racks, aim.requested, limited)
             if within and aim.requested
             else None
         )

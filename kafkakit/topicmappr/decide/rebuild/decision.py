@@ -99,6 +99,7 @@ def decide_rebuild(
         GroupRule(request.min_rack_ids, tags=request.constraints.on(snapshot, scope.selection.selected)),
         request.minimize,
         standing=_standing(able, world.change, request),
+        closed=request.closed,
     )
     stored = _place_stored(snapshot, facts, problem, world.change, request, watch) if request.by_storage else None
     placed = _Placed(placement=stored.placement) if stored else _place(problem, scope, world.change, request)
@@ -122,7 +123,7 @@ def decide_rebuild(
         tags=problem.rule.tags,
         rules=PlacementRules(
             min_rack_ids=request.min_rack_ids,
-            receivers=stored.receivers if stored else problem.targets,
+            receivers=stored.receivers if stored else problem.taking,
             pinned=tuple(p.key for p in stranded),
         ),
         storage=stored.storage if stored else {},
