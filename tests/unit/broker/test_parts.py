@@ -8,6 +8,7 @@ from kafkakit.broker.decide.holdings import holdings_of
 from kafkakit.broker.decide.plans import OperationCommands, OperationGoal, decide_operation
 from kafkakit.broker.decide.safety import Safety, judge_safety
 from kafkakit.broker.show import BrokerOutcome, outcome_data, outcome_rows, render_outcome
+from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.errors import InfeasibleError
 from kafkakit.core.model import BrokerState, ClusterSnapshot, TopicPartition
 from kafkakit.execution.decide.outcome import Direction
@@ -40,6 +41,15 @@ def test_a_leadership_that_nobody_in_sync_could_take_waits_for_the_copies() -> N
     assert decided.leaders is not None
     assert [m.key for m in decided.leaders.moves] == [TopicPartition("t", 3)]
     assert TopicPartition("t", 0) in {m.key for m in decided.copies.moves}
+
+
+def test_a_drain_leaves_out_a_broker_that_takes_no_copies() -> None:
+    """Rack a has 1 and 4, so copies of what 1 holds beside b and c can go to 4 alone."""
+    out = OperationGoal(brokers=(1,), exclude_receivers=BrokerList(ids=(4,)), words={})
+    for goal, taking in ((OperationGoal(brokers=(1,), words={}), True), (out, False)):
+        decided = decide_operation(seen(make_cluster()), goal)
+        assert decided is not None
+        assert (4 in {b for m in decided.whole.plan.moves for b in m.adding}) == taking
 
 
 def test_topics_elsewhere_are_not_looked_at() -> None:
