@@ -1,7 +1,9 @@
-"""How many brokers would bring a band within reach, where racks hold one copy of everything."""
+"""How many brokers bring a band within reach, and what a frontier finds, where racks hold one copy of everything."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
+from fractions import Fraction
 
 import pytest
 
@@ -9,6 +11,8 @@ from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.errors import InfeasibleError
 from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, Topic
 from kafkakit.core.quantities import parse_percent
+from kafkakit.topicmappr.decide.frontier.decision import decide_frontier
+from kafkakit.topicmappr.decide.frontier.request import FrontierRequest, Metric, goal_of
 from kafkakit.topicmappr.decide.rebalance.decision import decide_rebalance
 from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
 
@@ -67,3 +71,22 @@ def test_brokers_are_named_only_where_the_counts_come_within_their_band_too() ->
         assert ("more brokers like these in rack c" in refused.value.hint) == named
     with pytest.raises(InfeasibleError):
         plan(cluster({"a": 4, "b": 4, "c": 4}, sizes), "10%", "10%")
+
+
+def test_a_point_of_a_frontier_that_no_plan_reaches_within_the_ceilings_has_no_cost() -> None:
+    """Brokers of equal bytes hold 15 partitions or 1, and none may hold more than 13."""
+    snapshot = cluster({"a": 4, "b": 4, "c": 4}, [15 * MIB, *[MIB] * 45])
+    base = RebalanceRequest(
+        brokers=BrokerList(ids=tuple(b.id for b in snapshot.brokers)),
+        topics=("t",),
+        goal=goal_of(Metric.BAND),
+        max_replicas=13,
+        words={},
+    )
+    bands = (Fraction(1), Fraction(1, 100))
+    found = decide_frontier(snapshot, FrontierRequest(base=base, metric=Metric.BAND, bands=bands))
+    assert [point.cost is not None for point in found.points] == [True, False]
+    free = decide_frontier(
+        snapshot, FrontierRequest(base=replace(base, max_replicas=None), metric=Metric.BAND, bands=bands)
+    )
+    assert all(point.cost is not None for point in free.points)
