@@ -113,9 +113,13 @@ def test_what_finds_no_place_is_counted() -> None:
 
 def test_repairs_drop_from_the_end() -> None:
     assert tag_repair(TagSteps(grouping(FEEDS), TagRules((FEEDS,))), 0, (1, 4, 3)) is None
-    found = tag_repair(TagSteps(grouping(NEVER), TagRules((NEVER,))), 0, (4, 1, 2))
+    steps = TagSteps(grouping(NEVER), TagRules((NEVER,)))
+    found = tag_repair(steps, 0, (4, 1))
     assert found is not None
-    assert (found.kept, found.least) == ((1,), 2)  # 4 is closed, and 2 repeats rack a
+    assert (found.kept, found.least) == ((1,), 1)  # 4 is closed
+    found = tag_repair(steps, 0, (4, 1, 2))
+    assert found is not None
+    assert (found.kept, steps.next_copy(0, found.kept, 3)[0]) == ((1,), 1)  # 2 repeats rack a, and only b is left
 
 
 def test_notes_count_the_copies_that_were_bound() -> None:
