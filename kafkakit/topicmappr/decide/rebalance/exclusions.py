@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.errors import UsageError
@@ -12,9 +11,6 @@ from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.placement.bytes.balance_goal import shares
 from kafkakit.topicmappr.decide.rebalance.request import RebalanceRequest
-
-if TYPE_CHECKING:
-    pass
 
 RECEIVERS, GIVERS = "--exclude-receivers", "--exclude-givers"
 
