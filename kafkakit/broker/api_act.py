@@ -2,5 +2,3 @@
 
 from kafkakit.broker.act.leaving import without_leaving
 from kafkakit.broker.act.operation_files import open_records
-
-__all__ = ["open_records", "without_leaving"]

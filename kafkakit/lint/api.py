@@ -2,18 +2,5 @@
 
 from kafkakit.lint.decide.decision import LintRequest, RunOptions, lint, lint_request
 from kafkakit.lint.decide.kinds.registry import FileReading
-from kafkakit.lint.decide.pieces import BrokerPiece, ClusterPiece, Pieces, TopicPiece
+from kafkakit.lint.decide.pieces import Pieces, TopicPiece
 from kafkakit.lint.decide.selection import RuleSet
-
-__all__ = [
-    "BrokerPiece",
-    "ClusterPiece",
-    "FileReading",
-    "LintRequest",
-    "Pieces",
-    "RuleSet",
-    "RunOptions",
-    "TopicPiece",
-    "lint",
-    "lint_request",
-]

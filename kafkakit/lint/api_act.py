@@ -3,5 +3,3 @@
 from kafkakit.lint.act.live import live_pieces, with_topics
 from kafkakit.lint.act.read_files import read_files
 from kafkakit.lint.act.rules import read_config
-
-__all__ = ["live_pieces", "read_config", "read_files", "with_topics"]

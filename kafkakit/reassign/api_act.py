@@ -1,5 +1,3 @@
 """What other tools use of `reassign`: a run of a plan."""
 
 from kafkakit.reassign.act.run import prepare_run
-
-__all__ = ["prepare_run"]

@@ -1,5 +1,3 @@
 """What other tools use of `sandbox`: counting records in and out, and the environment of a demo's commands."""
 
 from kafkakit.sandbox.decide.demo import Tally, demo_environment, tally
-
-__all__ = ["Tally", "demo_environment", "tally"]

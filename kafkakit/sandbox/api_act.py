@@ -2,5 +2,3 @@
 
 from kafkakit.sandbox.demo import DemoTools, refuse_existing, removed_at_the_end
 from kafkakit.sandbox.folders import store_of
-
-__all__ = ["DemoTools", "refuse_existing", "removed_at_the_end", "store_of"]

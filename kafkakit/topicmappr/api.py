@@ -13,9 +13,3 @@ from kafkakit.topicmappr.decide.scope import TopicScope, scope_of
 from kafkakit.topicmappr.decide.selection import answered, tags_needed
 from kafkakit.topicmappr.show.audit import audit_text
 from kafkakit.topicmappr.show.planned_change import planned_change_text
-
-__all__ = [
-    "MAP_DIGEST", "NO_CONSTRAINTS", "AuditRequest", "Decision", "DrainRequest", "PlaceRequest", "PlannedChange",
-    "TagConstraints", "TopicScope", "answered", "assemble", "audit_map", "audit_text", "decide_drain", "decide_place",
-    "digest_of", "plan_of_map", "planned_change_text", "read_map", "scope_of", "tags_needed",
-]  # fmt: skip

@@ -11,7 +11,6 @@ from kafkakit.streams.client.decide.work_grants import (
     PartitionKey,
     Subscription,
     WorkerDocument,
-    WorkerReading,
     decode_grant,
     decode_worker,
     encode_grant,
@@ -20,25 +19,3 @@ from kafkakit.streams.client.decide.work_grants import (
     grant_path,
     worker_path,
 )
-
-__all__ = [
-    "GRANTS_FOLDER",
-    "ROUND_BITS",
-    "WORKERS_FOLDER",
-    "ClientKind",
-    "ClientRegistration",
-    "GrantDocument",
-    "GrantedPartition",
-    "GrantedTopic",
-    "PartitionKey",
-    "Subscription",
-    "WorkerDocument",
-    "WorkerReading",
-    "decode_grant",
-    "decode_worker",
-    "encode_grant",
-    "encode_worker",
-    "epoch_of",
-    "grant_path",
-    "worker_path",
-]

@@ -11,18 +11,3 @@ from kafkakit.streams.client.options import ConsumerOptions
 from kafkakit.streams.client.producer import Producer
 from kafkakit.streams.client.records import StreamRecord
 from kafkakit.streams.client.registrar import read_clients
-
-__all__ = [
-    "BOMB_REASON",
-    "ConsumerOptions",
-    "Delivery",
-    "DependencyDownError",
-    "Producer",
-    "ProducerLimits",
-    "RetryRule",
-    "StreamClient",
-    "StreamConsumer",
-    "StreamRecord",
-    "WorkRules",
-    "read_clients",
-]

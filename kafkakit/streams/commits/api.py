@@ -7,17 +7,3 @@ from kafkakit.streams.commits.decide.editing.offset_text import parse_offsets
 from kafkakit.streams.commits.decide.editing.request import EditRequest, Reject, Skip
 from kafkakit.streams.commits.decide.hazards.every import hazards_of
 from kafkakit.streams.commits.show.edits import outcome_report, plan_report, render_plan
-
-__all__ = [
-    "EditRequest",
-    "Reject",
-    "Skip",
-    "duplicates_of",
-    "hazards_of",
-    "opening_for",
-    "outcome_report",
-    "parse_moment",
-    "parse_offsets",
-    "plan_report",
-    "render_plan",
-]

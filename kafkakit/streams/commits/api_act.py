@@ -3,5 +3,3 @@
 from kafkakit.streams.commits.act.edit_journals import edit_lock
 from kafkakit.streams.commits.act.edit_observation import PartitionScope
 from kafkakit.streams.commits.act.edited_cluster import EditedCluster
-
-__all__ = ["EditedCluster", "PartitionScope", "edit_lock"]

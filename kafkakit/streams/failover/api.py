@@ -10,20 +10,4 @@ from kafkakit.streams.failover.decide.operation import (
 )
 from kafkakit.streams.failover.decide.outcome import EndKind, RunEnd
 from kafkakit.streams.failover.decide.plan import FailoverPlan
-from kafkakit.streams.failover.decide.preconditions import Level, Verdict
-from kafkakit.streams.failover.decide.targets import left_cluster
-
-__all__ = [
-    "EndKind",
-    "FailoverPlan",
-    "FailoverRequest",
-    "FenceChoice",
-    "Level",
-    "OperationKind",
-    "ReadOrder",
-    "RunEnd",
-    "Step",
-    "Verdict",
-    "lease_of",
-    "left_cluster",
-]
+from kafkakit.streams.failover.decide.preconditions import Level

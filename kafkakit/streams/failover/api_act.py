@@ -8,5 +8,3 @@ from kafkakit.streams.failover.act.operations import (
     no_events,
     plan_operation,
 )
-
-__all__ = ["OperationPorts", "PutEvents", "StreamLease", "StreamOperation", "no_events", "plan_operation"]

@@ -2,5 +2,3 @@
 
 from kafkakit.streams.lag.act.tail import OFFSETS_TOPIC, OffsetsTail
 from kafkakit.streams.lag.act.topic_settings import topic_facts
-
-__all__ = ["OFFSETS_TOPIC", "OffsetsTail", "topic_facts"]

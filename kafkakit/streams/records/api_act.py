@@ -1,5 +1,3 @@
 """What other tools use of `streams records`: the reader of records."""
 
 from kafkakit.streams.records.act import RecordReader
-
-__all__ = ["RecordReader"]

@@ -6,13 +6,11 @@ from kafkakit.streams.routes.decide.document import (
     check_stream,
     decode_route,
     encode_route,
-    history_path,
     lane_client_id,
     route_path,
     topic_name,
 )
 from kafkakit.streams.routes.decide.edits import refuse_open_operation
-from kafkakit.streams.routes.decide.history import KeptChange, RouteChange
 from kafkakit.streams.routes.decide.new_topics import LaneShape, PlacementScope
 from kafkakit.streams.routes.decide.observed import partitions_of, segment_problem
 from kafkakit.streams.routes.decide.operation_edits import (
@@ -31,7 +29,6 @@ from kafkakit.streams.routes.decide.route import (
     DEFAULT_LANES,
     DLQ,
     LIVE,
-    RETRY,
     SLOW,
     GroupRule,
     Lane,
@@ -42,45 +39,3 @@ from kafkakit.streams.routes.decide.route import (
     Segment,
     SegmentState,
 )
-
-__all__ = [
-    "DEFAULT_LANES",
-    "DLQ",
-    "LIVE",
-    "RETRY",
-    "SHADOW",
-    "SLOW",
-    "GroupRule",
-    "KeptChange",
-    "Lane",
-    "LaneRule",
-    "LaneShape",
-    "PartitionSeal",
-    "PlacementScope",
-    "Route",
-    "RouteChange",
-    "RouteOperation",
-    "Segment",
-    "SegmentState",
-    "at_step",
-    "begun",
-    "check_lane",
-    "check_stream",
-    "decode_route",
-    "encode_route",
-    "ended",
-    "history_path",
-    "lane_client_id",
-    "opened",
-    "partitions_of",
-    "refuse_open_operation",
-    "retired",
-    "route_path",
-    "routed",
-    "sealed",
-    "segment_problem",
-    "stranded",
-    "topic_name",
-    "unopened",
-    "unsealed",
-]

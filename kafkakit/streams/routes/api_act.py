@@ -2,16 +2,5 @@
 
 from kafkakit.streams.routes.act.clusters import OpenCluster, find_topics
 from kafkakit.streams.routes.act.quotas import set_quotas
-from kafkakit.streams.routes.act.store import RouteStore, VersionedRoute
+from kafkakit.streams.routes.act.store import RouteStore
 from kafkakit.streams.routes.act.topics import create_topics, own_settings, plan_on
-
-__all__ = [
-    "OpenCluster",
-    "RouteStore",
-    "VersionedRoute",
-    "create_topics",
-    "find_topics",
-    "own_settings",
-    "plan_on",
-    "set_quotas",
-]
