@@ -83,7 +83,7 @@ def one(shape: str, records: int) -> dict[str, object]:
         for buffer in buffers:
             columns, facts = feed.feed(buffer)
             rows += len(columns)
-            assert not facts.undecodable + facts.unreadable_batches, facts.first_reason
+            assert not facts.counts.undecodable + facts.counts.unreadable_batches, facts.counts.first_reason
         seconds.append(time.perf_counter() - began)
         cpu.append(time.process_time() - began_cpu)
     assert len(table) == min(KEYS, records)

@@ -163,11 +163,11 @@ def compare(facts: FeedFacts, plain: PlainReader) -> None:
     counts = plain.counts
     assert facts.next_offset == plain.next_offset
     names = ("batches", "records", "tombstones", "opaque", "undecodable")
-    assert {n: getattr(facts, n) for n in names} == {n: counts.get(n, 0) for n in names}
-    assert facts.unreadable_batches == counts.get("unreadable", 0)
-    assert facts.by_type == {int(n[5:]): c for n, c in counts.items() if n.startswith("type ")}
+    assert {n: getattr(facts.counts, n) for n in names} == {n: counts.get(n, 0) for n in names}
+    assert facts.counts.unreadable_batches == counts.get("unreadable", 0)
+    assert facts.counts.by_type == {int(n[5:]): c for n, c in counts.items() if n.startswith("type ")}
     assert bool(facts.stopped) == bool(counts.get("stopped"))
-    assert bool(facts.first_reason) == bool(facts.undecodable or facts.unreadable_batches)
+    assert bool(facts.counts.first_reason) == bool(facts.counts.undecodable or facts.counts.unreadable_batches)
     assert facts.open_transaction_count == len(plain.pending)
     told = {t.producer_id: (t.producer_epoch, t.since_offset) for t in facts.open_transactions}
     assert told == {pid: (p.epoch, p.since) for pid, p in plain.pending.items()}

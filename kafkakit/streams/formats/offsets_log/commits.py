@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kafkakit.streams.formats.identity import NO_TOPIC_ID, TOPIC_ID_BYTES
+from kafkakit.streams.formats.offsets_log.counts import FeedCounts
 from kafkakit.streams.formats.offsets_log.facts import TOMBSTONE
 from kafkakit.streams.formats.offsets_log.keys import Undecodable, offset_key
 from kafkakit.streams.formats.offsets_log.records import Entry, decode_entry
 from kafkakit.streams.formats.offsets_log.rows import Rows, pair_of
-from kafkakit.streams.formats.offsets_log.tally import Tally
 from kafkakit.streams.formats.offsets_log.values import NEWEST_VERSION, OffsetCommit
 from kafkakit.streams.formats.offsets_log.views import Views
 
@@ -161,7 +161,7 @@ class Held:
         return 400 + len(self.key) + len(self.metadata)
 
 
-def read_commits(views: Views, rows: Rows, tally: Tally) -> tuple[Commits, list[tuple[int, Held]]]:
+def read_commits(views: Views, rows: Rows, tally: FeedCounts) -> tuple[Commits, list[tuple[int, Held]]]:
     """Commits and tombstones as columns, and those of unusual shape singly with their batch."""
     import numpy as np
 

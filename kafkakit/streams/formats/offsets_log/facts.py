@@ -1,10 +1,10 @@
 """What a feed of `__consumer_offsets` gives: columns of commits, and facts about all that was no plain commit."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkakit.streams.formats.identity import TOPIC_ID_BYTES
+from kafkakit.streams.formats.offsets_log.counts import FeedCounts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -94,28 +94,15 @@ class OpenTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedFacts:
-    """What one call of a feed found; counts are of this chunk alone, open transactions as they stand after it.
+    """What one call of a feed found; `counts` are of this chunk alone, open transactions as they stand after it.
 
-    `next_offset` is where to fetch on. `by_type` counts records by the number of their key type, those that are
-    opaque included. `undecodable` counts keys and values that cannot be read, `unreadable_batches` those whose
-    records, all or the rest of them, cannot be; `first_reason` is about the first of either. `stopped` says why the
-    chunk ended with bytes that are no batch: after it, fetching on from `next_offset` brings the same bytes again.
-    `keys_left_out` counts commits dropped because the `KeyTable` is full or their key too long.
-    `dropped_commits` counts transactional ones that were aborted, fenced off or beyond what may be held back.
+    `next_offset` is where to fetch on. `stopped` says why the chunk ended with bytes that are no batch: after it,
+    fetching on from `next_offset` brings the same bytes again.
     """
 
     partition: int
     next_offset: int
-    batches: int = 0
-    records: int = 0
-    tombstones: int = 0
-    by_type: Mapping[int, int] = field(default_factory=dict)
-    opaque: int = 0
-    undecodable: int = 0
-    unreadable_batches: int = 0
-    first_reason: str = ""
-    keys_left_out: int = 0
-    dropped_commits: int = 0
+    counts: FeedCounts
     held_back: int = 0
     open_transactions: tuple[OpenTransaction, ...] = ()
     open_transaction_count: int = 0

@@ -3,13 +3,13 @@
 from typing import TYPE_CHECKING
 
 from kafkakit.streams.formats.offsets_log.commits import Commits, Held, read_commits, single_row
+from kafkakit.streams.formats.offsets_log.counts import FeedCounts
 from kafkakit.streams.formats.offsets_log.facts import CommitColumns, FeedFacts
 from kafkakit.streams.formats.offsets_log.heads import Heads, read_heads
 from kafkakit.streams.formats.offsets_log.key_table import KeyTable
 from kafkakit.streams.formats.offsets_log.keys import GROUP_TYPES, OFFSET_TYPES, Undecodable, decode_key
 from kafkakit.streams.formats.offsets_log.newest import Newest, joined
 from kafkakit.streams.formats.offsets_log.rows import Piece, Rows, pieces_of, read_rows
-from kafkakit.streams.formats.offsets_log.tally import Tally
 from kafkakit.streams.formats.offsets_log.transactions import DROPPED, HELD, OWN, TransactionBatch, Transactions
 from kafkakit.streams.formats.offsets_log.views import Views
 
@@ -57,7 +57,7 @@ class OffsetsFeed:
         """Take the next raw bytes; never raises, whatever they are."""
         import numpy as np
 
-        tally = Tally()
+        tally = FeedCounts()
         heads = read_heads(buffer)
         for _ in range(heads.skipped):
             tally.cannot_read(heads.first_reason)
@@ -70,27 +70,19 @@ class OffsetsFeed:
         self.next_offset = max(int(floor[-1]), heads.passed)
         return joined(parts, self.keys.capacity, every=self._every), self._facts(tally, heads)
 
-    def _facts(self, tally: Tally, heads: Heads) -> FeedFacts:
+    def _facts(self, tally: FeedCounts, heads: Heads) -> FeedFacts:
+        tally.by_type = dict(sorted(tally.by_type.items()))
         return FeedFacts(
             partition=self.partition,
             next_offset=self.next_offset,
-            batches=tally.batches,
-            records=tally.records,
-            tombstones=tally.tombstones,
-            by_type=dict(sorted(tally.by_type.items())),
-            opaque=tally.opaque,
-            undecodable=tally.undecodable,
-            unreadable_batches=tally.unreadable_batches,
-            first_reason=tally.first_reason,
-            keys_left_out=tally.keys_left_out,
-            dropped_commits=tally.dropped,
+            counts=tally,
             held_back=self._transactions.held,
             open_transactions=self._transactions.listed(),
             open_transaction_count=len(self._transactions),
             stopped=heads.stopped,
         )
 
-    def _piece(self, piece: Piece, heads: Heads, floor: "Column", tally: Tally) -> CommitColumns:
+    def _piece(self, piece: Piece, heads: Heads, floor: "Column", tally: FeedCounts) -> CommitColumns:
         views = Views(piece.data)
         rows, faults = read_rows(piece, heads, views)
         for reason in faults:
@@ -118,7 +110,7 @@ class OffsetsFeed:
         commits: Commits,
         unusual: list[tuple[int, Held]],
         markers: dict[int, bool],
-        tally: Tally,
+        tally: FeedCounts,
     ) -> CommitColumns:
         """The newest visible commits of a piece; those of open transactions are put aside."""
         import numpy as np
@@ -128,7 +120,7 @@ class OffsetsFeed:
         if batches := _transactional(piece, heads, rows, markers):
             fate = np.full(piece.last - piece.first, OWN, np.int64)
             settled = self._transactions.settle(batches, fate)
-            tally.dropped += settled.dropped
+            tally.dropped_commits += settled.dropped
             fates = fate[commits.batch]
             for row in np.flatnonzero(fates <= DROPPED).tolist():
                 single = single_row(views, commits, row)
@@ -148,15 +140,15 @@ class OffsetsFeed:
             self._transactions.overtake(latest)
         return columns
 
-    def _put_aside(self, batch: int, row: Held, fate: int, tally: Tally) -> None:
+    def _put_aside(self, batch: int, row: Held, fate: int, tally: FeedCounts) -> None:
         decoded = decode_key(row.key)
         if isinstance(decoded, Undecodable):
             tally.cannot_decode(decoded.reason)
         elif fate != HELD or not self._transactions.hold(batch, row):
-            tally.dropped += 1
+            tally.dropped_commits += 1
 
 
-def _sorted_out(views: Views, rows: Rows, tally: Tally) -> Rows:
+def _sorted_out(views: Views, rows: Rows, tally: FeedCounts) -> Rows:
     """Counts the records by type; gives those of offsets."""
     import numpy as np
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from kafkakit.streams.formats.identity import TOPIC_ID_BYTES
 from kafkakit.streams.formats.offsets_log.commits import Commits, Held, topic_ids
+from kafkakit.streams.formats.offsets_log.counts import FeedCounts
 from kafkakit.streams.formats.offsets_log.facts import TOMBSTONE, CommitColumns
 from kafkakit.streams.formats.offsets_log.key_table import KeysFull, KeyTable
 from kafkakit.streams.formats.offsets_log.keys import Undecodable, decode_key, offset_key
-from kafkakit.streams.formats.offsets_log.tally import Tally
 from kafkakit.streams.formats.offsets_log.views import Views
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Newest:
     visible_at: "Column"
     held: list[Held]
     keys: KeyTable
-    tally: Tally
+    tally: FeedCounts
     every: bool = False
     gone: dict[bytes, int] = field(default_factory=dict)
 

@@ -188,7 +188,8 @@ class OffsetsTail:
     def _read(self, cursor: LogCursor, answer: Fetched) -> int:
         at = cursor.next or 0
         columns, facts = cursor.feed.feed(answer.records)
-        self.totals.add(facts)
+        counts = facts.counts
+        self.totals.add(counts)
         cursor.open_transactions = facts.open_transactions
         cursor.open_transaction_count, cursor.held_back = facts.open_transaction_count, facts.held_back
         if len(columns):
@@ -196,14 +197,14 @@ class OffsetsTail:
             self._release(self._apply(columns))
         if facts.next_offset > at:
             cursor.empty_tries = cursor.stopped_tries = 0
-        elif facts.stopped or facts.unreadable_batches:
+        elif facts.stopped or counts.unreadable_batches:
             # Also a batch whose end is unknown: fetching on would bring the same bytes at once, without an end.
-            self._skip_stop(cursor, facts.stopped or facts.first_reason)
+            self._skip_stop(cursor, facts.stopped or counts.first_reason)
         else:
             cursor.empty_tries += cursor.is_behind
         cursor.next = max(at if cursor.next is None else cursor.next, facts.next_offset)
         self._sweep_if_done(cursor)
-        return facts.records
+        return counts.records
 
     def _pass_hole(self, cursor: LogCursor) -> int:
         """Compaction can take all records below the end: then no answer ever holds one.

@@ -1,12 +1,13 @@
 """Where the partitions of an offsets topic are read, and what the reading counted."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.log_reads import LogSpan
-from kafkakit.streams.formats.offsets_log.facts import FeedFacts, OpenTransaction
+from kafkakit.streams.formats.offsets_log.counts import FeedCounts
+from kafkakit.streams.formats.offsets_log.facts import OpenTransaction
 from kafkakit.streams.formats.offsets_log.feed import OffsetsFeed
 from kafkakit.streams.formats.offsets_log.key_table import KeyTable
 
@@ -88,35 +89,15 @@ class LogCursor:
 
 
 @dataclass(slots=True)
-class ReadTotals:
-    """What was counted since the start; `first_reason` is about the first thing that could not be read.
+class ReadTotals(FeedCounts):
+    """What was counted since the start.
 
-    `dropped_commits` counts those in transactions that were aborted, fenced off or larger than may be held back,
-    `started_over` partitions that had to be read again, `skipped_offsets` what lay behind bytes that are no batch.
+    `started_over` counts partitions that had to be read again, `skipped_offsets` what lay behind bytes that are no
+    batch.
     """
 
-    records: int = 0
-    by_type: dict[int, int] = field(default_factory=dict)
-    opaque: int = 0
-    undecodable: int = 0
-    unreadable_batches: int = 0
-    keys_left_out: int = 0
-    dropped_commits: int = 0
     started_over: int = 0
     skipped_offsets: int = 0
-    first_reason: str = ""
-
-    def add(self, facts: FeedFacts) -> None:
-        """Count one chunk's facts in."""
-        self.records += facts.records
-        for number, count in facts.by_type.items():
-            self.by_type[number] = self.by_type.get(number, 0) + count
-        self.opaque += facts.opaque
-        self.undecodable += facts.undecodable
-        self.unreadable_batches += facts.unreadable_batches
-        self.keys_left_out += facts.keys_left_out
-        self.dropped_commits += facts.dropped_commits
-        self.first_reason = self.first_reason or facts.first_reason
 
 
 def progress_of(cursors: Collection[LogCursor]) -> tuple[int, int]:

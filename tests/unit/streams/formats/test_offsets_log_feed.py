@@ -70,8 +70,8 @@ def test_the_newest_commit_of_each_key_comes_out_once() -> None:
     row = fed.last.rows()[1]
     assert (row.committed_ms, row.leader_epoch, row.topic_id) == (MS, 4, bytes(range(16)))
     assert fed.table.key_of(1) == CommitKey("g", "t", 1)
-    assert (facts.partition, facts.next_offset, facts.batches, facts.records) == (5, 3, 2, 3)
-    assert (facts.by_type, facts.first_reason) == ({1: 3}, "")
+    assert (facts.partition, facts.next_offset, facts.counts.batches, facts.counts.records) == (5, 3, 2, 3)
+    assert (facts.counts.by_type, facts.counts.first_reason) == ({1: 3}, "")
 
 
 def test_nothing_gives_empty_columns() -> None:
@@ -85,9 +85,9 @@ def test_a_buffer_may_begin_early_end_cut_and_come_twice() -> None:
     first = batch(0, [commit("g", "t", 0, 5), commit("g", "t", 0, 6), commit("g", "t", 0, 7)])
     fed.feed.next_offset = 2
     facts = fed.take(first, first[:70])
-    assert (facts.records, fed.of("g"), facts.next_offset) == (1, 7, 3)
+    assert (facts.counts.records, fed.of("g"), facts.next_offset) == (1, 7, 3)
     again = fed.take(first)
-    assert (again.records, again.batches, len(fed.last), again.next_offset) == (0, 0, 0, 3)
+    assert (again.counts.records, again.counts.batches, len(fed.last), again.next_offset) == (0, 0, 0, 3)
 
 
 def test_holes_of_compaction_and_times_out_of_order_are_nothing_special() -> None:
@@ -97,7 +97,7 @@ def test_holes_of_compaction_and_times_out_of_order_are_nothing_special() -> Non
         batch(10, [commit("g", "t", 0, 9, committed_ms=MS), late], last_offset_delta=9),
         batch(90, [], last_offset_delta=3),
     )
-    assert (fed.of("g"), facts.next_offset, facts.batches) == (8, 94, 2)
+    assert (fed.of("g"), facts.next_offset, facts.counts.batches) == (8, 94, 2)
     assert fed.last.at.tolist() == [14]
 
 
@@ -105,7 +105,7 @@ def test_key_type_0_names_the_same_offset() -> None:
     fed = Fed()
     legacy = Rec(offset_key("g", "t", 0, kind=0), offset_value(5, version=0))
     facts = fed.take(batch(0, [commit("g", "t", 0, 4), legacy]))
-    assert (fed.of("g"), len(fed.table), facts.by_type) == (5, 1, {0: 1, 1: 1})
+    assert (fed.of("g"), len(fed.table), facts.counts.by_type) == (5, 1, {0: 1, 1: 1})
 
 
 def test_an_open_transaction_hides_no_commit_of_another_group() -> None:
@@ -136,7 +136,7 @@ def test_an_aborted_commit_never_shows(is_split: bool) -> None:
         marker(2, PRODUCER, commits=False),
     ]
     facts = [fed.take(part) for part in parts][-1] if is_split else fed.take(*parts)
-    assert (fed.of("g"), facts.dropped_commits) == (3, 1)
+    assert (fed.of("g"), facts.counts.dropped_commits) == (3, 1)
 
 
 def test_a_transactional_tombstone_waits_too() -> None:
@@ -168,7 +168,7 @@ def test_a_newer_epoch_of_the_producer_drops_what_the_older_one_left() -> None:
     fed = Fed()
     fed.take(in_transaction(0, commit("g", "t", 0, 5)))
     facts = fed.take(in_transaction(1, commit("g", "t", 1, 6), producer=(7, 1)))
-    assert (facts.dropped_commits, facts.held_back) == (1, 1)
+    assert (facts.counts.dropped_commits, facts.held_back) == (1, 1)
     fed.take(in_transaction(2, commit("g", "t", 2, 7), producer=(7, 0)), marker(3, (7, 0), commits=True))
     assert fed.offsets == {}
     # The marker of a transaction that expired, or of KIP-890, has a higher epoch than its data.
@@ -242,18 +242,18 @@ def test_a_full_table_and_long_keys_leave_commits_out_and_count_them() -> None:
     facts = fed.take(
         batch(0, [commit("g", "t", 0, 1), commit("g", "t", 1, 2), commit("x" * 100, "t", 0, 3), tombstone("y", "t", 0)])
     )
-    assert (len(fed.last), facts.keys_left_out, facts.undecodable) == (1, 2, 0)
+    assert (len(fed.last), facts.counts.keys_left_out, facts.counts.undecodable) == (1, 2, 0)
     fed.take(batch(4, [tombstone("g", "t", 0)]))
     fed.table.release(fed.last.key.tolist())
     facts = fed.take(batch(5, [commit("g", "t", 1, 2)]))
-    assert (fed.of("g", partition=1), facts.keys_left_out, fed.last.key.tolist()) == (2, 0, [0])
+    assert (fed.of("g", partition=1), facts.counts.keys_left_out, fed.last.key.tolist()) == (2, 0, [0])
 
 
 def test_four_megabytes_of_key_do_no_harm() -> None:
     fed = Fed()
     junk = [Rec(offset_key("g", "t", 0) + bytes(4 << 20), offset_value(1)), Rec(b"\0\2\x7f\xff" + bytes(4 << 20), b"")]
     facts = fed.take(batch(0, [*junk, commit("g", "t", 0, 1)]))
-    assert (fed.of("g"), facts.undecodable, facts.keys_left_out) == (1, 0, 1)
+    assert (fed.of("g"), facts.counts.undecodable, facts.counts.keys_left_out) == (1, 0, 1)
 
 
 def test_what_cannot_be_read_is_counted_and_named() -> None:
@@ -271,10 +271,10 @@ def test_what_cannot_be_read_is_counted_and_named() -> None:
         batch(4, [commit("g", "t", 0, 5)], codec="lz4"),
         pack(">qiIbb", 5, 20, 0, 1, 0) + bytes(14),
     )
-    assert (facts.undecodable, facts.opaque, facts.unreadable_batches) == (2, 1, 2)
-    assert facts.first_reason == "message format 1"
+    assert (facts.counts.undecodable, facts.counts.opaque, facts.counts.unreadable_batches) == (2, 1, 2)
+    assert facts.counts.first_reason == "message format 1"
     assert (fed.of("g"), facts.next_offset) == (4, 6)
-    assert fed.take(batch(6, [commit("g", "t", 0, 5)], codec="lz4")).first_reason == "compressed with lz4"
+    assert fed.take(batch(6, [commit("g", "t", 0, 5)], codec="lz4")).counts.first_reason == "compressed with lz4"
 
 
 def test_bytes_that_are_no_batch_stop_the_chunk_with_their_reason() -> None:
@@ -289,8 +289,8 @@ def test_records_of_groups_are_counted_by_type_and_not_read() -> None:
     fed = Fed()
     junk = [Rec(group_key(number, "g"), b"junk") for number in (2, 3, 5, 17, 24, 18, 25)]
     facts = fed.take(batch(0, [*junk, Rec(group_key(2, "g"), None), commit("g", "t", 0, 5)]))
-    assert (facts.undecodable, facts.opaque, facts.tombstones, fed.of("g")) == (0, 2, 1, 5)
-    assert facts.by_type == {1: 1, 2: 2, 3: 1, 5: 1, 17: 1, 18: 1, 24: 1, 25: 1}
+    assert (facts.counts.undecodable, facts.counts.opaque, facts.counts.tombstones, fed.of("g")) == (0, 2, 1, 5)
+    assert facts.counts.by_type == {1: 1, 2: 2, 3: 1, 5: 1, 17: 1, 18: 1, 24: 1, 25: 1}
 
 
 def test_a_feed_of_every_event_gives_each_visible_commit_in_the_order_of_the_log(
