@@ -12,12 +12,11 @@ from kafkakit.core.errors import UsageError
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
 from kafkakit.simulator.cluster import DAY_S, SimCluster, SimMove
 from kafkakit.simulator.control import Controller
+from kafkakit.simulator.disks import DiskSeen, disks_of
 from kafkakit.simulator.flows import Flows, share
 from kafkakit.simulator.inside import InsideMoves
-from kafkakit.simulator.observation import DiskSeen, Observation
 from kafkakit.simulator.quota import UNLIMITED, QuotaWindows
 from kafkakit.simulator.state import State
-from kafkakit.simulator.view import Traffic, disks_of, observe
 
 if TYPE_CHECKING:
     from kafkakit.simulator.state import Floats
@@ -46,7 +45,6 @@ class Simulation:
         self._unsettled_until = 0
         self._flows = Flows(self._state, wildcard=cluster.wildcard)
         self._speeds: tuple[float, Floats] | None = None
-        self._traffic = Traffic(into=np.zeros(brokers), out=np.zeros(brokers), demand=np.zeros((2, brokers)))
         self.received: Floats = np.zeros(brokers)
         self.sent: Floats = np.zeros(brokers)
         self.under_replicated_s = 0
@@ -146,10 +144,6 @@ class Simulation:
                 self._speeds = None
             self._tick(end - self.now_s)
 
-    def observe(self) -> Observation:
-        """What can be seen now. O(brokers + disks + partitions that move)."""
-        return observe(self._state, self._traffic, self._factor(), self.disks, self.finished, self.now_s)
-
     def _factor(self) -> float:
         curve = self._cluster.day_curve
         return curve[int(self.now_s % DAY_S * len(curve) // DAY_S)]
@@ -209,9 +203,6 @@ class Simulation:
         flows, brokers = self._flows, len(line[0])
         held = flows.throttled
         caps = np.minimum(line[0], quota[0]), np.minimum(line[1], quota[1])
-        self._traffic.demand = np.vstack(
-            [np.where(flows.held_into, quota[1], 0), np.where(flows.held_out, quota[0], 0)]
-        )
         if flows.all_throttled:
             return share(wanted, flows.source, flows.target, *caps)
         got = np.zeros(len(wanted))
@@ -234,7 +225,6 @@ class Simulation:
         into, out = self._by_broker(got)
         self.received += into
         self.sent += out
-        self._traffic.into, self._traffic.out = into / seconds, out / seconds
         self._record(seconds, factor, got, into, out)
         self.now_s += seconds
         self.under_replicated_s += state.under_replicated * seconds

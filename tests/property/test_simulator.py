@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from kafkakit.core.model import TopicPartition
 from kafkakit.simulator.cluster import SimBroker, SimCluster, SimDisk, SimMove, SimPartition
-from kafkakit.simulator.observation import DiskSeen
-from kafkakit.simulator.simulation import Simulation
+from kafkakit.simulator.disks import DiskSeen
+from tests.rigs.observed_simulation import ObservedSimulation
 
 MB = 1_000_000
 BROKERS = (1, 2, 3, 4, 5)
@@ -44,7 +44,7 @@ def build(found: Sequence[tuple[tuple[int, ...], int, float]]) -> SimCluster:
     )
 
 
-def play(simulation: Simulation, kind: str, number: int, rest: tuple[int | None, ...], count: int) -> None:
+def play(simulation: ObservedSimulation, kind: str, number: int, rest: tuple[int | None, ...], count: int) -> None:
     key = TopicPartition("t", number % count)
     match kind:
         case "submit":
@@ -72,7 +72,7 @@ def test_bytes_are_conserved_and_lists_stay_sound(
     found: list[tuple[tuple[int, ...], int, float]],
     story: list[tuple[str, int, tuple[int | None, ...]]],
 ) -> None:
-    simulation = Simulation(build(found))
+    simulation = ObservedSimulation(build(found))
     for kind, number, rest in story:
         play(simulation, kind, number, rest, len(found))
     assert simulation.sent.sum() == pytest.approx(simulation.received.sum())
@@ -82,13 +82,13 @@ def test_bytes_are_conserved_and_lists_stay_sound(
         held = sum(len(simulation.lists[TopicPartition("t", n)]) * size * MB for n, (_, size, _) in enumerate(found))
         started = sum(len(replicas) * size * MB for replicas, size, _ in found)
         assert used == pytest.approx(len(BROKERS) * BASE + held - started, abs=100)
-    assert all(d.used_bytes >= 0 for d in simulation.observe().disks)
+    assert all(d.used_bytes >= 0 for d in simulation.disks)
     for replicas in simulation.lists.values():
         assert len(set(replicas)) == len(replicas) >= 1
     assert simulation.under_min_isr_s <= simulation.under_replicated_s + simulation.now_s * len(found)
 
 
-def finish(simulation: Simulation, found: Sequence[object]) -> tuple[DiskSeen, ...]:
+def finish(simulation: ObservedSimulation, found: Sequence[object]) -> tuple[DiskSeen, ...]:
     """Let everything that can end, end: all brokers back, no throttle, time for deletions."""
     for broker in BROKERS:
         simulation.revive(broker)
@@ -97,4 +97,4 @@ def finish(simulation: Simulation, found: Sequence[object]) -> tuple[DiskSeen, .
     assert simulation.in_flight == ()
     assert simulation.waiting_bytes == 0
     assert simulation.observe().under_replicated == 0
-    return simulation.observe().disks
+    return simulation.disks

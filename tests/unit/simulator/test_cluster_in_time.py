@@ -7,8 +7,8 @@ import pytest
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
 from kafkakit.simulator.cluster import QuotaModel, SimBroker, SimCluster, SimDisk, SimMove, SimPartition
-from kafkakit.simulator.observation import CopySeen, DiskSeen
-from kafkakit.simulator.simulation import Simulation
+from kafkakit.simulator.disks import DiskSeen
+from tests.rigs.observed_simulation import CopySeen, ObservedSimulation
 
 MB = 1_000_000
 T0 = TopicPartition("t", 0)
@@ -24,16 +24,16 @@ def one_partition(*brokers: SimBroker, ingest: float = 0.0, min_isr: int = 1) ->
     return SimCluster(brokers=brokers or tuple(broker(b) for b in (1, 2, 3, 4)), partitions=(partition,))
 
 
-def copies(simulation: Simulation) -> Mapping[int, CopySeen]:
+def copies(simulation: ObservedSimulation) -> Mapping[int, CopySeen]:
     return {c.broker: c for c in simulation.observe().copies}
 
 
-def disk(simulation: Simulation, number: int, path: str = "/a") -> DiskSeen:
+def disk(simulation: ObservedSimulation, number: int, path: str = "/a") -> DiskSeen:
     return next(d for d in simulation.observe().disks if (d.broker, d.path) == (number, path))
 
 
 def test_each_new_copy_joins_when_caught_up_and_the_move_ends_with_the_last() -> None:
-    simulation = Simulation(one_partition())
+    simulation = ObservedSimulation(one_partition())
     simulation.set_rates(3, into=20 * MB, out=None)
     simulation.set_rates(4, into=5 * MB, out=None)
     simulation.submit([SimMove(key=T0, target=(3, 4))])
@@ -52,7 +52,7 @@ def test_each_new_copy_joins_when_caught_up_and_the_move_ends_with_the_last() ->
 
 def test_space_of_old_copies_comes_back_after_the_deletion_delay() -> None:
     start = SimDisk(path="/a", used_bytes=150 * MB, total_bytes=1000 * MB)
-    simulation = Simulation(one_partition(broker(1, start), broker(2), broker(3), broker(4)))
+    simulation = ObservedSimulation(one_partition(broker(1, start), broker(2), broker(3), broker(4)))
     simulation.submit([SimMove(key=T0, target=(3, 2))])
     simulation.advance(3)
     assert T0 in simulation.finished
@@ -66,7 +66,7 @@ def test_space_of_old_copies_comes_back_after_the_deletion_delay() -> None:
 
 def test_a_full_dir_fails_as_a_whole_and_the_move_hangs_until_it_is_cancelled() -> None:
     small = (SimDisk(path="/a", total_bytes=60 * MB), SimDisk(path="/b", total_bytes=900 * MB))
-    simulation = Simulation(one_partition(broker(1), broker(2), broker(3, *small)))
+    simulation = ObservedSimulation(one_partition(broker(1), broker(2), broker(3, *small)))
     simulation.set_rates(3, into=10 * MB, out=None)
     simulation.submit([SimMove(key=T0, target=(3, 2), dirs={3: "/a"})])
     simulation.advance(600)
@@ -82,7 +82,7 @@ def test_a_full_dir_fails_as_a_whole_and_the_move_hangs_until_it_is_cancelled() 
 
 def test_ingest_and_other_partitions_fill_a_dir_too_and_leaders_leave_it() -> None:
     filling = SimDisk(path="/a", total_bytes=400 * MB, used_bytes=100 * MB, growth_bytes_per_s=2 * MB)
-    simulation = Simulation(one_partition(broker(1, filling), broker(2), broker(3), ingest=1 * MB, min_isr=2))
+    simulation = ObservedSimulation(one_partition(broker(1, filling), broker(2), broker(3), ingest=1 * MB, min_isr=2))
     simulation.advance(90)
     assert disk(simulation, 1).used_bytes == pytest.approx(370 * MB)
     simulation.advance(60)
@@ -96,7 +96,7 @@ def test_ingest_and_other_partitions_fill_a_dir_too_and_leaders_leave_it() -> No
 
 
 def test_a_copy_faster_than_its_throttle_never_catches_up() -> None:
-    simulation = Simulation(one_partition(ingest=5 * MB))
+    simulation = ObservedSimulation(one_partition(ingest=5 * MB))
     simulation.set_rates(3, into=6 * MB, out=None)
     simulation.submit([SimMove(key=T0, target=(3, 2))])
     simulation.advance(3600)
@@ -107,7 +107,7 @@ def test_a_copy_faster_than_its_throttle_never_catches_up() -> None:
 
 
 def test_a_killed_destination_holds_the_move_up_and_goes_on_when_it_is_back() -> None:
-    simulation = Simulation(one_partition())
+    simulation = ObservedSimulation(one_partition())
     simulation.set_rates(3, into=5 * MB, out=None)
     simulation.submit([SimMove(key=T0, target=(3, 2))])
     simulation.advance(10)
@@ -121,7 +121,7 @@ def test_a_killed_destination_holds_the_move_up_and_goes_on_when_it_is_back() ->
 
 
 def test_a_killed_leader_leaves_the_isr_after_the_session_timeout() -> None:
-    simulation = Simulation(one_partition(ingest=1 * MB, min_isr=2))
+    simulation = ObservedSimulation(one_partition(ingest=1 * MB, min_isr=2))
     simulation.submit([SimMove(key=T0, target=(1, 2, 3))])
     simulation.set_rates(3, into=5 * MB, out=None)
     simulation.kill(1)
@@ -143,7 +143,7 @@ def test_a_killed_leader_leaves_the_isr_after_the_session_timeout() -> None:
 
 
 def test_the_last_member_stays_in_the_isr_and_leads_again() -> None:
-    simulation = Simulation(one_partition(ingest=1 * MB))
+    simulation = ObservedSimulation(one_partition(ingest=1 * MB))
     simulation.kill(1)
     simulation.advance(20)
     simulation.kill(2)
@@ -159,7 +159,7 @@ def test_the_last_member_stays_in_the_isr_and_leads_again() -> None:
 
 
 def test_cancel_leaves_the_old_set_in_kafkas_order_and_frees_the_partial_copy() -> None:
-    simulation = Simulation(one_partition())
+    simulation = ObservedSimulation(one_partition())
     simulation.set_rates(3, into=5 * MB, out=None)
     simulation.submit([SimMove(key=T0, target=(3, 2))])
     simulation.advance(10)
@@ -172,7 +172,7 @@ def test_cancel_leaves_the_old_set_in_kafkas_order_and_frees_the_partial_copy() 
 
 
 def test_a_new_submission_replaces_the_running_one_and_the_given_up_copy_goes_at_the_end() -> None:
-    simulation = Simulation(one_partition())
+    simulation = ObservedSimulation(one_partition())
     for number in (3, 4):
         simulation.set_rates(number, into=5 * MB, out=None)
     simulation.submit([SimMove(key=T0, target=(3, 4))])
@@ -184,7 +184,7 @@ def test_a_new_submission_replaces_the_running_one_and_the_given_up_copy_goes_at
 
 
 def test_a_move_without_a_new_copy_ends_at_once() -> None:
-    simulation = Simulation(one_partition())
+    simulation = ObservedSimulation(one_partition())
     simulation.submit([SimMove(key=T0, target=(2, 1))])
     simulation.advance(1)
     assert simulation.lists[T0] == (2, 1)
@@ -193,7 +193,9 @@ def test_a_move_without_a_new_copy_ends_at_once() -> None:
 
 def test_the_controller_ends_a_limited_number_of_moves_a_second() -> None:
     partitions = tuple(SimPartition(key=TopicPartition("e", n), replicas=(1,), size_bytes=0) for n in range(1000))
-    simulation = Simulation(SimCluster(brokers=(broker(1), broker(2)), partitions=partitions, finishes_per_s=100))
+    simulation = ObservedSimulation(
+        SimCluster(brokers=(broker(1), broker(2)), partitions=partitions, finishes_per_s=100)
+    )
     simulation.submit(SimMove(key=p.key, target=(2,)) for p in partitions)
     simulation.advance(5)
     assert 400 <= len(simulation.finished) <= 500
@@ -203,7 +205,7 @@ def test_the_controller_ends_a_limited_number_of_moves_a_second() -> None:
 
 def test_a_copy_changes_its_dir_inside_a_broker_and_the_old_one_is_deleted_later() -> None:
     dirs = (SimDisk(path="/a", used_bytes=100 * MB), SimDisk(path="/b"))
-    simulation = Simulation(one_partition(broker(1, *dirs), broker(2), broker(3), ingest=1 * MB))
+    simulation = ObservedSimulation(one_partition(broker(1, *dirs), broker(2), broker(3), ingest=1 * MB))
     replica = TopicPartitionReplica("t", 0, 1)
     simulation.set_inside_rate(1, 5 * MB)
     simulation.move_dir(replica, "/b")
@@ -221,7 +223,7 @@ def test_a_copy_changes_its_dir_inside_a_broker_and_the_old_one_is_deleted_later
 
 def test_a_move_between_dirs_hangs_with_its_broker_and_is_given_up_with_its_copy() -> None:
     dirs = (SimDisk(path="/a", used_bytes=100 * MB), SimDisk(path="/b"))
-    simulation = Simulation(one_partition(broker(1, *dirs), broker(2), broker(3)))
+    simulation = ObservedSimulation(one_partition(broker(1, *dirs), broker(2), broker(3)))
     simulation.set_inside_rate(1, 5 * MB)
     simulation.move_dir(TopicPartitionReplica("t", 0, 1), "/b")
     simulation.advance(5)
@@ -238,7 +240,7 @@ def test_a_move_between_dirs_hangs_with_its_broker_and_is_given_up_with_its_copy
 
 def test_clients_share_the_line_and_the_queue_shows_when_it_is_too_short() -> None:
     nodes = [SimBroker(id=b, background_into=60 * MB, line_into=100 * MB, line_out=100 * MB) for b in (1, 2, 3)]
-    simulation = Simulation(one_partition(*nodes))
+    simulation = ObservedSimulation(one_partition(*nodes))
     simulation.set_rates(3, into=200 * MB, out=None)
     simulation.submit([SimMove(key=T0, target=(3, 2))])
     simulation.advance(1)
@@ -250,7 +252,7 @@ def test_clients_share_the_line_and_the_queue_shows_when_it_is_too_short() -> No
 
 
 def test_producers_and_followers_use_the_line() -> None:
-    simulation = Simulation(one_partition(ingest=10 * MB))
+    simulation = ObservedSimulation(one_partition(ingest=10 * MB))
     simulation.advance(5)
     seen = {b.id: (round(b.use_into, 3), round(b.use_out, 3)) for b in simulation.observe().brokers}
     assert seen == {1: (0.1, 0.1), 2: (0.1, 0.0), 3: (0.0, 0.0), 4: (0.0, 0.0)}
@@ -263,7 +265,7 @@ def test_producers_and_followers_use_the_line() -> None:
 def test_the_day_curve_scales_ingest() -> None:
     given = one_partition(ingest=1 * MB)
     curve = SimCluster(brokers=given.brokers, partitions=given.partitions, day_curve=(0.0, 2.0))
-    simulation = Simulation(curve)
+    simulation = ObservedSimulation(curve)
     simulation.advance(43_200)
     assert disk(simulation, 1).used_bytes == 0
     simulation.advance(1000)
@@ -272,7 +274,7 @@ def test_the_day_curve_scales_ingest() -> None:
 
 def test_the_same_calls_give_the_same_numbers() -> None:
     def played() -> object:
-        simulation = Simulation(one_partition(ingest=1 * MB))
+        simulation = ObservedSimulation(one_partition(ingest=1 * MB))
         simulation.set_rates(3, into=6 * MB, out=None)
         simulation.submit([SimMove(key=T0, target=(3, 2))])
         simulation.advance(7)
@@ -286,7 +288,7 @@ def test_the_same_calls_give_the_same_numbers() -> None:
 def test_a_long_tick_and_many_short_ones_come_to_the_same() -> None:
     found = []
     for step in (1, 7, 400):
-        simulation = Simulation(one_partition(ingest=1 * MB))
+        simulation = ObservedSimulation(one_partition(ingest=1 * MB))
         simulation.set_rates(3, into=2.5 * MB, out=None)
         simulation.submit([SimMove(key=T0, target=(3, 2))])
         while simulation.now_s < 400:
@@ -306,11 +308,11 @@ def test_a_long_tick_and_many_short_ones_come_to_the_same() -> None:
 )
 def test_moves_that_make_no_sense_are_refused(move: SimMove) -> None:
     with pytest.raises(UsageError):
-        Simulation(one_partition()).submit([move])
+        ObservedSimulation(one_partition()).submit([move])
 
 
 def test_dir_moves_that_make_no_sense_are_refused() -> None:
-    simulation = Simulation(one_partition())
+    simulation = ObservedSimulation(one_partition())
     with pytest.raises(UsageError, match="no copy on broker 3"):
         simulation.move_dir(TopicPartitionReplica("t", 0, 3), "/a")
     with pytest.raises(UsageError, match="no log dir /z"):
@@ -319,7 +321,7 @@ def test_dir_moves_that_make_no_sense_are_refused() -> None:
 
 def test_an_unknown_broker_is_refused() -> None:
     with pytest.raises(UsageError, match="broker 9"):
-        Simulation(one_partition()).kill(9)
+        ObservedSimulation(one_partition()).kill(9)
 
 
 def test_quota_defaults_are_kafkas() -> None:

@@ -5,6 +5,7 @@ import pytest
 from kafkakit.core.model import TopicPartition
 from kafkakit.simulator.cluster import QuotaModel, SimBroker, SimCluster, SimMove, SimPartition, efficiency_of
 from kafkakit.simulator.simulation import Simulation
+from tests.rigs.observed_simulation import ObservedSimulation
 
 MB = 1_000_000
 KAFKAS = QuotaModel()
@@ -140,7 +141,7 @@ def test_a_wildcard_list_slows_the_recovery_of_other_followers() -> None:
     found = {}
     for wildcard in (False, True):
         given = cluster(ingest=3 * MB, wildcard=wildcard)
-        simulation = Simulation(given)
+        simulation = ObservedSimulation(given)
         for broker in (1, 2):
             simulation.set_rates(broker, into=4 * MB, out=4 * MB)
         simulation.kill(2)

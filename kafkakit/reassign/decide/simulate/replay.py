@@ -9,7 +9,7 @@ from kafkakit.execution.decide.schedule.work import Bottleneck, Place, Rates, Sc
 from kafkakit.reassign.decide.simulate.request import Fault, FaultKind, Order, SimulateRequest
 from kafkakit.reassign.decide.simulate.scene import Scene
 from kafkakit.reassign.decide.simulate.starting import Starter
-from kafkakit.simulator.observation import DiskSeen
+from kafkakit.simulator.disks import DiskSeen
 from kafkakit.simulator.simulation import Simulation
 
 LOOKS = 600  # about so many looks at a case

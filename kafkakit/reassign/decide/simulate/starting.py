@@ -9,7 +9,7 @@ from kafkakit.execution.decide.schedule.work import DirTask, Limits, Place, Sche
 from kafkakit.reassign.decide.simulate.request import Order
 from kafkakit.reassign.decide.simulate.scene import Scene
 from kafkakit.simulator.cluster import SimMove
-from kafkakit.simulator.observation import DiskSeen
+from kafkakit.simulator.disks import DiskSeen
 from kafkakit.simulator.simulation import Simulation
 
 
