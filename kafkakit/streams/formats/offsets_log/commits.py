@@ -7,6 +7,7 @@ to it, one by one.
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from kafkakit.core.columns import Columns
 from kafkakit.streams.formats.identity import NO_TOPIC_ID, TOPIC_ID_BYTES
 from kafkakit.streams.formats.offsets_log.counts import FeedCounts
 from kafkakit.streams.formats.offsets_log.facts import TOMBSTONE
@@ -26,8 +27,8 @@ ONE_TOPIC_ID = (1, 0, TOPIC_ID_BYTES)
 """How the tagged fields of v4 begin when a topic id is all they hold: count, tag, size."""
 
 
-@dataclass(slots=True)
-class Commits:
+@dataclass(frozen=True, slots=True)
+class Commits(Columns):
     """Commits and tombstones, as columns over the bytes of a piece, in log order.
 
     `offset` is -1 for tombstones. `metadata_start`, `metadata_end` and `topic_id_at` (-1: none) are positions in the
@@ -47,14 +48,6 @@ class Commits:
 
     def __len__(self) -> int:
         return len(self.at)
-
-    def chosen(self, rows: "NDArray[np.bool_] | Column") -> "Commits":
-        """The same with some of the rows."""
-        return Commits(
-            self.batch[rows], self.at[rows], self.key_start[rows], self.key_end[rows], self.offset[rows],
-            self.committed_ms[rows], self.leader_epoch[rows], self.metadata_start[rows], self.metadata_end[rows],
-            self.topic_id_at[rows],
-        )  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -188,7 +181,7 @@ def read_commits(views: Views, rows: Rows, tally: FeedCounts) -> tuple[Commits, 
         commits.offset[dead] = TOMBSTONE
         commits.committed_ms[dead] = commits.leader_epoch[dead] = commits.topic_id_at[dead] = -1
         commits.metadata_start[dead] = commits.metadata_end[dead] = 0
-    return commits.chosen(usual | ~live), unusual
+    return commits.taken(usual | ~live), unusual
 
 
 def single_row(views: Views, commits: Commits, row: int) -> Held:

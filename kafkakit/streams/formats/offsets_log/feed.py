@@ -64,7 +64,7 @@ class OffsetsFeed:
         after = heads.base_offset + heads.last_delta + 1
         floor = np.maximum.accumulate(np.concatenate(([self.next_offset], after)))
         wanted = after > floor[:-1]
-        heads, floor_of = heads.chosen(wanted), floor[:-1][wanted]
+        heads, floor_of = heads.taken(wanted), floor[:-1][wanted]
         tally.batches = len(heads)
         parts = [self._piece(piece, heads, floor_of, tally) for piece in pieces_of(buffer, heads)]
         self.next_offset = max(int(floor[-1]), heads.passed)
@@ -91,11 +91,11 @@ class OffsetsFeed:
         markers: dict[int, bool] = {}
         if is_control.any():
             control = is_control[rows.batch]
-            markers = _markers(views, rows.chosen(control))
-            rows = rows.chosen(~control)
+            markers = _markers(views, rows.taken(control))
+            rows = rows.taken(~control)
         fresh = rows.at >= floor[piece.first + rows.batch]
         if not fresh.all():
-            rows = rows.chosen(fresh)
+            rows = rows.taken(fresh)
         tally.records += len(rows)
         offsets = _sorted_out(views, rows, tally)
         commits, unusual = read_commits(views, offsets, tally)
@@ -132,7 +132,7 @@ class OffsetsFeed:
                 else:
                     held.append(row_held.seen_from(int(fate[batch])))
             shown = fates > DROPPED
-            commits, fates = commits.chosen(shown), fates[shown]
+            commits, fates = commits.taken(shown), fates[shown]
             visible_at = np.where(fates >= 0, fates, commits.at)
         newest = Newest(views, commits, visible_at, held, self.keys, tally, self._every)
         columns, latest = newest.columns(self._known_to, with_latest=len(self._transactions) > 0)
@@ -164,7 +164,7 @@ def _sorted_out(views: Views, rows: Rows, tally: FeedCounts) -> Rows:
         tally.cannot_decode("no key" if rows.key_start[row] < 0 else "key type runs over the end")
     others = kind[has_type & ~is_offset]
     tally.opaque += int(np.count_nonzero(~np.isin(others, list(GROUP_TYPES))))
-    return rows.chosen(is_offset)
+    return rows.taken(is_offset)
 
 
 def _markers(views: Views, rows: Rows) -> dict[int, bool]:

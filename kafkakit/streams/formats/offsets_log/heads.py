@@ -1,9 +1,10 @@
 """The batches of a chunk as columns, one row for each; only the chain of their lengths is walked in Python."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from struct import Struct
 from typing import TYPE_CHECKING
 
+from kafkakit.core.columns import Columns
 from kafkakit.streams.formats.log_batches import HEADER_BYTES, MAGIC, MAX_OFFSET, MIN_OLD_LENGTH, PREFIX_BYTES, Batch
 from kafkakit.streams.formats.offsets_log.views import Views
 
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
     Column = NDArray[np.int64]
 
 
-@dataclass(slots=True)
-class Heads:
+@dataclass(frozen=True, slots=True)
+class Heads(Columns):
     """The readable batches of a chunk, as columns; `stopped` and `skipped` say what was not readable."""
 
     position: "Column"
@@ -28,21 +29,13 @@ class Heads:
     producer_epoch: "Column"
     count: "Column"
     stopped: str
-    skipped: int
-    first_reason: str
-    passed: int
+    skipped: int = 0
+    first_reason: str = ""
+    passed: int = 0
     """One past the highest offset that unreadable old-format batches tell; 0 for none."""
 
     def __len__(self) -> int:
         return len(self.position)
-
-    def chosen(self, rows: "NDArray[np.int64] | NDArray[np.bool_]") -> "Heads":
-        """The same with some of the batches."""
-        return Heads(
-            self.position[rows], self.size[rows], self.base_offset[rows], self.last_delta[rows],
-            self.attributes[rows], self.max_ms[rows], self.producer_id[rows], self.producer_epoch[rows],
-            self.count[rows], self.stopped, self.skipped, self.first_reason, self.passed,
-        )  # fmt: skip
 
 
 def read_heads(buffer: bytes) -> Heads:
@@ -63,18 +56,20 @@ def read_heads(buffer: bytes) -> Heads:
     heads = Heads(
         position, length + PREFIX_BYTES, views.number(position, 8), views.number(position + 23, 4),
         views.number(position + 21, 2), views.number(position + 35, 8), views.number(position + 43, 8),
-        views.number(position + 51, 2), views.number(position + 57, 4), stopped, 0, "", 0,
+        views.number(position + 51, 2), views.number(position + 57, 4), stopped,
     )  # fmt: skip
     base = heads.base_offset
     good = (magic == MAGIC) & (base >= 0) & (base <= MAX_OFFSET) & (heads.last_delta >= 0) & (heads.count >= 0)
     if not good.all():
         bad = np.flatnonzero(~good)
-        heads.skipped = len(bad)
         kind = int(magic[bad[0]])
-        heads.first_reason = f"message format {kind}" if kind != MAGIC else "impossible offsets in a batch header"
         old = base[(magic < MAGIC) & (base >= 0) & (base <= MAX_OFFSET)]
-        heads.passed = int(old.max()) + 1 if old.size else 0
-        heads = heads.chosen(good)
+        heads = replace(
+            heads.taken(good),
+            skipped=len(bad),
+            first_reason=f"message format {kind}" if kind != MAGIC else "impossible offsets in a batch header",
+            passed=int(old.max()) + 1 if old.size else 0,
+        )
     return heads
 
 

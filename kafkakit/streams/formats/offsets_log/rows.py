@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kafkakit.core.columns import Columns
 from kafkakit.streams.formats.log_batches import HEADER_BYTES, RecordFault, read_varint, record_section
 from kafkakit.streams.formats.offsets_log.heads import Heads, batch_at
 from kafkakit.streams.formats.offsets_log.views import Views
@@ -88,8 +89,8 @@ def _inflated_piece(buffer: bytes, heads: Heads, first: int) -> Piece:
     return Piece(b"".join(parts), first, last, np.array(starts, np.int64), np.array(ends, np.int64), faults)
 
 
-@dataclass(slots=True)
-class Rows:
+@dataclass(frozen=True, slots=True)
+class Rows(Columns):
     """The records of a piece: their batch (as a number within the piece), offset, and where key and value lie.
 
     Where a key or value is null its start is -1.
@@ -104,13 +105,6 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.at)
-
-    def chosen(self, rows: "NDArray[np.bool_] | Column") -> "Rows":
-        """The same with some of the records."""
-        return Rows(
-            self.batch[rows], self.at[rows], self.key_start[rows], self.key_end[rows],
-            self.value_start[rows], self.value_end[rows],
-        )  # fmt: skip
 
 
 def pair_of(data: bytes, rows: Rows, row: int) -> tuple[bytes | None, bytes | None]:
@@ -140,7 +134,7 @@ def read_rows(piece: Piece, heads: Heads, views: Views) -> tuple[Rows, list[str]
         for b in np.flatnonzero(first_bad < len(rows)).tolist():
             is_over = over[first_bad[b]]
             faults[b] = "a record's fields run over its end" if is_over else "a record's offset lies outside its batch"
-        rows = rows.chosen(np.arange(len(rows)) < first_bad[batch])
+        rows = rows.taken(np.arange(len(rows)) < first_bad[batch])
     return rows, [faults[b] for b in sorted(faults)]
 
 

@@ -1,11 +1,11 @@
 """Time lag as a value: an estimate inside an interval, where it comes from, and the moment it was true at; and as
 text."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 from typing import TYPE_CHECKING
 
+from kafkakit.core.columns import Columns
 from kafkakit.core.quantities import format_rough_time
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class TimeLag:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
+class Figures(Columns):
     """Many `TimeLag`s as columns of one length; `high_ms` is UNBOUNDED and `estimate_ms` UNESTIMATED for none."""
 
     estimate_ms: "Ints"
@@ -102,24 +102,6 @@ class Figures:
 
     def __len__(self) -> int:
         return len(self.low_ms)
-
-    def taken(self, rows: "Ints") -> "Figures":
-        """These rows, in this order."""
-        return Figures(
-            estimate_ms=self.estimate_ms[rows],
-            low_ms=self.low_ms[rows],
-            high_ms=self.high_ms[rows],
-            source=self.source[rows],
-            as_of_ms=self.as_of_ms[rows],
-            flags=self.flags[rows],
-        )
-
-    @classmethod
-    def stacked(cls, parts: "Sequence[Figures]") -> "Figures":
-        """The rows of all parts, one part below the other."""
-        import numpy as np
-
-        return cls(**{f.name: np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(cls)})
 
     def at(self, row: int) -> TimeLag:
         """One row as a value."""

@@ -11,11 +11,11 @@ Records are lost when the log's start passes the first offset that is not done. 
   twenty minutes, a guess.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from kafkakit.core.columns import Columns
 from kafkakit.streams.lag.decide.measure.figures import UNBOUNDED, UNESTIMATED, Figures
 from kafkakit.streams.lag.decide.measure.status import silent
 from kafkakit.streams.lag.decide.measure.topics import NONE
@@ -48,7 +48,7 @@ class RetentionBasis(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Forecast:
+class Forecast(Columns):
     """Columns of one length; rates are records/s and NaN for unknown, times are ms and -1 for never or unknown.
 
     `eta_ms` is how long until nothing is left to do (0: nothing is), -1 when the group does not gain on the producers
@@ -62,24 +62,6 @@ class Forecast:
     retention_left_ms: "Ints"
     retention_low_ms: "Ints"
     retention_basis: "Ints"
-
-    @classmethod
-    def stacked(cls, parts: "Sequence[Forecast]") -> "Forecast":
-        """The rows of all parts, one part below the other."""
-        import numpy as np
-
-        return cls(**{f.name: np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(cls)})
-
-    def taken(self, rows: "Ints") -> "Forecast":
-        """These rows, in this order."""
-        return Forecast(
-            consumed_per_s=self.consumed_per_s[rows],
-            produced_per_s=self.produced_per_s[rows],
-            eta_ms=self.eta_ms[rows],
-            retention_left_ms=self.retention_left_ms[rows],
-            retention_low_ms=self.retention_low_ms[rows],
-            retention_basis=self.retention_basis[rows],
-        )
 
 
 def forecast(

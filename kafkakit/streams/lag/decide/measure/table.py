@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from kafkakit.core.columns import Columns
 from kafkakit.streams.lag.decide.measure.evidence import Evidence
 from kafkakit.streams.lag.decide.measure.figures import FigureFlag, Figures
 from kafkakit.streams.lag.decide.measure.forecast import Forecast, forecast
@@ -24,8 +25,8 @@ _ROWS_AT_ONCE = 16_384
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LagTable:
-    """Columns of one length, ordered by group, topic and partition; -1 for unknown.
+class LagTable(Columns):
+    """Columns ordered by group, topic and partition; -1 for unknown.
 
     `group` and `topic` are places in `groups` and `topics`, both sorted. `row` is the book's. `lag` counts offsets
     from the committed one (or the log's start, if that is higher) to the end that the group can read to
@@ -60,19 +61,6 @@ class LagTable:
 
     def __len__(self) -> int:
         return len(self.row)
-
-    def taken(self, rows: "Ints") -> "LagTable":
-        """These rows, in this order, with the names that all rows have."""
-        names = ("row", "group", "topic", "partition", "committed", "committed_ms", "end", "start", "lag", "pending",
-                 "lost", "status", "window_ms", "lag_as_of_ms")  # fmt: skip
-        return replace(
-            self,
-            backlog=self.backlog.taken(rows),
-            arrival=self.arrival.taken(rows),
-            live=self.live.taken(rows),
-            forecast=self.forecast.taken(rows),
-            **{name: getattr(self, name)[rows] for name in names},
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

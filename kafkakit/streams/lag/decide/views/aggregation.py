@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from kafkakit.core.columns import Columns
 from kafkakit.streams.lag.decide.measure.figures import UNBOUNDED, FigureFlag, Figures
+from kafkakit.streams.lag.decide.measure.forecast import Forecast
 from kafkakit.streams.lag.decide.measure.status import LagStatus
 from kafkakit.streams.lag.decide.measure.topics import NONE
 from kafkakit.streams.lag.decide.views.naming import stream_of
@@ -19,15 +21,17 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 _MEASURED = ("partition", "lag", "pending", "lost", "status", "committed_ms", "window_ms", "lag_as_of_ms")
-_FORESEEN = ("eta_ms", "retention_left_ms", "retention_low_ms", "retention_basis")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableRows:
-    """The rows of all tables: codes into `names` by kind, and the columns that lines sum up."""
+class TableRows(Columns):
+    """The rows of all tables: for each kind of `names` its places in them, and the columns that lines sum up."""
 
     names: dict[str, tuple[str, ...]]
-    codes: "dict[str, Ints]"
+    cluster: "Ints"
+    group: "Ints"
+    topic: "Ints"
+    stream: "Ints"
     partition: "Ints"
     lag: "Ints"
     pending: "Ints"
@@ -36,15 +40,10 @@ class TableRows:
     committed_ms: "Ints"
     window_ms: "Ints"
     lag_as_of_ms: "Ints"
-    consumed_per_s: "Floats"
-    produced_per_s: "Floats"
-    eta_ms: "Ints"
-    retention_left_ms: "Ints"
-    retention_low_ms: "Ints"
-    retention_basis: "Ints"
     backlog: Figures
     arrival: Figures
     live: Figures
+    forecast: Forecast
 
     def __len__(self) -> int:
         return len(self.partition)
@@ -81,7 +80,7 @@ class LineSums:
 
 
 def stack(tables: "Sequence[LagTable]") -> TableRows:
-    """Put tables below one another, with common codes for names."""
+    """Put tables, one at the least, below one another, with common codes for names."""
     import numpy as np
 
     names = {
@@ -97,35 +96,18 @@ def stack(tables: "Sequence[LagTable]") -> TableRows:
     def code(kind: str, words: tuple[str, ...], column: "Ints") -> "Ints":
         return np.array([places[kind][word] for word in words], dtype=np.int64)[column]
 
-    def stacked(columns: "list[Ints]") -> "Ints":
-        return np.concatenate(columns) if columns else np.empty(0, dtype=np.int64)
-
-    def stacked_rates(columns: "list[Floats]") -> "Floats":
-        return np.concatenate(columns) if columns else np.empty(0)
-
-    def figures(each: list[Figures]) -> Figures:
-        fields: dict[str, Any] = {
-            name: stacked([getattr(f, name) for f in each])
-            for name in ("estimate_ms", "low_ms", "high_ms", "source", "as_of_ms", "flags")
-        }
-        return Figures(**fields)
-
-    codes = {
-        "cluster": stacked([np.full(len(t), places["cluster"][t.cluster]) for t in tables]),
-        "group": stacked([code("group", t.groups, t.group) for t in tables]),
-        "topic": stacked([code("topic", t.topics, t.topic) for t in tables]),
-    }
-    codes["stream"] = stream_code[codes["topic"]] if len(stream_code) else codes["topic"]
+    topic = np.concatenate([code("topic", t.topics, t.topic) for t in tables])
     return TableRows(
         names=names,
-        codes=codes,
-        **{name: stacked([getattr(t, name) for t in tables]) for name in _MEASURED},
-        **{name: stacked([getattr(t.forecast, name) for t in tables]) for name in _FORESEEN},
-        consumed_per_s=stacked_rates([t.forecast.consumed_per_s for t in tables]),
-        produced_per_s=stacked_rates([t.forecast.produced_per_s for t in tables]),
-        backlog=figures([t.backlog for t in tables]),
-        arrival=figures([t.arrival for t in tables]),
-        live=figures([t.live for t in tables]),
+        cluster=np.concatenate([np.full(len(t), places["cluster"][t.cluster]) for t in tables]),
+        group=np.concatenate([code("group", t.groups, t.group) for t in tables]),
+        topic=topic,
+        stream=stream_code[topic],
+        **{name: np.concatenate([getattr(t, name) for t in tables]) for name in _MEASURED},
+        backlog=Figures.stacked([t.backlog for t in tables]),
+        arrival=Figures.stacked([t.arrival for t in tables]),
+        live=Figures.stacked([t.live for t in tables]),
+        forecast=Forecast.stacked([t.forecast for t in tables]),
     )
 
 
@@ -135,7 +117,7 @@ def line_numbers(all_rows: TableRows, kinds: tuple[str, ...]) -> "tuple[Ints, in
 
     number = np.zeros(len(all_rows), dtype=np.int64)
     for kind in kinds:
-        column = all_rows.partition if kind == "partition" else all_rows.codes[kind]
+        column = getattr(all_rows, kind)
         number = number * (int(column.max(initial=0)) + 1) + column
         number = np.unique(number, return_inverse=True)[1].reshape(-1)
     return number, int(number.max(initial=-1)) + 1
@@ -160,9 +142,10 @@ def summed(all_rows: TableRows, number: "Ints", lines: int) -> LineSums:
         last: Ints = rank[np.append(starts[1:], len(all_rows)) - 1]
         return last
 
-    left = all_rows.retention_left_ms
+    cast = all_rows.forecast
+    left = cast.retention_left_ms
     soonest = each(np.minimum, np.where(left < 0, UNBOUNDED, left))
-    low = each(np.minimum, np.where(left < 0, UNBOUNDED, all_rows.retention_low_ms))
+    low = each(np.minimum, np.where(left < 0, UNBOUNDED, cast.retention_low_ms))
     oldest = each(np.minimum, np.where(all_rows.lag < 0, UNBOUNDED, all_rows.lag_as_of_ms))
     statuses = len(LagStatus)
     counts = np.bincount(number * statuses + all_rows.status, minlength=lines * statuses).reshape(lines, statuses)
@@ -183,26 +166,12 @@ def summed(all_rows: TableRows, number: "Ints", lines: int) -> LineSums:
         counts=counts,
         committed_ms=each(np.minimum, all_rows.committed_ms),
         window_ms=each(np.maximum, all_rows.window_ms),
-        consumed_per_s=each_rate(all_rows.consumed_per_s),
-        produced_per_s=each_rate(all_rows.produced_per_s),
-        eta_ms=np.where(each(np.minimum, all_rows.eta_ms) < 0, NONE, each(np.maximum, all_rows.eta_ms)),
+        consumed_per_s=each_rate(cast.consumed_per_s),
+        produced_per_s=each_rate(cast.produced_per_s),
+        eta_ms=np.where(each(np.minimum, cast.eta_ms) < 0, NONE, each(np.maximum, cast.eta_ms)),
         retention_left_ms=np.where(soonest == UNBOUNDED, NONE, soonest),
         retention_low_ms=np.where(soonest == UNBOUNDED, NONE, low),
-        retention_basis=each(np.maximum, np.where(left == soonest[number], all_rows.retention_basis, 0)),
+        retention_basis=each(np.maximum, np.where(left == soonest[number], cast.retention_basis, 0)),
         lag_as_of_ms=np.where(oldest == UNBOUNDED, NONE, oldest),
         oldest_as_of_ms=each(np.minimum, all_rows.backlog.as_of_ms),
-    )
-
-
-def part_of(all_rows: TableRows, rows: "Ints") -> TableRows:
-    """These rows alone."""
-    return TableRows(
-        names=all_rows.names,
-        codes={kind: codes[rows] for kind, codes in all_rows.codes.items()},
-        **{name: getattr(all_rows, name)[rows] for name in (*_MEASURED, *_FORESEEN)},
-        consumed_per_s=all_rows.consumed_per_s[rows],
-        produced_per_s=all_rows.produced_per_s[rows],
-        backlog=all_rows.backlog.taken(rows),
-        arrival=all_rows.arrival.taken(rows),
-        live=all_rows.live.taken(rows),
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kafkakit.streams.lag.decide.measure.figures import TimeLag
 from kafkakit.streams.lag.decide.measure.forecast import RetentionBasis
 from kafkakit.streams.lag.decide.measure.status import LagStatus
-from kafkakit.streams.lag.decide.views.aggregation import LineSums, TableRows, line_numbers, part_of, stack, summed
+from kafkakit.streams.lag.decide.views.aggregation import LineSums, TableRows, line_numbers, stack, summed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -117,9 +117,9 @@ def view(tables: "Sequence[LagTable]", level: ViewLevel, *, top: int | None = No
     """
     import numpy as np
 
-    all_rows = stack(tables)
-    if not len(all_rows):
+    if not any(map(len, tables)):
         return LagView(level=level, lines=())
+    all_rows = stack(tables)
     number, lines = line_numbers(all_rows, KINDS[level])
     sums = summed(all_rows, number, lines)
     # Numbers ascend by name, so a stable sort leaves equals in the order of their names.
@@ -132,7 +132,7 @@ def view(tables: "Sequence[LagTable]", level: ViewLevel, *, top: int | None = No
         return LagView(level=level, lines=found)
     is_left = np.zeros(lines, dtype=bool)
     is_left[left] = True
-    rest = part_of(all_rows, np.flatnonzero(is_left[number]))
+    rest = all_rows.taken(np.flatnonzero(is_left[number]))
     others = _line(rest, summed(rest, np.zeros(len(rest), dtype=np.int64), 1), 0, ())
     return LagView(level=level, lines=found, others=others, others_count=len(left))
 
@@ -141,7 +141,7 @@ def _line(all_rows: TableRows, sums: LineSums, at: int, kinds: tuple[str, ...]) 
     first, worst = int(sums.first[at]), int(sums.worst[at])
 
     def name(kind: str, row: int) -> str:
-        return all_rows.names[kind][int(all_rows.codes[kind][row])]
+        return all_rows.names[kind][int(getattr(all_rows, kind)[row])]
 
     named = {kind: name(kind, first) for kind in kinds if kind != "partition"}
     counts = ((status, int(sums.counts[at, int(status)])) for status in LagStatus)
