@@ -14,6 +14,8 @@ from enum import StrEnum
 from typing import Any, Generic, TypeVar
 from zlib import crc32
 
+import msgspec
+
 from kafkakit.core.errors import InputError
 
 _CRC = b',"crc":"'
@@ -42,6 +44,20 @@ class Line(Generic[W]):
     what: W
     of: int | None = None
     data: Mapping[str, Any] = field(default_factory=dict)
+
+
+def line_data(value: object) -> dict[str, Any]:
+    """A value as the data of a line."""
+    found: dict[str, Any] = msgspec.to_builtins(value, str_keys=True)
+    return found
+
+
+def read_data(data: object, shape: Any) -> Any:
+    """The value of type `shape` in a line's data; `ValueError` for what is none."""
+    try:
+        return msgspec.convert(data, shape, str_keys=True)
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

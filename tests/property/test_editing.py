@@ -9,9 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkakit.core.errors import InputError, RefusedError
-from kafkakit.core.journal_lines import FIRST_PREV, Line, RecordKind, decode_lines, encode_line, line_hash, replay_lines
+from kafkakit.core.journal_lines import (
+    FIRST_PREV,
+    Line,
+    RecordKind,
+    decode_lines,
+    encode_line,
+    line_data,
+    line_hash,
+    replay_lines,
+)
 from kafkakit.streams.commits.decide.editing.changes import all_done, first_pending, fitting, marked
-from kafkakit.streams.commits.decide.editing.journal import GRAMMAR, Opening, What, fold, opening_data
+from kafkakit.streams.commits.decide.editing.journal import GRAMMAR, Opening, What, fold
 from kafkakit.streams.commits.decide.editing.plan import same_commit
 from kafkakit.streams.commits.decide.editing.request import Landing, Reject, Replay, Reset, Skip, Translate, Unack, Verb
 from kafkakit.streams.commits.decide.editing.undoing import undo_plan
@@ -177,7 +186,7 @@ def test_a_journal_that_somebody_made_up_is_refused_in_words(
     what: What, kind: RecordKind, body: dict[str, object]
 ) -> None:
     opening = Opening(cluster_id="c", group="g", verb="skip", who="me")
-    first = encode_line(line(0, FIRST_PREV, What.OPEN, RecordKind.CHECK, opening_data(opening)), GRAMMAR)
+    first = encode_line(line(0, FIRST_PREV, What.OPEN, RecordKind.CHECK, line_data(opening)), GRAMMAR)
     second = encode_line(line(1, line_hash(first), what, kind, body), GRAMMAR)
     text = decode_lines(first + second, "made-up", GRAMMAR)
     try:

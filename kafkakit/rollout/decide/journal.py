@@ -10,9 +10,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-import msgspec
-
-from kafkakit.core.journal_lines import Grammar, Line, RecordKind
+from kafkakit.core.journal_lines import Grammar, Line, RecordKind, line_data, read_data
 from kafkakit.execution.decide.journal_state import ConfigKey
 from kafkakit.rollout.decide.health import Signal
 from kafkakit.rollout.decide.plan import ConfigPlan
@@ -109,7 +107,7 @@ class RolloutState:
 
 def opening(plan: ConfigPlan, watch: WatchSettings, by: str, rehearsal_of: str = "") -> dict[str, Any]:
     """The data of the first line."""
-    return {"plan": _data(plan), "watch": _data(watch), "by": by, "rehearsal_of": rehearsal_of}
+    return {"plan": line_data(plan), "watch": line_data(watch), "by": by, "rehearsal_of": rehearsal_of}
 
 
 def change_data(change: SettingChange) -> dict[str, Any]:
@@ -126,8 +124,8 @@ def fold(state: RolloutState | None, line: RolloutLine) -> RolloutState:
         raise ValueError("a journal begins with its plan, and has one")
     if state is None:
         return RolloutState(
-            plan=_read(line.data["plan"], ConfigPlan),
-            watch=_read(line.data["watch"], WatchSettings),
+            plan=read_data(line.data["plan"], ConfigPlan),
+            watch=read_data(line.data["watch"], WatchSettings),
             by=str(line.data["by"]),
             rehearsal_of=str(line.data.get("rehearsal_of", "")),
             began_at=line.time,
@@ -143,7 +141,7 @@ def _intended(state: RolloutState, line: RolloutLine) -> RolloutState:
     touched = {t.key: t for t in state.touched}
     writes = list(state.writes)
     for body in line.data["changes"]:
-        change: SettingChange = _read(body, SettingChange)
+        change: SettingChange = read_data(body, SettingChange)
         writes.append((line.time, change))
         key = ConfigKey(change.kind, change.name, change.key)
         known = touched.get(key)
@@ -184,14 +182,3 @@ _CHECKS: Mapping[RolloutWord, Callable[[RolloutState, RolloutLine], RolloutState
     ),
     RolloutWord.END: _ended,
 }
-
-
-def _data(value: object) -> Any:
-    return msgspec.to_builtins(value, str_keys=True)
-
-
-def _read(data: object, shape: Any) -> Any:
-    try:
-        return msgspec.convert(data, shape, str_keys=True)
-    except msgspec.ValidationError as error:
-        raise ValueError(str(error)) from None

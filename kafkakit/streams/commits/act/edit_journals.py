@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import InputError, UsageError
-from kafkakit.core.journal_lines import RecordKind
+from kafkakit.core.journal_lines import RecordKind, line_data
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.printable import printable
 from kafkakit.execution.act.journal_file import DiskFile, LineFile
@@ -22,7 +22,6 @@ from kafkakit.streams.commits.decide.editing.journal import (
     What,
     change_data,
     fold,
-    opening_data,
 )
 
 SUFFIX = ".journal"
@@ -42,7 +41,7 @@ class EditJournal(LineJournal[What, EditRecord | None]):
 
     def open(self, opening: Opening) -> None:
         """Record whose edit it is; the first line."""
-        self.check(What.OPEN, opening_data(opening))
+        self.check(What.OPEN, line_data(opening))
 
     def intend(self, changes: Collection[CommitChange]) -> int:
         """Record what is about to be written, with what it replaces; returns the number that `answered` refers to."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from kafkakit.core.errors import RefusedError
+from kafkakit.core.journal_lines import line_data
 from kafkakit.execution.act.line_journal import LineJournal
 from kafkakit.execution.act.store_lines import StoreLines
 from kafkakit.ports.clock import Clock
@@ -15,7 +16,6 @@ from kafkakit.streams.failover.decide.journal import (
     OperationRecord,
     Word,
     certificate_root,
-    data_of,
     fold,
     journal_root,
     operations_folder,
@@ -50,7 +50,7 @@ class OperationJournals:
     def begin(self, operation: Operation) -> Journal:
         """The journal of a new operation, with its first line."""
         journal = self.open(operation.id)
-        journal.check(Word.PLAN, data_of(operation))
+        journal.check(Word.PLAN, line_data(operation))
         return journal
 
     def record(self, name: str) -> OperationRecord | None:

@@ -7,6 +7,7 @@ from kafkakit.core.acls import AclBinding, AclResourceKind
 from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.durations import epoch_ms
 from kafkakit.core.errors import ConflictError, InputError, KafkakitError, RefusedError, TryLaterError
+from kafkakit.core.journal_lines import line_data
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.cluster_clients import ClusterClients
 from kafkakit.streams.failover.act.journals import Journal, state_of
@@ -14,7 +15,7 @@ from kafkakit.streams.failover.act.pace import measure_pace
 from kafkakit.streams.failover.act.run import OperationRun, RunParts
 from kafkakit.streams.failover.decide.backlog import Pace
 from kafkakit.streams.failover.decide.fences import inherited
-from kafkakit.streams.failover.decide.journal import Word, data_of
+from kafkakit.streams.failover.decide.journal import Word
 from kafkakit.streams.failover.decide.operation import FailoverRequest, LaneMove, Operation, OperationKind, Step
 from kafkakit.streams.failover.decide.outcome import EndKind, RunEnd
 from kafkakit.streams.failover.decide.plan import FailoverPlan, make_plan, moves_of, required_groups
@@ -92,7 +93,7 @@ class Planner:
         is_replaced = superseded is not None or self._is_lost(before)
         journal = parts.journals.begin(operation)
         for fence in inherited(operation, before, state_of(superseded).fences if superseded is not None else ()):
-            journal.intent(Word.FENCE, data_of(fence))
+            journal.intent(Word.FENCE, line_data(fence))
         opening = RouteOperation(id=operation.id, kind=operation.request.kind, step=Step.PLANNED)
 
         def edit(found: Route) -> Route:

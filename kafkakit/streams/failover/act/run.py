@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from kafkakit.core.durations import epoch_ms
 from kafkakit.core.errors import ConflictError
+from kafkakit.core.journal_lines import line_data
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.reporter import Reporter
 from kafkakit.streams.failover.act.effects import Effects
@@ -31,7 +32,7 @@ from kafkakit.streams.failover.decide.actions import (
 from kafkakit.streams.failover.decide.certificate import make_certificate
 from kafkakit.streams.failover.decide.drained import late_words, losses
 from kafkakit.streams.failover.decide.evidence import Evidence
-from kafkakit.streams.failover.decide.journal import OperationRecord, Word, data_of, merged_losses
+from kafkakit.streams.failover.decide.journal import OperationRecord, Word, merged_losses
 from kafkakit.streams.failover.decide.operation import FailoverRequest, FenceChoice, Step
 from kafkakit.streams.failover.decide.outcome import EndKind, RunEnd
 from kafkakit.streams.failover.decide.route_edits import edited
@@ -138,7 +139,7 @@ class OperationRun:
 
     def amend(self, request: FailoverRequest) -> None:
         """Take over other limits; the shape of the request is the operation's."""
-        self._journal.check(Word.AMEND, data_of(request))
+        self._journal.check(Word.AMEND, line_data(request))
 
     def _act(
         self, action: CreateTopics | SeedGroups | ChangeRoute | RaiseFence | LowerFence | Certify, evidence: Evidence
@@ -163,7 +164,7 @@ class OperationRun:
                 quota = lane.quota_bytes_per_s
                 fence = known[0] if known else effects.planned_fence(action.segment, action.kind, operation, quota)
                 if not known:
-                    journal.intent(Word.FENCE, data_of(fence))
+                    journal.intent(Word.FENCE, line_data(fence))
                 effects.raise_fence(action.segment, fence)
                 self._parts.reporter.say(f"fence {fence.kind} on {action.segment.topic}")
             case LowerFence():
@@ -297,4 +298,4 @@ def same(found: Route, seen: Route) -> Route:
 
 def data_of_list(values: tuple[object, ...]) -> list[Mapping[str, object]]:
     """Values as the data of a line."""
-    return [data_of(value) for value in values]
+    return [line_data(value) for value in values]

@@ -9,13 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, TypeAlias
-
-import msgspec
+from typing import TypeAlias
 
 from kafkakit.core.acls import AclBinding
 from kafkakit.core.durations import epoch_ms
-from kafkakit.core.journal_lines import Grammar, RecordKind
+from kafkakit.core.journal_lines import Grammar, RecordKind, read_data
 from kafkakit.core.journal_lines import Line as JournalLine
 from kafkakit.streams.failover.decide.operation import FailoverRequest, FenceKind, Operation, Step
 from kafkakit.streams.routes.api import check_stream
@@ -128,24 +126,18 @@ def lease_of(stream: str) -> str:
     return f"streams/{check_stream(stream)}/lease"
 
 
-def data_of(value: object) -> dict[str, Any]:
-    """A value as the data of a line."""
-    found: dict[str, Any] = msgspec.to_builtins(value, str_keys=True)
-    return found
-
-
 def fold(record: OperationRecord | None, line: Line) -> OperationRecord:
     """Take one more line into account."""
     if (record is None) != (line.what is Word.PLAN):
         raise ValueError("a journal begins with its plan, and has one")
     if record is None:
-        return OperationRecord(operation=_read(line.data, Operation), at=line.time)
+        return OperationRecord(operation=read_data(line.data, Operation), at=line.time)
     read = _READERS.get((line.kind, line.what))
     return record if read is None else read(record, line)
 
 
 def _amended(record: OperationRecord, line: Line) -> OperationRecord:
-    request: FailoverRequest = _read(line.data, FailoverRequest)
+    request: FailoverRequest = read_data(line.data, FailoverRequest)
     groups = (set(record.operation.groups) | set(request.groups)) - set(request.ignored)
     operation = replace(record.operation, request=request, groups=tuple(sorted(groups)))
     # A certificate proves what it proves for its own groups alone.
@@ -163,7 +155,7 @@ def _reached(record: OperationRecord, line: Line) -> OperationRecord:
 
 
 def _fenced(record: OperationRecord, line: Line) -> OperationRecord:
-    fence = _read(line.data, FenceRecord)
+    fence = read_data(line.data, FenceRecord)
     # The first record has what stood before any fence; a later one would name our own fence.
     known = any((each.segment, each.kind) == (fence.segment, fence.kind) for each in record.fences)
     return record if known else replace(record, fences=(*record.fences, fence))
@@ -174,7 +166,7 @@ _READERS: Mapping[tuple[RecordKind, Word], Callable[[OperationRecord, Line], Ope
     (RecordKind.CHECK, Word.STEP): _reached,
     (RecordKind.INTENT, Word.FENCE): _fenced,
     (RecordKind.CHECK, Word.CREATE): lambda record, line: replace(
-        record, topic_ids={**record.topic_ids, **_read(line.data["topic_ids"], dict[str, str])}
+        record, topic_ids={**record.topic_ids, **read_data(line.data["topic_ids"], dict[str, str])}
     ),
     (RecordKind.CHECK, Word.UNFENCE): lambda record, line: replace(
         record, fences=tuple(each for each in record.fences if each.segment != line.data["segment"])
@@ -184,7 +176,7 @@ _READERS: Mapping[tuple[RecordKind, Word], Callable[[OperationRecord, Line], Ope
     ),
     (RecordKind.CHECK, Word.LATE): lambda record, _: replace(record, late=record.late + 1, certificate=""),
     (RecordKind.CHECK, Word.LOST): lambda record, line: replace(
-        record, lost=merged_losses(record.lost, _read(line.data["lost"], tuple[LostRange, ...]))
+        record, lost=merged_losses(record.lost, read_data(line.data["lost"], tuple[LostRange, ...]))
     ),
     (RecordKind.CHECK, Word.CERTIFIED): lambda record, line: replace(
         record, certificate=str(line.data["sha256"]), certified_epoch=int(line.data["epoch"])
@@ -204,10 +196,3 @@ def merged_losses(one: tuple[LostRange, ...], other: tuple[LostRange, ...]) -> t
         LostRange(segment=segment, partition=partition, group=group, count=count)
         for (segment, partition, group), count in sorted(found.items())
     )
-
-
-def _read(data: object, shape: Any) -> Any:
-    try:
-        return msgspec.convert(data, shape, str_keys=True)
-    except msgspec.ValidationError as error:
-        raise ValueError(str(error)) from None

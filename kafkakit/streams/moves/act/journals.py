@@ -2,11 +2,12 @@
 
 from typing import TypeAlias
 
+from kafkakit.core.journal_lines import line_data
 from kafkakit.execution.act.line_journal import LineJournal
 from kafkakit.execution.act.store_lines import StoreLines
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.control import ControlStore
-from kafkakit.streams.moves.decide.journal import GRAMMAR, SeriesRecord, Word, data_of, fold
+from kafkakit.streams.moves.decide.journal import GRAMMAR, SeriesRecord, Word, fold
 from kafkakit.streams.moves.decide.series import Series
 
 Journal: TypeAlias = LineJournal[Word, SeriesRecord | None]
@@ -34,7 +35,7 @@ class SeriesJournals:
     def begin(self, series: Series) -> Journal:
         """The journal of a new series, with its plan."""
         journal = self._open(max(self._numbers(), default=0) + 1)
-        journal.check(Word.PLAN, data_of(series))
+        journal.check(Word.PLAN, line_data(series))
         return journal
 
     def _numbers(self) -> list[int]:

@@ -5,13 +5,14 @@ from dataclasses import dataclass, replace
 
 from kafkakit.core.durations import epoch_ms
 from kafkakit.core.errors import KafkakitError, RefusedError, UsageError
+from kafkakit.core.journal_lines import line_data
 from kafkakit.streams.failover.api import FailoverPlan, FailoverRequest
 from kafkakit.streams.failover.api_act import OperationPorts, plan_operation
 from kafkakit.streams.moves.act.journals import Journal, record_of
 from kafkakit.streams.moves.act.measuring import measure
 from kafkakit.streams.moves.act.running import failed, read_routes, refused
 from kafkakit.streams.moves.decide.choosing import ChosenMoves, Place, balance, evacuated_id, evacuation
-from kafkakit.streams.moves.decide.journal import SeriesRecord, Word, data_of
+from kafkakit.streams.moves.decide.journal import SeriesRecord, Word
 from kafkakit.streams.moves.decide.leftover import SeriesEnd, left_over
 from kafkakit.streams.moves.decide.loads import LoadUnit
 from kafkakit.streams.moves.decide.series import HOUR_MS, MOST_MOVES, MoveEnd, Series, SeriesKind
@@ -113,7 +114,7 @@ class SeriesPlanner:
             words = "; ".join(differences)
             raise RefusedError(f"{series.kind} is under way, and {words}", hint="--replan makes a new plan")
         if self._template != series.template:
-            journal.check(Word.AMEND, data_of(self._template))
+            journal.check(Word.AMEND, line_data(self._template))
 
     def unmoved(self, series: Series) -> SeriesEnd:
         """The end of a series without moves."""

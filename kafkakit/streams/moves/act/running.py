@@ -9,13 +9,14 @@ from dataclasses import dataclass
 
 from kafkakit.core.durations import epoch_ms, format_duration
 from kafkakit.core.errors import ConflictError, KafkakitError, LeaseLostError, TryLaterError
+from kafkakit.core.journal_lines import line_data
 from kafkakit.core.lease import DEFAULT_TTL_S
 from kafkakit.execution.act.lease_guard import Held, HeldClock
 from kafkakit.ports.clock import Clock
 from kafkakit.streams.failover.api import EndKind, FailoverPlan, Level, RunEnd
 from kafkakit.streams.failover.api_act import OperationPorts, StreamOperation
 from kafkakit.streams.moves.act.journals import Journal, record_of
-from kafkakit.streams.moves.decide.journal import SeriesRecord, Word, data_of
+from kafkakit.streams.moves.decide.journal import SeriesRecord, Word
 from kafkakit.streams.moves.decide.leftover import SeriesEnd, left_over
 from kafkakit.streams.moves.decide.series import MoveEnd, Pace, PlannedMove
 from kafkakit.streams.routes.api import Route
@@ -139,7 +140,7 @@ class SeriesRun:
         self._end(flight.move.stream, end)
 
     def _end(self, stream: str, end: MoveEnd) -> None:
-        self._journal.check(Word.END, {"stream": stream, "end": data_of(end)})
+        self._journal.check(Word.END, {"stream": stream, "end": line_data(end)})
         done = sum(self.record.is_done(move.stream) for move in self.record.series.moves)
         words = f": {end.reason}" if end.reason else ""
         self._ports.reporter.say(f"{stream}: {end.kind}{words} ({done} of {len(self.record.series.moves)} done)")

@@ -6,12 +6,10 @@ Live state decides what comes next: a line only remembers what was planned, and 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, TypeAlias
-
-import msgspec
+from typing import TypeAlias
 
 from kafkakit.core.durations import epoch_ms
-from kafkakit.core.journal_lines import Grammar
+from kafkakit.core.journal_lines import Grammar, read_data
 from kafkakit.core.journal_lines import Line as JournalLine
 from kafkakit.streams.failover.api import EndKind, FailoverRequest
 from kafkakit.streams.moves.decide.series import MoveEnd, PlannedMove, Series
@@ -67,26 +65,13 @@ def fold(record: SeriesRecord | None, line: Line) -> SeriesRecord:
     if (record is None) != (line.what is Word.PLAN):
         raise ValueError("a journal begins with its plan, and has one")
     if record is None:
-        return SeriesRecord(series=_read(line.data, Series))
+        return SeriesRecord(series=read_data(line.data, Series))
     if line.what is Word.AMEND:
-        return replace(record, series=replace(record.series, template=_read(line.data, FailoverRequest)))
+        return replace(record, series=replace(record.series, template=read_data(line.data, FailoverRequest)))
     stream = str(line.data["stream"])
     if line.what is Word.END:
-        end = replace(_read(line.data["end"], MoveEnd), at_ms=epoch_ms(line.time))
+        end = replace(read_data(line.data["end"], MoveEnd), at_ms=epoch_ms(line.time))
         return replace(record, open=record.open - {stream}, ends={**record.ends, stream: end})
     opened = record.open | {stream}
     begins = (*record.begins_ms, epoch_ms(line.time)) if line.what is Word.BEGIN else record.begins_ms
     return replace(record, begins_ms=begins, open=opened, most_open=max(record.most_open, len(opened)))
-
-
-def data_of(value: object) -> dict[str, Any]:
-    """A value as the data of a line."""
-    found: dict[str, Any] = msgspec.to_builtins(value, str_keys=True)
-    return found
-
-
-def _read(data: object, shape: Any) -> Any:
-    try:
-        return msgspec.convert(data, shape, str_keys=True)
-    except msgspec.ValidationError as error:
-        raise ValueError(str(error)) from None

@@ -144,21 +144,6 @@ def opening_for(plan: EditPlan, *, who: str, reason: str) -> Opening:
     )
 
 
-def opening_data(opening: Opening) -> dict[str, Any]:
-    """An opening as journal data."""
-    return {
-        "cluster_id": opening.cluster_id,
-        "group": opening.group,
-        "verb": opening.verb,
-        "who": opening.who,
-        "words": list(opening.words),
-        "reason": opening.reason,
-        "fingerprint": opening.fingerprint,
-        "request_id": opening.request_id,
-        "undoes": opening.undoes,
-    }
-
-
 def change_data(change: CommitChange) -> dict[str, Any]:
     """A change as journal data."""
     return {
