@@ -8,8 +8,8 @@ import json
 import re
 from codecs import getincrementaldecoder
 from collections.abc import Collection
-from dataclasses import fields, is_dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -102,6 +102,26 @@ def encode_document(kind: str, value: object, *, leave_out: Collection[str] = ()
     )
     kept = {name: item for name, item in body.items() if name not in leave_out}
     return encode_json({"kafkakit": {"kind": kind, "schema": SCHEMA_VERSION}, **kept})
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentKind(Generic[T]):
+    """A kind of kafkakit file: its name in the header, and what it holds."""
+
+    name: str
+    shape: type[T]
+
+    def encode(self, value: T) -> bytes:
+        """The file of a value, as `encode_document` writes it."""
+        return encode_document(self.name, value)
+
+    def decode(self, data: bytes, source: str) -> T:
+        """The value in a file; `InputError` for another kind or a newer schema, unknown fields are ignored."""
+        return decode_document(data, self.name, self.shape, source)
+
+    def stored(self, data: bytes, path: str) -> T:
+        """The value in a document of the control store, which is named by its path in errors."""
+        return self.decode(data, f"control document {path}")
 
 
 def encode_json(value: object) -> bytes:

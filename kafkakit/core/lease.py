@@ -18,11 +18,10 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from kafkakit.core.documents import decode_document, encode_document
+from kafkakit.core.documents import DocumentKind
 from kafkakit.core.durations import format_duration
 from kafkakit.core.versioned import Versioned
 
-LEASE_KIND = "lease"
 DEFAULT_TTL_S = 15.0
 MAX_TTL_S = 3600.0
 MARGIN = Fraction(1, 5)
@@ -79,14 +78,7 @@ class LeaseRecord:
         return "no process" if self.holder is None else f"{self.holder}, {times}"
 
 
-def decode_lease(data: bytes, source: str) -> LeaseRecord:
-    """Read a lease's document; `InputError` when it is none or of a newer schema, unknown fields are ignored."""
-    return decode_document(data, LEASE_KIND, LeaseRecord, source)
-
-
-def encode_lease(record: LeaseRecord) -> bytes:
-    """The document of a lease."""
-    return encode_document(LEASE_KIND, record)
+LEASE_DOCUMENT = DocumentKind("lease", LeaseRecord)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ import pytest
 
 from kafkakit.core.acls import AclBinding, AclOperation, AclPermission, AclResourceKind
 from kafkakit.core.errors import LeaseLostError
-from kafkakit.core.lease import Holder, LeaseRecord, Life, encode_lease
+from kafkakit.core.lease import LEASE_DOCUMENT, Holder, LeaseRecord, Life
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.act.leases import Lease
 from kafkakit.streams.failover.decide.journal import lease_of
@@ -184,7 +184,7 @@ def test_another_operator_holds_the_lease(desk: FailoverDesk, monkeypatch: pytes
     holder = Holder(host="other", user="eve", command="streams failover run", pid=7)
     now = desk.scene.clock.now()
     record = LeaseRecord(token=1, beats=0, ttl_s=15, taken_at=now, renewed_at=now, holder=holder)
-    desk.scene.store.cas(lease_of(STREAM), encode_lease(record), None)
+    desk.scene.store.cas(lease_of(STREAM), LEASE_DOCUMENT.encode(record), None)
     from kafkakit.adapters import own_process
 
     monkeypatch.setattr(own_process, "life_of", lambda _: Life.ALIVE)

@@ -13,11 +13,11 @@ from kafkakit.adapters.files import write_file
 from kafkakit.broker.act.operation_files import Records
 from kafkakit.broker.decide.operation import Kind, LegState, Stage
 from kafkakit.cli import completion
-from kafkakit.core.lease import Holder, Life, Refuse, Take, Wait, decide, decode_lease, watch
+from kafkakit.core.lease import LEASE_DOCUMENT, Holder, Life, Refuse, Take, Wait, decide, watch
 from kafkakit.core.versioned import Versioned
 from kafkakit.execution.act.lease_reader import lease_path
 from kafkakit.execution.act.leases import Lease
-from kafkakit.execution.decide.control_request import decode_answer, decode_control_request
+from kafkakit.execution.decide.control_request import ANSWER_DOCUMENT, decode_control_request
 from kafkakit.execution.decide.schedule.work import Rates
 from kafkakit.sandbox.decide.spec import Mode, Secure
 from kafkakit.sandbox.decide.state import Phase
@@ -36,7 +36,7 @@ def control(name: str) -> bytes:
 
 
 def test_a_held_lease_is_waited_for_and_one_given_back_is_taken() -> None:
-    held, back = (decode_lease(control(f"lease-{name}.json"), name) for name in ("held", "given-back"))
+    held, back = (LEASE_DOCUMENT.decode(control(f"lease-{name}.json"), name) for name in ("held", "given-back"))
     assert (held.token, held.ttl_s, held.holder) == (1, 15.0, HOLDER)
     seen = watch(None, Versioned(value=control("lease-held.json"), version=1), 100.0)
     assert isinstance(decide(held, seen, seen, 110.0, Life.UNKNOWN), Wait)
@@ -58,7 +58,7 @@ def test_control_requests_and_answers_mean_what_they_meant() -> None:
     assert rates == Rates(into=3 * MB, out=4 * MB, inside=5 * MB, into_of={1: MB, 3: 2 * MB}, out_of={2: 7})
     aborted = decode_control_request(control("wish-abort-no-throttle.json"), "w")
     assert (aborted.abort, aborted.paused, aborted.rates) == (True, False, Rates())
-    answers = [decode_answer(control(name), name) for name in ("wish-answer-refused.json", "wish-answer.json")]
+    answers = [ANSWER_DOCUMENT.decode(control(name), name) for name in ("wish-answer-refused.json", "wish-answer.json")]
     assert [(a.token, a.version, a.refused) for a in answers] == [(1, 2, "below what the logs take in"), (1, 3, "")]
 
 

@@ -24,14 +24,9 @@ from kafkakit.core.errors import InputError
 from kafkakit.core.fleet_tables import manifest_data, manifest_of
 from kafkakit.core.job_spec import spec_of
 from kafkakit.core.journal_lines import decode_lines, encode_line
-from kafkakit.core.lease import LEASE_KIND, Holder, decode_lease, encode_lease
+from kafkakit.core.lease import LEASE_DOCUMENT, Holder
 from kafkakit.execution.decide import journal as run_lines
-from kafkakit.execution.decide.control_request import (
-    decode_answer,
-    decode_control_request,
-    encode_answer,
-    encode_control_request,
-)
+from kafkakit.execution.decide.control_request import ANSWER_DOCUMENT, decode_control_request, encode_control_request
 from kafkakit.sandbox.decide import state as sandbox_state
 from kafkakit.streams.commits.decide.editing import journal as edit_lines
 from kafkakit.streams.lag.decide import saved_state
@@ -71,8 +66,8 @@ REWRITES: dict[str, Rewrite] = {
     "partition-map/*.json": lambda data, source: encode_partition_map(decode_partition_map(data, source)),
     "journal/*.journal": rewrite_journal,
     "commit-edit/*/*.journal": rewrite_edit,
-    "control/lease-*.json": lambda data, source: encode_lease(decode_lease(data, source)),
-    "control/wish-answer*.json": lambda data, source: encode_answer(decode_answer(data, source)),
+    "control/lease-*.json": lambda data, source: LEASE_DOCUMENT.encode(LEASE_DOCUMENT.decode(data, source)),
+    "control/wish-answer*.json": lambda data, source: ANSWER_DOCUMENT.encode(ANSWER_DOCUMENT.decode(data, source)),
     "control/wish-[!a]*.json": lambda data, source: encode_control_request(decode_control_request(data, source)),
     "control/wish-abort*.json": lambda data, source: encode_control_request(decode_control_request(data, source)),
     "sandbox-state/*.json": rewrite_sandbox,
@@ -114,9 +109,9 @@ class RenamedLease:
 def test_a_reader_that_renamed_a_field_is_caught() -> None:
     (path,) = recorded("control/lease-given-back.json")
     data = path.read_bytes()
-    read = decode_document(data, LEASE_KIND, RenamedLease, path.name)
-    assert encode_document(LEASE_KIND, read) != data
-    assert encode_lease(decode_lease(data, path.name)) == data
+    read = decode_document(data, LEASE_DOCUMENT.name, RenamedLease, path.name)
+    assert encode_document(LEASE_DOCUMENT.name, read) != data
+    assert LEASE_DOCUMENT.encode(LEASE_DOCUMENT.decode(data, path.name)) == data
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kafkakit.adapters.control.file import FileControl
 from kafkakit.adapters.files import write_file
 from kafkakit.core.client_quotas import PRODUCER_BYTE_RATE, QuotaEntity
-from kafkakit.core.lease import decode_lease, encode_lease
+from kafkakit.core.lease import LEASE_DOCUMENT
 from kafkakit.streams.failover.decide.journal import lease_of
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.test_stream_failover import Clusters
@@ -203,7 +203,8 @@ def test_two_operators_and_one_that_lost_its_lease(clusters: Clusters) -> None:
         store, path = FileControl(clusters.new.home.state_dir / "control", write_file), lease_of(stream.name)
         found = store.get(path)
         assert found is not None
-        store.cas(path, encode_lease(replace(decode_lease(found.value, path), holder=None)), found.version)
+        lease = replace(LEASE_DOCUMENT.decode(found.value, path), holder=None)
+        store.cas(path, LEASE_DOCUMENT.encode(lease), found.version)
         assert stream.run(wait="5s")["step"] == "retired"
     finally:
         os.kill(first.pid, signal.SIGCONT)

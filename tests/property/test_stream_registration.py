@@ -7,11 +7,10 @@ from hypothesis import strategies as st
 
 from kafkakit.core.errors import InputError
 from kafkakit.streams.client.decide.registration import (
+    CLIENT_DOCUMENT,
     ClientDocument,
     ClientEntry,
     ClientKind,
-    decode_client,
-    encode_client,
     merged,
     registrations_of,
 )
@@ -43,13 +42,13 @@ def test_no_client_is_behind_what_its_process_registered(entries: list[ClientEnt
 @given(ENTRIES, st.text(max_size=9))
 def test_a_document_is_read_as_it_was_written_with_an_id_for_each_entry(entries: list[ClientEntry], name: str) -> None:
     document = ClientDocument(id=name, beat=3, holder=HOLDER, entries=merged(entries))
-    assert decode_client(encode_client(document), "x") == document
+    assert CLIENT_DOCUMENT.decode(CLIENT_DOCUMENT.encode(document), "x") == document
     found = registrations_of(document)
     assert len({each.id for each in found}) == len(found) == len(document.entries)
 
 
 @given(st.binary(max_size=200), st.integers(0, 400))
 def test_any_bytes_are_a_document_or_refused(data: bytes, at: int) -> None:
-    whole = encode_client(ClientDocument(id="x", beat=1, holder=HOLDER, entries=()))
+    whole = CLIENT_DOCUMENT.encode(ClientDocument(id="x", beat=1, holder=HOLDER, entries=()))
     with suppress(InputError):
-        assert isinstance(decode_client(whole[:at] + data + whole[at:], "x"), ClientDocument)
+        assert isinstance(CLIENT_DOCUMENT.decode(whole[:at] + data + whole[at:], "x"), ClientDocument)

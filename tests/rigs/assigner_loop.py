@@ -15,10 +15,10 @@ from kafkakit.streams.assigner.act.leader import AssignerLoop, AssignerOptions, 
 from kafkakit.streams.assigner.decide.policy import AutomaticPolicy
 from kafkakit.streams.assigner.decide.standing import LEASE_PATH
 from kafkakit.streams.client.api import (
+    GRANT_DOCUMENT,
+    WORKER_DOCUMENT,
     GrantDocument,
     WorkerDocument,
-    decode_grant,
-    encode_worker,
     grant_path,
     worker_path,
 )
@@ -88,7 +88,7 @@ class Papers:
         self._put(route_path(route.stream), encode_route(route))
 
     def put_worker(self, slot: str, document: WorkerDocument) -> None:
-        self._put(worker_path(slot), encode_worker(document))
+        self._put(worker_path(slot), WORKER_DOCUMENT.encode(document))
 
     def beat(self, slot: str, document: WorkerDocument) -> WorkerDocument:
         """The worker writes again, and keeps to its grant."""
@@ -108,7 +108,7 @@ class Papers:
 
     def grant(self, slot: str) -> GrantDocument | None:
         found = self.store.get(grant_path(slot))
-        return None if found is None else decode_grant(found.value, slot)
+        return None if found is None else GRANT_DOCUMENT.decode(found.value, slot)
 
     def count(self, slot: str) -> int:
         found = self.grant(slot)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kafkakit.audit.decide.launch import DriverFiles, SparkChoice, launch_of
 from kafkakit.audit.decide.progress import Progress, progress_of
-from kafkakit.audit.decide.run_state import LOG, STATE, RunRecord, encode_record
+from kafkakit.audit.decide.run_state import LOG, RUN_DOCUMENT, STATE, RunRecord
 from kafkakit.core.errors import InterruptedRunError, OperationFailedError
 from kafkakit.core.lease import Holder
 from kafkakit.core.spark_launch import Launch, SparkTools
@@ -94,7 +94,7 @@ def run_driver(
 
 def write_record(folder: str, record: RunRecord, ports: DriverPorts) -> None:
     """Keep who runs a run, and how it was stopped."""
-    ports.write_file(Path(folder) / STATE, encode_record(record))
+    ports.write_file(Path(folder) / STATE, RUN_DOCUMENT.encode(record))
 
 
 def log_tail(folder: str, lines: int = TAIL_LINES, *, is_progress: bool = False) -> tuple[str, ...]:

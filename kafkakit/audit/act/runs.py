@@ -11,7 +11,7 @@ from kafkakit.audit.act.scope import read_scope
 from kafkakit.audit.act.submit import SubmitTask
 from kafkakit.audit.decide.launch import SparkChoice
 from kafkakit.audit.decide.request import AuditRequest, snapshot_date, spec_of_request
-from kafkakit.audit.decide.run_state import STATE, RunPhase, RunRecord, RunState, decode_record, state_of
+from kafkakit.audit.decide.run_state import RUN_DOCUMENT, STATE, RunPhase, RunRecord, RunState, state_of
 from kafkakit.core.errors import InputError, RefusedError
 from kafkakit.core.fleet_tables import MANIFESTS, Manifest, manifest_of
 from kafkakit.core.lease import Life
@@ -131,6 +131,6 @@ def fetch(store: RunStore, folder: Path) -> tuple[str, ...]:
 def _record(place: RunPlace) -> RunRecord | None:
     path = Path(place.folder) / STATE
     try:
-        return decode_record(path.read_bytes(), str(path))
+        return RUN_DOCUMENT.decode(path.read_bytes(), str(path))
     except FileNotFoundError:
         return None

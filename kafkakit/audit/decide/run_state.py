@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kafkakit.audit.decide.launch import Backend
-from kafkakit.core.documents import decode_document, encode_document
+from kafkakit.core.documents import DocumentKind
 from kafkakit.core.errors import ExitCode
 from kafkakit.core.findings import FailOn, Severity
 from kafkakit.core.job_spec import JobResult
 from kafkakit.core.lease import Holder, Life
 from kafkakit.core.quantities import counted
 
-RUN_KIND = "audit-run"
 LOG, STATE = "driver.log", "state.json"
 _ORDER = tuple(Severity)
 
@@ -39,6 +38,9 @@ class RunRecord:
     stopped: str = ""
 
 
+RUN_DOCUMENT = DocumentKind("audit-run", RunRecord)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunState:
     """Where a run is, why, and what each job gave as far as that is known."""
@@ -56,16 +58,6 @@ class RunState:
             return ExitCode.TRY_LATER
         is_good = self.phase is RunPhase.DONE and not fails_on(self.results, fail_on)
         return ExitCode.DONE if is_good else ExitCode.FAILED
-
-
-def encode_record(record: RunRecord) -> bytes:
-    """The document of a record."""
-    return encode_document(RUN_KIND, record)
-
-
-def decode_record(data: bytes, source: str) -> RunRecord:
-    """Read a record; `InputError` when it is none or of a newer schema."""
-    return decode_document(data, RUN_KIND, RunRecord, source)
 
 
 def fails_on(results: Sequence[JobResult], fail_on: FailOn) -> bool:

@@ -6,11 +6,10 @@ from typing import Protocol
 
 from kafkakit.autothrottle.decide.overrides import (
     MAX_BROKERS,
+    OVERRIDES_DOCUMENT,
     Override,
     Overrides,
-    decode_overrides,
     decode_znode,
-    encode_overrides,
     encode_znode,
 )
 from kafkakit.core.errors import ConflictError, InputError
@@ -44,19 +43,19 @@ class ControlOverrides:
     def read(self) -> Overrides:
         """See `OverrideStore`; one read."""
         found = self._store.get(self._path)
-        return Overrides() if found is None else decode_overrides(found.value, self._path)
+        return Overrides() if found is None else OVERRIDES_DOCUMENT.decode(found.value, self._path)
 
     def put(self, broker: int | None, override: Override | None) -> None:
         """See `OverrideStore`."""
 
         def change() -> None:
             found = self._store.get(self._path)
-            before = Overrides() if found is None else decode_overrides(found.value, self._path)
+            before = Overrides() if found is None else OVERRIDES_DOCUMENT.decode(found.value, self._path)
             after = before.with_one(broker, override)
             if len(after.of) > MAX_BROKERS:
                 raise InputError("the overrides", f"are for more than {MAX_BROKERS} brokers")
             if after != before:
-                self._store.cas(self._path, encode_overrides(after), None if found is None else found.version)
+                self._store.cas(self._path, OVERRIDES_DOCUMENT.encode(after), None if found is None else found.version)
 
         _until_no_conflict(change)
 

@@ -7,11 +7,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from kafkakit.core.documents import decode_document, decode_json, encode_document
+from kafkakit.core.documents import DocumentKind, decode_json
 from kafkakit.core.errors import InputError
 from kafkakit.execution.decide.schedule.work import Rates
 
-KIND = "autothrottle-overrides"
 MB = 1_000_000
 MAX_BROKERS = 1000
 _Rate = Annotated[int, Meta(ge=1, le=2**53)]
@@ -70,14 +69,7 @@ class Overrides:
         return Rates(into_of=into_of, out_of=out_of)
 
 
-def encode_overrides(overrides: Overrides) -> bytes:
-    """The document of the control store."""
-    return encode_document(KIND, overrides)
-
-
-def decode_overrides(data: bytes, source: str) -> Overrides:
-    """Read the document; `InputError` when it is none."""
-    return decode_document(data, KIND, Overrides, source)
+OVERRIDES_DOCUMENT = DocumentKind("autothrottle-overrides", Overrides)
 
 
 class _Znode(msgspec.Struct):

@@ -4,12 +4,11 @@ from dataclasses import dataclass
 
 from kafkakit.core.errors import ConflictError
 from kafkakit.execution.decide.control_request import (
+    ANSWER_DOCUMENT,
     Answer,
     ControlRequest,
     changed,
-    decode_answer,
     decode_control_request,
-    encode_answer,
     encode_control_request,
 )
 from kafkakit.execution.decide.schedule.work import Rates
@@ -76,12 +75,14 @@ class ControlRequests:
         while True:
             found = self._store.get(self._answer_path)
             if found is not None:
-                earlier = decode_answer(found.value, self._source(self._answer_path))
+                earlier = ANSWER_DOCUMENT.decode(found.value, self._source(self._answer_path))
                 # An executor that lost its lease must not speak for the one that has it.
                 if (earlier.token, earlier.version) >= (token, version):
                     return
             try:
-                self._store.cas(self._answer_path, encode_answer(answer), None if found is None else found.version)
+                self._store.cas(
+                    self._answer_path, ANSWER_DOCUMENT.encode(answer), None if found is None else found.version
+                )
             except ConflictError:
                 continue
             return
@@ -92,7 +93,7 @@ class ControlRequests:
         while True:
             found = self._store.get(self._answer_path)
             if found is not None:
-                answer = decode_answer(found.value, self._source(self._answer_path))
+                answer = ANSWER_DOCUMENT.decode(found.value, self._source(self._answer_path))
                 if answer.token == token and answer.version >= version:
                     return answer
             left = end - self._clock.monotonic()

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from kafkakit.core.errors import KafkakitError, LeaseUnknownError, OperationFailedError, TryLaterError
-from kafkakit.core.lease import Holder, LeaseRecord, Life, decode_lease
+from kafkakit.core.lease import LEASE_DOCUMENT, Holder, LeaseRecord, Life
 from kafkakit.core.versioned import Versioned
 from kafkakit.execution.decide.status.looks import HeldLease
 from kafkakit.ports.control import ControlStore
@@ -42,7 +42,7 @@ def lease_unknown(cluster_id: str, error: KafkakitError) -> LeaseUnknownError:
 
 def decoded_lease(found: Versioned | None, path: str) -> LeaseRecord | None:
     """The lease in a document of the store."""
-    return None if found is None else decode_lease(found.value, f"control document {path}")
+    return None if found is None else LEASE_DOCUMENT.stored(found.value, path)
 
 
 class LeaseReader:

@@ -7,6 +7,7 @@ from kafkakit.core.durations import format_duration
 from kafkakit.core.errors import ConflictError, KafkakitError, LeaseHeldError, LeaseLostError, TryLaterError
 from kafkakit.core.lease import (
     DEFAULT_TTL_S,
+    LEASE_DOCUMENT,
     Holder,
     LeaseRecord,
     Life,
@@ -16,7 +17,6 @@ from kafkakit.core.lease import (
     Wait,
     Watch,
     decide,
-    encode_lease,
     held_words,
     waiting_words,
     watch,
@@ -185,7 +185,7 @@ class Lease:
         return decide(record, self._watching, None, now_s, self._life(record))
 
     def _give_back(self, tenure: Tenure) -> None:
-        free = encode_lease(_beat(tenure.record, self._clock, keep_holder=False))
+        free = LEASE_DOCUMENT.encode(_beat(tenure.record, self._clock, keep_holder=False))
         try:
             self._store.cas(self._path, free, tenure.version)
         except ConflictError:
@@ -209,7 +209,7 @@ class Lease:
 
     def _write(self, record: LeaseRecord, expected: int | None) -> None:
         sent_s, sent_at = self._clock.monotonic(), self._clock.now()
-        version = self._store.cas(self._path, encode_lease(record), expected)
+        version = self._store.cas(self._path, LEASE_DOCUMENT.encode(record), expected)
         self._tenure = Tenure(record=record, version=version, sent_s=sent_s, sent_at=sent_at)
 
     def _adopt_own_write(self) -> None:

@@ -12,11 +12,10 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from kafkakit.core.documents import decode_document, encode_document
+from kafkakit.core.documents import DocumentKind, decode_document, encode_document
 from kafkakit.execution.decide.schedule.work import Rates
 
 CONTROL_REQUEST_KIND = "wish"
-ANSWER_KIND = "wish-answer"
 
 _Count = Annotated[int, Meta(ge=0, le=2**62)]
 _Text = Annotated[str, Meta(max_length=500)]
@@ -48,6 +47,9 @@ class Answer:
     refused: _Text = ""
 
 
+ANSWER_DOCUMENT = DocumentKind("wish-answer", Answer)
+
+
 def decode_control_request(data: bytes, source: str) -> ControlRequest:
     """Read a control request; `InputError` when it is none or of a newer schema. Unknown fields are ignored."""
     return decode_document(data, CONTROL_REQUEST_KIND, ControlRequest, source)
@@ -62,16 +64,6 @@ def encode_control_request(request: ControlRequest) -> bytes:
     data = encode_document(CONTROL_REQUEST_KIND, request)
     decode_control_request(data, "the control request")
     return data
-
-
-def decode_answer(data: bytes, source: str) -> Answer:
-    """Read an answer; `InputError` when it is none or of a newer schema."""
-    return decode_document(data, ANSWER_KIND, Answer, source)
-
-
-def encode_answer(answer: Answer) -> bytes:
-    """The document of an answer."""
-    return encode_document(ANSWER_KIND, answer)
 
 
 def changed(

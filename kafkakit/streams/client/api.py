@@ -2,8 +2,10 @@
 
 from kafkakit.streams.client.decide.registration import ClientKind, ClientRegistration
 from kafkakit.streams.client.decide.work_grants import (
+    GRANT_DOCUMENT,
     GRANTS_FOLDER,
     ROUND_BITS,
+    WORKER_DOCUMENT,
     WORKERS_FOLDER,
     GrantDocument,
     GrantedPartition,
@@ -11,10 +13,6 @@ from kafkakit.streams.client.decide.work_grants import (
     PartitionKey,
     Subscription,
     WorkerDocument,
-    decode_grant,
-    decode_worker,
-    encode_grant,
-    encode_worker,
     epoch_of,
     grant_path,
     worker_path,

@@ -15,12 +15,11 @@ from kafkakit.core.versioned import Versioned
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.control import ControlStore
 from kafkakit.streams.client.decide.registration import (
+    CLIENT_DOCUMENT,
     ClientDocument,
     ClientEntry,
     ClientRegistration,
     clients_folder,
-    decode_client,
-    encode_client,
     merged,
     registrations_of,
 )
@@ -145,14 +144,14 @@ class ClientRegistrar:
         document = ClientDocument(id=self._id, beat=self._beat, holder=self._holder, entries=entries)
         self._is_written = True
         try:
-            self._version = self._store.cas(self._path, encode_client(document), self._version)
+            self._version = self._store.cas(self._path, CLIENT_DOCUMENT.encode(document), self._version)
         except ConflictError:
             # An earlier write arrived although its answer was lost, or the document was removed, or the name is taken.
             found = self._store.get(self._path)
             if found is not None and not self._is_ours(found):
                 self._path, found = self._any_path(), None
             self._version = None if found is None else found.version
-            self._version = self._store.cas(self._path, encode_client(document), self._version)
+            self._version = self._store.cas(self._path, CLIENT_DOCUMENT.encode(document), self._version)
         self._written, self._problem = entries, ""
 
     def _remove(self) -> None:
@@ -185,5 +184,7 @@ def read_clients(store: ControlStore, stream: str) -> tuple[ClientRegistration, 
     for each process.
     """
     folder = clients_folder(stream)
-    documents = [decode_client(v.value, f"control document {folder}/{n}") for n, v in store.values(folder).items()]
+    documents = [
+        CLIENT_DOCUMENT.stored(found.value, f"{folder}/{name}") for name, found in store.values(folder).items()
+    ]
     return tuple(sorted((each for d in documents for each in registrations_of(d)), key=lambda each: each.id))

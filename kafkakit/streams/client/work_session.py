@@ -17,7 +17,9 @@ from kafkakit.core.versioned import Versioned
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.control import ControlStore
 from kafkakit.streams.client.decide.work_grants import (
+    GRANT_DOCUMENT,
     GRANTS_FOLDER,
+    WORKER_DOCUMENT,
     WORKERS_FOLDER,
     GrantDocument,
     PartitionKey,
@@ -25,8 +27,6 @@ from kafkakit.streams.client.decide.work_grants import (
     Subscription,
     WorkerDocument,
     WorkerReading,
-    decode_grant,
-    encode_worker,
     grant_path,
     leases_on,
     worker_path,
@@ -246,14 +246,14 @@ class WorkSession:
             )
         self._beat += 1
         try:
-            self._version = self._store.cas(worker_path(self._slot), encode_worker(document), self._version)
+            self._version = self._store.cas(worker_path(self._slot), WORKER_DOCUMENT.encode(document), self._version)
         except ConflictError:
             found = self._store.get(worker_path(self._slot))
             if found is None or not self._is_ours(found):
                 self._was_replaced()
                 return
             # An earlier write arrived although its answer was lost.
-            self._version = self._store.cas(worker_path(self._slot), encode_worker(document), found.version)
+            self._version = self._store.cas(worker_path(self._slot), WORKER_DOCUMENT.encode(document), found.version)
         self.held_until_s = now_s + self._options.ttl_s * (1 - float(MARGIN))
         self._applied, self._beat_due_s = applied, now_s + self._options.beat_s
 
@@ -268,7 +268,7 @@ class WorkSession:
         found = self._store.get(grant_path(self._slot))
         document = None
         if found is not None:
-            document = decode_grant(found.value, f"control document {grant_path(self._slot)}")
+            document = GRANT_DOCUMENT.stored(found.value, grant_path(self._slot))
         with self.lock:
             self._grant_version = None if found is None else found.version
             if document is None or document.worker != self.id:
@@ -295,9 +295,7 @@ class WorkSession:
         now = {name: kept.version for name, kept in self._store.values(WORKERS_FOLDER).items()}
         alive = {name for name, version in now.items() if self._others.get(name) != version}
         grants = self._store.values(GRANTS_FOLDER)
-        documents = [
-            decode_grant(v.value, f"control document {grant_path(n)}") for n, v in grants.items() if n in alive
-        ]
+        documents = [GRANT_DOCUMENT.stored(v.value, grant_path(n)) for n, v in grants.items() if n in alive]
         read = {(topic.stream, topic.group) for document in documents for topic in document.topics}
         for share in waiting:
             if (share.stream, share.group) not in read:

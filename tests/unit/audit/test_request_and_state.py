@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kafkakit.audit.decide.launch import Backend
 from kafkakit.audit.decide.progress import Progress, progress_of
 from kafkakit.audit.decide.request import JOBS, AuditRequest, parameters_of, snapshot_date, spec_of_request
-from kafkakit.audit.decide.run_state import RunPhase, RunRecord, decode_record, encode_record, fails_on, state_of
+from kafkakit.audit.decide.run_state import RUN_DOCUMENT, RunPhase, RunRecord, fails_on, state_of
 from kafkakit.audit.decide.scope import AuditScope, ScopeRequest
 from kafkakit.core.errors import ExitCode, InputError, UsageError
 from kafkakit.core.findings import FailOn, Rule, Severity, fails
@@ -137,9 +137,9 @@ def test_the_state_of_a_run(
 
 
 def test_a_record_is_read_back() -> None:
-    assert decode_record(encode_record(RECORD), "f") == RECORD
+    assert RUN_DOCUMENT.decode(RUN_DOCUMENT.encode(RECORD), "f") == RECORD
     with pytest.raises(InputError):
-        decode_record(b"{}", "f")
+        RUN_DOCUMENT.decode(b"{}", "f")
 
 
 def test_a_run_without_a_scope_is_named_as_before_there_were_scopes() -> None:

@@ -17,7 +17,7 @@ from kafkakit.adapters.control.file import FileControl
 from kafkakit.adapters.files import write_file
 from kafkakit.adapters.own_process import life_of, this_holder
 from kafkakit.core.errors import ExitCode, InputError, LeaseLostError, TryLaterError
-from kafkakit.core.lease import Holder, LeaseRecord, Life, decode_lease, encode_lease
+from kafkakit.core.lease import LEASE_DOCUMENT, Holder, LeaseRecord, Life
 from kafkakit.execution.act.lease_reader import lease_path, read_lease
 from kafkakit.execution.act.leases import Lease
 from tests.fakes.admin import FakeClock
@@ -294,17 +294,17 @@ def test_what_a_stranger_wrote_into_its_name_does_not_reach_the_terminal(bench: 
 )
 def test_a_document_that_is_no_lease_is_refused(bench: Bench, old: bytes, new: bytes, problem: str) -> None:
     bench.lease("ann").acquire()
-    data = encode_lease(bench.record())
+    data = LEASE_DOCUMENT.encode(bench.record())
     assert old in data
     with pytest.raises(InputError, match="control document x: ") as caught:
-        decode_lease(data.replace(old, new), "control document x")
+        LEASE_DOCUMENT.decode(data.replace(old, new), "control document x")
     assert problem in str(caught.value)
 
 
 def test_fields_of_a_later_minor_version_are_passed_over(bench: Bench) -> None:
     bench.lease("ann").acquire()
-    data = encode_lease(bench.record())
-    assert decode_lease(data.replace(b'"token":1', b'"mood":"fine","token":1'), "x") == bench.record()
+    data = LEASE_DOCUMENT.encode(bench.record())
+    assert LEASE_DOCUMENT.decode(data.replace(b'"token":1', b'"mood":"fine","token":1'), "x") == bench.record()
 
 
 def test_racing_processes_get_one_lease(tmp_path: Path) -> None:

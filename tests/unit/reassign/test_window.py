@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kafkakit.core.errors import InfeasibleError, InterruptedRunError, RefusedError, TryLaterError
-from kafkakit.core.lease import Holder, Life, decode_lease, encode_lease
+from kafkakit.core.lease import LEASE_DOCUMENT, Holder, Life
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.plan import DirMove
 from kafkakit.execution.act.control_requests import ControlRequests
@@ -412,7 +412,7 @@ def test_whoever_took_over_while_the_store_was_away_is_left_alone() -> None:
         assert found is not None
         store.cas(
             "clusters/x/lease",
-            encode_lease(replace(decode_lease(found.value, "l"), token=2, holder=OTHER)),
+            LEASE_DOCUMENT.encode(replace(LEASE_DOCUMENT.decode(found.value, "l"), token=2, holder=OTHER)),
             found.version,
         )
 

@@ -9,13 +9,12 @@ from kafkakit.core.errors import KafkakitError
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.control import ControlStore
 from kafkakit.streams.assigner.decide.policy import (
+    HISTORY_DOCUMENT,
     HISTORY_PATH,
     AutomaticHistory,
     AutomaticMode,
     AutomaticStart,
     Verdict,
-    decode_history,
-    encode_history,
 )
 
 AGAIN_S = 30.0
@@ -52,7 +51,7 @@ class AutomaticFailovers:
     def history(self) -> AutomaticHistory:
         """Those of the last day, of all Assigners; one read."""
         found = self._store.get(HISTORY_PATH)
-        return AutomaticHistory() if found is None else decode_history(found.value, f"control document {HISTORY_PATH}")
+        return AutomaticHistory() if found is None else HISTORY_DOCUMENT.stored(found.value, HISTORY_PATH)
 
     def carry_out(self, verdicts: Iterable[Verdict]) -> tuple[str, ...]:
         """Start what is to be started; a line about each verdict."""
@@ -95,7 +94,9 @@ class AutomaticFailovers:
         start = AutomaticStart(
             stream=verdict.stream, source=verdict.source, target=verdict.target, at_ms=epoch_ms(self._clock.now())
         )
-        self._store.cas(HISTORY_PATH, encode_history(history.with_start(start)), found.version if found else None)
+        self._store.cas(
+            HISTORY_PATH, HISTORY_DOCUMENT.encode(history.with_start(start)), found.version if found else None
+        )
 
     def _run(self, verdict: Verdict) -> None:
         try:

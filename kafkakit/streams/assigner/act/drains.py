@@ -5,11 +5,11 @@ from kafkakit.ports.clock import Clock
 from kafkakit.ports.control import ControlStore
 from kafkakit.streams.assigner.decide.standing import DRAINS_FOLDER
 from kafkakit.streams.client.api import (
+    GRANT_DOCUMENT,
     GRANTS_FOLDER,
+    WORKER_DOCUMENT,
     WORKERS_FOLDER,
     WorkerDocument,
-    decode_grant,
-    decode_worker,
     grant_path,
     worker_path,
 )
@@ -26,7 +26,7 @@ class Drains:
     def worker(self, name: str) -> WorkerDocument:
         """The worker of a slot, or of an id; `UsageError` where there is none."""
         for slot, kept in self._store.values(WORKERS_FOLDER).items():
-            document = decode_worker(kept.value, f"control document {worker_path(slot)}")
+            document = WORKER_DOCUMENT.stored(kept.value, worker_path(slot))
             if name in (slot, document.id):
                 return document
         raise UsageError(f"there is no worker {name}", hint="kafkakit streams assigner show names them")
@@ -50,7 +50,7 @@ class Drains:
     def held(self, worker: WorkerDocument) -> int:
         """How many partitions the worker may read now."""
         for slot, kept in self._store.values(GRANTS_FOLDER).items():
-            document = decode_grant(kept.value, f"control document {grant_path(slot)}")
+            document = GRANT_DOCUMENT.stored(kept.value, grant_path(slot))
             if document.worker == worker.id:
                 return sum(len(topic.partitions) for topic in document.topics)
         return 0

@@ -9,13 +9,12 @@ from kafkakit.ports.control import ControlStore
 from kafkakit.streams.assigner.decide.assignment import Assignment
 from kafkakit.streams.assigner.decide.roster import Roster, SeenWorker, living, observed
 from kafkakit.streams.client.api import (
+    GRANT_DOCUMENT,
     GRANTS_FOLDER,
+    WORKER_DOCUMENT,
     WORKERS_FOLDER,
     GrantDocument,
     WorkerDocument,
-    decode_grant,
-    decode_worker,
-    encode_grant,
     grant_path,
     worker_path,
 )
@@ -39,7 +38,7 @@ class WorkerLooks:
             document = (
                 before.document
                 if before is not None and same
-                else decode_worker(kept.value, f"control document {worker_path(slot)}")
+                else WORKER_DOCUMENT.stored(kept.value, worker_path(slot))
             )
             found[slot] = (kept.version, document)
         now_s = self._clock.monotonic()
@@ -61,14 +60,16 @@ class GrantStore:
         """
         found = self._store.values(GRANTS_FOLDER)
         self._versions = {slot: kept.version for slot, kept in found.items()}
-        documents = {s: decode_grant(kept.value, f"control document {grant_path(s)}") for s, kept in found.items()}
+        documents = {s: GRANT_DOCUMENT.stored(kept.value, grant_path(s)) for s, kept in found.items()}
         self.write(assignment.adopt(documents, roster))
 
     def write(self, documents: Mapping[str, GrantDocument]) -> None:
         """Write documents by compare-and-set; after an error it is unknown which ones, and all are to be adopted."""
         for slot, document in documents.items():
             self._require_held()
-            self._versions[slot] = self._store.cas(grant_path(slot), encode_grant(document), self._versions.get(slot))
+            self._versions[slot] = self._store.cas(
+                grant_path(slot), GRANT_DOCUMENT.encode(document), self._versions.get(slot)
+            )
 
     def remove_dead(self, assignment: Assignment, roster: Roster) -> tuple[dict[str, WorkerDocument], tuple[str, ...]]:
         """Remove the documents of dead workers, so that none of them is one again, and free what they had.

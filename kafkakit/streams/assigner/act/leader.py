@@ -26,10 +26,10 @@ from kafkakit.streams.assigner.decide.roster import witnesses
 from kafkakit.streams.assigner.decide.standing import (
     DRAINS_FOLDER,
     MOST_LINES,
+    STANDING_DOCUMENT,
     STANDING_PATH,
     AssignerStanding,
     ClusterStanding,
-    encode_standing,
 )
 from kafkakit.streams.client.api import WorkerDocument
 from kafkakit.streams.routes.api import Route
@@ -264,7 +264,7 @@ class AssignerLoop:
         )
         found = parts.store.get(STANDING_PATH)
         parts.lease.require_held()
-        parts.store.cas(STANDING_PATH, encode_standing(standing), None if found is None else found.version)
+        parts.store.cas(STANDING_PATH, STANDING_DOCUMENT.encode(standing), None if found is None else found.version)
 
 
 def _wanted(

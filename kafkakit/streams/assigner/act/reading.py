@@ -3,21 +3,21 @@
 from kafkakit.core.lease import LeaseRecord
 from kafkakit.execution.act.lease_reader import read_lease
 from kafkakit.ports.control import ControlStore
-from kafkakit.streams.assigner.decide.policy import HISTORY_PATH, AutomaticHistory, decode_history
+from kafkakit.streams.assigner.decide.policy import HISTORY_DOCUMENT, HISTORY_PATH, AutomaticHistory
 from kafkakit.streams.assigner.decide.standing import (
     DRAINS_FOLDER,
     LEASE_PATH,
+    STANDING_DOCUMENT,
     STANDING_PATH,
     AssignerStanding,
-    decode_standing,
 )
 from kafkakit.streams.client.api import (
+    GRANT_DOCUMENT,
     GRANTS_FOLDER,
+    WORKER_DOCUMENT,
     WORKERS_FOLDER,
     GrantDocument,
     WorkerDocument,
-    decode_grant,
-    decode_worker,
     grant_path,
     worker_path,
 )
@@ -32,12 +32,12 @@ class AssignerReader:
     def workers(self) -> dict[str, WorkerDocument]:
         """The workers by slot, dead ones too until the Assigner removes them."""
         found = self._store.values(WORKERS_FOLDER).items()
-        return {slot: decode_worker(kept.value, f"control document {worker_path(slot)}") for slot, kept in found}
+        return {slot: WORKER_DOCUMENT.stored(kept.value, worker_path(slot)) for slot, kept in found}
 
     def grants(self) -> dict[str, GrantDocument]:
         """What each slot may read."""
         found = self._store.values(GRANTS_FOLDER).items()
-        return {slot: decode_grant(kept.value, f"control document {grant_path(slot)}") for slot, kept in found}
+        return {slot: GRANT_DOCUMENT.stored(kept.value, grant_path(slot)) for slot, kept in found}
 
     def draining(self) -> frozenset[str]:
         """The ids of workers that are to be drained."""
@@ -50,9 +50,9 @@ class AssignerReader:
     def standing(self) -> AssignerStanding | None:
         """Where the Assigner in charge stands; None where none ever was."""
         found = self._store.get(STANDING_PATH)
-        return None if found is None else decode_standing(found.value, f"control document {STANDING_PATH}")
+        return None if found is None else STANDING_DOCUMENT.stored(found.value, STANDING_PATH)
 
     def history(self) -> AutomaticHistory:
         """The automatic failovers of the last day."""
         found = self._store.get(HISTORY_PATH)
-        return AutomaticHistory() if found is None else decode_history(found.value, f"control document {HISTORY_PATH}")
+        return AutomaticHistory() if found is None else HISTORY_DOCUMENT.stored(found.value, HISTORY_PATH)

@@ -15,13 +15,13 @@ from kafkakit.core.control_paths import VALUE_LIMIT_BYTES
 from kafkakit.streams.assigner.decide.placing import place
 from kafkakit.streams.assigner.decide.pools import Facts, Pool, pools_of, problem_of
 from kafkakit.streams.client.api import (
+    GRANT_DOCUMENT,
     ROUND_BITS,
     GrantDocument,
     GrantedPartition,
     GrantedTopic,
     PartitionKey,
     WorkerDocument,
-    encode_grant,
     epoch_of,
 )
 from kafkakit.streams.routes.api import Route
@@ -277,7 +277,7 @@ class Assignment:
     def _fits(self, slot: str, keys: list[PartitionKey]) -> bool:
         """Take back what was granted just now where the document would be larger than the store takes."""
         leases = self._grants[slot].leases
-        if len(leases) <= PLAIN_LEASES or len(encode_grant(self._document(slot))) <= VALUE_LIMIT_BYTES:
+        if len(leases) <= PLAIN_LEASES or len(GRANT_DOCUMENT.encode(self._document(slot))) <= VALUE_LIMIT_BYTES:
             return True
         for key in keys:
             del leases[key], self._granted[key]

@@ -4,13 +4,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kafkakit.core.documents import decode_document, encode_document
+from kafkakit.core.documents import DocumentKind
 from kafkakit.core.errors import UsageError
 from kafkakit.streams.assigner.decide.health import ClusterHealth, Reason
 from kafkakit.streams.routes.api import Route
 
 DAY_MS = 24 * 3_600_000
-HISTORY_KIND = "stream-automatic-failovers"
 HISTORY_PATH = "assigner/automatic"
 MOST_KEPT = 500
 
@@ -74,6 +73,9 @@ class AutomaticHistory:
         return AutomaticHistory(
             starts=(*(each for each in self.starts if start.at_ms - each.at_ms < DAY_MS), start)[-MOST_KEPT:]
         )
+
+
+HISTORY_DOCUMENT = DocumentKind("stream-automatic-failovers", AutomaticHistory)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,13 +164,3 @@ def _unpermitted(
     if left <= 0:
         return f"the budget of {policy.per_day} a day is used"
     return ""
-
-
-def encode_history(history: AutomaticHistory) -> bytes:
-    """The document."""
-    return encode_document(HISTORY_KIND, history)
-
-
-def decode_history(data: bytes, source: str) -> AutomaticHistory:
-    """The history in a document; `InputError` where it is another one, or of a newer schema."""
-    return decode_document(data, HISTORY_KIND, AutomaticHistory, source)

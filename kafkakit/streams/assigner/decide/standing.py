@@ -5,9 +5,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from kafkakit.core.documents import decode_document, encode_document
+from kafkakit.core.documents import DocumentKind
 
-STANDING_KIND = "stream-assigner"
 STANDING_PATH, LEASE_PATH, DRAINS_FOLDER = "assigner/standing", "assigner/lease", "assigner/drains"
 MOST_LINES = 100
 _Text = Annotated[str, Meta(max_length=1000)]
@@ -44,11 +43,4 @@ class AssignerStanding:
     problems: tuple[_Text, ...] = ()
 
 
-def encode_standing(standing: AssignerStanding) -> bytes:
-    """The document."""
-    return encode_document(STANDING_KIND, standing)
-
-
-def decode_standing(data: bytes, source: str) -> AssignerStanding:
-    """The standing in a document; `InputError` where it is another one, or of a newer schema."""
-    return decode_document(data, STANDING_KIND, AssignerStanding, source)
+STANDING_DOCUMENT = DocumentKind("stream-assigner", AssignerStanding)

@@ -12,11 +12,10 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from kafkakit.core.documents import decode_document, encode_document
+from kafkakit.core.documents import DocumentKind
 from kafkakit.core.lease import Holder
 from kafkakit.streams.routes.api import check_stream
 
-CLIENT_KIND = "stream-client"
 _Count = Annotated[int, Meta(ge=0, le=2**62)]
 _Text = Annotated[str, Meta(max_length=500)]
 
@@ -51,6 +50,9 @@ class ClientDocument:
     beat: _Count
     holder: Holder
     entries: tuple[ClientEntry, ...]
+
+
+CLIENT_DOCUMENT = DocumentKind("stream-client", ClientDocument)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,13 +101,3 @@ def registrations_of(document: ClientDocument) -> tuple[ClientRegistration, ...]
         )
         for each in document.entries
     )
-
-
-def encode_client(document: ClientDocument) -> bytes:
-    """The document."""
-    return encode_document(CLIENT_KIND, document)
-
-
-def decode_client(data: bytes, source: str) -> ClientDocument:
-    """The client in a document; `InputError` where it is another one, or of a newer schema."""
-    return decode_document(data, CLIENT_KIND, ClientDocument, source)

@@ -14,12 +14,11 @@ from typing import Annotated, NamedTuple
 
 from msgspec import Meta
 
-from kafkakit.core.documents import decode_document, encode_document
+from kafkakit.core.documents import DocumentKind
 from kafkakit.core.lease import Holder
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.formats.identity import CommitIdentity, topic_id_bytes
 
-WORKER_KIND, GRANT_KIND = "stream-worker", "stream-grant"
 WORKERS_FOLDER, GRANTS_FOLDER = "assigner/workers", "assigner/grants"
 ROUND_BITS = 24
 _Count = Annotated[int, Meta(ge=0, le=2**62)]
@@ -74,6 +73,9 @@ class WorkerDocument:
     reading: WorkerReading = WorkerReading()
 
 
+WORKER_DOCUMENT = DocumentKind("stream-worker", WorkerDocument)
+
+
 class GrantedPartition(NamedTuple):
     """A partition and its epoch; two numbers in a document, as a worker may have a thousand."""
 
@@ -107,6 +109,9 @@ class GrantDocument:
         for each in self.topics:
             for found in each.partitions:
                 yield PartitionKey(each.stream, each.group, each.cluster_id, each.topic, found.partition), found.epoch
+
+
+GRANT_DOCUMENT = DocumentKind("stream-grant", GrantDocument)
 
 
 class PartitionKey(NamedTuple):
@@ -157,23 +162,3 @@ def worker_path(slot: str) -> str:
 def grant_path(slot: str) -> str:
     """Where a worker's grant is kept."""
     return f"{GRANTS_FOLDER}/{slot}"
-
-
-def encode_worker(document: WorkerDocument) -> bytes:
-    """The document of a worker."""
-    return encode_document(WORKER_KIND, document)
-
-
-def decode_worker(data: bytes, source: str) -> WorkerDocument:
-    """The worker in a document; `InputError` where it is another one, or of a newer schema."""
-    return decode_document(data, WORKER_KIND, WorkerDocument, source)
-
-
-def encode_grant(document: GrantDocument) -> bytes:
-    """The document of a grant."""
-    return encode_document(GRANT_KIND, document)
-
-
-def decode_grant(data: bytes, source: str) -> GrantDocument:
-    """The grant in a document; `InputError` where it is another one, or of a newer schema."""
-    return decode_document(data, GRANT_KIND, GrantDocument, source)

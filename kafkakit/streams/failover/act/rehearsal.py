@@ -19,11 +19,10 @@ from kafkakit.streams.failover.decide.operation import FailoverRequest, Step
 from kafkakit.streams.failover.decide.outcome import EndKind
 from kafkakit.streams.failover.decide.rehearsal import (
     MOST_KEPT,
+    REHEARSAL_DOCUMENT,
     LoadFigures,
     Rehearsal,
     RehearsalOutcome,
-    decode_rehearsal,
-    encode_rehearsal,
     lanes_to_rehearse,
     measured_rate,
     rehearsals_folder,
@@ -61,7 +60,7 @@ class RehearsalHistory:
     def read(self) -> tuple[Rehearsal, ...]:
         """All that are kept, oldest first."""
         return tuple(
-            decode_rehearsal(found.value, f"control document {self._folder}/{name}")
+            REHEARSAL_DOCUMENT.stored(found.value, f"{self._folder}/{name}")
             for name, found in sorted(self._store.values(self._folder).items())
         )
 
@@ -69,7 +68,7 @@ class RehearsalHistory:
         """Keep a rehearsal as it is now, in place of what was kept of it; the oldest ones are removed for it."""
         path = f"{self._folder}/{rehearsal.id}"
         found = self._store.get(path)
-        self._store.cas(path, encode_rehearsal(rehearsal), None if found is None else found.version)
+        self._store.cas(path, REHEARSAL_DOCUMENT.encode(rehearsal), None if found is None else found.version)
         kept = sorted(self._store.values(self._folder).items())
         for name, old in kept[: max(0, len(kept) - MOST_KEPT)]:
             self._store.delete(f"{self._folder}/{name}", old.version)

@@ -8,7 +8,7 @@ from kafkakit.core.acls import AclResourceKind
 from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.durations import epoch_ms
 from kafkakit.core.errors import ConflictError, OperationFailedError, TryLaterError
-from kafkakit.core.lease import decode_lease
+from kafkakit.core.lease import LEASE_DOCUMENT
 from kafkakit.execution.act.lease_guard import GuardedAdmin
 from kafkakit.execution.act.retrier import wait_until
 from kafkakit.ports.clock import Clock
@@ -113,6 +113,6 @@ def forget_lease(store: ControlStore, stream: str) -> None:
     """Remove the lease of a stream that is gone, unless a process holds it."""
     path = lease_of(stream)
     read = store.get(path)
-    if read is not None and decode_lease(read.value, path).holder is None:
+    if read is not None and LEASE_DOCUMENT.decode(read.value, path).holder is None:
         with suppress(ConflictError):
             store.delete(path, read.version)

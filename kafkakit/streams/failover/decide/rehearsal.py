@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kafkakit.core.documents import decode_document, encode_document
+from kafkakit.core.documents import DocumentKind
 from kafkakit.core.errors import UsageError
 from kafkakit.streams.failover.decide.operation import Step
 from kafkakit.streams.routes.api import SHADOW, Lane, Route, check_stream
 
-REHEARSAL_KIND = "stream-rehearsal"
 LONGEST_NAME = 200 - len(SHADOW)
 MOST_KEPT = 100
 LEAST_PER_S, MOST_PER_S = 1.0, 50_000.0
@@ -79,6 +78,9 @@ class Rehearsal:
         return shadow_of(self.stream)
 
 
+REHEARSAL_DOCUMENT = DocumentKind("stream-rehearsal", Rehearsal)
+
+
 def shadow_of(stream: str) -> str:
     """The reserved name of a stream's shadow; `UsageError` for a name that is too long, or a shadow's own."""
     check_stream(stream)
@@ -92,16 +94,6 @@ def shadow_of(stream: str) -> str:
 def rehearsals_folder(stream: str) -> str:
     """Where the rehearsals of a stream are kept."""
     return f"streams/{check_stream(stream)}/rehearsals"
-
-
-def encode_rehearsal(rehearsal: Rehearsal) -> bytes:
-    """The document."""
-    return encode_document(REHEARSAL_KIND, rehearsal)
-
-
-def decode_rehearsal(data: bytes, source: str) -> Rehearsal:
-    """The rehearsal in a document; `InputError` where it is another one."""
-    return decode_document(data, REHEARSAL_KIND, Rehearsal, source)
 
 
 def lanes_to_rehearse(route: Route) -> tuple[Lane, ...]:

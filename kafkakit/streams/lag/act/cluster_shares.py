@@ -14,10 +14,9 @@ from kafkakit.execution.act.leases import Lease
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.control import ControlStore
 from kafkakit.streams.lag.decide.shares import (
+    INSTANCE_DOCUMENT,
     MAX_CLUSTERS,
     MonitorInstance,
-    decode_instance,
-    encode_instance,
     fair_share,
     in_own_order,
     to_give,
@@ -151,7 +150,7 @@ class ClusterShares:
         )
         path = f"{INSTANCES}/{self._name}"
         try:
-            self._own_version = self._store.cas(path, encode_instance(note), self._own_version)
+            self._own_version = self._store.cas(path, INSTANCE_DOCUMENT.encode(note), self._own_version)
         except ConflictError:
             # An earlier write arrived although its answer was lost, or another process removed the document.
             found = self._store.get(path)
@@ -241,6 +240,6 @@ class ClusterShares:
 def _read(document: Versioned, path: str) -> MonitorInstance | None:
     """A document that cannot be read (of a newer version, say) counts as no instance."""
     try:
-        return decode_instance(document.value, f"control document {path}")
+        return INSTANCE_DOCUMENT.stored(document.value, path)
     except KafkakitError:
         return None

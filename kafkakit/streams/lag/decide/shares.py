@@ -11,10 +11,9 @@ from zlib import crc32
 
 from msgspec import Meta
 
-from kafkakit.core.documents import decode_document, encode_document
+from kafkakit.core.documents import DocumentKind
 from kafkakit.core.lease import Holder
 
-INSTANCE_KIND = "lag-instance"
 MAX_CLUSTERS = 1000
 
 _Ids = Annotated[tuple[Annotated[str, Meta(max_length=100)], ...], Meta(max_length=MAX_CLUSTERS)]
@@ -30,20 +29,13 @@ class MonitorInstance:
     reaches: _Ids = ()
 
 
+INSTANCE_DOCUMENT = DocumentKind("lag-instance", MonitorInstance)
+
+
 def instance_name(holder: Holder) -> str:
     """A name for an instance's document that no other process ever has: host, pid and when the process began."""
     host = "".join(char if char.isascii() and (char.isalnum() or char == "-") else "-" for char in holder.host)
     return f"i-{host[:60]}-{holder.pid}-{holder.started_ticks}"
-
-
-def decode_instance(data: bytes, source: str) -> MonitorInstance:
-    """Read an instance's document; `InputError` when it is none."""
-    return decode_document(data, INSTANCE_KIND, MonitorInstance, source)
-
-
-def encode_instance(instance: MonitorInstance) -> bytes:
-    """The document of an instance."""
-    return encode_document(INSTANCE_KIND, instance)
 
 
 def fair_share(clusters: int, instances: int) -> int:

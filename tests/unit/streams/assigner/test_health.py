@@ -7,13 +7,12 @@ import pytest
 from kafkakit.core.errors import UsageError
 from kafkakit.streams.assigner.decide.health import ClusterHealth, HealthRules, Probe, Reason, judged
 from kafkakit.streams.assigner.decide.policy import (
+    HISTORY_DOCUMENT,
     AutomaticHistory,
     AutomaticMode,
     AutomaticPolicy,
     AutomaticStart,
     Verdict,
-    decode_history,
-    encode_history,
     verdicts,
 )
 from kafkakit.streams.routes.api import Lane, Route, RouteOperation
@@ -180,7 +179,7 @@ def test_a_history_is_read_as_it_was_written_and_forgets_what_is_old() -> None:
     new = AutomaticStart(stream="t", source="a", target="b", at_ms=86_400_002)
     history = AutomaticHistory(starts=(old,)).with_start(new)
     assert history.starts == (new,)
-    assert decode_history(encode_history(history), "x") == history
+    assert HISTORY_DOCUMENT.decode(HISTORY_DOCUMENT.encode(history), "x") == history
 
 
 @pytest.mark.parametrize(

@@ -7,17 +7,15 @@ from hypothesis import strategies as st
 from kafkakit.core.errors import InputError, UsageError
 from kafkakit.core.lease import Holder
 from kafkakit.streams.client.decide.work_grants import (
+    GRANT_DOCUMENT,
     ROUND_BITS,
+    WORKER_DOCUMENT,
     GrantDocument,
     GrantedPartition,
     GrantedTopic,
     Subscription,
     WorkerDocument,
     WorkerReading,
-    decode_grant,
-    decode_worker,
-    encode_grant,
-    encode_worker,
     epoch_of,
     leases_on,
 )
@@ -52,7 +50,7 @@ subscriptions = st.builds(
 @given(st.lists(topics, max_size=4), st.integers(0, 1 << 60))
 def test_a_grant_is_read_as_it_was_written(found: list[GrantedTopic], number: int) -> None:
     document = GrantDocument(worker="w", token=3, round=number, topics=tuple(found))
-    assert decode_grant(encode_grant(document), "x") == document
+    assert GRANT_DOCUMENT.decode(GRANT_DOCUMENT.encode(document), "x") == document
 
 
 @given(st.lists(subscriptions, max_size=4))
@@ -60,15 +58,15 @@ def test_a_worker_is_read_as_it_was_written(found: list[Subscription]) -> None:
     document = WorkerDocument(
         id="w", beat=1, ttl_s=1.5, holder=HOLDER, capacity=7, zone="z", subscriptions=tuple(found), silent=("c",)
     )
-    assert decode_worker(encode_worker(document), "x") == document
+    assert WORKER_DOCUMENT.decode(WORKER_DOCUMENT.encode(document), "x") == document
 
 
 @pytest.mark.parametrize("data", [b"{}", b'{"kafkakit":{"kind":"stream-grant","schema":2}}', b"\xff", b"[1]"])
 def test_what_is_no_grant_is_refused(data: bytes) -> None:
     with pytest.raises(InputError):
-        decode_grant(data, "x")
+        GRANT_DOCUMENT.decode(data, "x")
     with pytest.raises(InputError):
-        decode_worker(data, "x")
+        WORKER_DOCUMENT.decode(data, "x")
 
 
 @given(st.integers(1, 1 << 30), st.integers(0, (1 << ROUND_BITS) - 1), st.integers(0, (1 << ROUND_BITS) - 1))

@@ -9,11 +9,10 @@ from kafkakit.streams.failover.decide.live import LiveHistory, LiveLook
 from kafkakit.streams.failover.decide.operation import Step
 from kafkakit.streams.failover.decide.rehearsal import (
     DAY_MS,
+    REHEARSAL_DOCUMENT,
     LoadFigures,
     Rehearsal,
     RehearsalOutcome,
-    decode_rehearsal,
-    encode_rehearsal,
     readiness,
     readiness_at,
 )
@@ -83,4 +82,4 @@ def test_a_score_loses_one_a_day(days: int) -> None:
 
 def test_a_rehearsal_is_read_as_it_was_written() -> None:
     for outcome in (None, GOOD):
-        assert decode_rehearsal(encode_rehearsal(rehearsal(outcome)), "x") == rehearsal(outcome)
+        assert REHEARSAL_DOCUMENT.decode(REHEARSAL_DOCUMENT.encode(rehearsal(outcome)), "x") == rehearsal(outcome)
