@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
+from kafkakit.cli.option_groups import option
 from kafkakit.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,33 +37,26 @@ def no_key(value: str | None) -> None:
 class MetricsAccess:
     """Addresses and keys; kafka-kit's variables of keys begin with the tool's name."""
 
-    api_key_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Datadog: the API key; else kafka-kit's variable or DD_API_KEY.")
-    ] = None
-    app_key_file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Datadog: the application key; else kafka-kit's variable or DD_APP_KEY."),
-    ] = None
-    api_key: Annotated[str | None, typer.Option(hidden=True, callback=no_key)] = None
-    app_key: Annotated[str | None, typer.Option(hidden=True, callback=no_key)] = None
-    datadog_site: Annotated[
-        str,
-        typer.Option(
-            envvar=["DATADOG_HOST", "DD_SITE"], metavar="SITE", help="Datadog: the site of the keys, or its address."
-        ),
-    ] = "datadoghq.com"
-    prometheus_selector: Annotated[
-        str, typer.Option(metavar="MATCHERS", help="""Prometheus: added to the usual queries: 'namespace="kafka"'.""")
-    ] = ""
-    prometheus_token_file: Annotated[Path | None, typer.Option(metavar="FILE", help="Prometheus: a bearer token.")] = (
-        None
+    api_key_file: Path | None = option(
+        None, metavar="FILE", help="Datadog: the API key; else kafka-kit's variable or DD_API_KEY."
     )
-    prometheus_user: Annotated[str | None, typer.Option(metavar="NAME", help="Prometheus: basic authentication.")] = (
-        None
+    app_key_file: Path | None = option(
+        None, metavar="FILE", help="Datadog: the application key; else kafka-kit's variable or DD_APP_KEY."
     )
-    prometheus_password_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Prometheus: the user's password.")
-    ] = None
+    api_key: str | None = option(None, hidden=True, callback=no_key)
+    app_key: str | None = option(None, hidden=True, callback=no_key)
+    datadog_site: str = option(
+        "datadoghq.com",
+        envvar=["DATADOG_HOST", "DD_SITE"],
+        metavar="SITE",
+        help="Datadog: the site of the keys, or its address.",
+    )
+    prometheus_selector: str = option(
+        "", metavar="MATCHERS", help="""Prometheus: added to the usual queries: 'namespace="kafka"'."""
+    )
+    prometheus_token_file: Path | None = option(None, metavar="FILE", help="Prometheus: a bearer token.")
+    prometheus_user: str | None = option(None, metavar="NAME", help="Prometheus: basic authentication.")
+    prometheus_password_file: Path | None = option(None, metavar="FILE", help="Prometheus: the user's password.")
 
     def open_prometheus(
         self,

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from kafkakit.cli.cluster_words import GROUP_NAME
 from kafkakit.cli.option_groups import option
@@ -33,14 +31,12 @@ class MoveLimits:
         help="What keeps late writers from the old topics: auto (an ACL where one can be used), acl, config "
         "(a size limit), quota (which only delays), none.",
     )
-    require_group: Annotated[
-        list[str] | None,
-        typer.Option("--require-group", **GROUP_NAME, help="A group that must read the old topics. Repeatable."),
-    ] = None
-    ignore_group: Annotated[
-        list[str] | None,
-        typer.Option("--ignore-group", **GROUP_NAME, help="A group that is not waited for. Repeatable."),
-    ] = None
+    require_group: list[str] | None = option(
+        None, "--require-group", **GROUP_NAME, help="A group that must read the old topics. Repeatable."
+    )
+    ignore_group: list[str] | None = option(
+        None, "--ignore-group", **GROUP_NAME, help="A group that is not waited for. Repeatable."
+    )
     quiet_for: str = option(
         "",
         "--quiet-for",
@@ -132,12 +128,10 @@ class EventOptions:
         False, "--dd-events", help="Send an event to Datadog for each step, fence, late writer and certificate."
     )
     dd_event_tags: str = option("", "--dd-event-tags", metavar="TAG,...", help="More tags of these events.")
-    datadog_site: Annotated[
-        str, typer.Option(envvar=["DD_SITE"], metavar="SITE", help="Datadog: the site of the key, or its address.")
-    ] = "datadoghq.com"
-    api_key_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Datadog: the API key; else the variable DD_API_KEY.")
-    ] = None
+    datadog_site: str = option(
+        "datadoghq.com", envvar=["DD_SITE"], metavar="SITE", help="Datadog: the site of the key, or its address."
+    )
+    api_key_file: Path | None = option(None, metavar="FILE", help="Datadog: the API key; else the variable DD_API_KEY.")
 
     def open(self, stack: ExitStack, cli: CliContext) -> PutEvents:
         """What takes the events of a stream until `stack` ends; `UsageError` where there is no key."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
+from kafkakit.cli.option_groups import option
 from kafkakit.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -32,33 +31,25 @@ def no_keeping(value: bool) -> None:
 class KafkaKitFlags:
     """kafka-kit's connections; its mode and clean-up mean nothing, as Kafka's requests and a journal do both."""
 
-    zk_prefix: Annotated[
-        str,
-        typer.Option(
-            envvar="AUTOTHROTTLE_ZK_PREFIX",
-            metavar="PREFIX",
-            help="Kafka before 2.4: the path of Kafka in ZooKeeper, where its moves stand.",
-        ),
-    ] = ""
-    kafka_api_request_timeout: Annotated[
-        int | None, typer.Option(hidden=True, envvar="AUTOTHROTTLE_KAFKA_API_REQUEST_TIMEOUT", min=1, max=3600)
-    ] = None
-    kafka_native_mode: Annotated[
-        bool, typer.Option("--kafka-native-mode", hidden=True, envvar="AUTOTHROTTLE_KAFKA_NATIVE_MODE")
-    ] = False
-    cleanup_after: Annotated[int, typer.Option(hidden=True, envvar="AUTOTHROTTLE_CLEANUP_AFTER")] = 60
-    skip_auto_delete_throttles: Annotated[
-        bool,
-        typer.Option(
-            "--skip-auto-delete-throttles",
-            hidden=True,
-            envvar="AUTOTHROTTLE_SKIP_AUTO_DELETE_THROTTLES",
-            callback=no_keeping,
-        ),
-    ] = False
-    version: Annotated[
-        bool, typer.Option("--version", hidden=True, envvar="AUTOTHROTTLE_VERSION", callback=no_version)
-    ] = False
+    zk_prefix: str = option(
+        "",
+        envvar="AUTOTHROTTLE_ZK_PREFIX",
+        metavar="PREFIX",
+        help="Kafka before 2.4: the path of Kafka in ZooKeeper, where its moves stand.",
+    )
+    kafka_api_request_timeout: int | None = option(
+        None, hidden=True, envvar="AUTOTHROTTLE_KAFKA_API_REQUEST_TIMEOUT", min=1, max=3600
+    )
+    kafka_native_mode: bool = option(False, "--kafka-native-mode", hidden=True, envvar="AUTOTHROTTLE_KAFKA_NATIVE_MODE")
+    cleanup_after: int = option(60, hidden=True, envvar="AUTOTHROTTLE_CLEANUP_AFTER")
+    skip_auto_delete_throttles: bool = option(
+        False,
+        "--skip-auto-delete-throttles",
+        hidden=True,
+        envvar="AUTOTHROTTLE_SKIP_AUTO_DELETE_THROTTLES",
+        callback=no_keeping,
+    )
+    version: bool = option(False, "--version", hidden=True, envvar="AUTOTHROTTLE_VERSION", callback=no_version)
 
     def apply(self, cli: CliContext) -> None:
         """Take the connection for this invocation; to be called before the settings are in use."""

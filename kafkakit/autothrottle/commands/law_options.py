@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+from kafkakit.cli.option_groups import option
 
 if TYPE_CHECKING:
     from kafkakit.autothrottle.decide.capacities import Capacities
@@ -26,106 +26,73 @@ class LawName(StrEnum):
 class LawChoice:
     """How rates are decided; the usual numbers are those of the laws."""
 
-    law: Annotated[
-        LawName | None,
-        typer.Option("--law", help="The law of rates; slo when not given, fixed with --rate.", show_default=False),
-    ] = None
-    rate: Annotated[
-        str | None, typer.Option("--rate", metavar="RATE", help="fixed: the rate for each broker.", show_default=False)
-    ] = None
-    min_rate: Annotated[
-        str | None,
-        typer.Option(
-            "--min-rate",
-            envvar="AUTOTHROTTLE_MIN_RATE",
-            metavar="RATE",
-            help="No rate below this (slo 1MB, headroom 10MB); a bare number is MB.",
-            show_default=False,
-        ),
-    ] = None
-    capacity: Annotated[
-        str | None,
-        typer.Option("--capacity", metavar="RATE", help="A broker's network in each direction.", show_default=False),
-    ] = None
-    broker_capacity: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--broker-capacity", metavar="ID:RATE", help="That of one broker. Repeatable.", show_default=False
-        ),
-    ] = None
-    client_rate: Annotated[
-        str | None,
-        typer.Option(
-            "--client-rate", metavar="RATE", help="slo: what clients may take, without metrics.", show_default=False
-        ),
-    ] = None
-    reserve: Annotated[
-        str, typer.Option("--reserve", metavar="PERCENT", help="slo: the share of a capacity that stays free.")
-    ] = "10%"
-    p99: Annotated[
-        str | None,
-        typer.Option(
-            "--p99", metavar="DURATION", help="slo: the most that produce requests may take.", show_default=False
-        ),
-    ] = None
-    queue: Annotated[
-        str | None,
-        typer.Option(
-            "--queue", metavar="DURATION", help="slo: the most they may wait in the queue.", show_default=False
-        ),
-    ] = None
-    rule: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--rule", metavar="RULE", help="slo: a limit at times of the day, in UTC. Repeatable.", show_default=False
-        ),
-    ] = None
-    max_tx_rate: Annotated[
-        float,
-        typer.Option(
-            "--max-tx-rate",
-            envvar="AUTOTHROTTLE_MAX_TX_RATE",
-            min=0.1,
-            max=99.9,
-            help="headroom: percent of what is free to send.",
-        ),
-    ] = 90.0
-    max_rx_rate: Annotated[
-        float,
-        typer.Option(
-            "--max-rx-rate",
-            envvar="AUTOTHROTTLE_MAX_RX_RATE",
-            min=0.1,
-            max=99.9,
-            help="headroom: percent of what is free to receive.",
-        ),
-    ] = 90.0
-    change_threshold: Annotated[
-        float,
-        typer.Option(
-            "--change-threshold",
-            envvar="AUTOTHROTTLE_CHANGE_THRESHOLD",
-            min=0,
-            max=100,
-            help="headroom: percent of change worth a write.",
-        ),
-    ] = 10.0
-    failure_threshold: Annotated[
-        int,
-        typer.Option(
-            "--failure-threshold",
-            envvar="AUTOTHROTTLE_FAILURE_THRESHOLD",
-            min=0,
-            max=1000,
-            help="headroom: looks without metrics to pass over.",
-        ),
-    ] = 1
-    hold: Annotated[
-        str, typer.Option("--hold", metavar="DURATION", help="slo: how long rates stay without metrics.")
-    ] = "2m"
-    sample: Annotated[
-        str, typer.Option("--sample", metavar="DURATION", help="Time between the first two looks at the log dirs.")
-    ] = "5s"
+    law: LawName | None = option(
+        None, "--law", help="The law of rates; slo when not given, fixed with --rate.", show_default=False
+    )
+    rate: str | None = option(
+        None, "--rate", metavar="RATE", help="fixed: the rate for each broker.", show_default=False
+    )
+    min_rate: str | None = option(
+        None,
+        "--min-rate",
+        envvar="AUTOTHROTTLE_MIN_RATE",
+        metavar="RATE",
+        help="No rate below this (slo 1MB, headroom 10MB); a bare number is MB.",
+        show_default=False,
+    )
+    capacity: str | None = option(
+        None, "--capacity", metavar="RATE", help="A broker's network in each direction.", show_default=False
+    )
+    broker_capacity: list[str] | None = option(
+        None, "--broker-capacity", metavar="ID:RATE", help="That of one broker. Repeatable.", show_default=False
+    )
+    client_rate: str | None = option(
+        None, "--client-rate", metavar="RATE", help="slo: what clients may take, without metrics.", show_default=False
+    )
+    reserve: str = option("10%", "--reserve", metavar="PERCENT", help="slo: the share of a capacity that stays free.")
+    p99: str | None = option(
+        None, "--p99", metavar="DURATION", help="slo: the most that produce requests may take.", show_default=False
+    )
+    queue: str | None = option(
+        None, "--queue", metavar="DURATION", help="slo: the most they may wait in the queue.", show_default=False
+    )
+    rule: list[str] | None = option(
+        None, "--rule", metavar="RULE", help="slo: a limit at times of the day, in UTC. Repeatable.", show_default=False
+    )
+    max_tx_rate: float = option(
+        90.0,
+        "--max-tx-rate",
+        envvar="AUTOTHROTTLE_MAX_TX_RATE",
+        min=0.1,
+        max=99.9,
+        help="headroom: percent of what is free to send.",
+    )
+    max_rx_rate: float = option(
+        90.0,
+        "--max-rx-rate",
+        envvar="AUTOTHROTTLE_MAX_RX_RATE",
+        min=0.1,
+        max=99.9,
+        help="headroom: percent of what is free to receive.",
+    )
+    change_threshold: float = option(
+        10.0,
+        "--change-threshold",
+        envvar="AUTOTHROTTLE_CHANGE_THRESHOLD",
+        min=0,
+        max=100,
+        help="headroom: percent of change worth a write.",
+    )
+    failure_threshold: int = option(
+        1,
+        "--failure-threshold",
+        envvar="AUTOTHROTTLE_FAILURE_THRESHOLD",
+        min=0,
+        max=1000,
+        help="headroom: looks without metrics to pass over.",
+    )
+    hold: str = option("2m", "--hold", metavar="DURATION", help="slo: how long rates stay without metrics.")
+    sample: str = option("5s", "--sample", metavar="DURATION", help="Time between the first two looks at the log dirs.")
 
     @property
     def name(self) -> LawName:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+from kafkakit.cli.option_groups import option
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
@@ -20,17 +20,15 @@ if TYPE_CHECKING:
 class EventChoice:
     """Events to Datadog, as kafka-kit sends them."""
 
-    dd_events: Annotated[
-        bool | None,
-        typer.Option(
-            "--dd-events/--no-dd-events",
-            help="Send events to Datadog for what changed, as kafka-kit does; usual where traffic is from there.",
-            show_default=False,
-        ),
-    ] = None
-    dd_event_tags: Annotated[
-        str, typer.Option(envvar="AUTOTHROTTLE_DD_EVENT_TAGS", metavar="TAG,...", help="More tags of these events.")
-    ] = ""
+    dd_events: bool | None = option(
+        None,
+        "--dd-events/--no-dd-events",
+        help="Send events to Datadog for what changed, as kafka-kit does; usual where traffic is from there.",
+        show_default=False,
+    )
+    dd_event_tags: str = option(
+        "", envvar="AUTOTHROTTLE_DD_EVENT_TAGS", metavar="TAG,...", help="More tags of these events."
+    )
 
     def open(self, stack: ExitStack, session: ClusterSession, metrics: MetricsChoice) -> EventSender | None:
         """What sends them until `stack` ends, None for no events; raises `UsageError` where there is no key."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from kafkakit.cli.metrics_options import MetricsAccess, MetricsSource
+from kafkakit.cli.option_groups import option
 from kafkakit.cli.tag_options import TagSource
 from kafkakit.core.durations import parse_seconds
 from kafkakit.core.errors import UsageError
@@ -26,77 +25,60 @@ FRESH_MS = 45_000
 class MetricsChoice(MetricsAccess):
     """Where traffic is measured; without a service the brokers' log dirs alone tell what moves."""
 
-    source: Annotated[
-        MetricsSource | None,
-        typer.Option(
-            "--source",
-            help="Where traffic is measured; brokers unless options or keys of a service are given.",
-            show_default=False,
-        ),
-    ] = None
-    prometheus_url: Annotated[
-        str | None,
-        typer.Option(
-            "--prometheus-url", metavar="URL", help="Prometheus, or what answers as it does.", show_default=False
-        ),
-    ] = None
-    broker_label: Annotated[
-        str,
-        typer.Option(
-            "--broker-label",
-            "--broker-id-tag",
-            envvar="AUTOTHROTTLE_BROKER_ID_TAG",
-            metavar="NAME",
-            help="Prometheus: the label whose value ends with a broker's id. Datadog: the tag of a host.",
-        ),
-    ] = "broker_id"
-    instance_type_tag: Annotated[
-        str | None,
-        typer.Option(
-            envvar="AUTOTHROTTLE_INSTANCE_TYPE_TAG",
-            metavar="NAME",
-            help="The label, or the tag (there instance-type when not given), with the instance type.",
-            show_default=False,
-        ),
-    ] = None
-    metrics_window: Annotated[
-        str,
-        typer.Option(
-            "--metrics-window",
-            envvar="AUTOTHROTTLE_METRICS_WINDOW",
-            metavar="DURATION",
-            help="The time that traffic is averaged over; a bare number is seconds.",
-        ),
-    ] = "1m"
-    net_tx_query: Annotated[
-        str | None,
-        typer.Option(
-            envvar="AUTOTHROTTLE_NET_TX_QUERY",
-            metavar="QUERY",
-            help="Datadog: bytes/s sent by host; kafka-kit's query when not given.",
-            show_default=False,
-        ),
-    ] = None
-    net_rx_query: Annotated[
-        str | None,
-        typer.Option(
-            envvar="AUTOTHROTTLE_NET_RX_QUERY",
-            metavar="QUERY",
-            help="Datadog: bytes/s received by host.",
-            show_default=False,
-        ),
-    ] = None
-    copies_tx_query: Annotated[
-        str | None,
-        typer.Option(metavar="QUERY", help="Datadog: the part of it that copies of moves take.", show_default=False),
-    ] = None
-    copies_rx_query: Annotated[
-        str | None, typer.Option(metavar="QUERY", help="Datadog: the same of what is received.", show_default=False)
-    ] = None
-    produce_latency_query: Annotated[
-        str | None,
-        typer.Option(metavar="QUERY", help="Datadog: milliseconds of produce requests by host.", show_default=False),
-    ] = None
+    source: MetricsSource | None = option(
+        None,
+        "--source",
+        help="Where traffic is measured; brokers unless options or keys of a service are given.",
+        show_default=False,
+    )
+    prometheus_url: str | None = option(
+        None, "--prometheus-url", metavar="URL", help="Prometheus, or what answers as it does.", show_default=False
+    )
+    broker_label: str = option(
+        "broker_id",
+        "--broker-label",
+        "--broker-id-tag",
+        envvar="AUTOTHROTTLE_BROKER_ID_TAG",
+        metavar="NAME",
+        help="Prometheus: the label whose value ends with a broker's id. Datadog: the tag of a host.",
+    )
+    instance_type_tag: str | None = option(
+        None,
+        envvar="AUTOTHROTTLE_INSTANCE_TYPE_TAG",
+        metavar="NAME",
+        help="The label, or the tag (there instance-type when not given), with the instance type.",
+        show_default=False,
+    )
+    metrics_window: str = option(
+        "1m",
+        "--metrics-window",
+        envvar="AUTOTHROTTLE_METRICS_WINDOW",
+        metavar="DURATION",
+        help="The time that traffic is averaged over; a bare number is seconds.",
+    )
+    net_tx_query: str | None = option(
+        None,
+        envvar="AUTOTHROTTLE_NET_TX_QUERY",
+        metavar="QUERY",
+        help="Datadog: bytes/s sent by host; kafka-kit's query when not given.",
+        show_default=False,
+    )
+    net_rx_query: str | None = option(
+        None,
+        envvar="AUTOTHROTTLE_NET_RX_QUERY",
+        metavar="QUERY",
+        help="Datadog: bytes/s received by host.",
+        show_default=False,
+    )
+    copies_tx_query: str | None = option(
+        None, metavar="QUERY", help="Datadog: the part of it that copies of moves take.", show_default=False
+    )
+    copies_rx_query: str | None = option(
+        None, metavar="QUERY", help="Datadog: the same of what is received.", show_default=False
+    )
+    produce_latency_query: str | None = option(
+        None, metavar="QUERY", help="Datadog: milliseconds of produce requests by host.", show_default=False
+    )
 
     @property
     def kind(self) -> MetricsSource:
@@ -162,24 +144,18 @@ class CapacityChoice:
 
     tags: TagSource
 
-    cap_map: Annotated[
-        str,
-        typer.Option(
-            envvar="AUTOTHROTTLE_CAP_MAP",
-            metavar="JSON",
-            help="""Capacities by instance type in MB/s, as kafka-kit takes them: '{"i3.large": 90}'.""",
-        ),
-    ] = ""
-    capacity_file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="YAML or JSON with capacities: brokers, instance_types.", show_default=False),
-    ] = None
-    capacity_tag: Annotated[
-        str | None,
-        typer.Option(
-            metavar="KEY", help="The tag of brokers that holds their capacity, such as 1.25GB.", show_default=False
-        ),
-    ] = None
+    cap_map: str = option(
+        "",
+        envvar="AUTOTHROTTLE_CAP_MAP",
+        metavar="JSON",
+        help="""Capacities by instance type in MB/s, as kafka-kit takes them: '{"i3.large": 90}'.""",
+    )
+    capacity_file: Path | None = option(
+        None, metavar="FILE", help="YAML or JSON with capacities: brokers, instance_types.", show_default=False
+    )
+    capacity_tag: str | None = option(
+        None, metavar="KEY", help="The tag of brokers that holds their capacity, such as 1.25GB.", show_default=False
+    )
 
     def read(self, session: ClusterSession, broker_capacity: list[str] | None) -> Capacities:
         """All that is stated, a broker's own option before the file, and that before tags, which are read once.

@@ -5,13 +5,12 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from kafkakit.autothrottle.commands.kafka_kit_options import KafkaKitFlags
 from kafkakit.autothrottle.commands.law_options import LawChoice
 from kafkakit.autothrottle.commands.metrics_options import CapacityChoice, MetricsChoice
+from kafkakit.cli.option_groups import option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,25 +29,21 @@ if TYPE_CHECKING:
 class OverridePlace:
     """Where overrides are kept, and kafka-kit's variable of the cluster."""
 
-    kafka_addr: Annotated[str | None, typer.Option(hidden=True, envvar="AUTOTHROTTLE_BOOTSTRAP_SERVERS")] = None
-    zk_config_prefix: Annotated[
-        str,
-        typer.Option(
-            "--zk-config-prefix",
-            envvar="AUTOTHROTTLE_ZK_CONFIG_PREFIX",
-            metavar="PREFIX",
-            help="Keep overrides in kafka-kit's znodes below /PREFIX (there: autothrottle); needs a ZooKeeper.",
-        ),
-    ] = ""
-    zk_addr: Annotated[
-        str | None,
-        typer.Option(
-            envvar="AUTOTHROTTLE_ZK_ADDR",
-            metavar="HOST:PORT,...",
-            help="ZooKeeper, when it is not the profile's zookeeper.addr.",
-            show_default=False,
-        ),
-    ] = None
+    kafka_addr: str | None = option(None, hidden=True, envvar="AUTOTHROTTLE_BOOTSTRAP_SERVERS")
+    zk_config_prefix: str = option(
+        "",
+        "--zk-config-prefix",
+        envvar="AUTOTHROTTLE_ZK_CONFIG_PREFIX",
+        metavar="PREFIX",
+        help="Keep overrides in kafka-kit's znodes below /PREFIX (there: autothrottle); needs a ZooKeeper.",
+    )
+    zk_addr: str | None = option(
+        None,
+        envvar="AUTOTHROTTLE_ZK_ADDR",
+        metavar="HOST:PORT,...",
+        help="ZooKeeper, when it is not the profile's zookeeper.addr.",
+        show_default=False,
+    )
 
     def apply(self, cli: CliContext) -> None:
         """Take the ZooKeeper for this invocation; raises `UsageError` for one beside a default profile."""

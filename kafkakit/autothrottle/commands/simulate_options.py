@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from kafkakit.autothrottle.commands.law_options import LawChoice, LawName
 from kafkakit.autothrottle.commands.metrics_options import MetricsChoice
 from kafkakit.autothrottle.commands.options import OverridePlace, TrafficChoice
+from kafkakit.cli.option_groups import option
 
 if TYPE_CHECKING:
     from kafkakit.autothrottle.decide.law import Law
@@ -26,34 +25,25 @@ MAX_STEPS = 1000
 class SimulatedMoves:
     """Which moves are simulated: those that run, those of a file, or those of a plan."""
 
-    from_file: Annotated[
-        str | None,
-        typer.Option(
-            "--from", metavar="FILE", help="The scenario in this file, JSON or YAML; - for stdin.", show_default=False
-        ),
-    ] = None
-    plan: Annotated[
-        str | None,
-        typer.Option(
-            "--plan", metavar="PLAN", help="The copies of this plan file; - for stdin, no cluster.", show_default=False
-        ),
-    ] = None
-    save: Annotated[
-        Path | None,
-        typer.Option("--save", metavar="FILE", help="Write what is observed as a scenario, for --from."),
-    ] = None
-    clients: Annotated[
-        str | None,
-        typer.Option(
-            "--clients",
-            metavar="PERCENT[@TIME],...",
-            help="Client traffic as a share of what it is, from these times on: 100%,150%@2h,60%@6h.",
-            show_default=False,
-        ),
-    ] = None
-    max_time: Annotated[str, typer.Option("--max-time", metavar="DURATION", help="Simulate no longer than this.")] = (
-        "3d"
+    from_file: str | None = option(
+        None, "--from", metavar="FILE", help="The scenario in this file, JSON or YAML; - for stdin.", show_default=False
     )
+    plan: str | None = option(
+        None,
+        "--plan",
+        metavar="PLAN",
+        help="The copies of this plan file; - for stdin, no cluster.",
+        show_default=False,
+    )
+    save: Path | None = option(None, "--save", metavar="FILE", help="Write what is observed as a scenario, for --from.")
+    clients: str | None = option(
+        None,
+        "--clients",
+        metavar="PERCENT[@TIME],...",
+        help="Client traffic as a share of what it is, from these times on: 100%,150%@2h,60%@6h.",
+        show_default=False,
+    )
+    max_time: str = option("3d", "--max-time", metavar="DURATION", help="Simulate no longer than this.")
 
     def read(
         self, cli: CliContext, session: ClusterSession, law: LawChoice, traffic: TrafficChoice
@@ -107,16 +97,14 @@ class SimulatedMoves:
 class ComparedLaws:
     """Which laws are simulated, and how they look."""
 
-    compare: Annotated[
-        str | None,
-        typer.Option(
-            "--compare",
-            metavar="LAW,...",
-            help="Several laws side by side: slo,headroom,fixed:40MB, with the options of each.",
-            show_default=False,
-        ),
-    ] = None
-    interval: Annotated[str, typer.Option("--interval", metavar="DURATION", help="Time between two ticks.")] = "15s"
+    compare: str | None = option(
+        None,
+        "--compare",
+        metavar="LAW,...",
+        help="Several laws side by side: slo,headroom,fixed:40MB, with the options of each.",
+        show_default=False,
+    )
+    interval: str = option("15s", "--interval", metavar="DURATION", help="Time between two ticks.")
 
     def build(self, law: LawChoice) -> tuple[tuple[str, Law], ...]:
         """The laws by name; raises `UsageError`."""

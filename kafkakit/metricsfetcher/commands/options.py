@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from kafkakit.cli.metrics_options import MetricsAccess, MetricsSource
+from kafkakit.cli.option_groups import option
 from kafkakit.core.errors import UsageError
 from kafkakit.core.metrics_znodes import Compression
 from kafkakit.metricsfetcher.decide import (
@@ -40,43 +39,37 @@ class UnitFormat(StrEnum):
 class SourceOptions(MetricsAccess):
     """Where sizes and free storage come from."""
 
-    source: Annotated[
-        MetricsSource, typer.Option("--source", envvar="METRICSFETCHER_SOURCE", help="Where values come from.")
-    ] = MetricsSource.BROKERS
-    check_cluster: Annotated[
-        bool,
-        typer.Option(
-            "--check-cluster", help="Datadog, Prometheus: take what the cluster has, and name what of it is missing."
-        ),
-    ] = False
-    partition_size_query: Annotated[
-        str | None,
-        typer.Option(
-            envvar="METRICSFETCHER_PARTITION_SIZE_QUERY", metavar="QUERY", help="Bytes by topic and partition."
-        ),
-    ] = None
-    broker_storage_query: Annotated[
-        str | None,
-        typer.Option(envvar="METRICSFETCHER_BROKER_STORAGE_QUERY", metavar="QUERY", help="Free bytes by broker."),
-    ] = None
-    broker_id_tag: Annotated[
-        str, typer.Option(envvar="METRICSFETCHER_BROKER_ID_TAG", metavar="NAME", help="The tag or label of a broker.")
-    ] = "broker_id"
-    span: Annotated[
-        int,
-        typer.Option(
-            envvar="METRICSFETCHER_SPAN", min=60, max=86_400, metavar="SECONDS", help="Datadog: averages are over this."
-        ),
-    ] = 3600
-    prometheus_url: Annotated[
-        str, typer.Option(envvar="METRICSFETCHER_PROMETHEUS_URL", metavar="URL", help="Prometheus: its address.")
-    ] = "http://localhost:9090"
-    query_set: Annotated[
-        QuerySet,
-        typer.Option(
-            "--query-set", help="Prometheus: whose names the usual queries have (kminion has no sizes of partitions)."
-        ),
-    ] = QuerySet.JMX
+    source: MetricsSource = option(
+        MetricsSource.BROKERS, "--source", envvar="METRICSFETCHER_SOURCE", help="Where values come from."
+    )
+    check_cluster: bool = option(
+        False, "--check-cluster", help="Datadog, Prometheus: take what the cluster has, and name what of it is missing."
+    )
+    partition_size_query: str | None = option(
+        None, envvar="METRICSFETCHER_PARTITION_SIZE_QUERY", metavar="QUERY", help="Bytes by topic and partition."
+    )
+    broker_storage_query: str | None = option(
+        None, envvar="METRICSFETCHER_BROKER_STORAGE_QUERY", metavar="QUERY", help="Free bytes by broker."
+    )
+    broker_id_tag: str = option(
+        "broker_id", envvar="METRICSFETCHER_BROKER_ID_TAG", metavar="NAME", help="The tag or label of a broker."
+    )
+    span: int = option(
+        3600,
+        envvar="METRICSFETCHER_SPAN",
+        min=60,
+        max=86_400,
+        metavar="SECONDS",
+        help="Datadog: averages are over this.",
+    )
+    prometheus_url: str = option(
+        "http://localhost:9090", envvar="METRICSFETCHER_PROMETHEUS_URL", metavar="URL", help="Prometheus: its address."
+    )
+    query_set: QuerySet = option(
+        QuerySet.JMX,
+        "--query-set",
+        help="Prometheus: whose names the usual queries have (kminion has no sizes of partitions).",
+    )
 
     @property
     def queries(self) -> Queries:
@@ -113,14 +106,15 @@ class SourceOptions(MetricsAccess):
 class ZooKeeperOptions:
     """Where kafka-kit's znodes are."""
 
-    zk_addr: Annotated[
-        str,
-        typer.Option(envvar="METRICSFETCHER_ZK_ADDR", metavar="HOST:PORT,...", help="ZooKeeper; a chroot may follow."),
-    ] = "localhost:2181"
-    zk_prefix: Annotated[
-        str,
-        typer.Option(envvar="METRICSFETCHER_ZK_PREFIX", help="Parent of the znodes: topicmappr's --zk-metrics-prefix."),
-    ] = "topicmappr"
+    zk_addr: str = option(
+        "localhost:2181",
+        envvar="METRICSFETCHER_ZK_ADDR",
+        metavar="HOST:PORT,...",
+        help="ZooKeeper; a chroot may follow.",
+    )
+    zk_prefix: str = option(
+        "topicmappr", envvar="METRICSFETCHER_ZK_PREFIX", help="Parent of the znodes: topicmappr's --zk-metrics-prefix."
+    )
 
     def open_store(
         self, session: ClusterSession, place: StorePlace, compression: Compression = Compression.GZIP
@@ -139,23 +133,22 @@ class ZooKeeperOptions:
 class StoreOptions(ZooKeeperOptions):
     """Where values are written, and whether incomplete ones are."""
 
-    to: Annotated[
-        str,
-        typer.Option(
-            "--to", envvar="METRICSFETCHER_TO", metavar="PLACE", help="zookeeper, topic:NAME, file:PATH or - (stdout)."
-        ),
-    ] = "zookeeper"
-    compression: Annotated[
-        str,
-        typer.Option(
-            envvar="METRICSFETCHER_COMPRESSION",
-            metavar="gzip|none|zstd",
-            help="Of znodes and records; kafka-kit reads gzip and none.",
-        ),
-    ] = "gzip"
-    allow_partial: Annotated[
-        bool, typer.Option("--allow-partial", help="Write an incomplete answer, too, but never an empty one.")
-    ] = False
+    to: str = option(
+        "zookeeper",
+        "--to",
+        envvar="METRICSFETCHER_TO",
+        metavar="PLACE",
+        help="zookeeper, topic:NAME, file:PATH or - (stdout).",
+    )
+    compression: str = option(
+        "gzip",
+        envvar="METRICSFETCHER_COMPRESSION",
+        metavar="gzip|none|zstd",
+        help="Of znodes and records; kafka-kit reads gzip and none.",
+    )
+    allow_partial: bool = option(
+        False, "--allow-partial", help="Write an incomplete answer, too, but never an empty one."
+    )
 
     @property
     def place(self) -> StorePlace:

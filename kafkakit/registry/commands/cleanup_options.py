@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+from kafkakit.cli.option_groups import option
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,24 +26,20 @@ LOCK_LIMIT_S = 15.0
 class CleanupChoice:
     """When tags of what does not exist any more go."""
 
-    tag_allowed_staleness: Annotated[
-        int,
-        typer.Option(
-            envvar="REGISTRY_TAG_ALLOWED_STALENESS",
-            min=1,
-            max=525_600,
-            metavar="MINUTES",
-            help="Delete the tags of an object that was marked as gone so long ago.",
-        ),
-    ] = 60
-    max_share: Annotated[
-        str,
-        typer.Option(
-            "--cleanup-max-share",
-            metavar="PERCENT",
-            help="Do nothing where more of the tagged topics or brokers are gone than this; 3 may always be.",
-        ),
-    ] = "25%"
+    tag_allowed_staleness: int = option(
+        60,
+        envvar="REGISTRY_TAG_ALLOWED_STALENESS",
+        min=1,
+        max=525_600,
+        metavar="MINUTES",
+        help="Delete the tags of an object that was marked as gone so long ago.",
+    )
+    max_share: str = option(
+        "25%",
+        "--cleanup-max-share",
+        metavar="PERCENT",
+        help="Do nothing where more of the tagged topics or brokers are gone than this; 3 may always be.",
+    )
 
     def rules(self, *, force: bool = False) -> CleanupRules:
         """The values of the options; raises `UsageError`."""
@@ -58,16 +54,14 @@ class CleanupChoice:
 class PeriodicChoice(CleanupChoice):
     """The same, again and again."""
 
-    tag_cleanup_frequency: Annotated[
-        int,
-        typer.Option(
-            envvar="REGISTRY_TAG_CLEANUP_FREQUENCY",
-            min=0,
-            max=525_600,
-            metavar="MINUTES",
-            help="Clean up tags of what does not exist any more each so many minutes; 0: never.",
-        ),
-    ] = 20
+    tag_cleanup_frequency: int = option(
+        20,
+        envvar="REGISTRY_TAG_CLEANUP_FREQUENCY",
+        min=0,
+        max=525_600,
+        metavar="MINUTES",
+        help="Clean up tags of what does not exist any more each so many minutes; 0: never.",
+    )
 
     def start(self, cli: CliContext, place: TagPlace, stack: ExitStack) -> PeriodicCleanup | None:
         """The running cleanup, which ends with `stack`; None where it is not wanted."""

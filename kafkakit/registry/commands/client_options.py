@@ -45,40 +45,26 @@ TopicName = Annotated[
 class RegistryPlace:
     """Which registry: a server over HTTP, else the profile's cluster with its store of tags."""
 
-    server: Annotated[
-        str | None,
-        typer.Option(
-            "--server",
-            envvar="REGISTRY_SERVER",
-            metavar="URL",
-            help="Use this registry, kafka-kit's too, such as https://registry:8080; without it the profile's cluster "
-            "and its store of tags are used directly.",
-        ),
-    ] = None
-    client_token_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--token-file", envvar="REGISTRY_CLIENT_TOKEN_FILE", metavar="FILE", help="With --server: a bearer token."
-        ),
-    ] = None
-    client_ca_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--ca-file", envvar="REGISTRY_CLIENT_CA_FILE", metavar="FILE", help="With --server: its authorities, PEM."
-        ),
-    ] = None
-    client_cert_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--cert-file", envvar="REGISTRY_CLIENT_CERT_FILE", metavar="FILE", help="With --server: our certificate."
-        ),
-    ] = None
-    client_key_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--key-file", envvar="REGISTRY_CLIENT_KEY_FILE", metavar="FILE", help="With --server: our private key."
-        ),
-    ] = None
+    server: str | None = option(
+        None,
+        "--server",
+        envvar="REGISTRY_SERVER",
+        metavar="URL",
+        help="Use this registry, kafka-kit's too, such as https://registry:8080; without it the profile's cluster "
+        "and its store of tags are used directly.",
+    )
+    client_token_file: Path | None = option(
+        None, "--token-file", envvar="REGISTRY_CLIENT_TOKEN_FILE", metavar="FILE", help="With --server: a bearer token."
+    )
+    client_ca_file: Path | None = option(
+        None, "--ca-file", envvar="REGISTRY_CLIENT_CA_FILE", metavar="FILE", help="With --server: its authorities, PEM."
+    )
+    client_cert_file: Path | None = option(
+        None, "--cert-file", envvar="REGISTRY_CLIENT_CERT_FILE", metavar="FILE", help="With --server: our certificate."
+    )
+    client_key_file: Path | None = option(
+        None, "--key-file", envvar="REGISTRY_CLIENT_KEY_FILE", metavar="FILE", help="With --server: our private key."
+    )
     place: TagPlace
 
     @contextmanager
@@ -151,22 +137,10 @@ class SyncPlace:
 class ObjectChoice:
     """Which topics and brokers."""
 
-    topics: Annotated[
-        str | None,
-        typer.Option(
-            "--topics",
-            **TOPIC_CHOICE,
-            help="Topics, such as 'where team = \"pay\" and partitions > 6'.",
-        ),
-    ] = None
-    brokers: Annotated[
-        str | None,
-        typer.Option(
-            "--brokers",
-            **BROKER_CHOICE,
-            help="Brokers, such as 'where rack in (a, b)'.",
-        ),
-    ] = None
+    topics: str | None = option(
+        None, "--topics", **TOPIC_CHOICE, help="Topics, such as 'where team = \"pay\" and partitions > 6'."
+    )
+    brokers: str | None = option(None, "--brokers", **BROKER_CHOICE, help="Brokers, such as 'where rack in (a, b)'.")
 
     @property
     def is_exact(self) -> bool:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from kafkakit.cli.cluster_words import BROKER_IDS
+from kafkakit.cli.option_groups import option
 from kafkakit.core.errors import UsageError
 from kafkakit.registry.commands.completion_options import complete_tags
 
@@ -21,27 +20,20 @@ if TYPE_CHECKING:
 class NewTopicOptions:
     """What a new topic is, and which brokers may hold it."""
 
-    partitions: Annotated[int, typer.Option("--partitions", min=1, help="Number of partitions.")] = 1
-    replication: Annotated[int, typer.Option("--replication", min=1, help="Copies of each partition.")] = 3
-    configs: Annotated[
-        list[str] | None, typer.Option("--topic-config", metavar="KEY=VALUE", help="A setting. Repeatable.")
-    ] = None
-    tags: Annotated[
-        list[str] | None,
-        typer.Option("--tag", metavar="KEY:VALUE", help="A tag. Repeatable.", autocompletion=complete_tags),
-    ] = None
-    target_tags: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--target-tag",
-            metavar="KEY:VALUE",
-            help="Only brokers with this tag. Repeatable.",
-            autocompletion=complete_tags,
-        ),
-    ] = None
-    target_brokers: Annotated[
-        str | None, typer.Option("--target-brokers", **BROKER_IDS, help="Only these brokers.")
-    ] = None
+    partitions: int = option(1, "--partitions", min=1, help="Number of partitions.")
+    replication: int = option(3, "--replication", min=1, help="Copies of each partition.")
+    configs: list[str] | None = option(None, "--topic-config", metavar="KEY=VALUE", help="A setting. Repeatable.")
+    tags: list[str] | None = option(
+        None, "--tag", metavar="KEY:VALUE", help="A tag. Repeatable.", autocompletion=complete_tags
+    )
+    target_tags: list[str] | None = option(
+        None,
+        "--target-tag",
+        metavar="KEY:VALUE",
+        help="Only brokers with this tag. Repeatable.",
+        autocompletion=complete_tags,
+    )
+    target_brokers: str | None = option(None, "--target-brokers", **BROKER_IDS, help="Only these brokers.")
 
     def request(self, name: str) -> CreateRequest:
         """The request; raises `UsageError` for a text that cannot be read."""

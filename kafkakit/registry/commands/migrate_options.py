@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kafkakit.cli.option_groups import option
 from kafkakit.core.errors import UsageError
 from kafkakit.core.tags import cluster_tags_root
 
@@ -35,15 +36,13 @@ class MigrationChoice:
         typer.Option("--from", help="Where tags are: kafka-kit's znodes, Kafka, files of this host, the profile's."),
     ]
     target: Annotated[TagStoreName, typer.Option("--to", help="Where they are copied to.")]
-    zk_addr: Annotated[
-        str | None, typer.Option(envvar="REGISTRY_ZK_ADDR", metavar="HOST:PORT,...", help="ZooKeeper, for its znodes.")
-    ] = None
-    zk_tags_prefix: Annotated[
-        str, typer.Option(envvar="REGISTRY_ZK_TAGS_PREFIX", help="The znode above tags in ZooKeeper.")
-    ] = "registry"
-    merge: Annotated[
-        bool, typer.Option("--merge", help="Into a store that has other tags: the source's go over them.")
-    ] = False
+    zk_addr: str | None = option(
+        None, envvar="REGISTRY_ZK_ADDR", metavar="HOST:PORT,...", help="ZooKeeper, for its znodes."
+    )
+    zk_tags_prefix: str = option(
+        "registry", envvar="REGISTRY_ZK_TAGS_PREFIX", help="The znode above tags in ZooKeeper."
+    )
+    merge: bool = option(False, "--merge", help="Into a store that has other tags: the source's go over them.")
 
     def apply(self, cli: CliContext) -> None:
         """Make it the ZooKeeper of the invocation; raises `UsageError`."""

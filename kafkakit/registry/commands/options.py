@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
+from kafkakit.cli.option_groups import option
 from kafkakit.core.errors import UsageError
 from kafkakit.core.tags import cluster_tags_root
 
@@ -46,27 +45,23 @@ def no_password(value: str | None) -> None:
 class KafkaChoice:
     """How the cluster is reached, as kafka-kit names it; a profile serves as well."""
 
-    bootstrap_servers: Annotated[
-        str | None,
-        typer.Option(envvar="REGISTRY_BOOTSTRAP_SERVERS", metavar="HOST:PORT,...", help="Kafka."),
-    ] = None
-    kafka_security_protocol: Annotated[
-        str | None, typer.Option(envvar="REGISTRY_KAFKA_SECURITY_PROTOCOL", help="PLAINTEXT, SSL, SASL_SSL, ...")
-    ] = None
-    kafka_ssl_ca_location: Annotated[
-        str | None, typer.Option(envvar="REGISTRY_KAFKA_SSL_CA_LOCATION", metavar="FILE", help="Authorities, PEM.")
-    ] = None
-    kafka_sasl_mechanism: Annotated[
-        str | None, typer.Option(envvar="REGISTRY_KAFKA_SASL_MECHANISM", help="PLAIN, SCRAM-SHA-256, SCRAM-SHA-512.")
-    ] = None
-    kafka_sasl_username: Annotated[
-        str | None,
-        typer.Option(
-            envvar="REGISTRY_KAFKA_SASL_USERNAME", help=f"The user; the password comes from {PASSWORD_VARIABLE}."
-        ),
-    ] = None
-    kafka_sasl_password: Annotated[str | None, typer.Option(hidden=True, callback=no_password)] = None
-    kafka_version: Annotated[str | None, typer.Option(envvar="REGISTRY_KAFKA_VERSION", hidden=True)] = None
+    bootstrap_servers: str | None = option(
+        None, envvar="REGISTRY_BOOTSTRAP_SERVERS", metavar="HOST:PORT,...", help="Kafka."
+    )
+    kafka_security_protocol: str | None = option(
+        None, envvar="REGISTRY_KAFKA_SECURITY_PROTOCOL", help="PLAINTEXT, SSL, SASL_SSL, ..."
+    )
+    kafka_ssl_ca_location: str | None = option(
+        None, envvar="REGISTRY_KAFKA_SSL_CA_LOCATION", metavar="FILE", help="Authorities, PEM."
+    )
+    kafka_sasl_mechanism: str | None = option(
+        None, envvar="REGISTRY_KAFKA_SASL_MECHANISM", help="PLAIN, SCRAM-SHA-256, SCRAM-SHA-512."
+    )
+    kafka_sasl_username: str | None = option(
+        None, envvar="REGISTRY_KAFKA_SASL_USERNAME", help=f"The user; the password comes from {PASSWORD_VARIABLE}."
+    )
+    kafka_sasl_password: str | None = option(None, hidden=True, callback=no_password)
+    kafka_version: str | None = option(None, envvar="REGISTRY_KAFKA_VERSION", hidden=True)
 
     def apply(self, cli: CliContext) -> None:
         """Make it the cluster of the invocation."""
@@ -87,26 +82,22 @@ class KafkaChoice:
 class TagPlace:
     """Where tags are kept."""
 
-    zk_addr: Annotated[
-        str | None,
-        typer.Option(
-            envvar="REGISTRY_ZK_ADDR",
-            metavar="HOST:PORT,...",
-            help="Keep tags in ZooKeeper, as kafka-kit does; without it they are in the profile's control store.",
-        ),
-    ] = None
-    zk_tags_prefix: Annotated[
-        str, typer.Option(envvar="REGISTRY_ZK_TAGS_PREFIX", help="The znode above tags in ZooKeeper.")
-    ] = "registry"
-    zk_prefix: Annotated[str, typer.Option(envvar="REGISTRY_ZK_PREFIX", hidden=True)] = ""
-    enable_locking: Annotated[
-        bool,
-        typer.Option(
-            "--enable-locking",
-            envvar="REGISTRY_ENABLE_LOCKING",
-            help="ZooKeeper: hold kafka-kit's lock around each write, while its program runs beside this one.",
-        ),
-    ] = False
+    zk_addr: str | None = option(
+        None,
+        envvar="REGISTRY_ZK_ADDR",
+        metavar="HOST:PORT,...",
+        help="Keep tags in ZooKeeper, as kafka-kit does; without it they are in the profile's control store.",
+    )
+    zk_tags_prefix: str = option(
+        "registry", envvar="REGISTRY_ZK_TAGS_PREFIX", help="The znode above tags in ZooKeeper."
+    )
+    zk_prefix: str = option("", envvar="REGISTRY_ZK_PREFIX", hidden=True)
+    enable_locking: bool = option(
+        False,
+        "--enable-locking",
+        envvar="REGISTRY_ENABLE_LOCKING",
+        help="ZooKeeper: hold kafka-kit's lock around each write, while its program runs beside this one.",
+    )
 
     def apply(self, cli: CliContext) -> None:
         """Make it the ZooKeeper of the invocation; raises `UsageError`."""
@@ -138,56 +129,42 @@ class TagPlace:
 class ListenChoice:
     """Where the service listens, and to whom."""
 
-    http_listen: Annotated[
-        str, typer.Option(envvar="REGISTRY_HTTP_LISTEN", metavar="HOST:PORT", help="HTTP; `none`: not at all.")
-    ] = "127.0.0.1:8080"
-    http_name: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--http-name",
-            envvar="REGISTRY_HTTP_NAME",
-            metavar="HOST",
-            help="HTTP without TLS: a name of this server that is answered without a token, beside localhost.",
-        ),
-    ] = None
-    grpc_listen: Annotated[
-        str, typer.Option(envvar="REGISTRY_GRPC_LISTEN", metavar="HOST:PORT", help="gRPC; `none`: not at all.")
-    ] = "127.0.0.1:8090"
-    tls_cert_file: Annotated[
-        Path | None, typer.Option(envvar="REGISTRY_TLS_CERT_FILE", metavar="FILE", help="TLS: our certificate, PEM.")
-    ] = None
-    tls_key_file: Annotated[
-        Path | None, typer.Option(envvar="REGISTRY_TLS_KEY_FILE", metavar="FILE", help="TLS: our private key, PEM.")
-    ] = None
-    tls_client_ca_file: Annotated[
-        Path | None,
-        typer.Option(
-            envvar="REGISTRY_TLS_CLIENT_CA_FILE", metavar="FILE", help="TLS: clients need a certificate of these."
-        ),
-    ] = None
-    allow_plaintext: Annotated[
-        bool, typer.Option("--allow-plaintext", help="Let other machines connect without encryption.")
-    ] = False
-    token_file: Annotated[
-        Path | None,
-        typer.Option(
-            envvar="REGISTRY_TOKEN_FILE", metavar="FILE", help="Callers with the digests of their tokens and roles."
-        ),
-    ] = None
-    jwt_file: Annotated[
-        Path | None,
-        typer.Option(
-            envvar="REGISTRY_JWT_FILE",
-            metavar="FILE",
-            help="Whose signed tokens (JWT) are taken, and the roles that their claims give.",
-        ),
-    ] = None
-    no_token: Annotated[
-        bool, typer.Option("--no-token", help="Let any process of this host change tags and topics, as kafka-kit does.")
-    ] = False
-    max_request_bytes: Annotated[
-        int, typer.Option(min=1024, max=64 << 20, metavar="BYTES", help="The largest request.")
-    ] = 1 << 20
+    http_listen: str = option(
+        "127.0.0.1:8080", envvar="REGISTRY_HTTP_LISTEN", metavar="HOST:PORT", help="HTTP; `none`: not at all."
+    )
+    http_name: list[str] | None = option(
+        None,
+        "--http-name",
+        envvar="REGISTRY_HTTP_NAME",
+        metavar="HOST",
+        help="HTTP without TLS: a name of this server that is answered without a token, beside localhost.",
+    )
+    grpc_listen: str = option(
+        "127.0.0.1:8090", envvar="REGISTRY_GRPC_LISTEN", metavar="HOST:PORT", help="gRPC; `none`: not at all."
+    )
+    tls_cert_file: Path | None = option(
+        None, envvar="REGISTRY_TLS_CERT_FILE", metavar="FILE", help="TLS: our certificate, PEM."
+    )
+    tls_key_file: Path | None = option(
+        None, envvar="REGISTRY_TLS_KEY_FILE", metavar="FILE", help="TLS: our private key, PEM."
+    )
+    tls_client_ca_file: Path | None = option(
+        None, envvar="REGISTRY_TLS_CLIENT_CA_FILE", metavar="FILE", help="TLS: clients need a certificate of these."
+    )
+    allow_plaintext: bool = option(False, "--allow-plaintext", help="Let other machines connect without encryption.")
+    token_file: Path | None = option(
+        None, envvar="REGISTRY_TOKEN_FILE", metavar="FILE", help="Callers with the digests of their tokens and roles."
+    )
+    jwt_file: Path | None = option(
+        None,
+        envvar="REGISTRY_JWT_FILE",
+        metavar="FILE",
+        help="Whose signed tokens (JWT) are taken, and the roles that their claims give.",
+    )
+    no_token: bool = option(
+        False, "--no-token", help="Let any process of this host change tags and topics, as kafka-kit does."
+    )
+    max_request_bytes: int = option(1 << 20, min=1024, max=64 << 20, metavar="BYTES", help="The largest request.")
 
     def access(self) -> Access:
         """Who may do what; raises `UsageError` for what would be open to other machines."""
@@ -283,28 +260,26 @@ class ListenChoice:
 class LimitChoice:
     """How much is answered, and from how old a reading."""
 
-    read_rate_limit: Annotated[
-        int, typer.Option(envvar="REGISTRY_READ_RATE_LIMIT", min=1, help="Reads a second, for each caller.")
-    ] = 1000
-    write_rate_limit: Annotated[
-        int, typer.Option(envvar="REGISTRY_WRITE_RATE_LIMIT", min=1, help="Changes a second, for each caller.")
-    ] = 10
-    default_request_timeout: Annotated[
-        int,
-        typer.Option(
-            envvar="REGISTRY_DEFAULT_REQUEST_TIMEOUT",
-            min=1,
-            max=600_000,
-            metavar="MS",
-            help="Time limit of a request; a client may name up to three times this.",
-        ),
-    ] = 5000
-    refresh: Annotated[
-        str, typer.Option("--refresh", metavar="DURATION", help="Time between two readings of the cluster and tags.")
-    ] = "15s"
-    max_age: Annotated[
-        str, typer.Option("--max-age", metavar="DURATION", help="Reads fail when the last reading is older than this.")
-    ] = "5m"
+    read_rate_limit: int = option(
+        1000, envvar="REGISTRY_READ_RATE_LIMIT", min=1, help="Reads a second, for each caller."
+    )
+    write_rate_limit: int = option(
+        10, envvar="REGISTRY_WRITE_RATE_LIMIT", min=1, help="Changes a second, for each caller."
+    )
+    default_request_timeout: int = option(
+        5000,
+        envvar="REGISTRY_DEFAULT_REQUEST_TIMEOUT",
+        min=1,
+        max=600_000,
+        metavar="MS",
+        help="Time limit of a request; a client may name up to three times this.",
+    )
+    refresh: str = option(
+        "15s", "--refresh", metavar="DURATION", help="Time between two readings of the cluster and tags."
+    )
+    max_age: str = option(
+        "5m", "--max-age", metavar="DURATION", help="Reads fail when the last reading is older than this."
+    )
 
     @property
     def rates(self) -> Rates:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from kafkakit.cli.completion import complete_profile_names
 from kafkakit.cli.metrics_options import MetricsAccess, MetricsSource
@@ -137,15 +135,13 @@ class RestartOptions:
 class RehearsalOptions:
     """Where the change is tried first."""
 
-    rehearse: Annotated[
-        str | None,
-        typer.Option(
-            "--rehearse",
-            metavar="PROFILE",
-            help="Roll out on this mirrored cluster first, watched by its brokers; what passes stays there.",
-            autocompletion=complete_profile_names,
-        ),
-    ] = None
+    rehearse: str | None = option(
+        None,
+        "--rehearse",
+        metavar="PROFILE",
+        help="Roll out on this mirrored cluster first, watched by its brokers; what passes stays there.",
+        autocompletion=complete_profile_names,
+    )
     accept_unlike: bool = option(
         False, "--accept-unlike", help="Rehearse although the mirrored cluster differs in version, brokers or topics."
     )

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from kafkakit.cli.option_groups import option
 from kafkakit.streams.assigner.decide.policy import AutomaticMode
@@ -70,14 +68,12 @@ class PolicyOptions:
         "--auto-failover",
         help="Fail streams over from a cluster that nothing reaches: off, dry-run (only report), on.",
     )
-    failover_target: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--failover-target",
-            metavar="FROM=TO",
-            help="Where streams of a cluster go, by profiles. Repeatable; a cluster without one is left alone.",
-        ),
-    ] = None
+    failover_target: list[str] | None = option(
+        None,
+        "--failover-target",
+        metavar="FROM=TO",
+        help="Where streams of a cluster go, by profiles. Repeatable; a cluster without one is left alone.",
+    )
     confirm: str = option(
         "10s", "--confirm", metavar="DURATION", help="How long the cluster must have been unreachable."
     )

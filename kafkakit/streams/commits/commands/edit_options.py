@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafkakit.cli.cluster_words import GROUP_NAME, TOPIC_NAME
+from kafkakit.cli.option_groups import option
 from kafkakit.streams.commits.commands.word_options import DialectWord
 
 if TYPE_CHECKING:
@@ -146,22 +147,15 @@ class TranslateAllowances:
 class EditConsent:
     """Whether a plan is carried out, and which plan it must be."""
 
-    apply: Annotated[
-        bool,
-        typer.Option("--apply", help="Carry out the plan, after confirmation. Without this option nothing changes."),
-    ] = False
-    yes: Annotated[
-        bool,
-        typer.Option(
-            "--yes", "-y", help="Do not ask for confirmation; needed with --apply where no input is possible."
-        ),
-    ] = False
-    expect: Annotated[
-        str,
-        typer.Option(
-            "--expect", metavar="PLAN", help="Refuse unless the plan has this fingerprint (printed with the plan)."
-        ),
-    ] = ""
+    apply: bool = option(
+        False, "--apply", help="Carry out the plan, after confirmation. Without this option nothing changes."
+    )
+    yes: bool = option(
+        False, "--yes", "-y", help="Do not ask for confirmation; needed with --apply where no input is possible."
+    )
+    expect: str = option(
+        "", "--expect", metavar="PLAN", help="Refuse unless the plan has this fingerprint (printed with the plan)."
+    )
 
     def check(self, *, is_answerable: bool) -> None:
         """Refuse at once where a question would have to be asked and there is no terminal to answer it."""

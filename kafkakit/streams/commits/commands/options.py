@@ -11,6 +11,7 @@ import typer
 
 from kafkakit.cli.cluster_words import GROUP_NAME, TOPIC_NAME
 from kafkakit.cli.command_classes import CliContext
+from kafkakit.cli.option_groups import option
 
 if TYPE_CHECKING:
     from kafkakit.streams.commits.decide.group_look import CommitScope
@@ -115,9 +116,7 @@ class LookScope:
 class OneCommitScope(LookScope):
     """Which commit of a group is looked at."""
 
-    topic: Annotated[str, typer.Option("--topic", **TOPIC_NAME, help="The topic; may be left out if there is one.")] = (
-        ""
-    )
+    topic: str = option("", "--topic", **TOPIC_NAME, help="The topic; may be left out if there is one.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from kafkakit.cli.option_groups import option
 
@@ -28,15 +26,13 @@ class LiveOptions:
     count: int | None = option(
         None, "--count", min=1, metavar="N", help="End --watch after this many looks.", show_default=False
     )
-    metrics: Annotated[
-        Path | None,
-        typer.Option(
-            "--metrics",
-            metavar="FILE",
-            help="With --watch, write Prometheus metrics to this file after each look, as a whole, for "
-            "node_exporter's textfile collector.",
-        ),
-    ] = None
+    metrics: Path | None = option(
+        None,
+        "--metrics",
+        metavar="FILE",
+        help="With --watch, write Prometheus metrics to this file after each look, as a whole, for "
+        "node_exporter's textfile collector.",
+    )
 
     @property
     def interval_s(self) -> float:

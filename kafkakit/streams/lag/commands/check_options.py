@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
+from kafkakit.cli.option_groups import option
 from kafkakit.streams.lag.decide.views.limits import LIMIT_KEYS, JudgedBound, LimitRules, option_of, parse_thresholds
 
 if TYPE_CHECKING:
@@ -21,59 +20,45 @@ SAME_CRITICAL = "The same, as the critical threshold."
 class LimitOptions:
     """The limits of lag, of time, of what retention leaves, and the statuses."""
 
-    warn_lag: Annotated[
-        str | None,
-        typer.Option(
-            "--warn-lag",
-            metavar="N",
-            help="Warn above this many records of a group in a topic (10k, 1.5M).",
-            show_default=False,
-        ),
-    ] = None
-    crit_lag: Annotated[str | None, typer.Option("--crit-lag", metavar="N", help=SAME_CRITICAL, show_default=False)] = (
-        None
+    warn_lag: str | None = option(
+        None,
+        "--warn-lag",
+        metavar="N",
+        help="Warn above this many records of a group in a topic (10k, 1.5M).",
+        show_default=False,
     )
-    warn_time: Annotated[
-        str | None,
-        typer.Option(
-            "--warn-time", metavar="DURATION", help="Warn above this time lag of a partition.", show_default=False
-        ),
-    ] = None
-    crit_time: Annotated[
-        str | None, typer.Option("--crit-time", metavar="DURATION", help=SAME_CRITICAL, show_default=False)
-    ] = None
-    warn_retention: Annotated[
-        str | None,
-        typer.Option(
-            "--warn-retention",
-            metavar="DURATION",
-            help="Warn when pending records will be deleted within this time.",
-            show_default=False,
-        ),
-    ] = None
-    crit_retention: Annotated[
-        str | None, typer.Option("--crit-retention", metavar="DURATION", help=SAME_CRITICAL, show_default=False)
-    ] = None
-    warn_status: Annotated[
-        str, typer.Option("--warn-status", metavar="STATUS,...", help="Statuses to warn of; none: no status.")
-    ] = "stalled,rewind"
-    crit_status: Annotated[
-        str, typer.Option("--crit-status", metavar="STATUS,...", help="Statuses that are critical; none: no status.")
-    ] = "stopped,lost"
-    judge: Annotated[
-        JudgedBound,
-        typer.Option("--judge", help="Which end of a time lag's interval is compared; low gives no false alarms."),
-    ] = JudgedBound.LOW
+    crit_lag: str | None = option(None, "--crit-lag", metavar="N", help=SAME_CRITICAL, show_default=False)
+    warn_time: str | None = option(
+        None, "--warn-time", metavar="DURATION", help="Warn above this time lag of a partition.", show_default=False
+    )
+    crit_time: str | None = option(None, "--crit-time", metavar="DURATION", help=SAME_CRITICAL, show_default=False)
+    warn_retention: str | None = option(
+        None,
+        "--warn-retention",
+        metavar="DURATION",
+        help="Warn when pending records will be deleted within this time.",
+        show_default=False,
+    )
+    crit_retention: str | None = option(
+        None, "--crit-retention", metavar="DURATION", help=SAME_CRITICAL, show_default=False
+    )
+    warn_status: str = option(
+        "stalled,rewind", "--warn-status", metavar="STATUS,...", help="Statuses to warn of; none: no status."
+    )
+    crit_status: str = option(
+        "stopped,lost", "--crit-status", metavar="STATUS,...", help="Statuses that are critical; none: no status."
+    )
+    judge: JudgedBound = option(
+        JudgedBound.LOW, "--judge", help="Which end of a time lag's interval is compared; low gives no false alarms."
+    )
 
-    limits: Annotated[
-        Path | None,
-        typer.Option(
-            "--limits",
-            metavar="FILE",
-            help="YAML file of rules with limits by group, topic or owner; options are for what no rule matches.",
-            show_default=False,
-        ),
-    ] = None
+    limits: Path | None = option(
+        None,
+        "--limits",
+        metavar="FILE",
+        help="YAML file of rules with limits by group, topic or owner; options are for what no rule matches.",
+        show_default=False,
+    )
 
     def rules(self) -> LimitRules:
         """The limits as numbers; `UsageError` names the option, or the line of the file, that cannot be read."""
@@ -91,16 +76,14 @@ class LimitOptions:
 class SilenceOptions:
     """Whether lag that our own moves explain is silenced, and for how long."""
 
-    silence_own_moves: Annotated[
-        bool,
-        typer.Option(
-            "--silence-own-moves",
-            help="Leave out slow reading of topics that an unfinished run of this host moves; it is counted.",
-        ),
-    ] = False
-    silence_limit: Annotated[
-        str, typer.Option("--silence-limit", metavar="DURATION", help="Silence for no longer after a run began.")
-    ] = "4h"
+    silence_own_moves: bool = option(
+        False,
+        "--silence-own-moves",
+        help="Leave out slow reading of topics that an unfinished run of this host moves; it is counted.",
+    )
+    silence_limit: str = option(
+        "4h", "--silence-limit", metavar="DURATION", help="Silence for no longer after a run began."
+    )
 
     @property
     def limit_s(self) -> float:

@@ -10,6 +10,7 @@ import typer
 
 from kafkakit.cli.cluster_words import TOPIC_CHOICE
 from kafkakit.cli.completion import complete_group_names, complete_topic_names
+from kafkakit.cli.option_groups import option
 from kafkakit.cli.tag_options import NO_TAGS, TagSource
 from kafkakit.core.topic_selection import parse_patterns, query_of
 from kafkakit.streams.lag.decide.views.selecting import LineOrder, RowFilter, ViewRequest
@@ -40,23 +41,19 @@ class ViewBy(StrEnum):
 class ClusterChoice:
     """The clusters to measure, and how far clocks may differ."""
 
-    clusters: Annotated[
-        str | None,
-        typer.Option(
-            "--clusters",
-            metavar="PROFILE,...",
-            help="Read the clusters of these profiles; the current profile when not given.",
-            show_default=False,
-        ),
-    ] = None
-    skew: Annotated[
-        str,
-        typer.Option(
-            "--skew",
-            metavar="DURATION",
-            help="How far the clocks of brokers, producers and this machine may differ; widens time lag intervals.",
-        ),
-    ] = "1s"
+    clusters: str | None = option(
+        None,
+        "--clusters",
+        metavar="PROFILE,...",
+        help="Read the clusters of these profiles; the current profile when not given.",
+        show_default=False,
+    )
+    skew: str = option(
+        "1s",
+        "--skew",
+        metavar="DURATION",
+        help="How far the clocks of brokers, producers and this machine may differ; widens time lag intervals.",
+    )
 
     def monitored(self, cli: CliContext) -> tuple[MonitoredCluster, ...]:
         """The clusters with their names; nothing is connected yet. `UsageError` for one that cannot be connected to."""
@@ -117,28 +114,24 @@ class RowChoice:
             show_default=False,
         ),
     ] = None
-    group: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--group",
-            metavar="GLOB",
-            help="Only groups whose name matches, or 'where QUERY'. Repeatable.",
-            autocompletion=complete_group_names,
-            show_default=False,
-        ),
-    ] = None
-    topics: Annotated[str | None, typer.Option("--topics", **TOPIC_CHOICE, help="Only these topics.")] = None
-    topic: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--topic",
-            metavar="GLOB",
-            help="Only topics whose name matches, or 'where QUERY'. Repeatable.",
-            autocompletion=complete_topic_names,
-            show_default=False,
-        ),
-    ] = None
-    internal: Annotated[bool, typer.Option("--internal", help="Show topics whose names begin with __, too.")] = False
+    group: list[str] | None = option(
+        None,
+        "--group",
+        metavar="GLOB",
+        help="Only groups whose name matches, or 'where QUERY'. Repeatable.",
+        autocompletion=complete_group_names,
+        show_default=False,
+    )
+    topics: str | None = option(None, "--topics", **TOPIC_CHOICE, help="Only these topics.")
+    topic: list[str] | None = option(
+        None,
+        "--topic",
+        metavar="GLOB",
+        help="Only topics whose name matches, or 'where QUERY'. Repeatable.",
+        autocompletion=complete_topic_names,
+        show_default=False,
+    )
+    internal: bool = option(False, "--internal", help="Show topics whose names begin with __, too.")
     tags: TagSource = NO_TAGS
 
     def filter(self, cli: CliContext, which: ClusterChoice) -> RowFilter:
@@ -158,14 +151,11 @@ class RowChoice:
 class TableLayout:
     """The lines of the table."""
 
-    by: Annotated[ViewBy, typer.Option("--by", help="What each line shows.")] = ViewBy.GROUP_TOPIC
-    sort: Annotated[LineOrder, typer.Option("--sort", help="Order of the lines; worst is status, then time lag.")] = (
-        LineOrder.WORST
+    by: ViewBy = option(ViewBy.GROUP_TOPIC, "--by", help="What each line shows.")
+    sort: LineOrder = option(LineOrder.WORST, "--sort", help="Order of the lines; worst is status, then time lag.")
+    top: int = option(
+        50, "--top", min=1, max=100_000, metavar="N", help="Show this many lines, and the sum of the others."
     )
-    top: Annotated[
-        int,
-        typer.Option("--top", min=1, max=100_000, metavar="N", help="Show this many lines, and the sum of the others."),
-    ] = 50
 
     def request(self, cli: CliContext, which: ClusterChoice, rows: RowChoice) -> ViewRequest:
         """The view of these rows."""
@@ -177,14 +167,12 @@ class TableLayout:
 class WaitLimit:
     """How long a command waits for what it measures."""
 
-    wait: Annotated[
-        str,
-        typer.Option(
-            "--wait",
-            metavar="DURATION",
-            help="Stop waiting for unknown lag after this long; a warning names what is missing.",
-        ),
-    ] = "60s"
+    wait: str = option(
+        "60s",
+        "--wait",
+        metavar="DURATION",
+        help="Stop waiting for unknown lag after this long; a warning names what is missing.",
+    )
 
     @property
     def seconds(self) -> float:
@@ -198,14 +186,12 @@ class WaitLimit:
 class CheckWaitLimit(WaitLimit):
     """The limit of `lag check`, which is shorter than the time limits of monitoring systems."""
 
-    wait: Annotated[
-        str,
-        typer.Option(
-            "--wait",
-            metavar="DURATION",
-            help="Stop waiting for unknown lag after this long; a warning names what is missing.",
-        ),
-    ] = "30s"
+    wait: str = option(
+        "30s",
+        "--wait",
+        metavar="DURATION",
+        help="Stop waiting for unknown lag after this long; a warning names what is missing.",
+    )
 
 
 def _monitored(name: str, settings: Settings) -> MonitoredCluster:

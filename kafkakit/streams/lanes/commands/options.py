@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from kafkakit.cli.option_groups import option
+
 Stream = Annotated[str, typer.Argument(metavar="STREAM", help="The stream.", show_default=False)]
 Where = Annotated[
     str,
@@ -24,16 +26,11 @@ Where = Annotated[
 class ReplayOptions:
     """Where records are replayed to, and how fast."""
 
-    to: Annotated[
-        str, typer.Option("--to", metavar="LANE", help="The lane; if not given, the one that each record came from.")
-    ] = ""
-    rate: Annotated[
-        float, typer.Option("--rate", metavar="N", min=0.001, max=1_000_000, help="At most N records a second.")
-    ] = 100.0
-    limit: Annotated[
-        int | None,
-        typer.Option("--limit", metavar="N", min=1, help="At most N records in all.", show_default=False),
-    ] = None
+    to: str = option("", "--to", metavar="LANE", help="The lane; if not given, the one that each record came from.")
+    rate: float = option(100.0, "--rate", metavar="N", min=0.001, max=1_000_000, help="At most N records a second.")
+    limit: int | None = option(
+        None, "--limit", metavar="N", min=1, help="At most N records in all.", show_default=False
+    )
 
     @property
     def lane(self) -> str | None:
