@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.quantities import format_bytes
 from kafkakit.core.tables import text_table
+from kafkakit.report.blocks import attributes
 from kafkakit.report.report import Report
 from kafkakit.sandbox.decide.connection import environment
 from kafkakit.sandbox.decide.demo import DEAD, NEW, DemoOutcome
@@ -39,9 +40,7 @@ def _nodes_report(
             "name": state.spec.name,
             "cluster_id": state.cluster_id,
             "bootstrap_servers": state.layout.bootstrap_servers,
-            "kafka": state.spec.kafka,
-            "mode": state.spec.mode,
-            "secure": state.spec.secure,
+            **attributes(state.spec, "kafka mode secure"),
             "profile": profile_file,
             "nodes": [
                 {**dict(zip(columns, row, strict=True)), "log_dirs": list(status.node.log_dirs)}
@@ -122,10 +121,7 @@ def demo_report(outcome: DemoOutcome) -> Report:
     return Report(
         command="sandbox demo",
         data={
-            "acknowledged": traffic.acknowledged,
-            "read": traffic.read,
-            "repeated": traffic.repeated,
-            "lost": traffic.lost,
+            **attributes(traffic, "acknowledged read repeated lost"),
             "loaded_before": before,
             "loaded_after": after,
             "seconds": round(outcome.seconds, 1),

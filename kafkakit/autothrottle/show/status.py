@@ -9,6 +9,7 @@ from kafkakit.core.documents import encode_json
 from kafkakit.core.http_page import HttpPage, Pages
 from kafkakit.core.quantities import counted, format_rate
 from kafkakit.execution.decide.journal_state import ConfigKey
+from kafkakit.report.blocks import attributes
 from kafkakit.report.metrics_text import exposition, gauge, single
 from kafkakit.report.report import Report
 
@@ -101,10 +102,7 @@ def _tick_data(found: PacerStatus) -> Mapping[str, object]:
     names = ("broker", "direction", "rate_bytes_per_s", "limited_by", "why")
     return {
         "at": tick.at.isoformat(),
-        "by": tick.by,
-        "law": tick.law,
-        "moves": tick.moves,
-        "rates": tick.rates,
+        **attributes(tick, "by law moves rates"),
         "reasons": [dict(zip(names, row, strict=True)) for row in tick.reasons],
         "notes": list(tick.notes),
     }

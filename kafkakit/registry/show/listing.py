@@ -8,7 +8,7 @@ from kafkakit.core.tables import text_table
 from kafkakit.registry.decide.entries import BrokerEntry, TopicEntry
 from kafkakit.registry.decide.tags import Tags
 from kafkakit.registry.decide.v2.messages import HistoryEntry, TranslatedOffset, ValueChange
-from kafkakit.report.blocks import records
+from kafkakit.report.blocks import attributes, records
 from kafkakit.report.report import Report
 
 
@@ -18,11 +18,7 @@ def topics_report(topics: Sequence[TopicEntry]) -> Report:
     rows = tuple((t.name, t.partitions, t.replication, tag_words(t.tags)) for t in topics)
     data = [
         {
-            "name": t.name,
-            "partitions": t.partitions,
-            "replication": t.replication,
-            "tags": t.tags,
-            "configs": t.configs,
+            **attributes(t, "name partitions replication tags configs"),
             **({"replicas": {number: row.ids for number, row in t.replicas.items()}} if t.replicas else {}),
         }
         for t in topics
@@ -37,9 +33,7 @@ def brokers_report(brokers: Sequence[BrokerEntry]) -> Report:
     data = [
         {
             **dict(zip(columns[:4], row, strict=False)),
-            "interbrokerprotocolversion": b.interbrokerprotocolversion,
-            "logmessageformat": b.logmessageformat,
-            "tags": b.tags,
+            **attributes(b, "interbrokerprotocolversion logmessageformat tags"),
         }
         for b, row in zip(brokers, rows, strict=True)
     ]

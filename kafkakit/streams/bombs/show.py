@@ -8,6 +8,7 @@ from kafkakit.core.findings import Finding, Rule, Severity, findings_data, findi
 from kafkakit.core.printable import printable
 from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.core.shell_words import quote
+from kafkakit.report.blocks import attributes
 from kafkakit.report.report import Report
 from kafkakit.streams.bombs.decide import BombScan, FoundBatch, KeptBatch
 from kafkakit.streams.formats.batch_verdicts import VerdictKind
@@ -63,10 +64,7 @@ def scan_report(scan: BombScan, program: str) -> Report:
     return Report(
         command="streams bombs scan",
         data={
-            "cluster_id": scan.cluster_id,
-            "limit_bytes": scan.limit_bytes,
-            "partitions": scan.partitions,
-            "batches": scan.batches,
+            **attributes(scan, "cluster_id limit_bytes partitions batches"),
             "bytes": scan.size,
             "found": total,
             "listed": [dict(zip(COLUMNS, batch_row(found), strict=True)) for found in scan.found],

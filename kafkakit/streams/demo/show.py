@@ -2,6 +2,7 @@
 
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.tables import text_table
+from kafkakit.report.blocks import attributes
 from kafkakit.report.report import Report
 from kafkakit.streams.demo.decide import DemoSummary, PhaseFigures
 from kafkakit.streams.routes.api import LIVE, SLOW
@@ -38,9 +39,7 @@ def summary_report(summary: DemoSummary) -> Report:
         "rejected": rejected,
         "passed_batches": noted,
         "lost": len(counted.lost),
-        "lag": events.lag,
-        "deferred": events.deferred,
-        "unacknowledged": events.unacknowledged,
+        **attributes(events, "lag deferred unacknowledged"),
         "written_on_second_cluster": events.on_other,
         "route_epoch": events.epoch,
     }
@@ -78,10 +77,7 @@ def _phase_data(phase: PhaseFigures) -> dict[str, object]:
     return {
         "phase": phase.title,
         "lanes": lanes,
-        "rejected": phase.rejected,
-        "deferred": phase.deferred,
-        "waiting": phase.waiting,
-        "problems": phase.problems,
+        **attributes(phase, "rejected deferred waiting problems"),
     }
 
 

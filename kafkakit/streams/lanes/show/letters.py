@@ -7,6 +7,7 @@ from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.printable import printable
 from kafkakit.core.quantities import counted
 from kafkakit.core.tables import text_table
+from kafkakit.report.blocks import attributes
 from kafkakit.report.report import Report
 from kafkakit.streams.formats.times import utc_text
 from kafkakit.streams.lanes.decide.dead_letters import DeadLetter
@@ -117,21 +118,12 @@ def tally(letters: Iterator[DeadLetter], most: int) -> tuple[list[DeadLetter], C
 def _provenance_data(found: Provenance) -> dict[str, object]:
     origin, failure = found.origin, found.failure
     return {
-        "stream": origin.stream,
-        "lane": origin.lane,
-        "segment": origin.segment,
-        "epoch": origin.epoch,
-        "cluster_id": origin.cluster_id,
-        "topic": origin.topic,
-        "partition": origin.partition,
-        "offset": origin.offset,
+        **attributes(origin, "stream lane segment epoch cluster_id topic partition offset"),
         "timestamp_ms": origin.at_ms,
         "group": failure.group,
         "reason": failure.reason,
         "failed_ms": failure.at_ms,
-        "tries": failure.tries,
-        "error_class": failure.error_class,
-        "error_text": failure.error_text,
+        **attributes(failure, "tries error_class error_text"),
         "hops": found.hops,
     }
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from kafkakit.core.errors import ExitCode
 from kafkakit.core.quantities import counted
 from kafkakit.core.tables import plain_value, text_table
-from kafkakit.report.blocks import records, section, text_of
+from kafkakit.report.blocks import attributes, records, section, text_of
 from kafkakit.report.report import Report
 from kafkakit.streams.routes.decide.history import KeptChange
 from kafkakit.streams.routes.decide.observed import RouteFacts
@@ -137,11 +137,7 @@ def _change_data(each: KeptChange) -> dict[str, object]:
     change = each.change
     return {
         "epoch": change.route.epoch,
-        "from_epoch": change.from_epoch,
-        "at_ms": change.at_ms,
-        "by": change.by,
-        "what": change.what,
-        "is_deletion": change.is_deletion,
+        **attributes(change, "from_epoch at_ms by what is_deletion"),
         "in_effect": each.in_effect,
         "route": plain_value(change.route),
     }
