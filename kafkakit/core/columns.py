@@ -5,8 +5,6 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from typing import Self
-
     import numpy as np
     from numpy.typing import NDArray
 
