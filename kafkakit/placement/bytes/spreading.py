@@ -214,9 +214,9 @@ def _relieve(free: FreeMoves, topics: Topics, leaders: Leaders, slot: int) -> No
     state = free.state
     source, row = state.broker(slot), topics.row(topics.topic(slot))
     taken, racks = state.legal(slot)
-    allowed = set(racks)
+    allowed, pool, most = set(racks), free.pool, row[source] - 1
     free.looks -= _TRIED
-    places = [b for b in free.receivers if row[b] < row[source] - 1 and free.pool[b] in allowed and b not in taken]
+    places = [b for b in free.receivers if row[b] < most and pool[b] in allowed and b not in taken]
     # From another place each time, so that not all slots crowd onto the first brokers.
     start = slot % len(places) if places else 0
     for dest in [*places[start:], *places[:start]][:_PLACES]:

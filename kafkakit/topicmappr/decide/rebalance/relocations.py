@@ -21,11 +21,14 @@ def relocations_of(decided: Rebalance) -> tuple[Relocation, ...]:
     """Every copy that moves, the largest first. O(moves)."""
     racks = {load.broker: load.rack for load in decided.plan.after.brokers}
     found = [
-        Relocation(key=move.key, source=source, destination=destination, size=move.size_bytes or 0)
+        (-(move.size_bytes or 0), move.topic, move.partition, source, destination)
         for move in decided.plan.moves
         for source, destination in pairs(move.before, move.after, racks)
     ]
-    return tuple(sorted(found, key=lambda r: (-r.size, r.key, r.source)))
+    return tuple(
+        Relocation(key=TopicPartition(topic, partition), source=source, destination=destination, size=-size)
+        for size, topic, partition, source, destination in sorted(found)
+    )
 
 
 def pairs(before: Sequence[int], after: Sequence[int], racks: Mapping[int, str | None]) -> list[tuple[int, int]]:
