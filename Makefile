@@ -113,7 +113,7 @@ demo-fleet: $(STAMP)
 # Quick tests on all cores; then those with real brokers, a file to a worker; then those that share one Spark session;
 # then, alone, those that measure time.
 test: $(STAMP)
-	$(BIN)/python -m pytest -n auto -m '$(QUICK)' $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n auto --dist worksteal -m '$(QUICK)' $(PYTEST_ARGS)
 	$(BIN)/python -m pytest -n $(BROKER_WORKERS) --dist loadfile --no-loadscope-reorder \
 	  -m '(kafka or zookeeper or network) and not timed and not spark' $(PYTEST_ARGS)
 	$(BIN)/python -m pytest -m spark $(PYTEST_ARGS)

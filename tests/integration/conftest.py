@@ -177,10 +177,15 @@ class StartCluster(Protocol):
 
 # The files that take longest, first: the others fill what is left of the workers' time.
 LONGEST = (
-    "test_reassign_faults", "test_reassign", "test_reassign_faults_control", "test_demo", "test_sandbox",
-    "test_runbooks", "test_runbooks_brokers", "test_admin_contract", "test_control_stores", "test_broker",
-    "test_rebalance", "test_lint_differential", "test_streams_commits", "test_streams_contract", "test_kafka_versions",
-    "test_streams_lag_faults", "test_throttles", "test_streams_lag", "test_config_rollout", "test_reassign_eta",
+    "test_stream_failover", "test_stream_failover_faults", "test_runbook_streams", "test_runbook_failover",
+    "test_stream_moves", "test_runbooks_brokers", "test_stream_client", "test_autothrottle", "test_reassign_faults",
+    "test_reassign_narrow_network", "test_config_rollout", "test_registry", "test_stream_faults",
+    "test_stream_consumer", "test_reassign_lost", "test_stream_assigner", "test_runbooks", "test_demo",
+    "test_streams_demo", "test_reassign", "test_reassign_faults_control", "test_broker", "test_doctor", "test_sandbox",
+    "test_kafka_versions", "test_segment_files", "test_streams_lag_faults", "test_bare_install", "test_rights",
+    "test_streams_lag", "test_zookeeper_metrics", "test_streams_producer", "test_rebalance", "test_reassign_eta",
+    "test_streams_dlq", "test_lint_differential", "test_control_stores", "test_throttles", "test_admin_contract",
+    "test_streams_commits", "test_streams_contract",
 )  # fmt: skip
 
 
