@@ -287,13 +287,16 @@ class GroupsContract:
         topic, groups = rig.new_topic(3), [rig.new_group() for _ in range(5)]
         for number, group in enumerate(groups[:4]):
             rig.groups.commit(group, {TP(topic, n): CommittedOffset(offset=number, metadata=group) for n in (0, 1)})
-        rig.offsets_transaction(groups[3], {TP(topic, 0): 5})
-        found = rig.groups.committed_by(groups, [TP(topic, 0), TP(topic, 2), NOWHERE])
-        assert found == {group: rig.groups.committed(group, [TP(topic, 0)]) for group in groups}
-        assert error_name(found[groups[3]][TP(topic, 0)]) == "UnstableOffsetCommitError"  # type: ignore[index]
-        assert rig.groups.committed_by(groups[3:], [TP(topic, 0)], stable=False) == {
-            groups[3]: {TP(topic, 0): CommittedOffset(offset=3, metadata=groups[3])}, groups[4]: {},
-        }  # fmt: skip
+        end = rig.offsets_transaction(groups[3], {TP(topic, 0): 5})
+        try:
+            found = rig.groups.committed_by(groups, [TP(topic, 0), TP(topic, 2), NOWHERE])
+            assert found == {group: rig.groups.committed(group, [TP(topic, 0)]) for group in groups}
+            assert error_name(found[groups[3]][TP(topic, 0)]) == "UnstableOffsetCommitError"  # type: ignore[index]
+            assert rig.groups.committed_by(groups[3:], [TP(topic, 0)], stable=False) == {
+                groups[3]: {TP(topic, 0): CommittedOffset(offset=3, metadata=groups[3])}, groups[4]: {},
+            }  # fmt: skip
+        finally:
+            end(False)
         assert rig.groups.committed_by([], [TP(topic, 0)]) == {}
         assert rig.groups.committed_by(groups[:1], []) == {groups[0]: {}}
 

@@ -21,7 +21,7 @@ from kafkakit.config.security import Security
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import TryLaterError, UsageError
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.machine import Machine
+from kafkakit.ports.machine import Machine, NodeFailedError
 from kafkakit.sandbox import lifecycle as run
 from kafkakit.sandbox.decide.spec import Mode, Secure, build_spec
 from kafkakit.sandbox.decide.state import SandboxState
@@ -239,6 +239,8 @@ def sandbox_cluster(home: Home, machine: Machine) -> Iterator[StartCluster]:
         except (UsageError, TryLaterError) as error:
             missing("zookeeper" if mode == "zookeeper" else "kafka", str(error))
             raise
+        except NodeFailedError as error:
+            raise AssertionError("\n".join((error.message, *error.tail))) from error
         return SandboxCluster(machine=machine, store=store, home=home, state=state)
 
     yield start

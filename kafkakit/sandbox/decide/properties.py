@@ -71,6 +71,7 @@ def broker_properties(
             "reserved.broker.max.id": "100000",
             "zookeeper.connect": layout.keeper.address,
             "zookeeper.session.timeout.ms": "6000",
+            "zookeeper.connection.timeout.ms": "60000",  # ZooKeeper starts at the same time, on a busy machine slowly
         }
     else:
         protocols[CONTROLLER] = inner
