@@ -14,6 +14,9 @@ settings.register_profile("suite", derandomize=True, deadline=None, suppress_hea
 settings.load_profile("suite")
 
 
+LONGEST = ("test_exploration.py",)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The option of `make slow-tests`."""
     parser.addoption("--list-slow", action="store_true", help="measure the tests and write tests/slow_tests.txt anew")
@@ -29,8 +32,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark slow tests before any are left out."""
+    """Mark slow tests before any are left out; what takes minutes begins first: no worker ends with it alone."""
     slow_tests.mark(items)
+    items.sort(key=lambda item: item.path.name not in LONGEST)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
