@@ -119,13 +119,13 @@ test: $(STAMP)
 	$(BIN)/python -m pytest -m spark $(PYTEST_ARGS)
 	$(BIN)/python -m pytest -m timed $(PYTEST_ARGS)
 
-# Less than a minute on two cores: without random tests and those of more than 0.1 s; make test runs all.
+# One to two minutes on two cores: without random tests and those of more than 0.1 s; make test runs all.
 CHECKED := tests/unit tests/cli tests/compat tests/test_architecture.py tests/test_docs.py tests/test_slow_tests.py
 check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n auto -m '$(QUICK) and not slow' $(CHECKED)
+	$(BIN)/python -m pytest -n $(BROKER_WORKERS) --dist worksteal -m '$(QUICK) and not slow' $(CHECKED)
 
 # Measure them and write the list of slow ones, tests/slow_tests.txt, anew.
 slow-tests: $(STAMP)
