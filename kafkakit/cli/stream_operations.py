@@ -53,7 +53,6 @@ class MoveLimits:
         min=0,
         metavar="N",
         help="Refuse where more records may come a second time.",
-        show_default=False,
     )
     replication: int | None = option(
         None,
@@ -67,7 +66,6 @@ class MoveLimits:
         "--open-by-default/--closed-by-default",
         help="State allow.everyone.if.no.acl.found of the old clusters, which brokers do not tell: an ACL on a topic "
         "that has none needs it.",
-        show_default=False,
     )
     allow_compacted: bool = option(False, "--allow-compacted", help="Move compacted topics, too.")
     allow_transactions: bool = option(

@@ -26,38 +26,27 @@ class LawName(StrEnum):
 class LawChoice:
     """How rates are decided; the usual numbers are those of the laws."""
 
-    law: LawName | None = option(
-        None, "--law", help="The law of rates; slo when not given, fixed with --rate.", show_default=False
-    )
-    rate: str | None = option(
-        None, "--rate", metavar="RATE", help="fixed: the rate for each broker.", show_default=False
-    )
+    law: LawName | None = option(None, "--law", help="The law of rates; slo when not given, fixed with --rate.")
+    rate: str | None = option(None, "--rate", metavar="RATE", help="fixed: the rate for each broker.")
     min_rate: str | None = option(
         None,
         "--min-rate",
         envvar="AUTOTHROTTLE_MIN_RATE",
         metavar="RATE",
         help="No rate below this (slo 1MB, headroom 10MB); a bare number is MB.",
-        show_default=False,
     )
-    capacity: str | None = option(
-        None, "--capacity", metavar="RATE", help="A broker's network in each direction.", show_default=False
-    )
+    capacity: str | None = option(None, "--capacity", metavar="RATE", help="A broker's network in each direction.")
     broker_capacity: list[str] | None = option(
-        None, "--broker-capacity", metavar="ID:RATE", help="That of one broker. Repeatable.", show_default=False
+        None, "--broker-capacity", metavar="ID:RATE", help="That of one broker. Repeatable."
     )
     client_rate: str | None = option(
-        None, "--client-rate", metavar="RATE", help="slo: what clients may take, without metrics.", show_default=False
+        None, "--client-rate", metavar="RATE", help="slo: what clients may take, without metrics."
     )
     reserve: str = option("10%", "--reserve", metavar="PERCENT", help="slo: the share of a capacity that stays free.")
-    p99: str | None = option(
-        None, "--p99", metavar="DURATION", help="slo: the most that produce requests may take.", show_default=False
-    )
-    queue: str | None = option(
-        None, "--queue", metavar="DURATION", help="slo: the most they may wait in the queue.", show_default=False
-    )
+    p99: str | None = option(None, "--p99", metavar="DURATION", help="slo: the most that produce requests may take.")
+    queue: str | None = option(None, "--queue", metavar="DURATION", help="slo: the most they may wait in the queue.")
     rule: list[str] | None = option(
-        None, "--rule", metavar="RULE", help="slo: a limit at times of the day, in UTC. Repeatable.", show_default=False
+        None, "--rule", metavar="RULE", help="slo: a limit at times of the day, in UTC. Repeatable."
     )
     max_tx_rate: float = option(
         90.0,

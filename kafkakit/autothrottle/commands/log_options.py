@@ -24,7 +24,6 @@ class EventChoice:
         None,
         "--dd-events/--no-dd-events",
         help="Send events to Datadog for what changed, as kafka-kit does; usual where traffic is from there.",
-        show_default=False,
     )
     dd_event_tags: str = option(
         "", envvar="AUTOTHROTTLE_DD_EVENT_TAGS", metavar="TAG,...", help="More tags of these events."

@@ -29,10 +29,9 @@ class MetricsChoice(MetricsAccess):
         None,
         "--source",
         help="Where traffic is measured; brokers unless options or keys of a service are given.",
-        show_default=False,
     )
     prometheus_url: str | None = option(
-        None, "--prometheus-url", metavar="URL", help="Prometheus, or what answers as it does.", show_default=False
+        None, "--prometheus-url", metavar="URL", help="Prometheus, or what answers as it does."
     )
     broker_label: str = option(
         "broker_id",
@@ -47,7 +46,6 @@ class MetricsChoice(MetricsAccess):
         envvar="AUTOTHROTTLE_INSTANCE_TYPE_TAG",
         metavar="NAME",
         help="The label, or the tag (there instance-type when not given), with the instance type.",
-        show_default=False,
     )
     metrics_window: str = option(
         "1m",
@@ -61,23 +59,19 @@ class MetricsChoice(MetricsAccess):
         envvar="AUTOTHROTTLE_NET_TX_QUERY",
         metavar="QUERY",
         help="Datadog: bytes/s sent by host; kafka-kit's query when not given.",
-        show_default=False,
     )
     net_rx_query: str | None = option(
         None,
         envvar="AUTOTHROTTLE_NET_RX_QUERY",
         metavar="QUERY",
         help="Datadog: bytes/s received by host.",
-        show_default=False,
     )
     copies_tx_query: str | None = option(
-        None, metavar="QUERY", help="Datadog: the part of it that copies of moves take.", show_default=False
+        None, metavar="QUERY", help="Datadog: the part of it that copies of moves take."
     )
-    copies_rx_query: str | None = option(
-        None, metavar="QUERY", help="Datadog: the same of what is received.", show_default=False
-    )
+    copies_rx_query: str | None = option(None, metavar="QUERY", help="Datadog: the same of what is received.")
     produce_latency_query: str | None = option(
-        None, metavar="QUERY", help="Datadog: milliseconds of produce requests by host.", show_default=False
+        None, metavar="QUERY", help="Datadog: milliseconds of produce requests by host."
     )
 
     @property
@@ -151,10 +145,10 @@ class CapacityChoice:
         help="""Capacities by instance type in MB/s, as kafka-kit takes them: '{"i3.large": 90}'.""",
     )
     capacity_file: Path | None = option(
-        None, metavar="FILE", help="YAML or JSON with capacities: brokers, instance_types.", show_default=False
+        None, metavar="FILE", help="YAML or JSON with capacities: brokers, instance_types."
     )
     capacity_tag: str | None = option(
-        None, metavar="KEY", help="The tag of brokers that holds their capacity, such as 1.25GB.", show_default=False
+        None, metavar="KEY", help="The tag of brokers that holds their capacity, such as 1.25GB."
     )
 
     def read(self, session: ClusterSession, broker_capacity: list[str] | None) -> Capacities:

@@ -42,7 +42,6 @@ class OverridePlace:
         envvar="AUTOTHROTTLE_ZK_ADDR",
         metavar="HOST:PORT,...",
         help="ZooKeeper, when it is not the profile's zookeeper.addr.",
-        show_default=False,
     )
 
     def apply(self, cli: CliContext) -> None:

@@ -32,7 +32,6 @@ class ServiceChoice:
         "--token-file",
         metavar="FILE",
         help="The bearer token of the API, for everything but reads from this host.",
-        show_default=False,
     )
     no_token: bool = option(
         False, "--no-token", help="Let any process of this host change overrides, as kafka-kit does."

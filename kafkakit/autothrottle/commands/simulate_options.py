@@ -26,14 +26,13 @@ class SimulatedMoves:
     """Which moves are simulated: those that run, those of a file, or those of a plan."""
 
     from_file: str | None = option(
-        None, "--from", metavar="FILE", help="The scenario in this file, JSON or YAML; - for stdin.", show_default=False
+        None, "--from", metavar="FILE", help="The scenario in this file, JSON or YAML; - for stdin."
     )
     plan: str | None = option(
         None,
         "--plan",
         metavar="PLAN",
         help="The copies of this plan file; - for stdin, no cluster.",
-        show_default=False,
     )
     save: Path | None = option(None, "--save", metavar="FILE", help="Write what is observed as a scenario, for --from.")
     clients: str | None = option(
@@ -41,7 +40,6 @@ class SimulatedMoves:
         "--clients",
         metavar="PERCENT[@TIME],...",
         help="Client traffic as a share of what it is, from these times on: 100%,150%@2h,60%@6h.",
-        show_default=False,
     )
     max_time: str = option("3d", "--max-time", metavar="DURATION", help="Simulate no longer than this.")
 
@@ -102,7 +100,6 @@ class ComparedLaws:
         "--compare",
         metavar="LAW,...",
         help="Several laws side by side: slo,headroom,fixed:40MB, with the options of each.",
-        show_default=False,
     )
     interval: str = option("15s", "--interval", metavar="DURATION", help="Time between two ticks.")
 

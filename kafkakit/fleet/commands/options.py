@@ -44,7 +44,6 @@ class FleetChoice:
         "--profiles",
         metavar="NAME,...",
         help="Collect the clusters of these profiles; with --fleet, these clusters of the file.",
-        show_default=False,
     )
     fleet: Path | None = option(
         None, "--fleet", metavar="FILE", help="Collect the clusters of this file (docs/fleet.md)."
@@ -219,7 +218,6 @@ class ScanChoice:
         min=0,
         metavar="N",
         help="The broker's id, where no meta.properties tells it.",
-        show_default=False,
     )
     crc: bool = option(False, "--crc", help="Verify checksums, which reads every byte.")
     jobs: int = option(1, "--jobs", min=1, max=256, metavar="N", help="Read with so many processes.")

@@ -47,7 +47,6 @@ class WatchOptions:
         metavar="DURATION",
         help="Take rates over this long, 10s or more: throttled copies arrive in bursts. 12s for one look, 20s "
         "with --watch. 0 reads once, without rates.",
-        show_default=False,
     )
     interval: str = option("5s", "--interval", metavar="DURATION", help="Time between two refreshes of --watch.")
     metrics: str | None = option(
@@ -56,7 +55,6 @@ class WatchOptions:
         metavar="FILE",
         help="Write Prometheus metrics to this file after each look, as a whole, for node_exporter's textfile "
         "collector; - prints them in place of the result.",
-        show_default=False,
     )
 
     @property

@@ -37,7 +37,6 @@ class RehearsalOptions:
         "--rate",
         metavar="N",
         help="Records a second over all lanes; what the stream takes now, measured for 5 s, if not given.",
-        show_default=False,
     )
     record_bytes: int = option(
         1000, "--record-bytes", min=20, max=900_000, metavar="N", help="The size of a record's value."

@@ -23,9 +23,7 @@ class LiveOptions:
         False, "--watch", "-w", help="Look at the clusters, and refresh until no operation of the stream is open."
     )
     interval: str = option("1s", "--interval", metavar="DURATION", help="Time between two refreshes of --watch.")
-    count: int | None = option(
-        None, "--count", min=1, metavar="N", help="End --watch after this many looks.", show_default=False
-    )
+    count: int | None = option(None, "--count", min=1, metavar="N", help="End --watch after this many looks.")
     metrics: Path | None = option(
         None,
         "--metrics",

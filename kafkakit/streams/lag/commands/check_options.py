@@ -25,23 +25,19 @@ class LimitOptions:
         "--warn-lag",
         metavar="N",
         help="Warn above this many records of a group in a topic (10k, 1.5M).",
-        show_default=False,
     )
-    crit_lag: str | None = option(None, "--crit-lag", metavar="N", help=SAME_CRITICAL, show_default=False)
+    crit_lag: str | None = option(None, "--crit-lag", metavar="N", help=SAME_CRITICAL)
     warn_time: str | None = option(
-        None, "--warn-time", metavar="DURATION", help="Warn above this time lag of a partition.", show_default=False
+        None, "--warn-time", metavar="DURATION", help="Warn above this time lag of a partition."
     )
-    crit_time: str | None = option(None, "--crit-time", metavar="DURATION", help=SAME_CRITICAL, show_default=False)
+    crit_time: str | None = option(None, "--crit-time", metavar="DURATION", help=SAME_CRITICAL)
     warn_retention: str | None = option(
         None,
         "--warn-retention",
         metavar="DURATION",
         help="Warn when pending records will be deleted within this time.",
-        show_default=False,
     )
-    crit_retention: str | None = option(
-        None, "--crit-retention", metavar="DURATION", help=SAME_CRITICAL, show_default=False
-    )
+    crit_retention: str | None = option(None, "--crit-retention", metavar="DURATION", help=SAME_CRITICAL)
     warn_status: str = option(
         "stalled,rewind", "--warn-status", metavar="STATUS,...", help="Statuses to warn of; none: no status."
     )
@@ -57,7 +53,6 @@ class LimitOptions:
         "--limits",
         metavar="FILE",
         help="YAML file of rules with limits by group, topic or owner; options are for what no rule matches.",
-        show_default=False,
     )
 
     def rules(self) -> LimitRules:

@@ -46,7 +46,6 @@ class ClusterChoice:
         "--clusters",
         metavar="PROFILE,...",
         help="Read the clusters of these profiles; the current profile when not given.",
-        show_default=False,
     )
     skew: str = option(
         "1s",
@@ -120,7 +119,6 @@ class RowChoice:
         metavar="GLOB",
         help="Only groups whose name matches, or 'where QUERY'. Repeatable.",
         autocompletion=complete_group_names,
-        show_default=False,
     )
     topics: str | None = option(None, "--topics", **TOPIC_CHOICE, help="Only these topics.")
     topic: list[str] | None = option(
@@ -129,7 +127,6 @@ class RowChoice:
         metavar="GLOB",
         help="Only topics whose name matches, or 'where QUERY'. Repeatable.",
         autocompletion=complete_topic_names,
-        show_default=False,
     )
     internal: bool = option(False, "--internal", help="Show topics whose names begin with __, too.")
     tags: TagSource = NO_TAGS

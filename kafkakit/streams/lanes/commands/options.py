@@ -28,9 +28,7 @@ class ReplayOptions:
 
     to: str = option("", "--to", metavar="LANE", help="The lane; if not given, the one that each record came from.")
     rate: float = option(100.0, "--rate", metavar="N", min=0.001, max=1_000_000, help="At most N records a second.")
-    limit: int | None = option(
-        None, "--limit", metavar="N", min=1, help="At most N records in all.", show_default=False
-    )
+    limit: int | None = option(None, "--limit", metavar="N", min=1, help="At most N records in all.")
 
     @property
     def lane(self) -> str | None:

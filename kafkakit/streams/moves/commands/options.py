@@ -53,7 +53,7 @@ class PaceOptions:
 
     at_once: int = option(4, "--at-once", min=1, max=1000, metavar="N", help="Streams that are under way at a time.")
     per_hour: int | None = option(
-        None, "--per-hour", min=1, metavar="N", help="Streams that are begun within any hour.", show_default=False
+        None, "--per-hour", min=1, metavar="N", help="Streams that are begun within any hour."
     )
     replan: bool = option(False, "--replan", help="Plan anew instead of continuing the series that is under way.")
     wait: str = option(

@@ -45,7 +45,6 @@ class TopicShape:
         max=100,
         metavar="N",
         help="Replicas of each partition; 3, or as many as there are brokers, when not given.",
-        show_default=False,
     )
     brokers: str = option("", "--brokers", **BROKER_CHOICE, help="Brokers that may hold them.")
     spread_by: list[str] | None = option(

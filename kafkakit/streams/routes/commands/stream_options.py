@@ -38,7 +38,6 @@ class ClusterChoice:
         metavar="PROFILE",
         help="Keep the topics on the cluster of this profile; that of the profile in use when not given.",
         autocompletion=complete_profile_names,
-        show_default=False,
     )
 
     def profile(self, cli: CliContext) -> str:
