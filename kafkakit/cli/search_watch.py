@@ -3,18 +3,17 @@
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from kafkakit.core.errors import ExitCode, TerminationRequested
+from kafkakit.placement.watch import Unwatched
 
 if TYPE_CHECKING:
     from kafkakit.cli.context import CliContext
     from kafkakit.cli.output import Output
-    from kafkakit.placement.bytes.attempt import Attempt
     from kafkakit.ports.reporter import ProgressBar
 
 GRACE_S = 0.3
@@ -22,7 +21,7 @@ GRACE_S = 0.3
 _AGAIN_S = 0.05  # how often a solver is told to end: one that has not begun yet does not listen
 
 
-class PhaseWatch:
+class PhaseWatch(Unwatched):
     """Shows the phases of a search beside a bar; the search runs to its end."""
 
     def __init__(self, bar: "ProgressBar") -> None:
@@ -32,16 +31,6 @@ class PhaseWatch:
         """Show the phase that begins."""
         self._bar.update(0, 0, text)
 
-    def stopped(self) -> bool:
-        """Never."""
-        return False
-
-    def solving(self, end: Callable[[], None] | None) -> None:
-        """Let the solver run."""
-
-    def tried(self, tightness: int, found: "Attempt") -> None:
-        """Show nothing: the phases are enough."""
-
 
 _SEARCHING = 0.7  # the part of --timeout for searching; the rest is for the report and the files
 
@@ -49,13 +38,12 @@ _SEARCHING = 0.7  # the part of --timeout for searching; the rest is for the rep
 class StoppableWatch(PhaseWatch):
     """Shows phases and handles Ctrl-C and SIGTERM: the first asks the search to stop, the second ends the program.
 
-    The search is asked to stop at `ends_at_s` of the monotonic clock, too. A solver's call that runs then is ended.
+    A solver's call that runs then is ended.
     """
 
-    def __init__(self, output: "Output", bar: "ProgressBar", ends_at_s: float | None = None) -> None:
+    def __init__(self, output: "Output", bar: "ProgressBar") -> None:
         super().__init__(bar)
         self._output = output
-        self._ends_at_s = ends_at_s
         self._phases = 0
         self._stopped = self._answered = self._printed = False
         self._end: Callable[[], None] | None = None
@@ -72,8 +60,6 @@ class StoppableWatch(PhaseWatch):
 
     def stopped(self) -> bool:
         """True after the first signal, or once most of the time is over."""
-        if self._ends_at_s is not None and time.monotonic() > self._ends_at_s:
-            self._stopped = self._answered = True
         if self._stopped:
             self.print_stop()
         return self._stopped
@@ -87,6 +73,11 @@ class StoppableWatch(PhaseWatch):
         if not self._stopped:
             self._stopped = True
             threading.Thread(target=self._end_calls, daemon=True).start()
+
+    def run_out(self) -> None:
+        """Stop as most of the time is over; the next signal ends the program."""
+        self._answered = True
+        self.stop()
 
     def leave(self) -> None:
         """The search is over."""
@@ -126,10 +117,9 @@ def showing_phases(output: "Output", label: str) -> Iterator[PhaseWatch]:
 def watching(cli: "CliContext") -> Iterator[StoppableWatch]:
     """Watch a search that may be stopped; signals have their earlier meaning again as soon as the search is over."""
     limit_s = cli.timeout_s
-    ends_at_s = None if limit_s is None else time.monotonic() + _SEARCHING * limit_s
     with cli.output.progress("planning") as bar:
-        watch = StoppableWatch(cli.output, bar, ends_at_s)
-        timer = threading.Timer(_SEARCHING * (limit_s or 0.0), watch.stop)
+        watch = StoppableWatch(cli.output, bar)
+        timer = threading.Timer(_SEARCHING * (limit_s or 0.0), watch.run_out)
         timer.daemon = True
         earlier = {number: _take_over(number, watch) for number in (signal.SIGINT, signal.SIGTERM)}
         try:

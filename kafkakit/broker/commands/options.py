@@ -73,6 +73,9 @@ class DrainOptions(PlacementOptions):
         from kafkakit.broker.decide.plans import OperationGoal
         from kafkakit.core.broker_list import BrokerList
 
+        def listed(given: str, flag: str) -> BrokerList | None:
+            return BrokerList(ids=broker_ids(given, flag)) if given else None
+
         brokers = broker_ids(text, "ID")
         words = {
             "to": self.to,
@@ -84,12 +87,8 @@ class DrainOptions(PlacementOptions):
         }
         return OperationGoal(
             brokers=brokers,
-            receiving=BrokerList(ids=broker_ids(self.to, "--to")) if self.to else None,
-            exclude_receivers=(
-                BrokerList(ids=broker_ids(self.exclude_receivers, "--exclude-receivers"))
-                if self.exclude_receivers
-                else None
-            ),
+            receiving=listed(self.to, "--to"),
+            exclude_receivers=listed(self.exclude_receivers, "--exclude-receivers"),
             placement=self.placement,
             min_rack_ids=self.min_rack_ids,
             spread=self.spread,

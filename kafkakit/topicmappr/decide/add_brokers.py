@@ -6,7 +6,7 @@ from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import StorageFacts
-from kafkakit.placement.watch import Watch
+from kafkakit.placement.watch import UNWATCHED, Watch
 from kafkakit.topicmappr.decide.rebalance.decision import Rebalance, decide_rebalance
 from kafkakit.topicmappr.decide.rebalance.request import RebalanceRequest
 
@@ -15,7 +15,7 @@ def decide_add_brokers(
     snapshot: ClusterSnapshot,
     request: RebalanceRequest,
     facts: StorageFacts | None = None,
-    watch: Watch | None = None,
+    watch: Watch = UNWATCHED,
 ) -> Rebalance:
     """Give the brokers in `request.brokers` their part, beside every broker that holds a replica now.
 

@@ -12,7 +12,7 @@ from kafkakit.placement.bytes.slots import SlotTable, make_table
 from kafkakit.placement.bytes.tightening import Budget, at_deviation, tightest
 from kafkakit.placement.bytes.window import Window
 from kafkakit.placement.group_rule import GroupRule
-from kafkakit.placement.watch import Unwatched, Watch
+from kafkakit.placement.watch import UNWATCHED, Watch
 
 Lists = Sequence[tuple[int, ...]]
 
@@ -109,7 +109,7 @@ def compare(
     banded: bool,
     valid: bool,
     by_bytes: bool,
-    watch: Watch | None = None,
+    watch: Watch = UNWATCHED,
 ) -> Yardstick:
     """Hold the map against the bound and a plan of ours for the same balance.
 
@@ -140,7 +140,7 @@ def compare(
         argument += f"; what partitions copy whose replication changes counts as it is ({settled})"
     finest_reached: int | None = None
     if by_bytes:
-        finest_reached, _ = tightest(problem, Budget(moved_bytes=spent - settled), watch or Unwatched())
+        finest_reached, _ = tightest(problem, Budget(moved_bytes=spent - settled), watch)
         finest_reached = min(finest_reached, reached) if valid else finest_reached
     return Yardstick(
         spent=spent,

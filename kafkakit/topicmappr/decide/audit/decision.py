@@ -11,7 +11,7 @@ from kafkakit.core.quantities import format_bytes, format_percent
 from kafkakit.placement.bytes.balance_goal import PPM
 from kafkakit.placement.bytes.layout import Disks, bytes_now, counts_now, held_by
 from kafkakit.placement.group_rule import GroupRule, racks_to_spread
-from kafkakit.placement.watch import Watch
+from kafkakit.placement.watch import UNWATCHED, Watch
 from kafkakit.topicmappr.decide.audit.case import AuditCase, case_of, disk_issues
 from kafkakit.topicmappr.decide.audit.catalogue import BY_NAME, Issue, findings_of
 from kafkakit.topicmappr.decide.audit.cost import AuditInputs, Yardstick, compare, measure
@@ -66,7 +66,7 @@ def audit_map(
     reading: MapReading,
     request: AuditRequest,
     facts: StorageFacts | None = None,
-    watch: Watch | None = None,
+    watch: Watch = UNWATCHED,
 ) -> Audit:
     """Judge a map without running it.
 
@@ -176,7 +176,7 @@ def _ranges(
     )
 
 
-def _by_bytes(inputs: AuditInputs, sizes: Sizes, request: AuditRequest, valid: bool, watch: Watch | None) -> Yardstick:
+def _by_bytes(inputs: AuditInputs, sizes: Sizes, request: AuditRequest, valid: bool, watch: Watch) -> Yardstick:
     held = held_by(inputs.before, inputs.weights)
     banded = request.band is not None
     now = bytes_now(held, _disks(sizes, request), inputs.brokers, by_free=not banded)

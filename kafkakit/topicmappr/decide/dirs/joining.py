@@ -7,7 +7,7 @@ from fractions import Fraction
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.placement.broker_disks import DirStorage, broker_disks
 from kafkakit.placement.log_dirs_balance.rules import DirRules
-from kafkakit.placement.watch import Unwatched, Watch
+from kafkakit.placement.watch import UNWATCHED, Watch
 from kafkakit.topicmappr.decide.assembly import Decision
 from kafkakit.topicmappr.decide.dirs.decision import plan_dirs
 from kafkakit.topicmappr.decide.scope import Scope
@@ -22,14 +22,13 @@ def with_dirs(
     decision: Decision,
     log_dirs: Mapping[int, Sequence[DirStorage]],
     rules: DirRules,
-    watch: Watch | None = None,
+    watch: Watch = UNWATCHED,
 ) -> Decision:
     """The decision with a log dir for each new copy on its targets, and, with a band, moves inside them.
 
     Nothing changes where no target tells of two log dirs. Pinned partitions keep their dirs. A `watch` that stops ends
     the moves inside brokers where they are. Cost: see `plan_dirs`.
     """
-    watch = watch or Unwatched()
     if rules.band is not None:
         watch.phase("log dirs")
     found = plan_dirs(

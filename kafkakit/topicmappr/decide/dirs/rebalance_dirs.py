@@ -106,15 +106,14 @@ def _targets(request: RebalanceDirsRequest, scope: Scope, live: frozenset[int]) 
 
 def _certify(found: DirPlan) -> Certificate:
     """The sum of what each broker must move inside at least, set beside what the plan moves."""
-    bound = found.lower_bound
     if not found.dir_moves:
         return certificate("bytes", 0, 0, "no copy has to change its log dir")
     brokers = len({m.broker for m in found.dir_moves})
     words = (
         f"on {counted(brokers, 'broker')} log dirs hold more than their band allows, or less: whatever the plan, "
-        f"{format_bytes(bound)} have to change dirs"
+        f"{format_bytes(found.lower_bound)} have to change dirs"
     )
-    return certificate("bytes", found.moved_bytes, bound, words)
+    return certificate("bytes", found.moved_bytes, found.lower_bound, words)
 
 
 def _no_dirs_note(sizes: Sizes, targets: Collection[int]) -> tuple[str, ...]:

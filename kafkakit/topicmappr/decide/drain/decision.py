@@ -17,7 +17,7 @@ from kafkakit.placement.openings.fill import Alike, fill_openings, group_opening
 from kafkakit.placement.problem import PlacementProblem, PlannedPartition, stranded_warning
 from kafkakit.placement.rebuild_bytes.shortage import explain_shortage
 from kafkakit.placement.rebuild_bytes.task import Task, with_openings
-from kafkakit.placement.watch import Unwatched, Watch
+from kafkakit.placement.watch import UNWATCHED, Watch
 from kafkakit.topicmappr.decide.assembly import Decision, PlannedChange, assemble
 from kafkakit.topicmappr.decide.budget import Served, budget_argument, budget_notes, pinned_note
 from kafkakit.topicmappr.decide.dirs.joining import with_destinations
@@ -84,7 +84,7 @@ def decide_drain(
     snapshot: ClusterSnapshot,
     request: DrainRequest,
     facts: StorageFacts | None = None,
-    watch: Watch | None = None,
+    watch: Watch = UNWATCHED,
 ) -> PlannedChange:
     """Decide who takes the replicas of the leaving brokers.
 
@@ -104,7 +104,7 @@ def decide_drain(
     loads = {b: problem.pool.replicas.get(b, 0) for b in problem.receivers}
     filled = None
     if request.placement is PlaceBy.STORAGE:
-        filled = fill_by_bytes(snapshot, facts, problem, unfit, watch or Unwatched())
+        filled = fill_by_bytes(snapshot, facts, problem, unfit, watch)
         chosen = filled.chosen
     else:
         chosen, _ = fill_openings(rooms, loads)

@@ -26,12 +26,10 @@ from kafkakit.topicmappr.decide.scope import Scope, TopicScope, pinned_indices, 
 class DrainRequest:
     """Empty the brokers `leaving` of the chosen topics; `receiving` may take the replicas (None: all others).
 
-    Brokers in `exclude_receivers` take none.
-
-    `spread` is the even spread over racks, in place of `min_rack_ids`. `placement` says what comes out even among
-    those receivers: counts of replicas, or free bytes.
-    `pinned` are topics or topic/partition that stay as they are, `budget` what one run may copy.
-    `words` are the flags as given, for the plan's record. Raises `UsageError` for contradictions.
+    Brokers in `exclude_receivers` take none. `spread` is the even spread over racks, in place of `min_rack_ids`.
+    `placement` says what comes out even among those receivers: counts of replicas, or free bytes. `pinned` are topics
+    or topic/partition that stay as they are, `budget` what one run may copy. `words` are the flags as given, for the
+    plan's record. Raises `UsageError` for contradictions.
     """
 
     leaving: BrokerList

@@ -10,7 +10,7 @@ from kafkakit.core.plan import StorageFacts
 from kafkakit.placement.broker_change import BrokerChange
 from kafkakit.placement.bytes.balance_goal import PPM, BalanceProblem
 from kafkakit.placement.bytes.tightening import tightest_relaxed
-from kafkakit.placement.watch import Unwatched, Watch
+from kafkakit.placement.watch import UNWATCHED, Watch
 from kafkakit.topicmappr.decide.frontier.request import DEFAULT_BANDS, FrontierRequest, Metric, goal_of
 from kafkakit.topicmappr.decide.frontier.trace import FrontierPoint, Point, trace
 from kafkakit.topicmappr.decide.rebalance.ceilings import refuse_impossible
@@ -46,14 +46,13 @@ def decide_frontier(
     snapshot: ClusterSnapshot,
     request: FrontierRequest,
     facts: StorageFacts | None = None,
-    watch: Watch | None = None,
+    watch: Watch = UNWATCHED,
 ) -> Frontier:
     """Work out what each point costs. Raises `UsageError` and `TryLaterError` as a rebalance would.
 
     `InfeasibleError` is raised for ceilings that no placement keeps, whatever the point.
     Cost: one plan for each point on arrays that are made once.
     """
-    watch = watch or Unwatched()
     watch.phase("reading the cluster")
     inputs = _inputs(snapshot, replace(request.base, goal=goal_of(request.metric)), facts)
     refuse_impossible(inputs, request.base)
@@ -112,7 +111,7 @@ def frontier_points(
     facts: StorageFacts | None = None,
     *,
     bands: Collection[Fraction] = DEFAULT_BANDS,
-    watch: Watch | None = None,
+    watch: Watch = UNWATCHED,
     most_replicas: int | None = MOST_REPLICAS,
 ) -> tuple[FrontierPoint, ...]:
     """The frontier of a rebalance for its report: at most eight bands, only those with a plan.
@@ -126,12 +125,12 @@ def frontier_points(
 
 
 def points_on(
-    inputs: BalanceInputs, bands: Collection[Fraction] = DEFAULT_BANDS, watch: Watch | None = None
+    inputs: BalanceInputs, bands: Collection[Fraction] = DEFAULT_BANDS, watch: Watch = UNWATCHED
 ) -> tuple[FrontierPoint, ...]:
     """The same on a inputs that is there already."""
     problem = BalanceProblem.of(inputs.layout.table, inputs.aim.balance)
     wanted = sorted((int(band * PPM) for band in bands), reverse=True)[:REPORT_POINTS]
-    points = trace(problem, wanted, inputs.racks, watch or Unwatched())
+    points = trace(problem, wanted, inputs.racks, watch)
     return tuple(
         FrontierPoint(
             band_percent=p.max_deviation / PPM * 100, moved_bytes=p.cost, bound_bytes=p.bound, moves=p.moves or 0

@@ -19,7 +19,7 @@ from kafkakit.placement.bytes.lp_relaxation import DemandGroups
 from kafkakit.placement.bytes.proof import argument_of, cancels, moves_bound, not_counted, proof_of
 from kafkakit.placement.log_dirs_balance.rules import DirRules
 from kafkakit.placement.problem import Minimize
-from kafkakit.placement.watch import Unwatched, Watch
+from kafkakit.placement.watch import UNWATCHED, Watch
 from kafkakit.topicmappr.decide.assembly import Decision, assemble
 from kafkakit.topicmappr.decide.dirs.joining import with_dirs
 from kafkakit.topicmappr.decide.rebalance.ceilings import counts_anew, in_words, refuse_impossible
@@ -88,14 +88,13 @@ def decide_rebalance(
     snapshot: ClusterSnapshot,
     request: RebalanceRequest,
     facts: StorageFacts | None = None,
-    watch: Watch | None = None,
+    watch: Watch = UNWATCHED,
 ) -> Rebalance:
     """Decide which replicas move so that bytes are balanced, with the fewest bytes (or moves).
 
     Raises `UsageError` and `TryLaterError` for requests that cannot be planned and `InfeasibleError`, with a proof
     and the nearest goal that can be reached, for goals that cannot. Cost: see `tighten`.
     """
-    watch = watch or Unwatched()
     watch.phase("reading the cluster")
     inputs = balance_inputs(snapshot, request, facts, lambda change: _check_brokers(change, request))
     scope, change, layout, aim, sizes = inputs.scope, inputs.change, inputs.layout, inputs.aim, inputs.sizes

@@ -23,7 +23,7 @@ from kafkakit.placement.problem import (
     stranded_warning,
     with_stranded,
 )
-from kafkakit.placement.watch import Unwatched, Watch
+from kafkakit.placement.watch import UNWATCHED, Watch
 from kafkakit.topicmappr.decide.assembly import Decision, assemble
 from kafkakit.topicmappr.decide.diagnose import explain_unplaced
 from kafkakit.topicmappr.decide.dirs.joining import with_destinations
@@ -78,7 +78,7 @@ def decide_rebuild(
     snapshot: ClusterSnapshot,
     request: RebuildRequest,
     facts: StorageFacts | None = None,
-    watch: Watch | None = None,
+    watch: Watch = UNWATCHED,
 ) -> Rebuild:
     """Decide where every selected replica goes; `facts` say where sizes come from (None: from the snapshot).
 
@@ -207,14 +207,14 @@ def _place_stored(
     problem: PlacementProblem,
     change: BrokerChange,
     request: RebuildRequest,
-    watch: Watch | None,
+    watch: Watch,
 ) -> Stored:
     return place_stored(
         snapshot,
         facts,
         problem,
         change,
-        watch or Unwatched(),
+        watch,
         optimize=request.optimize,
         factor=request.partition_size_factor,
         forced=request.force_rebuild,
