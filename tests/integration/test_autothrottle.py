@@ -211,21 +211,21 @@ def test_a_killed_service_is_followed_by_another_one_that_removes_what_it_set(
         assert (busy.returncode, busy.stdout) == (75, "")
         assert "autothrottle run" in busy.stderr
         request = urllib.request.Request(f"{address}/throttle/{D}?rate=1", method="POST")
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             assert answer.read().decode() == f"broker {D}: throttle successfully set to 1MB/s, autoremove==false\n"
         becomes(lambda: throttles(admin, "run")[str(D)], {FOLLOWER_RATE: "1000000"})
         with pacing(brokers, "run", *options, "none") as second:
             assert second.stderr is not None
-            assert "waits: another instance leads" in "".join(next(second.stderr) for _ in range(1))
+            assert "waits: another instance leads" in next(second.stderr)
             first.send_signal(signal.SIGKILL)
             first.wait()
-            assert "leads from now on" in next(second.stderr)
+            assert any("leads from now on" in line for line in second.stderr)
             assert pace(brokers, "remove", "--broker", str(D)).returncode == 0
             becomes(lambda: throttles(admin, "run"), wanted)
             admin.cancel([TopicPartition("run", 0)])
             becomes(lambda: throttles(admin, "run"), before)
             second.send_signal(signal.SIGTERM)
-            assert second.wait(20) == 143
+            assert second.wait(60) == 143
 
 
 def test_a_run_of_kafkakit_gets_the_rates_as_a_request(
@@ -281,7 +281,7 @@ def test_rates_follow_the_traffic_that_a_service_measures(
 ) -> None:
     """Clients use the broker that a copy leaves: what they take is left to them, and is the copy's when they end."""
     topic, other = f"paced-{source}", f"clients-{source}"
-    make_topic(brokers, admin, topic, {0: (A, B)}, 40 * MB)
+    make_topic(brokers, admin, topic, {0: (A, B)}, 100 * MB)
     make_topic(brokers, admin, other, {0: (A, B)})
     before = throttles(admin, topic)
     with traffic(brokers, other, 1, size=20 * KB, gap_s=0.1) as flow:
@@ -291,16 +291,16 @@ def test_rates_follow_the_traffic_that_a_service_measures(
         begin(admin, topic, (C, B))
         options = slo("3MB", *(datadog if source == "datadog" else ("--prometheus-url", prometheus.url)))
         assert pace(brokers, "once", *options).returncode == 0
+        # Before the copy's burst, which for some seconds is not told from the traffic of clients.
+        until(lambda: "10% reserve and" in reasons(brokers, *options)[A, "out"]["why"])
         hasten(admin, topic, C)
         with pacing(brokers, "run", *options, "--interval", "2s", "--listen", "none"):
             until(lambda: rate_of(admin, topic, C, FOLLOWER_RATE))
-            beside = until(lambda: rate_of(admin, topic, A))
-            assert beside < 0.9 * 3 * MB - 0.5 * MB
-            assert "10% reserve and" in (why := reasons(brokers, *options)[A, "out"])["why"], why
+            beside = until(lambda: rate if (rate := rate_of(admin, topic, A)) < 0.9 * 3 * MB - 0.5 * MB else 0)
             flow.stop()
             until(lambda: rate_of(admin, topic, A) > beside + 0.3 * MB)
             assert rate_of(admin, topic, A) <= 0.9 * 3 * MB
-            until(lambda: not admin.reassignments())
+            admin.cancel([TopicPartition(topic, 0)])
             becomes(lambda: throttles(admin, topic), before)
     flow.check()
 
@@ -308,12 +308,12 @@ def test_rates_follow_the_traffic_that_a_service_measures(
 def test_rates_stay_and_then_fall_while_prometheus_is_away_and_rise_when_it_is_back(
     brokers: SandboxCluster, admin: ClusterAdmin, prometheus: PrometheusServer
 ) -> None:
-    make_topic(brokers, admin, "blind", {0: (A, B)}, 60 * MB)
+    make_topic(brokers, admin, "blind", {0: (A, B)}, 120 * MB)
     before = throttles(admin, "blind")
     prometheus.wait_for('rate(kafka_server_brokertopicmetrics_bytesin_total{broker_id="1001"}[5s]) < 1e4', 1)
     slow(admin, "blind", C)
     begin(admin, "blind", (C, B))
-    options = (*slo("600kB", "--prometheus-url", prometheus.url), "--hold", "10s", "--interval", "2s")
+    options = (*slo("600kB", "--prometheus-url", prometheus.url), "--hold", "25s", "--interval", "2s")
     lines: list[str] = []
     with pacing(brokers, "run", *options, "--listen", "none") as process:
         assert process.stderr is not None
