@@ -73,14 +73,21 @@ def until(condition: Callable[[], object]) -> None:
         time.sleep(0.05)
 
 
-def page(address: str) -> dict[str, list[tuple[dict[str, str], float]]]:
+Page = dict[str, list[tuple[dict[str, str], float]]]
+
+
+def page(address: str) -> Page:
     with urlopen(f"http://{address}/metrics", timeout=LIMIT_S) as answer:
         text = answer.read().decode()
-    found: dict[str, list[tuple[dict[str, str], float]]] = {}
+    found: Page = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             found.setdefault(sample.name, []).append((sample.labels, sample.value))
     return found
+
+
+def counted(found: Page, name: str, **labels: str) -> float:
+    return sum(value for own, value in found.get(name, ()) if labels.items() <= own.items())
 
 
 def sent_edges(agent: Server) -> dict[str, Counter[tuple[tuple[str, ...], int, int]]]:
@@ -108,6 +115,7 @@ def test_a_record_is_seen_on_all_of_its_way(
     cluster: SandboxCluster, traces: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watch, "PERIOD_S", 0.3)
+    monkeypatch.setattr(watch, "CLOSE_S", LIMIT_S)
     ship = pathway_hash(node_hash("shop", "test", produce_tags(ORDERS)), 0)
     read = pathway_hash(node_hash("billing", "test", consume_tags(ORDERS, "billing")), ship)
     bill_ = pathway_hash(node_hash("billing", "test", produce_tags(INVOICES)), read)
@@ -157,7 +165,10 @@ def test_a_record_is_seen_on_all_of_its_way(
             until(lambda: len(mailed) == RECORDS and dead)
             assert bad.result(LIMIT_S).attempts == 1
             until(lambda: bills.figures().total("lag") == 0 and writes.figures().total("lag") == 0)
-            until(lambda: "kafkakit_pathway_latency_seconds_count" in page(billing.page_address))
+            latency = {"name": "kafkakit_pathway_latency_seconds_count", "direction": "in", "pathway": str(read)}
+            until(lambda: counted(page(billing.page_address), **latency))
+            acked = {"name": "kafkakit_producer_acknowledged_records", "stream": INVOICES}
+            until(lambda: counted(page(billing.page_address), **acked) == RECORDS)
             found = page(billing.page_address)
             packet, _ = dogstatsd.recvfrom(65_536)
             until(lambda: all(backlogs(agent, name) for name in ("billing", "mail")))
@@ -174,15 +185,12 @@ def test_a_record_is_seen_on_all_of_its_way(
     assert (consume_tags(INVOICES, "mail"), end, bill_) in edges["mail"]
     assert backlogs(agent, "billing") == {"type:kafka_commit": RECORDS + 1, "type:kafka_produce": RECORDS}
 
-    def counted(name: str, **labels: str) -> float:
-        return sum(value for own, value in found.get(name, ()) if labels.items() <= own.items())
-
-    assert counted("kafkakit_consumer_lag_records", stream=ORDERS, group="billing", lane="live") == 0
-    assert counted("kafkakit_consumer_handled_records", stream=ORDERS, lane="live") == RECORDS
-    assert counted("kafkakit_consumer_rejected_records", stream=ORDERS, lane="live") == 1
-    assert counted("kafkakit_consumer_dead_letters", stream=ORDERS) == 1
-    assert counted("kafkakit_producer_acknowledged_records", stream=INVOICES) == RECORDS
-    assert 1 <= counted("kafkakit_pathway_latency_seconds_count", direction="in", pathway=str(read)) <= RECORDS + 1
+    assert counted(found, "kafkakit_consumer_lag_records", stream=ORDERS, group="billing", lane="live") == 0
+    assert counted(found, "kafkakit_consumer_handled_records", stream=ORDERS, lane="live") == RECORDS
+    assert counted(found, "kafkakit_consumer_rejected_records", stream=ORDERS, lane="live") == 1
+    assert counted(found, "kafkakit_consumer_dead_letters", stream=ORDERS) == 1
+    assert counted(found, **acked) == RECORDS
+    assert 1 <= counted(found, **latency) <= RECORDS + 1
     assert b"service:billing,env:test,version:7" in packet
 
     # The commands read the same from the brokers; a rejected record keeps the headers that it came with.

@@ -31,7 +31,9 @@ def main() -> None:
         place = record.origin.partition
         note("done", place.topic, place.partition, record.offset, (record.value or b"").decode())
 
-    with connect(given["profile"], worker=WorkerOptions(capacity=given.get("capacity", 100))) as client:
+    # Dead after a time that no machine holds it up for: one that is killed is known to be gone.
+    worker = WorkerOptions(capacity=given.get("capacity", 100), ttl_s=30.0)
+    with connect(given["profile"], worker=worker) as client:
         options = ConsumerOptions(commit_every_s=0.3, close_s=5.0)
         consumer = client.consumer(given["stream"], given["group"], handler=handle, options=options)
         consumer.start()

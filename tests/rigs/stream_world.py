@@ -28,7 +28,7 @@ from tests.rigs.stream_checker import Spot, Verdict
 from tests.rigs.stream_process import is_rejected
 from tests.rigs.stream_routes import Routes
 
-WAIT_S = 90.0
+WAIT_S = 240.0
 _numbers = itertools.count(1)
 
 
@@ -154,6 +154,10 @@ class World:
         self.workers += added
         return added
 
+    def at_work(self) -> bool:
+        """Whether every worker has begun its present life, as what is killed before leaves no trace."""
+        return all(worker.lines("figures") for worker in self.workers)
+
     def kill_some(self, chosen: random.Random) -> list[Worker]:
         """SIGKILL one worker or more together, at once; returns them."""
         alive = [worker for worker in self.workers if worker.is_alive]
@@ -274,10 +278,16 @@ class World:
                 worker.start()
 
     def drained(self) -> bool:
-        """Whether every partition is committed to its end."""
-        return all(
-            self.at_end(topic, stream_checker.ends(self.servers[name], topic)) for topic, name in self.topics.items()
-        )
+        """Whether every partition is committed to its end; False while brokers that are back do not lead theirs."""
+        from confluent_kafka import KafkaException
+
+        try:
+            return all(
+                self.at_end(topic, stream_checker.ends(self.servers[name], topic))
+                for topic, name in self.topics.items()
+            )
+        except (KafkaException, OSError):
+            return False
 
     def finish(self, wait_s: float = WAIT_S) -> Verdict:
         """End producers, wait until all is handled and committed, end consumers, and count."""
