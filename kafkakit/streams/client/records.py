@@ -86,18 +86,22 @@ FIELDS: RecordFields[ReadRecord] = RecordFields(
 
 
 class StreamRecords(Sequence[StreamRecord]):
-    """Records of one origin. Each is made when it is asked for, so that thousands of them cost no memory."""
+    """Records of one origin, with the tries of all or of each.
+
+    Each is made when it is asked for, so that thousands of them cost no memory.
+    """
 
     __slots__ = ("_origin", "_reads", "_tries")
 
-    def __init__(self, reads: Sequence[ReadRecord], origin: RecordOrigin, tries: int) -> None:
+    def __init__(self, reads: Sequence[ReadRecord], origin: RecordOrigin, tries: int | Sequence[int]) -> None:
         self._reads, self._origin, self._tries = reads, origin, tries
 
     def __len__(self) -> int:
         return len(self._reads)
 
     def __iter__(self) -> Iterator[StreamRecord]:
-        return map(StreamRecord, zip(self._reads, repeat(self._origin), repeat(self._tries), strict=False))
+        tries = repeat(self._tries) if isinstance(self._tries, int) else self._tries
+        return map(StreamRecord, zip(self._reads, repeat(self._origin), tries, strict=False))
 
     @overload
     def __getitem__(self, at: int) -> StreamRecord: ...
@@ -106,6 +110,7 @@ class StreamRecords(Sequence[StreamRecord]):
     def __getitem__(self, at: slice) -> "StreamRecords": ...
 
     def __getitem__(self, at: int | slice) -> "StreamRecord | StreamRecords":
+        tries = self._tries
         if isinstance(at, slice):
-            return StreamRecords(self._reads[at], self._origin, self._tries)
-        return StreamRecord((self._reads[at], self._origin, self._tries))
+            return StreamRecords(self._reads[at], self._origin, tries if isinstance(tries, int) else tries[at])
+        return StreamRecord((self._reads[at], self._origin, tries if isinstance(tries, int) else tries[at]))

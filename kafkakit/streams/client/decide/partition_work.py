@@ -156,6 +156,8 @@ class PartitionWork(Generic[T]):
         held = self._failing.take(now_ms)
         chunk = self._ready.take(limit) if held is None else self._ready.again(held)
         if chunk is not None:
+            if held is None:
+                chunk.tries = self._unread.tries_of(chunk.offsets)
             self._out.append(chunk)
         return chunk
 
@@ -298,9 +300,7 @@ class PartitionWork(Generic[T]):
             self._failing.succeeded(chunk.offsets[0], chunk.dependency)
 
     def _failed(self, chunk: Chunk[T], index: int, now_ms: int) -> None:
-        offset, tries = chunk.offsets[index], chunk.tries
-        if not chunk.is_again and (mark := self._unread.mark_at(offset)) is not None:
-            tries = mark.count
+        offset, tries = chunk.offsets[index], chunk.tries if isinstance(chunk.tries, int) else chunk.tries[index]
         self._failing.failed(offset, chunk.records[index], tries, chunk.failures[index], chunk.dependency, now_ms)
 
     def _restore_rejected(self, offset: int, record: T, tries: int) -> None:

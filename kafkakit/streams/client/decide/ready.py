@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Generic, TypeVar
@@ -29,15 +29,15 @@ class Chunk(Generic[T]):
 
     `handled` counts those at the front that are over: handled, failed, or skipped because an earlier record of the
     same key failed. It may be read at any time, so work on a long chunk counts before its end. `tries` are those so
-    far, of a chunk that is tried again; `dependency` is what its record waits for. `key_of` is None where records have
-    no order. `size` are the bytes of all records.
+    far, of each record where they differ; `dependency` is what the record of a chunk that is tried again waits for.
+    `key_of` is None where records have no order. `size` are the bytes of all records.
     """
 
     offsets: list[int]
     records: list[T]
     size: int
     key_of: Callable[[T], Key] | None = None
-    tries: int = 0
+    tries: int | Sequence[int] = 0
     is_again: bool = False
     dependency: str | None = None
     handled: int = 0

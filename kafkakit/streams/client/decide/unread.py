@@ -1,7 +1,7 @@
 """Which offsets of a partition are still to be read, and what a restored commit says of them."""
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from kafkakit.streams.client.decide.marks import ranges_of, unread_marks
@@ -32,6 +32,12 @@ class UnreadOffsets:
         """What the restored commit says of an offset."""
         at = bisect_left(self._marks, offset + 1, key=lambda mark: mark.start) - 1
         return self._marks[at] if at >= 0 and offset < self._marks[at].end else None
+
+    def tries_of(self, offsets: Sequence[int]) -> int | list[int]:
+        """How often each of these offsets, in order, had failed by the restored commit; 0 where none had."""
+        if not self._marks or offsets[0] >= self._marks[-1].end:
+            return 0
+        return [0 if (mark := self.mark_at(offset)) is None else mark.count for offset in offsets]
 
     def marks(self, position: int, base: int) -> Iterator[Mark]:
         """The marks of what was not read again yet."""

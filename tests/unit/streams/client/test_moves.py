@@ -90,6 +90,31 @@ def test_a_record_out_of_tries_is_rejected_when_a_token_pays() -> None:
     assert made.base == 60
 
 
+def test_a_record_that_failed_before_a_restart_comes_with_its_tries() -> None:
+    """The handler sees the tries that the rule of retries counts."""
+    rules = WorkRules(mode=Mode.UNORDERED, retry=RetryRule(first_ms=10, max_ms=10, max_tries=4))
+    made, *_ = work(rules)
+    offer(made, 0, 5)
+    handle(made, 0, {2})
+    handle(made, 10, {2})
+    found = made.state()
+    again = PartitionWork(found, rules, FIELDS, Dependencies(rules.retry), MoveBudget(rules.moves))
+    offer(again, found.base, 8)
+    chunk = again.take(10, 0)
+    assert chunk is not None
+    assert (chunk.offsets, chunk.tries) == ([2, 5, 6, 7], [2, 0, 0, 0])
+    chunk.failed(0, FAILED)
+    chunk.handled = 4
+    again.finish(chunk, 0)
+    held = again.take(10, 10)
+    assert held is not None
+    assert (held.offsets, held.tries) == ([2], 3)
+    offer(again, 8, 9)
+    fresh = again.take(10, 0)
+    assert fresh is not None
+    assert fresh.tries == 0
+
+
 def test_an_outage_moves_nothing() -> None:
     rules = WorkRules(mode=Mode.UNORDERED, retry=RetryRule(first_ms=10, max_ms=10, max_tries=2))
     made, _, budget = work(rules)

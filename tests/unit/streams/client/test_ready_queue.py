@@ -84,3 +84,6 @@ def test_records_of_a_batch_are_a_sequence() -> None:
     assert [record.offset for record in records] == [record.offset for record in reversed(records)][::-1]
     assert (len(records), records[-1].offset, records[1].tries) == (5, 4, 2)
     assert [record.offset for record in records[1:3]] == [1, 2]
+    records = StreamRecords(reads, origin, [0, 1, 0, 3, 0])
+    assert [record.tries for record in records] == [0, 1, 0, 3, 0]
+    assert (records[1].tries, records[2:][1].tries) == (1, 3)
