@@ -30,7 +30,7 @@ from tests.rigs.stream_routes import Routes
 
 pytestmark = pytest.mark.kafka
 __all__ = ["pair", "routes"]
-LIMIT_S = 180.0
+LIMIT_S = 240.0
 PARTITIONS = 6
 
 

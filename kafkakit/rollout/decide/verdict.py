@@ -24,6 +24,8 @@ LEAST_RISE: Mapping[Signal, tuple[float, float]] = {
     Signal.METADATA_MS: (1.0, 250.0),
 }
 """Of times: the least share of the median, and the least milliseconds, by which a window must be above it."""
+LEAST_ANSWERS = 5
+"""Answers to one client on either side: the median of two or three is that of one pause of the machine."""
 CONFIRMED_BY = 2
 """Looks in a row that show a gauge above its limit: one alone may be a broker that starts."""
 MOST_SILENT = 3
@@ -127,6 +129,8 @@ def _row(signal: Signal, values: Sequence[float], looks: Sequence[HealthLook], w
         return SignalRow(signal=signal, usual=usual, limit=limit, seen=sum(seen), is_bad=sum(seen) > limit)
     middle = median(seen)
     is_whole = len(looks) >= window and 2 * len(seen) >= window
+    if signal is Signal.METADATA_MS:
+        is_whole &= min(len(seen), len(values)) >= LEAST_ANSWERS
     return SignalRow(signal=signal, usual=usual, limit=limit, seen=middle, is_bad=is_whole and middle > limit)
 
 

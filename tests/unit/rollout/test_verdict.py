@@ -54,6 +54,12 @@ def test_events_count_as_soon_as_there_are_too_many() -> None:
     assert judge(baseline, looks({Signal.SHRINKS: 3}, {Signal.SHRINKS: 1}), 4).health is Health.BAD
 
 
+@pytest.mark.parametrize(("usual", "seen", "health"), [(5, 5, Health.BAD), (4, 5, Health.GOOD), (5, 4, Health.GOOD)])
+def test_answers_to_one_client_count_from_five_on(usual: int, seen: int, health: Health) -> None:
+    found = judge({Signal.METADATA_MS: (10.0,) * usual}, looks(*[{Signal.METADATA_MS: 900.0}] * seen), seen)
+    assert found.health is health
+
+
 def test_times_count_at_the_end_of_a_window() -> None:
     baseline = {Signal.REQUEST_MS: (10.0,) * 5}
     slow = {Signal.REQUEST_MS: 90.0}
