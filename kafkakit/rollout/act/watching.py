@@ -78,15 +78,17 @@ class HealthWatch:
         return ""
 
     def window_after(self, baseline: Baseline, what: str, *, restarted: bool = False) -> HealthVerdict:
-        """Watch one window, as long as it takes to know; min ISR is read again before.
+        """Watch one window, as long as it takes to know; min ISR is read again before, and after two looks.
 
-        What happened while a broker was `restarted` does not count.
+        A broker may answer before it has heard of the step. What happened while one was `restarted` does not count.
         """
         self._partitions.renew(forget=restarted)
         looks = [self._next(is_first=True)]
         verdict = judge(baseline, looks, self.window)
         with self._reporter.progress(f"watching {what}") as bar:
             while verdict.health is Health.OPEN:
+                if len(looks) == 2:
+                    self._partitions.renew()
                 looks.append(self._next())
                 verdict = judge(baseline, looks, self.window)
                 bar.update(len(looks), self.window, "; ".join(f"{r.signal.value} {r.seen:g}" for r in verdict.rows[:3]))

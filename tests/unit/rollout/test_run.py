@@ -1,7 +1,8 @@
 """Rollouts on a cluster in memory: every fault, and a kill at every effect."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from kafkakit.core.errors import (
     UsageError,
 )
 from kafkakit.core.lease import Holder, Life
+from kafkakit.core.model import ClusterSnapshot
 from kafkakit.execution.act.cluster_access import ClusterAccess
 from kafkakit.execution.act.control_requests import ControlRequests
 from kafkakit.execution.act.lease_reader import lease_path
@@ -103,6 +105,27 @@ def test_what_makes_the_cluster_worse_is_taken_back_within_two_windows(bench: Be
     assert "ISR shrinks: 9, usual 0, limit 3.5" in done.state.reasons[0]
     assert bench.settings() == before
     assert bench.clock.elapsed - second <= 2 * WATCH.window_s
+
+
+def test_a_broker_that_has_not_heard_of_a_step_when_it_is_asked_first_hides_nothing(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.cluster.kill(3)
+    plan = bench.plan("min.insync.replicas=3", topics="a")
+    real, late = bench.cluster.snapshot, list[ClusterSnapshot]()
+
+    def snapshot(*, now: datetime, topics: Collection[str] | None = None, sizes: bool = True) -> ClusterSnapshot:
+        found = real(now=now, topics=topics, sizes=sizes)
+        if late or not any(call[0] == "alter_configs" for call in bench.cluster.calls):
+            return found
+        late.append(replace(found, topics=tuple(replace(topic, configs={}) for topic in found.topics)))
+        return late[0]
+
+    monkeypatch.setattr(bench.cluster, "snapshot", snapshot)
+    done = bench.apply(plan)
+    assert late
+    assert done.state.end is RolloutEnd.TAKEN_BACK
+    assert "partitions under min ISR" in done.state.reasons[0]
 
 
 def test_a_min_isr_above_what_is_alive_is_taken_back(bench: Bench) -> None:
@@ -259,8 +282,6 @@ USUAL = {
 
 
 def test_client_errors_and_latency_of_a_metrics_service_take_values_back(bench: Bench) -> None:
-    from dataclasses import replace
-
     watch = replace(WATCH, source=FakeMetrics.source)
     service = watched(bench, USUAL)
     bench.after_seconds(5, lambda: service.values.update({Signal.CLIENT_ERRORS: 5.0}))
@@ -275,8 +296,6 @@ def test_client_errors_and_latency_of_a_metrics_service_take_values_back(bench: 
 
 
 def test_metrics_that_stop_take_values_back(bench: Bench) -> None:
-    from dataclasses import replace
-
     watch = replace(WATCH, source=FakeMetrics.source)
     service = watched(bench, USUAL)
     now = bench.clock.now().replace(tzinfo=None)
@@ -289,8 +308,6 @@ def test_metrics_that_stop_take_values_back(bench: Bench) -> None:
 
 
 def test_metrics_that_tell_nothing_from_the_start_change_nothing(bench: Bench) -> None:
-    from dataclasses import replace
-
     service = watched(bench, USUAL)
     service.away_from = datetime(2000, 1, 1)  # noqa: DTZ001
     done = bench.apply(retention(bench), replace(WATCH, source=FakeMetrics.source))
@@ -300,8 +317,6 @@ def test_metrics_that_tell_nothing_from_the_start_change_nothing(bench: Bench) -
 
 
 def test_one_signal_that_is_not_told_is_warned_of(bench: Bench) -> None:
-    from dataclasses import replace
-
     watched(bench, {s: v for s, v in USUAL.items() if s is not Signal.CLIENT_ERRORS})
     done = bench.apply(retention(bench), replace(WATCH, source=FakeMetrics.source))
     assert done.state.end is RolloutEnd.APPLIED
