@@ -8,18 +8,21 @@ them makes topics of its own and leaves the brokers as it found them.
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import pytest
 
 from kafkakit.adapters.kafka.admin import KafkaAdmin
+from kafkakit.adapters.kafka.admin_read import cluster_info, configs_of, states_of
 from kafkakit.config.security import Security
-from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.cluster_facts import ConfigChange, ItemError, PartitionState, ResourceKind
 from kafkakit.core.errors import TryLaterError, UsageError
+from kafkakit.core.model import TopicPartition
+from kafkakit.execution.decide.throttle import shows
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.machine import Machine, NodeFailedError
 from kafkakit.sandbox import lifecycle as run
@@ -28,6 +31,8 @@ from kafkakit.sandbox.decide.state import SandboxState
 from kafkakit.sandbox.folders import Store
 from kafkakit.wiring import this_machine
 from tests.rigs.required import missing
+
+T = TypeVar("T")
 
 
 class SilentReporter:
@@ -80,7 +85,7 @@ class Home:
 
 
 class SettledAdmin(KafkaAdmin):
-    """An admin client whose new topics are known to every broker: a coordinator refuses commits for unknown ones."""
+    """An admin client whose changes are known to every broker: any of them may answer the next request."""
 
     def create_topic(
         self, name: str, assignments: Mapping[int, tuple[int, ...]], configs: Mapping[str, str]
@@ -90,14 +95,64 @@ class SettledAdmin(KafkaAdmin):
         wanted = [MetadataRequest.MetadataRequestTopic(name=name)]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
         error = super().create_topic(name, assignments, configs)
-        ids = [broker.id for broker in self.cluster().brokers if broker.is_alive]
+        if error is None:
+            self._until_all(request, lambda answer: not answer.topics[0].error_code)
+        return error
+
+    def alter_configs(self, changes: Sequence[ConfigChange]) -> Mapping[ConfigChange, ItemError | None]:
+        from kafka.protocol.admin import DescribeConfigsRequest
+
+        names = sorted({c.name for c in changes if c.kind is ResourceKind.TOPIC})
+        before = self.dynamic_configs(ResourceKind.TOPIC, names)
+        answers = super().alter_configs(changes)
+        made = {(c.name, c.key): c for c in changes if c.name in before and answers[c] is None}
+
+        def is_so(answer: Any) -> bool:
+            now = configs_of(ResourceKind.TOPIC, answer.results)
+            # A service may have written a value of its own where one was taken away.
+            return all(
+                shows(c, now) or now.get(c.name, {}).get(c.key) != before[c.name].get(c.key) for c in made.values()
+            )
+
+        if made:
+            self._until_all(DescribeConfigsRequest(resources=[(2, name, None) for name in names]), is_so)
+        return answers
+
+    def alive(self) -> set[int]:
+        """The brokers that are alive to all that answer."""
+        from kafka.protocol.admin import DescribeClusterRequest
+
+        request = DescribeClusterRequest(include_fenced_brokers=True)
+        return self._agreed(request, lambda answer: {b.id for b in cluster_info(answer, None).brokers if b.is_alive})
+
+    def states(self, topics: Collection[str]) -> Mapping[TopicPartition, PartitionState]:
+        """Partitions as all brokers that answer show them."""
+        from kafka.protocol.metadata import MetadataRequest
+
+        wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(topics)]
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+        return self._agreed(request, lambda answer: states_of(answer.topics))
+
+    def _agreed(self, request: Any, view: Callable[[Any], T]) -> T:
+        """What all brokers that answer show, which may take a moment after a change."""
         deadline = time.monotonic() + 60
-        while error is None and time.monotonic() < deadline:
-            answers = self._session.request_brokers(dict.fromkeys(ids, request)).values()
-            if not any(isinstance(a, Exception) or a.topics[0].error_code for a in answers):
+        while True:
+            views = [view(a) for a in self._ask_living(request).values() if not isinstance(a, Exception)]
+            if views and all(one == views[0] for one in views):
+                return views[0]
+            assert time.monotonic() < deadline, f"brokers do not agree: {views}"
+            time.sleep(0.05)
+
+    def _until_all(self, request: Any, is_so: Callable[[Any], bool]) -> None:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if not any(isinstance(a, Exception) or not is_so(a) for a in self._ask_living(request).values()):
                 break
             time.sleep(0.05)
-        return error
+
+    def _ask_living(self, request: Any) -> dict[int, Any]:
+        ids = [broker.id for broker in self.cluster().brokers if broker.is_alive]
+        return self._session.request_brokers(dict.fromkeys(ids, request))
 
 
 @dataclass(kw_only=True)

@@ -4,11 +4,13 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from kafkakit.execution.decide.throttle import FOLLOWER_RATE
+from kafkakit.core.cluster_facts import ResourceKind
+from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE
 from tests.integration.conftest import StartCluster
-from tests.integration.test_autothrottle import pacing, rate_of
-from tests.integration.test_reassign import MB, becomes, throttles, until
+from tests.integration.test_autothrottle import hasten, pacing, rate_of, slow
+from tests.integration.test_reassign import MB, becomes, set_config, throttles, until
 from tests.rigs.capped_network import (
+    SOURCE_OF,
     TARGET,
     SteadyClients,
     await_copies,
@@ -45,7 +47,11 @@ def test_copies_leave_clients_and_a_reserve_their_part(sandbox_cluster: StartClu
             options = ("--law", "slo", "--capacity", f"{CAPACITY}B", "--p99", "2s", "--prometheus-url", server.url,
                        "--metrics-window", "5s", "--interval", "2s", "--sample", "1s", "--listen", "none")  # fmt: skip
             with pacing(cluster, "run", *options):
+                slow(admin, "copied", TARGET)
+                receivers = ",".join(f"{key.partition}:{TARGET}" for key in SOURCE_OF)
+                set_config(admin, ResourceKind.TOPIC, "copied", FOLLOWER_LIST, receivers)
                 begin_copies(admin)
+                hasten(admin, "copied", TARGET)
                 rates = [until(lambda: rate_of(admin, "copied", TARGET, FOLLOWER_RATE))]
                 began_s, began = time.monotonic(), copied()
                 last_s, last = began_s, began

@@ -28,7 +28,7 @@ def test_hundreds_of_moves_over_a_narrow_network_end_well(sandbox_cluster: Start
         with traffic(cluster, "busy", 3) as flow:
             words = ("--yes", "--throttle", "50MB", "--max-in", "100", "--max-out", "100")
             with kit_running(cluster, "apply", path, *words) as process:
-                until(admin.reassignments)
+                until(lambda: admin.reassignments() or process.poll() is not None)
                 seen = kit(cluster, "status", "--window", "0", "-o", "json")
                 assert seen.returncode == 0, seen.stderr
                 code, told = finished(process)

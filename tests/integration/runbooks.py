@@ -21,7 +21,9 @@ def blocks(name: str, *, undo: bool) -> list[str]:
     return [text for kind, text in found if bool(kind) == undo]
 
 
-def run_blocks(texts: list[str], folder: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+def run_blocks(
+    texts: list[str], folder: Path, env: dict[str, str], limit_s: float = 800
+) -> subprocess.CompletedProcess[str]:
     # A service that a failed runbook leaves would keep the pipes open, and the test waiting.
     script = "set -eu\ntrap 'kill $(jobs -p) 2> /dev/null || :' EXIT\n" + "\n".join(texts)
     path = f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}"
@@ -31,7 +33,7 @@ def run_blocks(texts: list[str], folder: Path, env: dict[str, str]) -> subproces
         env={**env, "PATH": path},
         capture_output=True,
         text=True,
-        timeout=800,
+        timeout=limit_s,
         check=False,
     )
 

@@ -12,6 +12,8 @@ import pytest
 from kafkakit.ports.admin import ClusterAdmin
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.test_reassign import (
+    HELD,
+    LARGE,
     MB,
     PATIENCE_S,
     alive,
@@ -20,6 +22,7 @@ from tests.integration.test_reassign import (
     make_topic,
     replicas,
     throttles,
+    tidy,
     until,
 )
 from tests.integration.test_reassign import arguments as reassign_arguments
@@ -44,7 +47,10 @@ def brokers(sandbox_cluster: StartCluster) -> Iterator[SandboxCluster]:
 @pytest.fixture
 def admin(brokers: SandboxCluster) -> Iterator[ClusterAdmin]:
     with closing(brokers.open_admin()) as found:
+        until(lambda: len(alive(found)) == 4)
         yield found
+        brokers.revive()
+        tidy(brokers, found)
 
 
 def arguments(cluster: SandboxCluster, *words: str) -> list[str]:
@@ -83,18 +89,19 @@ def kit_running(cluster: SandboxCluster, *words: str) -> Iterator[subprocess.Pop
 def test_drain_under_traffic_killed_twice_goes_on_and_is_taken_back(
     brokers: SandboxCluster, admin: ClusterAdmin
 ) -> None:
-    make_topic(brokers, admin, "drained", LISTS, 6 * MB)
+    make_topic(brokers, admin, "drained", LISTS, LARGE)
     with traffic(brokers, "drained", len(LISTS)) as work:
-        with kit_running(brokers, "drain", str(A), "--throttle", "1MB", *QUICK) as process:
+        with kit_running(brokers, "drain", str(A), "--throttle", HELD, *QUICK) as process:
             until(admin.reassignments)
             until(lambda: A not in leaders(admin, "drained").values())
             assert admin.reassignments(), "leaderships pass before copies leave"
             process.kill()
         (record,) = records(brokers)
         assert json.loads(record.read_bytes())["stage"] == "moving"
-        with kit_running(brokers, "drain", str(A), "--throttle", "1MB", *QUICK) as process:
+        with kit_running(brokers, "drain", str(A), "--throttle", HELD, *QUICK) as process:
             until(lambda: work.acknowledged > 500)
             process.kill()
+        assert admin.reassignments()
         assert throttles(admin, "drained"), "a killed run leaves its throttle, and its journal knows"
         done = kit(brokers, "drain", str(A), "--throttle", "80MB", *QUICK, "-o", "json")
         assert done.returncode == 0, done.stderr
@@ -104,7 +111,7 @@ def test_drain_under_traffic_killed_twice_goes_on_and_is_taken_back(
         becomes(lambda: throttles(admin, "drained"), {})
         again = kit(brokers, "drain", str(A), *QUICK)
         assert (again.returncode, again.stdout.splitlines()[1]) == (0, f"nothing to do: drain of broker {A}")
-        with kit_running(brokers, "rejoin", str(A), "--restore", str(record), "--throttle", "2MB", *QUICK) as process:
+        with kit_running(brokers, "rejoin", str(A), "--restore", str(record), "--throttle", HELD, *QUICK) as process:
             until(admin.reassignments)
             process.kill()
         back = kit(brokers, "rejoin", str(A), "--restore", str(record), "--throttle", "80MB", *QUICK)
@@ -129,6 +136,7 @@ def test_replace_a_dead_broker_and_rejoin_waits_for_it(brokers: SandboxCluster, 
     becomes(lambda: replicas(admin, "replaced"), {0: (A, B, C), 1: (B, A, C)})
     becomes(lambda: leaders(admin, "replaced"), {0: A, 1: B})
     brokers.restart(D)
+    until(lambda: D in alive(admin))
     brokers.kill(B)
     until(lambda: leaders(admin, "kept") == {0: C, 1: C})
     with kit_running(brokers, "rejoin", str(B), "--wait", "180s", "--leaders-pause", "0", "--yes") as process:
@@ -167,7 +175,7 @@ def test_a_stopped_broker_is_taken_off_the_list_and_left_out_of_plans_until_then
     assert json.loads(gone.stdout)["unregistered"] == [D]
     until(lambda: D not in {b.id for b in admin.cluster().brokers})
     assert admin.unregister_broker(D) is None, "what is off the list already counts as done"
-    assert "nothing to do" in kit(brokers, "decommission", str(D), *QUICK).stdout
+    until(lambda: "nothing to do" in kit(brokers, "decommission", str(D), *QUICK).stdout)
     brokers.restart(D)
     until(lambda: D in alive(admin))
     back = planned()

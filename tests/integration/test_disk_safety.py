@@ -204,7 +204,7 @@ def test_on_real_disks_the_schedule_swaps_two_full_brokers_and_the_naive_order_l
                 while process.poll() is None:
                     answers = admin.log_dirs([A, B, C], ())
                     assert not [d for a in answers.values() for d in a.log_dirs if d.error]
-                    lowest = min(lowest, *(d.usable_bytes or 0 for a in answers.values() for d in a.log_dirs))
+                    lowest = min([lowest, *(d.usable_bytes or 0 for a in answers.values() for d in a.log_dirs)])
                     time.sleep(0.2)
                 code, told = finished(process)
             assert code == 0, told

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.documents import encode_plan
 from kafkakit.core.plan import identity_of
 from kafkakit.execution.act.run_journal import journal_path
@@ -15,7 +16,8 @@ from kafkakit.ports.admin import ClusterAdmin
 from tests.clusters.plans import make_plan
 from tests.integration.conftest import SandboxCluster
 from tests.integration.test_reassign import (
-    MB,
+    HELD,
+    LARGE,
     PATIENCE_S,
     A,
     B,
@@ -29,6 +31,7 @@ from tests.integration.test_reassign import (
     make_topic,
     replicas,
     save,
+    set_config,
     throttles,
     until,
 )
@@ -41,7 +44,7 @@ pytestmark = pytest.mark.kafka
 
 def stopped(cluster: SandboxCluster, cluster_admin: ClusterAdmin, path: str, moves: int) -> str:
     """What an apply prints that is stopped by Ctrl-C with its moves in flight."""
-    with kit_running(cluster, "apply", path, "--yes", "--throttle", "500kB") as process:
+    with kit_running(cluster, "apply", path, "--yes", "--throttle", HELD) as process:
         until(lambda: len(cluster_admin.reassignments()) == moves)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=PATIENCE_S)
@@ -52,13 +55,13 @@ def stopped(cluster: SandboxCluster, cluster_admin: ClusterAdmin, path: str, mov
 def test_a_run_whose_plan_file_was_overwritten_is_undone_without_a_file(
     brokers: SandboxCluster, admin: ClusterAdmin, tmp_path: Path
 ) -> None:
-    make_topic(brokers, admin, "orphan", {0: (A, B), 1: (B, A)}, 8 * MB)
+    make_topic(brokers, admin, "orphan", {0: (A, B), 1: (B, A)}, LARGE)
     plan = make_plan(admin, {("orphan", 0): (D, B), ("orphan", 1): (D, A)}, topics=["orphan"])
     path = save(plan, tmp_path)
     stopped(brokers, admin, path, 2)
     words = ("topicmappr", "rebuild", "--topics", "orphan", "--brokers", "-2", "--plan", path)
     command = [*brokers_command(brokers), *words]
-    planned = subprocess.run(command, env=brokers.env, capture_output=True, text=True, timeout=60, check=False)
+    planned = subprocess.run(command, env=brokers.env, capture_output=True, text=True, timeout=400, check=False)
     assert planned.returncode == 2, planned.stderr
     assert "is the plan of an unfinished run" in planned.stderr
     Path(path).write_bytes(encode_plan(make_plan(admin, {("orphan", 0): (C, B)}, topics=["orphan"])))
@@ -75,7 +78,7 @@ def test_a_run_whose_journal_is_lost_leaves_no_throttle(
     brokers: SandboxCluster, admin: ClusterAdmin, tmp_path: Path, loss: str
 ) -> None:
     topic = f"lost-{loss.replace(' ', '-')}"
-    make_topic(brokers, admin, topic, {0: (A, B), 1: (B, A)}, 8 * MB)
+    make_topic(brokers, admin, topic, {0: (A, B), 1: (B, A)}, LARGE)
     plan = make_plan(admin, {(topic, 0): (D, B), (topic, 1): (D, A)}, topics=[topic])
     path = save(plan, tmp_path)
     stopped(brokers, admin, path, 2)
@@ -104,16 +107,21 @@ def test_a_run_whose_journal_is_lost_leaves_no_throttle(
 def test_throttles_of_a_run_that_is_forgotten_are_named_and_cleaned_by_its_plan(
     brokers: SandboxCluster, admin: ClusterAdmin, tmp_path: Path
 ) -> None:
-    make_topic(brokers, admin, "forgotten", {0: (A, B)}, 2 * MB)
+    make_topic(brokers, admin, "forgotten", {0: (A, B)}, LARGE)
     plan = make_plan(admin, {("forgotten", 0): (D, B)}, topics=["forgotten"])
     path = save(plan, tmp_path)
     stopped(brokers, admin, path, 1)
     shutil.rmtree(brokers.home.state_dir / "journals")
     shutil.rmtree(brokers.home.state_dir / "plans")
+    lists = throttles(admin, "forgotten")["forgotten"]
+    for key in lists:
+        set_config(admin, ResourceKind.TOPIC, "forgotten", key, None)
     until(lambda: not admin.reassignments())
+    for key, value in lists.items():
+        set_config(admin, ResourceKind.TOPIC, "forgotten", key, value)
     assert "nothing moves under rates of broker" in kit(brokers, "status", "--window", "0").stdout
     doctor = [*brokers_command(brokers), "doctor"]
-    told = subprocess.run(doctor, env=brokers.env, capture_output=True, text=True, timeout=60, check=False)
+    told = subprocess.run(doctor, env=brokers.env, capture_output=True, text=True, timeout=400, check=False)
     assert "without moves: rates of broker 1001, 1002, 1004 and lists of topic forgotten" in told.stdout
     verified = kit(brokers, "cleanup", "--plan", path, "--yes")
     assert verified.returncode == 0, verified.stdout

@@ -17,6 +17,6 @@ def test_moves_over_a_narrow_network_end_well(checks: str) -> None:
     if reason := lacking():
         missing("netns", reason)
     words = ["-m", "pytest", "-n0", "-p", "no:cacheprovider", str(Path(__file__).with_name(checks))]
-    ran = run_inside(words, capture_output=True, timeout=600)
+    ran = run_inside(words, capture_output=True, timeout=850)
     assert ran.returncode == 0, ran.stdout[-5000:] + ran.stderr[-2000:]
     assert "1 passed" in ran.stdout

@@ -16,7 +16,7 @@ from tests.invariants.exposition import parse
 pytestmark = [pytest.mark.kafka, pytest.mark.timed]
 
 A, B, C = 1001, 1002, 1003
-SIZE = 40 * MB
+SIZE = 60 * MB
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_a_throttled_move_is_told_in_bytes_rate_and_time_and_a_dead_destination_
         process.communicate(timeout=PATIENCE_S)
     with kit_running(brokers, "status", "--watch", "--interval", "1s") as watching:
         assert watching.stderr is not None
-        line = watching.stderr.readline()
+        line = next(line for line in watching.stderr if "2 stalled: " in line)
         assert "2 stalled: told-0 on broker 1003: broker 1003 is " in line
         watching.send_signal(signal.SIGINT)
         _, told = watching.communicate(timeout=PATIENCE_S)

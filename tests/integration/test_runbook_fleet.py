@@ -9,7 +9,7 @@ from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.runbooks import blocks, load_topics, run_blocks
 from tests.rigs.spark_cluster import standalone
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(1800)]
 
 
 def log_dirs(cluster: SandboxCluster, broker: int) -> str:
@@ -35,7 +35,7 @@ def test_audit_a_fleet(sandbox_cluster: StartCluster, tmp_path: Path) -> None:
         env["SPARK"] = f"--backend spark-submit --master {spark.master} --conf spark.driver.host=127.0.0.1"
         # A tiny fleet: what takes time is to plan and to compile.
         env["SPARK"] += " --conf spark.sql.shuffle.partitions=2 --conf spark.sql.codegen.wholeStage=false"
-        done = run_blocks(blocks("audit-a-fleet.md", undo=False), tmp_path, env)
+        done = run_blocks(blocks("audit-a-fleet.md", undo=False), tmp_path, env, limit_s=1600)
     cluster.down()
     assert done.returncode == 0, done.stdout + done.stderr
     (run,) = (tmp_path / "results").glob("all-*/summary.json")

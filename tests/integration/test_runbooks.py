@@ -9,7 +9,7 @@ from kafkakit.sandbox.decide.spec import build_spec
 from kafkakit.sandbox.grow import grow
 from tests.integration.conftest import SandboxCluster, SilentReporter, StartCluster
 from tests.integration.runbooks import blocks, load_topics, run_blocks
-from tests.integration.test_reassign import until
+from tests.integration.test_reassign import settled, until
 
 pytestmark = pytest.mark.kafka
 
@@ -17,14 +17,14 @@ pytestmark = pytest.mark.kafka
 def holders(cluster: SandboxCluster) -> set[int]:
     """The brokers that have a replica of a loaded partition."""
     with closing(cluster.open_admin()) as admin:
-        states = admin.partition_states({"load-000", "load-001"})
+        states = settled(admin).states({"load-000", "load-001"})
     assert len(states) == 12
     return {broker for state in states.values() for broker in state.replicas}
 
 
 def alive(cluster: SandboxCluster) -> set[int]:
     with closing(cluster.open_admin()) as admin:
-        return {broker.id for broker in admin.cluster().brokers if broker.is_alive}
+        return settled(admin).alive()
 
 
 def test_replace_a_broker(sandbox_cluster: StartCluster, tmp_path: Path) -> None:
@@ -59,6 +59,7 @@ def test_replace_a_broker(sandbox_cluster: StartCluster, tmp_path: Path) -> None
     assert "complete" in done.stdout
     until(lambda: 1004 not in holders(cluster))
     cluster.restart(1004)
+    until(lambda: 1004 in alive(cluster))
     undone = run_blocks([steps[0], *blocks("replace-a-broker.md", undo=True)], tmp_path, env)
     assert undone.returncode == 0, undone.stdout + undone.stderr
     until(lambda: 1004 in holders(cluster))

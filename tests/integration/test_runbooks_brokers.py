@@ -1,7 +1,6 @@
 """Runbooks for single brokers, records and commits, run against real clusters that they leave as they found them."""
 
 import json
-import socket
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -17,8 +16,8 @@ from kafkakit.streams.formats.identity import CommitIdentity
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.runbooks import blocks, load_topics, run_blocks
 from tests.integration.stream_clients import loner, poison_pill, produce
-from tests.integration.test_autothrottle import begin, pace, slow
-from tests.integration.test_reassign import MB, becomes, make_topic, throttles, until
+from tests.integration.test_autothrottle import begin, pace, slow, unset
+from tests.integration.test_reassign import MB, becomes, make_topic, settled, throttles, until
 from tests.integration.test_streams_contract import open_groups
 
 pytestmark = pytest.mark.kafka
@@ -39,7 +38,7 @@ def _broker_env(cluster: SandboxCluster) -> dict[str, str]:
 
 def _states(cluster: SandboxCluster) -> dict[TopicPartition, PartitionState]:
     with closing(cluster.open_admin()) as admin:
-        return dict(admin.partition_states({"load-000", "load-001"}))
+        return dict(settled(admin).states({"load-000", "load-001"}))
 
 
 def test_rejoin_a_broker(five_brokers: SandboxCluster, tmp_path: Path) -> None:
@@ -84,34 +83,38 @@ def test_decommission_a_broker(five_brokers: SandboxCluster, tmp_path: Path) -> 
 
 
 def test_throttle_the_moves_of_another_tool(five_brokers: SandboxCluster, tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        listen = f"127.0.0.1:{probe.getsockname()[1]}"
+    (port,) = five_brokers.machine.processes.free_ports(1)
     limits = "--capacity 1MB --client-rate 300kB --min-rate 100kB --sample 1s"
-    env = {**_broker_env(five_brokers), "LIMITS": limits, "LISTEN": listen}
+    env = {**_broker_env(five_brokers), "LIMITS": limits, "LISTEN": f"127.0.0.1:{port}"}
     steps = blocks("autothrottle.md", undo=False)
     assert len(steps) == 7
     with closing(five_brokers.open_admin()) as admin:
-        make_topic(five_brokers, admin, "paced", {0: (1002, 1001)}, 20 * MB)
-        slow(admin, "paced", 1003)
-        before = throttles(admin, "paced")
-        begin(admin, "paced", (1003, 1001))
-        ran = run_blocks(steps[:6], tmp_path, env)
-        assert ran.returncode == 0, ran.stdout + ran.stderr
-        _, looked, _, overridden, stopped = ran.stdout.split("leader: ")
-        assert "the pacer has set nothing" in looked
-        assert "lowest possible time" in looked
-        assert f"set by the pacer: broker 1002 {LEADER_RATE}=10000000" in overridden
-        assert f"set by the pacer: broker 1001 {LEADER_RATE}=20000000" in overridden
-        assert "set by others, left alone: broker 1003" in overridden
-        assert "override" not in stopped
-        # They stay while the move runs.
-        becomes(lambda: throttles(admin, "paced")["paced"][LEADER_LIST], "0:1001,0:1002")
-        assert json.loads(pace(five_brokers, "show", "-o", "json").stdout)["leader"] is None
-        assert admin.cancel([TopicPartition("paced", 0)])
-        ended = run_blocks([steps[0], steps[6]], tmp_path, env)
-        assert ended.returncode == 0, ended.stdout + ended.stderr
-        assert "the pacer has set nothing" in ended.stdout
-        becomes(lambda: throttles(admin, "paced"), before)
+        # Longer than the runbook takes on a slow machine: 1 MB comes every 3 s.
+        make_topic(five_brokers, admin, "paced", {0: (1002, 1001)}, 100 * MB)
+        try:
+            slow(admin, "paced", 1003)
+            before = throttles(admin, "paced")
+            begin(admin, "paced", (1003, 1001))
+            ran = run_blocks(steps[:6], tmp_path, env)
+            assert ran.returncode == 0, ran.stdout + ran.stderr
+            _, looked, _, overridden, stopped = ran.stdout.split("leader: ")
+            assert "the pacer has set nothing" in looked
+            assert "lowest possible time" in looked
+            assert f"set by the pacer: broker 1002 {LEADER_RATE}=10000000" in overridden
+            assert f"set by the pacer: broker 1001 {LEADER_RATE}=20000000" in overridden
+            assert "set by others, left alone: broker 1003" in overridden
+            assert "override" not in stopped
+            # They stay while the move runs.
+            becomes(lambda: throttles(admin, "paced")["paced"][LEADER_LIST], "0:1001,0:1002")
+            assert json.loads(pace(five_brokers, "show", "-o", "json").stdout)["leader"] is None
+            assert admin.cancel([TopicPartition("paced", 0)])
+            ended = run_blocks([steps[0], steps[6]], tmp_path, env)
+            assert ended.returncode == 0, ended.stdout + ended.stderr
+            assert "the pacer has set nothing" in ended.stdout
+            becomes(lambda: throttles(admin, "paced"), before)
+        finally:
+            admin.cancel([TopicPartition("paced", 0)])
+            unset(admin, "paced", 1003)
 
 
 def test_skip_a_record_and_take_it_back(five_brokers: SandboxCluster, tmp_path: Path) -> None:

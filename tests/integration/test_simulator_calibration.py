@@ -1,9 +1,9 @@
 """The simulator against real brokers: the same moves under the same throttle, with a change in the middle.
 
-Both runs are sampled each second; the total time, and how much was there on average until the change, must agree
-within `TOLERANCE`. No single sample is compared: a real copy comes in steps of two lumps a partition at once, 8 MB
-here, and a sample just before a step and one just after it are both right. Two sizes of batches: of 600 kB only one
-fits into a fetch of 1 MiB, and the quota counts what is cut off, too.
+Both runs are sampled at the same seconds; the total time, and how much was there on average until the change, must
+agree within `TOLERANCE`. No single sample is compared: a real copy comes in steps of two lumps a partition at once,
+8 MB here, and a sample just before a step and one just after it are both right. Two sizes of batches: of 600 kB only
+one fits into a fetch of 1 MiB, and the quota counts what is cut off, too.
 """
 
 import time
@@ -39,9 +39,16 @@ PATIENCE_S = 90.0
 
 @dataclass(frozen=True)
 class Timing:
-    """Bytes that were there on average until the rate changed, and seconds until all was copied."""
+    """Bytes that were there on average until the rate changed, and seconds until all was copied.
 
+    A busy machine looks late: `looked_s` and `changed_s` say when, and the copies took at least `moving_s`, from the
+    answer to the request until the last look that saw one.
+    """
+
+    looked_s: tuple[int, ...]
+    changed_s: int
     before_change: float
+    moving_s: float
     total_s: float
 
 
@@ -78,21 +85,27 @@ def real_run(cluster: SandboxCluster, admin: ClusterAdmin, topic: str, value_byt
         entries = ",".join(f"{n}:{broker}" for n in range(PARTITIONS))
         set_value(admin, ResourceKind.TOPIC, topic, name, entries)
     set_rates(admin, FIRST)
-    began = time.monotonic()
+    requested = time.monotonic()
     assert set(admin.reassign(dict.fromkeys(keys, (C, B))).values()) == {None}
-    seen = []
+    began = time.monotonic()
+    looked_s, seen = [], []
     for second in range(1, CHANGE_S + 1):
         time.sleep(max(0.0, began + second - time.monotonic()))
         seen.append(sum(r.size_bytes for r in admin.log_dirs([C], keys)[C].replicas.values()))
+        looked_s.append(round(time.monotonic() - began))
     set_rates(admin, SECOND)
+    changed_s, moving_s = round(time.monotonic() - began), 0.0
     while admin.reassignments():
-        assert time.monotonic() - began < PATIENCE_S
+        moving_s = time.monotonic() - began
+        assert moving_s < PATIENCE_S
         time.sleep(0.1)
-    print("MB seconds by second:", [round(size / MB, 1) for size in seen])
-    return Timing(sum(seen) / len(seen), time.monotonic() - began)
+    total_s = time.monotonic() - requested
+    print("MB at seconds:", {at: round(size / MB, 1) for at, size in zip(looked_s, seen, strict=True)})
+    return Timing(tuple(looked_s), changed_s, sum(seen) / len(seen), moving_s, total_s)
 
 
-def simulated_run(batch_bytes: int) -> Timing:
+def simulated_run(batch_bytes: int, real: Timing) -> tuple[float, float]:
+    """Bytes on average at the same seconds, and seconds in all, with the change at the same second."""
     keys = [TopicPartition("t", n) for n in range(PARTITIONS)]
     quota = QuotaModel(
         window_num=WINDOW_NUM,
@@ -107,7 +120,7 @@ def simulated_run(batch_bytes: int) -> Timing:
         )
     )
     seen = []
-    for rate, seconds in ((FIRST, CHANGE_S), (SECOND, 600)):
+    for rate, seconds in ((FIRST, real.changed_s), (SECOND, 600)):
         simulation.set_rates(A, into=None, out=rate)
         simulation.set_rates(C, into=rate, out=None)
         if not simulation.now_s:
@@ -115,7 +128,7 @@ def simulated_run(batch_bytes: int) -> Timing:
         for _ in range(seconds):
             simulation.advance(1)
             seen.append(simulation.copied_bytes)
-    return Timing(sum(seen[:CHANGE_S]) / CHANGE_S, max(simulation.finished.values()))
+    return sum(seen[at - 1] for at in real.looked_s) / len(real.looked_s), max(simulation.finished.values())
 
 
 @pytest.mark.parametrize(("value_bytes", "batch_bytes"), [(600_000, 600_000), (20_000, 980_000)])
@@ -125,8 +138,8 @@ def test_moves_take_as_long_as_on_real_brokers(brokers: SandboxCluster, value_by
         real = real_run(brokers, admin, f"calibration-{value_bytes}", value_bytes)
     finally:
         admin.close()
-    simulated = simulated_run(batch_bytes)
-    print(f"real {real}, simulated {simulated}, off by {simulated.total_s / real.total_s - 1:+.1%}")
-    assert simulated.total_s == pytest.approx(real.total_s, rel=TOLERANCE)
+    before_change, total_s = simulated_run(batch_bytes, real)
+    print(f"real {real}, simulated {total_s} s, off by {total_s / real.total_s - 1:+.1%}")
+    assert real.moving_s * (1 - TOLERANCE) <= total_s <= real.total_s * (1 + TOLERANCE)
     answer = PARTITIONS * BATCHES * batch_bytes
-    assert simulated.before_change == pytest.approx(real.before_change, rel=TOLERANCE, abs=answer)
+    assert before_change == pytest.approx(real.before_change, rel=TOLERANCE, abs=answer)

@@ -68,5 +68,5 @@ class PlanReader:
                 reporter.warn(f"another process moves {what}, waiting for the end of it: {names}")
                 announced = True
             self._clock.sleep(OTHERS_LOOK_S)
-            live, assessment = self.look()
+            live, assessment = self.look(settle=True)
         return live, assessment

@@ -236,6 +236,18 @@ def test_a_run_can_wait_for_somebody_elses_moves_before_it_begins() -> None:
     assert any("waiting for the end of it: t-0" in w for w in bench.reporter.warned)
 
 
+def test_lists_that_a_broker_shows_late_after_moves_of_others_are_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = make_bench(line_rate=1 * MB)
+    key, states = TopicPartition("t", 0), bench.cluster.partition_states
+    bench.cluster.reassign({key: (1, 4)})
+    late = states(["t"])
+    monkeypatch.setattr(
+        bench.cluster, "partition_states", lambda topics: late if 1 < bench.clock.elapsed < 2.5 else states(topics)
+    )
+    at(bench, 1, lambda: bench.cluster.cancel([key]))
+    assert bench.apply(wait_for_others=True).ok
+
+
 def test_moves_to_a_broker_that_dies_wait_and_the_others_go_on() -> None:
     bench = make_bench(line_rate=4 * MB)
     at(bench, 2, lambda: bench.cluster.kill(4))
