@@ -17,6 +17,7 @@ from typing import Protocol
 import pytest
 
 from kafkakit.adapters.kafka.admin import KafkaAdmin
+from kafkakit.adapters.kafka.errors import UNKNOWN_TOPIC
 from kafkakit.config.security import Security
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import TryLaterError, UsageError
@@ -80,24 +81,36 @@ class Home:
 
 
 class SettledAdmin(KafkaAdmin):
-    """An admin client whose new topics are known to every broker: a coordinator refuses commits for unknown ones."""
+    """An admin client whose changes every broker knows: a coordinator refuses commits for a topic that is new to it,
+    and forgets those for one whose deletion it hears of late, though another topic has the name by then.
+    """
 
     def create_topic(
         self, name: str, assignments: Mapping[int, tuple[int, ...]], configs: Mapping[str, str]
     ) -> ItemError | None:
+        error = super().create_topic(name, assignments, configs)
+        if error is None:
+            self._settle(name, 0)
+        return error
+
+    def delete_topic(self, name: str) -> ItemError | None:
+        error = super().delete_topic(name)
+        if error is None:
+            self._settle(name, UNKNOWN_TOPIC)
+        return error
+
+    def _settle(self, name: str, code: int) -> None:
         from kafka.protocol.metadata import MetadataRequest
 
         wanted = [MetadataRequest.MetadataRequestTopic(name=name)]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
-        error = super().create_topic(name, assignments, configs)
         ids = [broker.id for broker in self.cluster().brokers if broker.is_alive]
         deadline = time.monotonic() + 60
-        while error is None and time.monotonic() < deadline:
+        while time.monotonic() < deadline:
             answers = self._session.request_brokers(dict.fromkeys(ids, request)).values()
-            if not any(isinstance(a, Exception) or a.topics[0].error_code for a in answers):
+            if all(not isinstance(a, Exception) and a.topics[0].error_code == code for a in answers):
                 break
             time.sleep(0.05)
-        return error
 
 
 @dataclass(kw_only=True)

@@ -72,14 +72,14 @@ class Watch:
             if table.groups[table.group[i]] == group
         }  # fmt: skip
 
-    def until_live(self, limit_s: float = 60.0) -> None:
+    def until_live(self, limit_s: float = 180.0) -> None:
         """Look until all commits are known."""
         deadline = time.monotonic() + limit_s
         while self.watcher.monitor is None or not self.watcher.monitor.is_live:
             assert time.monotonic() < deadline, self.watcher.condition().notes
             time.sleep(0.05)
 
-    def until(self, group: str, key: TopicPartition, is_so: Callable[[Row], bool], limit_s: float = 120.0) -> Row:
+    def until(self, group: str, key: TopicPartition, is_so: Callable[[Row], bool], limit_s: float = 180.0) -> Row:
         """Look until the row is as it should be; fails with the last one."""
         deadline = time.monotonic() + limit_s
         row: Row | None = None

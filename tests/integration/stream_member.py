@@ -45,7 +45,7 @@ def main() -> None:
         group=given["group"],
         route=lambda: route,
         open_member=lambda profile, group: KafkaGroupConsumer(
-            given["servers"], Security(), group, session_timeout_ms=6_000
+            given["servers"], Security(), group, session_timeout_ms=given["session_ms"]
         ),
         clock=SystemClock(),
         handler=handle,
