@@ -16,6 +16,7 @@ from typing import Protocol
 
 import pytest
 
+from kafkakit.adapters.kafka import log_fetch_connection
 from kafkakit.adapters.kafka.admin import KafkaAdmin
 from kafkakit.adapters.kafka.errors import UNKNOWN_TOPIC
 from kafkakit.config.security import Security
@@ -268,6 +269,14 @@ def _control_of_its_own(home: Home) -> Iterator[None]:
     same names for streams, and an Assigner watches the clusters of all of them."""
     yield
     shutil.rmtree(home.state_dir / "control", ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def slow_brokers_answer() -> Iterator[None]:
+    """Brokers that pause on a busy machine are waited for: one that owes an answer for 3 s counts as silent else."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(log_fetch_connection, "PATIENCE_S", 60.0)
+        yield
 
 
 @pytest.fixture(scope="session")

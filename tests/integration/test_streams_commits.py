@@ -26,7 +26,7 @@ from tests.integration.stream_clients import (
 )
 from tests.rigs.command_line import Home, Ran
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("slow_brokers_answer")]
 
 RECORDS, STUCK, DONE_TO = 500, 40, 400
 AGE_MS = 600_000

@@ -50,7 +50,7 @@ from tests.integration.stream_clients import (
     share_member,
 )
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("slow_brokers_answer")]
 
 OFFSETS = "__consumer_offsets"
 LIMIT_S = 60
@@ -58,14 +58,6 @@ KEPT = {"retention.ms": "-1"}
 """The records of the contract are older than a week."""
 
 _names = itertools.count()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _slow_brokers_are_not_silent() -> Iterator[None]:
-    """The contract is that of brokers that answer, after 3 s as well; one test has a broker that does not."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(log_fetch_connection, "PATIENCE_S", 60.0)
-        yield
 
 
 class KafkaRig:

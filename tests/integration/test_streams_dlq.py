@@ -30,7 +30,7 @@ from tests.integration.conftest import SandboxCluster
 from tests.integration.test_streams_contract import open_groups
 from tests.rigs.command_line import Home, Ran
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("slow_brokers_answer")]
 
 STREAM = "shop"
 PARTITIONS = 2

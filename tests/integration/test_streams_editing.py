@@ -30,7 +30,7 @@ from tests.integration.test_streams_contract import open_groups
 from tests.invariants.edit_journal import verify_edit_journal
 from tests.rigs.command_line import Home, Ran
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("slow_brokers_answer")]
 
 RECORDS = 300
 OFFSETS = TopicPartition("__consumer_offsets", 0)
