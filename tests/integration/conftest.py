@@ -89,7 +89,12 @@ class SettledAdmin(KafkaAdmin):
     def create_topic(
         self, name: str, assignments: Mapping[int, tuple[int, ...]], configs: Mapping[str, str]
     ) -> ItemError | None:
+        deadline = time.monotonic() + 60
         error = super().create_topic(name, assignments, configs)
+        # A broker that pauses for more than 4 s is fenced, and back in a moment.
+        while error is not None and "are fenced" in error.message and time.monotonic() < deadline:
+            time.sleep(0.1)
+            error = super().create_topic(name, assignments, configs)
         if error is None:
             self._settle(name, 0)
         return error

@@ -209,9 +209,10 @@ class MemberProcess:
     trace: Path
     options: Mapping[str, object] = field(default_factory=dict)
     process: subprocess.Popen[bytes] | None = None
+    lives: int = 0
 
-    def start(self) -> None:
-        """Begin another life."""
+    def start(self, most: int = 0) -> None:
+        """Begin another life, in which it takes `most` records, or without an end (0)."""
         from kafkakit.streams.routes.api import encode_route
 
         given = {
@@ -220,8 +221,10 @@ class MemberProcess:
             "trace": str(self.trace),
             "route": encode_route(self.rig.route).decode(),
             "session_ms": SESSION_MS,
+            "most": most,
             **self.options,
         }
+        self.lives += 1
         self.process = subprocess.Popen(
             [sys.executable, str(MEMBER), json.dumps(given)], env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
         )
@@ -252,6 +255,7 @@ class MemberProcess:
     def end(self) -> None:
         """SIGTERM it, and wait until it has closed."""
         assert self.process is not None
+        becomes("the member does not begin", lambda: len(self.lines("ready")) == self.lives)
         self.process.terminate()
         assert self.process.wait(WAIT_S) == 0
 
