@@ -13,6 +13,7 @@ from kafkakit.ports.stream_consumer import GroupConsumer, ReadBatch
 
 _names = itertools.count()
 WIDE = "\u4e00"
+LIMIT_S = 180.0
 
 
 class Rig(Protocol):
@@ -61,7 +62,7 @@ class Member:
         self.next[batch.partition] = batch.next_offset
 
     def until(self, check: Callable[[], object], *others: "Member") -> None:
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + LIMIT_S
         while not check():
             assert time.monotonic() < deadline, (self.owned, self.next)
             for member in (self, *others):
@@ -87,7 +88,7 @@ class GroupConsumerContract:
 
         yield joined
         for member in members:
-            member.client.close(30)
+            member.client.close(LIMIT_S)
 
     def test_without_a_commit_it_reads_from_the_start_to_the_end(
         self, rig: Rig, place: TopicPartition, join: Callable[..., Member]
@@ -111,8 +112,8 @@ class GroupConsumerContract:
         member = join()
         member.until(lambda: member.owned)
         commit = CommittedOffset(offset=2, metadata=metadata)
-        assert member.client.commit({place: commit}, 30) == {place: ""}
-        member.client.close(30)
+        assert member.client.commit({place: commit}, LIMIT_S) == {place: ""}
+        member.client.close(LIMIT_S)
         after = join()
         after.until(lambda: after.next.get(place) == 3)
         assert after.owned == {place: commit}
@@ -124,10 +125,10 @@ class GroupConsumerContract:
         rig.write(place, [b"a"])
         member = join()
         member.until(lambda: member.owned)
-        assert member.client.commit({place: CommittedOffset(offset=1, metadata="x" * 4096)}, 30) == {
+        assert member.client.commit({place: CommittedOffset(offset=1, metadata="x" * 4096)}, LIMIT_S) == {
             place: "OFFSET_METADATA_TOO_LARGE"
         }
-        member.client.close(30)
+        member.client.close(LIMIT_S)
         after = join()
         after.until(lambda: after.owned)
         assert after.owned == {place: None}
@@ -149,7 +150,7 @@ class GroupConsumerContract:
         member = join()
         member.until(lambda: place in member.owned)
         member.client.commit_later({place: CommittedOffset(offset=1, metadata="first")})
-        assert member.client.commit({place: CommittedOffset(offset=1, metadata="waited for")}, 30) == {place: ""}
+        assert member.client.commit({place: CommittedOffset(offset=1, metadata="waited for")}, LIMIT_S) == {place: ""}
         member.client.commit_later({place: CommittedOffset(offset=2, metadata="x" * 5_000)})
         member.until(lambda: member.answers)
         assert member.answers == [{place: "OFFSET_METADATA_TOO_LARGE"}]
@@ -171,8 +172,8 @@ class GroupConsumerContract:
         rig.write(place, [b"a", b"b"])
         member = join()
         member.until(lambda: place in member.owned)
-        assert member.client.commit({place: CommittedOffset(offset=50, metadata="")}, 30) == {place: ""}
-        member.client.close(30)
+        assert member.client.commit({place: CommittedOffset(offset=50, metadata="")}, LIMIT_S) == {place: ""}
+        member.client.close(LIMIT_S)
         after = join()
         after.until(lambda: len(after.values.get(place, ())) == 2)
         assert after.values[place] == [b"a", b"b"]
@@ -204,7 +205,7 @@ class GroupConsumerContract:
         first.until(lambda: set(first.next.values()) == {3} and len(first.next) == 2)
         answers: list[Mapping[TopicPartition, str]] = []
         commits = {place: CommittedOffset(offset=2, metadata="late") for place in places}
-        first.before_revoked = lambda: answers.append(first.client.commit(commits, 30))
+        first.before_revoked = lambda: answers.append(first.client.commit(commits, LIMIT_S))
         second = join(topic)
         first.until(lambda: len(first.gone) == 1 and second.owned, second)
         (place,) = first.gone

@@ -17,12 +17,12 @@ from kafkakit.ports.stream_producer import StreamCluster, StreamProducer
 LIMITS = BatchLimits(
     record_bytes=1 << 20,
     linger_ms=1,
-    delivery_timeout_ms=60_000,
+    delivery_timeout_ms=180_000,
     queue_bytes=8 << 20,
     queue_records=1_000,
     compression="zstd",
 )
-LIMIT_S = 60.0
+LIMIT_S = 180.0
 
 
 class Rig(Protocol):

@@ -103,7 +103,7 @@ def span(rig: Rig, partition: TopicPartition) -> LogSpan:
 def fetched(rig: Rig, offsets: Mapping[TopicPartition, int], **limits: int) -> Mapping[TopicPartition, Fetched]:
     """Fetch until every leader has answered."""
     found: dict[TopicPartition, Fetched] = {}
-    for _ in range(100):
+    for _ in range(1000):
         left = {key: offset for key, offset in offsets.items() if key not in found}
         if not left:
             break
@@ -120,12 +120,12 @@ def committed(rig: Rig, key: TopicPartition, offset: int) -> tuple[int, set[int]
     A broker answers with what lies in one segment.
     """
     last, aborted = -1, set[int]()
-    for _ in range(100):
+    for _ in range(1000):
         found = rig.committed_log.fetch({key: offset}, max_bytes=1 << 20, wait_ms=200)[key]
         aborted |= {first for _, first in found.aborted}
         last = max((last, *(last for _, last, _ in headers(found.records))))
         offset = max(offset, last + 1)
-        if found.answered and offset >= found.span.stable:
+        if found.answered and found.error is None and offset >= found.span.stable:
             return last, aborted
     raise AssertionError("no answer")
 
@@ -428,7 +428,7 @@ class LogContract:
         assert fetched(rig, {key: 0})[key].records
         rig.recreate(topic)
         names = []
-        for _ in range(100):
+        for _ in range(1000):
             names.append(error_name(fetched(rig, {key: 0})[key].error))
             if names[-1] is None:
                 break

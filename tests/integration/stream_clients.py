@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from kafkakit.config.security import to_confluent, to_kafka_python
+from kafkakit.core.group_facts import GroupState
 from kafkakit.core.model import TopicPartition
+from kafkakit.ports.groups import GroupAdmin
 from kafkakit.streams.formats.commit import CommitState, Mark, MarkState, Watermark
 from kafkakit.streams.formats.identity import CommitIdentity
 from kafkakit.streams.formats.kkm1.encode import encode_commit
@@ -31,16 +33,20 @@ class Member:
         return tuple(sorted(TopicPartition(place.topic, place.partition) for place in self._client.assignment()))
 
     def commit(self, commits: Commits) -> None:
-        """Commit as the member, once the coordinator is ready; raises the client's error."""
+        """Commit as the member, once the coordinator is ready, wherever it moves; raises the client's error."""
         from confluent_kafka import KafkaError, KafkaException
 
+        passing = {
+            KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR,
+            KafkaError.REQUEST_TIMED_OUT, KafkaError._TIMED_OUT, KafkaError._TRANSPORT,
+        }  # fmt: skip
         deadline = time.monotonic() + JOIN_LIMIT_S
         while True:
             try:
                 self._client.commit(offsets=_places(commits), asynchronous=False)
                 return
             except KafkaException as error:
-                if error.args[0].code() != KafkaError.COORDINATOR_LOAD_IN_PROGRESS or time.monotonic() > deadline:
+                if error.args[0].code() not in passing or time.monotonic() > deadline:
                     raise
             time.sleep(0.2)
 
@@ -68,6 +74,14 @@ def member(
         yield Member(client)
     finally:
         client.close()
+
+
+def until_left(groups: GroupAdmin, group: str) -> None:
+    """Wait until a group is without members: clients wait 5 s at most for the answer to their leave."""
+    deadline = time.monotonic() + JOIN_LIMIT_S
+    while getattr(groups.describe([group])[group], "state", None) is not GroupState.EMPTY:
+        assert time.monotonic() < deadline, f"group {group} has members still"
+        time.sleep(0.05)
 
 
 @contextmanager
@@ -127,7 +141,7 @@ def commit_with_kafka_python(cluster: SandboxCluster, group: str, commits: Commi
 
 
 class OffsetsTransaction:
-    """A transaction that commits offsets of a group; it stays open until `commit` or `abort`."""
+    """A transaction that commits offsets of a group; it stays open until `commit`, `abort` or `end`."""
 
     def __init__(self, cluster: SandboxCluster, name: str, *, timeout_ms: int = 600_000) -> None:
         from confluent_kafka import Producer
@@ -141,10 +155,18 @@ class OffsetsTransaction:
             }
         )
         self._client.init_transactions(CALL_S)
+        self._is_open = False
+
+    def __enter__(self) -> "OffsetsTransaction":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
 
     def begin(self) -> None:
         """Start a transaction."""
         self._client.begin_transaction()
+        self._is_open = True
 
     def send(self, owner: Member, commits: Commits) -> None:
         """Commit offsets inside the transaction, for the group of `owner`."""
@@ -159,10 +181,17 @@ class OffsetsTransaction:
     def commit(self) -> None:
         """End the transaction; what it holds counts."""
         self._client.commit_transaction(CALL_S)
+        self._is_open = False
 
     def abort(self) -> None:
         """End the transaction; what it holds never was."""
         self._client.abort_transaction(CALL_S)
+        self._is_open = False
+
+    def end(self) -> None:
+        """Abort what a test that failed left open: it would hold up the readers of a shared cluster."""
+        if self._is_open:
+            self.abort()
 
 
 def produce(

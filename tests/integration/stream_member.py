@@ -1,13 +1,16 @@
 """A member of a group in a process of its own, for tests that kill it; its argument is a JSON object.
 
-Records whose number is a multiple of `poison` always fail, those that are a multiple of `slow` take 50 ms. Each
-record that was handled, and each dead letter, is a line in the trace, written with one system call.
+Records whose number is a multiple of `poison` always fail, those that are a multiple of `slow` take 50 ms. Once `most`
+are taken (0: all) it handles no more, and waits to be killed. Each record that was handled, each dead letter, and that
+SIGTERM ends the member from now on is a line in the trace, written with one system call.
 """
 
+import itertools
 import json
 import os
 import signal
 import sys
+import threading
 import time
 
 from kafkakit.adapters.clock import SystemClock
@@ -25,7 +28,8 @@ def main() -> None:
     given = json.loads(sys.argv[1])
     route = decode_route(given["route"].encode(), "the test")
     trace = os.open(given["trace"], os.O_CREAT | os.O_APPEND | os.O_WRONLY)
-    poison, slow = given.get("poison", 0), given.get("slow", 7)
+    poison, slow, most = given.get("poison", 0), given.get("slow", 7), given.get("most", 0)
+    taken = itertools.count(1)
 
     def note(what: str, record: StreamRecord) -> None:
         number = (record.value or b"").decode()
@@ -33,6 +37,8 @@ def main() -> None:
 
     def handle(record: StreamRecord) -> None:
         number = int(record.value or b"0")
+        if most and next(taken) > most:
+            threading.Event().wait()
         if poison and number % poison == 0:
             raise ValueError("poison")
         time.sleep(0.05 if number % slow == 0 else 0.001)
@@ -45,7 +51,7 @@ def main() -> None:
         group=given["group"],
         route=lambda: route,
         open_member=lambda profile, group: KafkaGroupConsumer(
-            given["servers"], Security(), group, session_timeout_ms=6_000
+            given["servers"], Security(), group, session_timeout_ms=given["session_ms"]
         ),
         clock=SystemClock(),
         handler=handle,
@@ -61,6 +67,7 @@ def main() -> None:
         hooks=ConsumerHooks(reject=dead),
     )
     signal.signal(signal.SIGTERM, lambda *_: consumer.stop())
+    os.write(trace, b"ready 0 0 0\n")
     consumer.run()
 
 

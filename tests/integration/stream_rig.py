@@ -16,8 +16,8 @@ from typing import Any
 from kafkakit.adapters.clock import SystemClock
 from kafkakit.adapters.kafka.group_consumer import KafkaGroupConsumer
 from kafkakit.adapters.kafka.log import KafkaLog
-from kafkakit.config.security import to_confluent
-from kafkakit.core.group_facts import CommittedOffset
+from kafkakit.config.security import to_confluent, to_kafka_python
+from kafkakit.core.group_facts import CommittedOffset, GroupDescription
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.stream_consumer import GroupConsumer
 from kafkakit.streams.client.consumer import StreamConsumer
@@ -30,8 +30,11 @@ from kafkakit.streams.formats.commit import CommitState
 from kafkakit.streams.formats.identity import CommitIdentity, topic_id_text
 from kafkakit.streams.routes.api import Lane, Route, Segment, SegmentState
 from tests.integration.conftest import SandboxCluster
+from tests.integration.test_streams_contract import open_groups
 
-WAIT_S = 120.0
+WAIT_S = 240.0
+SESSION_MS = 120_000
+"""Members leave when they end, and killed ones are removed; one that pauses stays in its group."""
 MEMBER = Path(__file__).with_name("stream_member.py")
 RETRY = RetryRule(first_ms=30, max_ms=200, max_tries=3)
 Place = tuple[int, int]
@@ -48,7 +51,7 @@ def becomes(what: str, check: Callable[[], object], wait_s: float = WAIT_S) -> N
 def guarded_member(cluster: SandboxCluster, group: str) -> GuardedMember:
     """A member that judges batches before it decodes them."""
     servers, security = cluster.bootstrap_servers, cluster.security
-    member = KafkaGroupConsumer(servers, security, group, session_timeout_ms=6_000, fetches=False)
+    member = KafkaGroupConsumer(servers, security, group, session_timeout_ms=SESSION_MS, fetches=False)
     log = KafkaLog(servers, security, request_timeout_s=10, committed=True)
     return GuardedMember(member, log, SystemClock(), limit_bytes=BATCH_LIMIT_BYTES)
 
@@ -120,7 +123,7 @@ class StreamRig:
                 on_delivery=lambda error, _: failures.append(str(error)) if error else None,
             )
             client.poll(0)
-        assert client.flush(60) == 0
+        assert client.flush(WAIT_S) == 0
         assert not failures
 
     def member(
@@ -138,7 +141,7 @@ class StreamRig:
             if strict:
                 return guarded_member(self.cluster, name)
             return KafkaGroupConsumer(
-                self.cluster.bootstrap_servers, self.cluster.security, name, session_timeout_ms=6_000
+                self.cluster.bootstrap_servers, self.cluster.security, name, session_timeout_ms=SESSION_MS
             )
 
         handler = {name: more.pop(name) for name in list(more) if name.endswith("handler")}
@@ -147,7 +150,15 @@ class StreamRig:
             route=lambda: self.route,
             open_member=open_member,
             clock=SystemClock(),
-            options=ConsumerOptions(**{"work": work or WorkRules(retry=RETRY), "concurrency": 8, **more}),
+            options=ConsumerOptions(
+                **{
+                    "work": work or WorkRules(retry=RETRY),
+                    "concurrency": 8,
+                    "revoke_s": WAIT_S,
+                    "close_s": WAIT_S,
+                    **more,
+                }
+            ),
             hooks=hooks,
             **handler,
         )
@@ -166,7 +177,7 @@ class StreamRig:
         )
         try:
             places = [ClientPlace(segment.topic, number) for number in range(self.partitions)]
-            found = client.committed(places, timeout=60)
+            found = client.committed(places, timeout=WAIT_S)
         finally:
             client.close()
         with closing(KafkaLog(self.cluster.bootstrap_servers, self.cluster.security)) as log:
@@ -198,9 +209,10 @@ class MemberProcess:
     trace: Path
     options: Mapping[str, object] = field(default_factory=dict)
     process: subprocess.Popen[bytes] | None = None
+    lives: int = 0
 
-    def start(self) -> None:
-        """Begin another life."""
+    def start(self, most: int = 0) -> None:
+        """Begin another life, in which it takes `most` records, or without an end (0)."""
         from kafkakit.streams.routes.api import encode_route
 
         given = {
@@ -208,8 +220,11 @@ class MemberProcess:
             "group": self.group,
             "trace": str(self.trace),
             "route": encode_route(self.rig.route).decode(),
+            "session_ms": SESSION_MS,
+            "most": most,
             **self.options,
         }
+        self.lives += 1
         self.process = subprocess.Popen(
             [sys.executable, str(MEMBER), json.dumps(given)], env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
         )
@@ -220,10 +235,27 @@ class MemberProcess:
         assert self.process.poll() is None, "the member ended by itself"
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
+        self._remove()
+
+    def _remove(self) -> None:
+        """Take the dead member out of its group, which would keep its partitions until the session ends."""
+        from kafka.admin import KafkaAdminClient, MemberToRemove
+        from kafka.errors import NoError
+
+        cluster = self.rig.cluster
+        with closing(open_groups(cluster)) as groups:
+            found = groups.describe([self.group])[self.group]
+        assert isinstance(found, GroupDescription), found
+        gone = [MemberToRemove(member_id=one.member_id) for one in found.members]
+        servers, security = cluster.bootstrap_servers.split(","), to_kafka_python(cluster.security)
+        with closing(KafkaAdminClient(bootstrap_servers=servers, **security)) as admin:
+            answers = admin.remove_group_members(self.group, gone)
+        assert set(answers.values()) == {NoError}, answers
 
     def end(self) -> None:
         """SIGTERM it, and wait until it has closed."""
         assert self.process is not None
+        becomes("the member does not begin", lambda: len(self.lines("ready")) == self.lives)
         self.process.terminate()
         assert self.process.wait(WAIT_S) == 0
 

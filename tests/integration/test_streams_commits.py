@@ -1,5 +1,6 @@
 """The commits inspector on real brokers: a poison pill in groups of both protocols, a topic recreated, a live watch."""
 
+import itertools
 import subprocess
 import sys
 import time
@@ -25,7 +26,7 @@ from tests.integration.stream_clients import (
 )
 from tests.rigs.command_line import Home, Ran
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("slow_brokers_answer")]
 
 RECORDS, STUCK, DONE_TO = 500, 40, 400
 AGE_MS = 600_000
@@ -127,7 +128,7 @@ def test_watch_tells_what_became_done(bench: Bench) -> None:
         client.commit({bench.key: (STUCK, bench.metadata("watched"))})
         command = [sys.executable, "-m", "kafkakit", "--profile", bench.cluster.name, "streams", "commits", "watch"]
         with subprocess.Popen(
-            [*command, "watched", "--interval", "300ms", "--timeout", "120s"],
+            [*command, "watched", "--interval", "300ms"],
             env=bench.cluster.env,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -137,15 +138,21 @@ def test_watch_tells_what_became_done(bench: Bench) -> None:
             said: list[str] = []
             reader = Thread(target=_collect, args=(watching.stderr, said))
             reader.start()
-            # However late the first look comes, a commit comes after it: new ones until the program reports one.
-            for done_to in range(DONE_TO + 1, RECORDS):
-                client.commit({bench.key: (STUCK, bench.metadata("watched", done_to))})
-                if any("became done" in line for line in said):
-                    break
-                time.sleep(0.5)
-            watching.terminate()
-            assert watching.wait(60) == 143
-            reader.join(60)
+            try:
+                # However late the first look comes, a commit comes after it: one more record is done, and none again,
+                # until the program reports one.
+                deadline = time.monotonic() + 300
+                for done_to in itertools.cycle((DONE_TO + 1, DONE_TO)):
+                    client.commit({bench.key: (STUCK, bench.metadata("watched", done_to))})
+                    if any("became done" in line for line in said):
+                        break
+                    assert time.monotonic() < deadline, said
+                    time.sleep(0.5)
+            finally:
+                watching.terminate()
+                ended = watching.wait(120)
+                reader.join(60)
+            assert ended == 143
     assert f"{bench.key}: became done: " in "".join(said)
 
 
@@ -153,19 +160,21 @@ def test_limits_are_those_of_the_brokers(bench: Bench) -> None:
     commit_with_kafka_python(bench.cluster, "full", {bench.key: (STUCK, "\u4e2d" * 4096)})
     told = bench.run("limits", "-o", "json").json
     assert {broker["limit_chars"] for broker in told["brokers"]} == {4096}
-    assert (told["groups"][0]["group"], told["groups"][0]["share"]) == ("full", 1.0)
+    # Other modules have groups on this cluster, some of them full, too.
+    assert next(one["share"] for one in told["groups"] if one["group"] == "full") == told["groups"][0]["share"] == 1.0
     gone = bench.run("show", "ful")
     assert (gone.code, gone.stdout) == (1, "")
     assert "is it full?" in gone.stderr
 
 
 class Records:
-    """A topic of records of every kind, and `streams records show` as an operator runs it."""
+    """A topic of records of every kind and age, and `streams records show` as an operator runs it."""
 
     def __init__(self, cluster: SandboxCluster, topic: str, settings: dict[str, str] | None = None) -> None:
         self.cluster, self.key = cluster, TopicPartition(topic, 0)
         with closing(cluster.open_admin()) as admin:
-            assert admin.create_topic(topic, {0: cluster.broker_ids[:1]}, settings or {}) is None
+            kept = {"retention.ms": "-1", **(settings or {})}
+            assert admin.create_topic(topic, {0: cluster.broker_ids[:1]}, kept) is None
 
     def show(self, offset: int, *words: str, code: int = 0) -> Ran:
         home = Home(self.cluster.home.folder)
@@ -185,14 +194,15 @@ def test_a_record_is_shown_whatever_its_batch_is_compressed_with(cluster: Sandbo
     from confluent_kafka import Producer
 
     found = Records(cluster, f"records-{codec}")
-    settings = {"bootstrap.servers": cluster.bootstrap_servers, "compression.codec": codec, "linger.ms": 100}
+    # A flush ends it: one batch, however slowly it is filled, for small ones are not compressed.
+    settings = {"bootstrap.servers": cluster.bootstrap_servers, "compression.codec": codec, "linger.ms": 60_000}
     client = Producer({**settings, **to_confluent(cluster.security)})
     stamp = 1_758_335_260_726
     values = [b"a" * 3000, "gr\u00fcn".encode(), b"\xff\x00", None, b""]
     for number, value in enumerate(values):
         headers = [("trace", b"abc"), ("none", None)] if number == 1 else []
         client.produce(found.key.topic, value, b"k", partition=0, timestamp=stamp + number, headers=headers)
-    assert client.flush(30) == 0
+    assert client.flush(90) == 0
     records = found.shown(0, 9)
     assert [record["compression"] for record in records] == [codec] * 5
     assert [record["timestamp_ms"] for record in records] == [stamp + number for number in range(5)]
@@ -211,17 +221,14 @@ def test_a_record_is_shown_whatever_its_batch_is_compressed_with(cluster: Sandbo
 
 def test_transactions_and_their_markers_are_told_apart(cluster: SandboxCluster) -> None:
     found = Records(cluster, "records-transactions")
-    transaction = OffsetsTransaction(cluster, "records")
-    for end in (transaction.commit, transaction.abort):
+    with OffsetsTransaction(cluster, "records") as transaction:
+        for end in (transaction.commit, transaction.abort):
+            transaction.begin()
+            transaction.produce(found.key, b"one", b"two")
+            end()
         transaction.begin()
-        transaction.produce(found.key, b"one", b"two")
-        end()
-    transaction.begin()
-    transaction.produce(found.key, b"open")
-    try:
+        transaction.produce(found.key, b"open")
         records = found.shown(0, 20)
-    finally:
-        transaction.abort()
     assert [(one["offset"], one["transaction"], one["instead"]) for one in records] == [
         (0, "committed", None), (1, "committed", None), (2, None, "commit marker"),
         (3, "aborted", None), (4, "aborted", None), (5, None, "abort marker"), (6, "open", None),
@@ -241,18 +248,18 @@ def test_an_offset_that_has_no_record_has_a_reason(cluster: SandboxCluster) -> N
         produce(cluster, found.key, [f"{number}".encode()] * 5, key=b"same")
         time.sleep(0.3)
     produce(cluster, found.key, [b"last"], key=b"other")
-    end = time.monotonic() + 90
-    while found.show(3).stdout.count("compacted away") == 0 and time.monotonic() < end:
+    wanted = "3 was compacted away: the next record is at 14\n"  # at 4 or 9 while not all segments are cleaned
+    end = time.monotonic() + 180
+    while wanted not in (shown := found.show(3).stdout) and time.monotonic() < end:
         time.sleep(1)
-    ran = found.show(3)
-    assert "3 was compacted away: the next record is at 14\n" in ran.stdout
-    assert "offset 14\n" in ran.stdout
+    assert wanted in shown
+    assert "offset 14\n" in shown
     assert "beyond the end: the next record gets offset 16" in found.show(16, code=1).stderr
     gone = Records(cluster, "records-deleted")
     produce(cluster, gone.key, [b"x"] * 10)
     client = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, **to_confluent(cluster.security)})
     for future in client.delete_records([Place(*gone.key, 7)]).values():
-        future.result(30)
+        future.result(90)
     assert "records-deleted/0@6: deleted: the log starts at 7" in gone.show(6, code=1).stderr
     assert gone.shown(7)[0]["value"]["text"] == "x"
     odd = Home(cluster.home.folder).run("--profile", cluster.name, "streams", "records", "show", 'it\'s a "topic"/0@1')

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kafkakit.adapters.kafka import log_fetch_connection
 from kafkakit.adapters.kafka.groups import KafkaGroups
 from kafkakit.adapters.kafka.groups_newer import ConsumerGroupDescriber
 from kafkakit.adapters.kafka.log import KafkaLog
@@ -49,9 +50,13 @@ from tests.integration.stream_clients import (
     share_member,
 )
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("slow_brokers_answer")]
 
 OFFSETS = "__consumer_offsets"
+LIMIT_S = 60
+KEPT = {"retention.ms": "-1"}
+"""The records of the contract are older than a week."""
+
 _names = itertools.count()
 
 
@@ -67,6 +72,12 @@ class KafkaRig:
         self.committed_log: LogReader = KafkaLog(cluster.bootstrap_servers, cluster.security, committed=True)
         self.admin = cluster.open_admin()
         self._open = ExitStack()
+        self._transactions: list[OffsetsTransaction] = []
+
+    def end_transactions(self) -> None:
+        for transaction in self._transactions:
+            transaction.end()
+        self._transactions.clear()
 
     def close(self) -> None:
         for part in (self._open, self.groups, self.log, self.committed_log, self.admin):
@@ -78,7 +89,7 @@ class KafkaRig:
     def make_topic(self, name: str, partitions: int) -> str:
         brokers = self.cluster.broker_ids
         lists = {p: (brokers[p % len(brokers)],) for p in range(partitions)}
-        assert self.admin.create_topic(name, lists, {}) is None
+        assert self.admin.create_topic(name, lists, KEPT) is None
 
         def usable() -> bool:
             found = self.log.spans([TP(name, p) for p in range(partitions)])
@@ -92,7 +103,7 @@ class KafkaRig:
         assert self.admin.delete_topic(topic) is None
         lists = dict.fromkeys(range(partitions), (self.cluster.broker_ids[0],))
         # Kafka 3.9 with ZooKeeper deletes in the background.
-        eventually(self, lambda: self.admin.create_topic(topic, lists, {}) is None)
+        eventually(self, lambda: self.admin.create_topic(topic, lists, KEPT) is None)
 
     def new_group(self) -> str:
         return f"streams-group-{next(_names)}"
@@ -107,25 +118,29 @@ class KafkaRig:
         return member(self.cluster, group, [topic], protocol=protocol)
 
     def offsets_transaction(self, group: str, commits: Mapping[TopicPartition, int]) -> Callable[[bool], object]:
-        transaction = OffsetsTransaction(self.cluster, f"offsets-{next(_names)}")
-        transaction.begin()
+        transaction = self._transaction(f"offsets-{next(_names)}")
         with loner(self.cluster, group) as owner:
             transaction.send(owner, {key: (offset, "") for key, offset in commits.items()})
         return lambda commit: transaction.commit() if commit else transaction.abort()
 
     def records_transaction(self, partition: TopicPartition, values: Sequence[bytes]) -> Callable[[bool], object]:
-        transaction = OffsetsTransaction(self.cluster, f"records-{next(_names)}")
-        transaction.begin()
+        transaction = self._transaction(f"records-{next(_names)}")
         transaction.produce(partition, *values)
         return lambda commit: transaction.commit() if commit else transaction.abort()
+
+    def _transaction(self, name: str) -> OffsetsTransaction:
+        transaction = OffsetsTransaction(self.cluster, name)
+        self._transactions.append(transaction)
+        transaction.begin()
+        return transaction
 
     def pass_time(self) -> None:
         time.sleep(0.05)
 
 
 def open_groups(cluster: SandboxCluster) -> KafkaGroups:
-    describer = ConsumerGroupDescriber(cluster.bootstrap_servers, cluster.security, timeout_s=15)
-    return KafkaGroups(cluster.bootstrap_servers, cluster.security, describer, request_timeout_s=15)
+    describer = ConsumerGroupDescriber(cluster.bootstrap_servers, cluster.security, timeout_s=LIMIT_S)
+    return KafkaGroups(cluster.bootstrap_servers, cluster.security, describer, request_timeout_s=LIMIT_S)
 
 
 @pytest.fixture(scope="module")
@@ -144,8 +159,9 @@ def zookeeper_rig(sandbox_cluster: StartCluster) -> Iterator[KafkaRig]:
 
 class TestKraft(GroupsContract, LogContract):
     @pytest.fixture
-    def rig(self, kraft_rig: KafkaRig) -> KafkaRig:
-        return kraft_rig
+    def rig(self, kraft_rig: KafkaRig) -> Iterator[KafkaRig]:
+        yield kraft_rig
+        kraft_rig.end_transactions()
 
     def test_what_other_clients_commit_is_read_as_it_is_stored(self, rig: KafkaRig) -> None:
         key, group = TP(rig.new_topic(), 0), rig.new_group()
@@ -210,7 +226,7 @@ class TestKraft(GroupsContract, LogContract):
         finally:
             rig.cluster.revive()
 
-    def test_a_silent_broker_holds_up_nobody_else(self, rig: KafkaRig) -> None:
+    def test_a_silent_broker_holds_up_nobody_else(self, rig: KafkaRig, monkeypatch: pytest.MonkeyPatch) -> None:
         topic = rig.new_topic(3)
         keys = [TP(topic, p) for p in range(3)]
         for key in keys:
@@ -226,21 +242,28 @@ class TestKraft(GroupsContract, LogContract):
             late = {key: 0 for key in keys[:2] if not found[key].answered}
             found = {**found, **fetched(rig, late)}
             assert [bool(found[key].records) for key in keys] == [True, True, False]
-            spans = rig.log.spans(keys)
-            assert [isinstance(spans[key], LogSpan) for key in keys] == [True, True, False]
+            monkeypatch.setattr(log_fetch_connection, "PATIENCE_S", 3.0)
+            eventually(rig, lambda: has_spans(rig, keys) == [True, True, False])
             # Now it is known to be silent: nothing is asked of it, and the answer says so.
             again = rig.log.fetch(dict.fromkeys(keys, 1), max_bytes=1 << 20, wait_ms=200)
             assert error_name(again[keys[2]].error) == "KafkaTimeoutError"
         finally:
             os.kill(victim.process.pid, signal.SIGCONT)
-        eventually(rig, lambda: all(isinstance(one, LogSpan) for one in rig.log.spans(keys).values()))
-        assert fetched(rig, {keys[2]: 0})[keys[2]].records
+        monkeypatch.setattr(log_fetch_connection, "PATIENCE_S", 60.0)
+        eventually(rig, lambda: all(has_spans(rig, keys)))
+        eventually(rig, lambda: bool(fetched(rig, {keys[2]: 0})[keys[2]].records))
+
+
+def has_spans(rig: KafkaRig, keys: Sequence[TopicPartition]) -> list[bool]:
+    found = rig.log.spans(keys)
+    return [isinstance(found[key], LogSpan) for key in keys]
 
 
 class TestZooKeeper(GroupsContract, LogContract):
     @pytest.fixture
-    def rig(self, zookeeper_rig: KafkaRig) -> KafkaRig:
-        return zookeeper_rig
+    def rig(self, zookeeper_rig: KafkaRig) -> Iterator[KafkaRig]:
+        yield zookeeper_rig
+        zookeeper_rig.end_transactions()
 
 
 class TestRights:
@@ -253,8 +276,9 @@ class TestRights:
         with ExitStack() as stack:
             admin = stack.enter_context(closing(cluster.open_admin()))
             mine = stack.enter_context(closing(open_groups(cluster)))
-            describer = ConsumerGroupDescriber(cluster.bootstrap_servers, guest, timeout_s=15)
-            groups = stack.enter_context(closing(KafkaGroups(cluster.bootstrap_servers, guest, describer)))
+            describer = ConsumerGroupDescriber(cluster.bootstrap_servers, guest, timeout_s=LIMIT_S)
+            groups = KafkaGroups(cluster.bootstrap_servers, guest, describer, request_timeout_s=LIMIT_S)
+            stack.enter_context(closing(groups))
             log = stack.enter_context(closing(KafkaLog(cluster.bootstrap_servers, guest)))
             assert admin.create_topic("secret", {0: cluster.broker_ids}, {}) is None
             assert mine.commit("g", {key: CommittedOffset(offset=1)}) == {key: None}

@@ -25,12 +25,12 @@ from kafkakit.streams.formats.kkm1.encode import encode_commit
 from kafkakit.streams.formats.log_batches import Batch, LogRecord, batches_of, records_of
 from kafkakit.streams.formats.offset_ranges import OffsetRanges
 from tests.integration.conftest import SandboxCluster
-from tests.integration.stream_clients import OffsetsTransaction, loner, member, poison_pill, produce
+from tests.integration.stream_clients import OffsetsTransaction, loner, member, poison_pill, produce, until_left
 from tests.integration.test_streams_contract import open_groups
 from tests.invariants.edit_journal import verify_edit_journal
 from tests.rigs.command_line import Home, Ran
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("slow_brokers_answer")]
 
 RECORDS = 300
 OFFSETS = TopicPartition("__consumer_offsets", 0)
@@ -183,15 +183,12 @@ def test_replay_opens_a_window_that_a_reader_sees_as_pending(scene: Scene) -> No
 
 def test_an_open_transaction_of_the_group_is_waited_for(scene: Scene) -> None:
     scene.stick("in-doubt")
-    transaction = OffsetsTransaction(scene.cluster, "edits-in-doubt")
-    transaction.begin()
-    with loner(scene.cluster, "in-doubt") as owner:
-        transaction.send(owner, {scene.key: (150, "")})
-    try:
+    with OffsetsTransaction(scene.cluster, "edits-in-doubt") as transaction:
+        transaction.begin()
+        with loner(scene.cluster, "in-doubt") as owner:
+            transaction.send(owner, {scene.key: (150, "")})
         later = scene.run("skip", "in-doubt", *scene.place(), "--offsets", "100", code=ExitCode.TRY_LATER)
         assert "open transaction" in later.stderr
-    finally:
-        transaction.abort()
 
 
 def test_a_plain_group_is_reset_to_a_time_seeded_and_forgotten_again(scene: Scene) -> None:
@@ -230,7 +227,7 @@ def test_an_edit_killed_around_its_write_is_settled_by_its_journal(scene: Scene,
     words = ("skip", group, *scene.place(), "--offsets", "100", "--apply", "--yes")
     program = (sys.executable, "-c", KILLED, when, "--profile", scene.cluster.name, "streams", "commits")
     killed = subprocess.run(
-        [*program, *words], env={**os.environ, **scene.cluster.env}, capture_output=True, timeout=400, check=False
+        [*program, *words], env={**os.environ, **scene.cluster.env}, capture_output=True, timeout=800, check=False
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert (scene.committed(group) == held) == (when == "before")
@@ -285,6 +282,7 @@ def test_what_is_deleted_comes_back_as_the_bytes_that_were_stored(scene: Scene, 
         with member(scene.cluster, group, [scene.topic], protocol=protocol):
             refused = scene.run("delete", group, *words, "--apply", "--yes", code=2)
         assert f"group {group} is live" in refused.stderr
+        until_left(scene.groups, group)
     plan = scene.plan("delete", group, *words)
     assert [one["after"] for one in plan["partitions"]] == [None]
     assert scene.committed(group) == held, "a plan wrote"

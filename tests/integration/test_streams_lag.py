@@ -75,8 +75,11 @@ def test_an_open_transaction_hides_its_own_commits_only(watch: Watch) -> None:
     key = new_topic(watch.cluster)
     produce(watch.cluster, key, [b"x"] * 100)
     group, other = f"tx-{key.topic}", f"plain-{key.topic}"
-    transaction = OffsetsTransaction(watch.cluster, f"id-{key.topic}")
-    with loner(watch.cluster, group) as owner, loner(watch.cluster, other) as bystander:
+    with (
+        OffsetsTransaction(watch.cluster, f"id-{key.topic}") as transaction,
+        loner(watch.cluster, group) as owner,
+        loner(watch.cluster, other) as bystander,
+    ):
         owner.commit({key: (10, "")})
         watch.until(group, key, lambda r: r.committed == 10)
         transaction.begin()
@@ -205,16 +208,16 @@ def test_what_lives_of_groups_read_as_on_a_real_log(cluster: SandboxCluster) -> 
     """Six lives side by side, with windows of 9 s: a group that dies caught up is stopped, an idle one is not."""
     plain, idle, markers = (new_topic(cluster) for _ in range(3))
     produce(cluster, idle, [b"x"] * 5)
-    transaction = OffsetsTransaction(cluster, f"writer-{markers.topic}")
     lives = ("steady", "dies", "sticks", "idle", "reader", "reader-dies")
     names = {life: f"{life}-{plain.topic}" for life in lives}
     with watching(cluster) as watch, ExitStack() as stack:
+        transaction = stack.enter_context(OffsetsTransaction(cluster, f"writer-{markers.topic}"))
         watch.until_live()
         watch.monitor.book.window.step_ms = 1_000
         clients = {life: stack.enter_context(loner(cluster, names[life])) for life in lives}
         clients["idle"].commit({idle: (5, "")})
         written = read = 0
-        deadline = time.monotonic() + 40
+        deadline = time.monotonic() + 400
         for beat in itertools.count():
             produce(cluster, plain, [b"x"] * 3)
             written += 3

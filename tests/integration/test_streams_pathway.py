@@ -1,7 +1,7 @@
 """`streams pathway` on real brokers: records that a service consumes from one topic and produces to another."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -21,14 +21,16 @@ pytestmark = pytest.mark.kafka
 
 ORDERS, INVOICES = "pathway-orders", "pathway-invoices"
 SHOP, BILLING = PathwayNode("shop", "test"), PathwayNode("billing", "test")
-RECORDS, PATIENCE_S = 60, 60
+RECORDS, PATIENCE_S = 60, 180
 SEND_MS, READ_MS, WRITE_MS = 3, 500, 700
 """After its first checkpoint each record is sent, consumed (later by its number in ms), and produced again."""
 
 
 @pytest.fixture(scope="module")
-def cluster(sandbox_cluster: StartCluster) -> SandboxCluster:
-    return sandbox_cluster(brokers=1, racks=1)
+def cluster(sandbox_cluster: StartCluster) -> Iterator[SandboxCluster]:
+    cluster = sandbox_cluster(brokers=1, racks=1)
+    yield cluster
+    cluster.down()
 
 
 def connection(cluster: SandboxCluster) -> dict[str, Any]:

@@ -10,11 +10,12 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 import pytest
 
+from kafkakit.adapters.clock import SystemClock
 from kafkakit.adapters.control.kafka import KafkaControl
 from kafkakit.adapters.kafka.data import KafkaData
 from kafkakit.adapters.kafka.log import KafkaLog
@@ -32,7 +33,7 @@ from kafkakit.streams.client.connect import connect
 from kafkakit.streams.client.decide.outgoing import ProducerLimits
 from kafkakit.streams.client.decide.send_errors import NotAcknowledgedError
 from kafkakit.streams.client.delivery import Delivery
-from kafkakit.streams.client.dual import DualPolicy
+from kafkakit.streams.client.dual import DualPolicy, DualProducer
 from kafkakit.streams.client.producer import Producer
 from kafkakit.streams.formats.zstd_frames import zstd_size
 from kafkakit.streams.lanes.decide.reconciliation import reconcile, seen_record
@@ -45,7 +46,7 @@ from tests.rigs.stream_routes import Routes
 
 pytestmark = pytest.mark.kafka
 
-LIMIT_S = 120.0
+LIMIT_S = 240.0
 LIMITS = ProducerLimits(delivery_s=LIMIT_S)
 _numbers = itertools.count(1)
 
@@ -60,7 +61,8 @@ class Pair:
         cluster, topic = self.clusters[name], f"orders.live.{next(_numbers)}"
         admin = cluster.open_admin()
         broker = cluster.broker_ids[0]
-        assert admin.create_topic(topic, dict.fromkeys(range(partitions), (broker,)), configs) is None
+        kept = {"retention.ms": "-1", **configs}  # the records of the contract are of 1970
+        assert admin.create_topic(topic, dict.fromkeys(range(partitions), (broker,)), kept) is None
         admin.close()
         return topic
 
@@ -271,12 +273,13 @@ def test_a_cluster_that_dies_or_hangs_under_load_loses_nothing(
         time.sleep(0.3)
         if is_killed:
             pair.clusters["b"].kill(broker)
-            failed_over(producer, load, routes, second)
+            try:
+                failed_over(producer, load, routes, second)
+            finally:
+                pair.clusters["b"].revive()
         else:
             with pair.stopped("b"):
                 failed_over(producer, load, routes, second)
-    if is_killed:
-        pair.clusters["b"].revive()
     duplicates = check(pair, producer, load, {first.topic: "b", second.topic: "a"})
     (counters,) = (lane.counters for lane in producer.metrics().lanes)
     print(f"killed: {is_killed}; {len(load.deliveries)} records, {duplicates} duplicates of {counters.sent_again}")
@@ -334,11 +337,11 @@ def test_what_a_killed_application_was_told_is_there(pair: Pair, routes: Routes)
 def test_a_hung_cluster_fails_records_by_our_own_time_limit(pair: Pair, client: StreamClient, routes: Routes) -> None:
     routes.create(pair.segment("b", 1))
     producer = client.producer(routes.stream, limits=replace(LIMITS, delivery_s=2.0))
-    producer.send(b"before").result(LIMIT_S)
+    eventually(lambda: producer.send(b"before").exception(LIMIT_S) is None)  # on a slow machine later than after 2 s
     with pair.stopped("b"):
         delivery = producer.send(b"x")
         with pytest.raises(NotAcknowledgedError, match="given up after") as raised:
-            delivery.result(10)  # librdkafka itself reports nothing for 10 to 20 s
+            delivery.result(LIMIT_S)  # librdkafka itself reports nothing for 10 to 20 s, and in other words
         assert raised.value.may_be_written
         report = producer.close(0.2)
         assert not report
@@ -372,13 +375,11 @@ def test_the_last_route_stays_in_use_while_the_store_hangs(
 
 
 def moved(routes: Routes, segment: Segment) -> bool:
-    from kafkakit.core.errors import TryLaterError
-
-    try:
-        routes.move(segment)
-    except TryLaterError:
-        return routes.read().epoch == 2
-    return True
+    with suppress(TryLaterError):  # it may be written, though no answer came
+        if routes.read().epoch == 1:
+            routes.move(segment)
+        return True
+    return False
 
 
 def test_another_cluster_behind_the_address_is_refused(pair: Pair, client: StreamClient, routes: Routes) -> None:
@@ -434,8 +435,12 @@ def test_both_sides_of_a_dual_write_agree_after_a_failure(pair: Pair, client: St
     here, there = pair.segment("a", 1), pair.segment("b", 1)
     routes.create(here)
     copies.create(there)
-    limits = replace(LIMITS, delivery_s=1.0)
-    producer = client.dual_producer(routes.stream, copies.stream, DualPolicy.PRIMARY_THEN_REPAIR, limits=limits)
+    # What the primary has no answer for in time is never repaired: there it has time, however slow the machine is.
+    first, second = (
+        client.producer(name, limits=replace(LIMITS, delivery_s=limit_s))
+        for name, limit_s in ((routes.stream, LIMIT_S), (copies.stream, 1.0))
+    )
+    producer = DualProducer(first, second, DualPolicy.PRIMARY_THEN_REPAIR, SystemClock())
     for number in range(300):
         producer.send(b"%d" % number, b"%d" % number)
     assert not producer.flush(LIMIT_S)

@@ -354,6 +354,14 @@ def test_the_effective_end_is_after_the_last_record_for_readers(made: tuple[list
     assert effective_ends(reader, {key: span}) == {key: expected}
 
 
+def test_the_effective_end_of_a_log_whose_leader_answers_late_is_found() -> None:
+    reader, key = FakeLogReader(), TopicPartition("t", 0)
+    reader.add_topic("t")
+    reader.append(key, batch(0, [Rec(None, b"x")]))
+    reader.slow.add(1)
+    assert effective_ends(reader, {key: reader.log(key).span}) == {key: 1}
+
+
 def test_a_log_that_cannot_be_read_has_no_effective_end() -> None:
     reader, key = FakeLogReader(), TopicPartition("t", 0)
     reader.add_topic("t")

@@ -15,6 +15,7 @@ from kafkakit.core.lists_in_words import some
 from kafkakit.core.log_reads import LogSpan, TopicPlaces
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.printable import printable
+from kafkakit.execution.act.log_answers import fetch_answers
 from kafkakit.ports.groups import GroupAdmin
 from kafkakit.ports.log import LogReader
 from kafkakit.streams.commits.decide.editing.gate import check_quiet, settled
@@ -81,7 +82,7 @@ class Observer:
             else:
                 place[key] = offset
         for requested in rounds:
-            reported = self._log.fetch(requested, max_bytes=FETCH_BYTES, wait_ms=0, partition_bytes=PARTITION_BYTES)
+            reported = fetch_answers(self._log, requested, max_bytes=FETCH_BYTES, partition_bytes=PARTITION_BYTES)
             for key, fetched in reported.items():
                 span = time_at(fetched.records, requested[key]) if fetched.error is None else None
                 # The next record that the log has may be pending, and so later than anything that is done.

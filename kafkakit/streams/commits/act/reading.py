@@ -15,6 +15,7 @@ from kafkakit.core.errors import KafkakitError, OperationFailedError, UsageError
 from kafkakit.core.group_facts import GroupDescription, GroupType
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
+from kafkakit.execution.act.log_answers import fetch_answers
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.cluster_clients import ClusterClients
@@ -57,7 +58,6 @@ from kafkakit.streams.formats.dialects.origin import find_origin
 
 FETCH_BYTES = 8 << 20
 COPY_BYTES = 64 << 20  # what is read of one of MirrorMaker's topics at most
-WAIT_MS = 500
 MOST_OWNERS = 20  # foreign payloads of a group whose owner is looked for
 GROUPS_AT_ONCE = 500
 
@@ -233,7 +233,7 @@ class Inspector:
         for key, span in self._log.spans(keys).items():
             at, left = (span.start, COPY_BYTES) if isinstance(span, LogSpan) else (0, 0)
             while isinstance(span, LogSpan) and at < span.end and left > 0:
-                fetched = self._log.fetch({key: at}, max_bytes=FETCH_BYTES, wait_ms=WAIT_MS)[key]
+                fetched = fetch_answers(self._log, {key: at}, max_bytes=FETCH_BYTES)[key]
                 after = next_offset(fetched.records, at)
                 if fetched.error is not None or after <= at:
                     break

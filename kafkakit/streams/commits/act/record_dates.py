@@ -8,6 +8,7 @@ each, and those that gave nothing again with more, in the end one by one.
 from collections.abc import Collection
 
 from kafkakit.core.model import TopicPartition
+from kafkakit.execution.act.log_answers import fetch_answers
 from kafkakit.ports.log import LogReader
 from kafkakit.streams.commits.decide.record_time import time_at
 from kafkakit.streams.formats.dialects.facts import TimeSpan
@@ -43,13 +44,11 @@ class RecordTimes:
 
     def _ask(self, batch: list[Place], limit_bytes: int, found: dict[Place, TimeSpan]) -> list[Place]:
         """Ask once; returns those that may tell when they are given more bytes."""
-        answers = self._log.fetch(
-            dict(batch), max_bytes=limit_bytes * len(batch), wait_ms=0, partition_bytes=limit_bytes
-        )
+        answers = fetch_answers(self._log, dict(batch), max_bytes=limit_bytes * len(batch), partition_bytes=limit_bytes)
         again: list[Place] = []
         for place in batch:
-            fetched = answers.get(place[0])
-            if fetched is None or fetched.error is not None:
+            fetched = answers[place[0]]
+            if fetched.error is not None:
                 continue
             span = time_at(fetched.records, place[1])
             if span is not None:

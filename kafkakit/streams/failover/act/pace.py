@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 
 from kafkakit.core.model import TopicPartition
+from kafkakit.execution.act.log_answers import fetch_answers
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.log import LogReader
 from kafkakit.streams.failover.act.reading import read_segments
@@ -54,10 +55,10 @@ def _first_times(
         # One offset of each partition at a time.
         now = dict(list(dict(reversed(left)).items())[:PLACES_AT_ONCE])
         left = [place for place in left if now.get(place[0]) != place[1]]
-        answers = log.fetch(now, max_bytes=ANSWER_BYTES, wait_ms=0, partition_bytes=PARTITION_BYTES)
+        answers = fetch_answers(log, now, max_bytes=ANSWER_BYTES, partition_bytes=PARTITION_BYTES)
         for key, offset in now.items():
-            answer = answers.get(key)
-            record = None if answer is None or answer.error is not None else record_at(answer.records, offset)
+            answer = answers[key]
+            record = None if answer.error is not None else record_at(answer.records, offset)
             if isinstance(record, RecordTime) and record.low_ms >= 0:
                 found[key, offset] = record.low_ms
     return found

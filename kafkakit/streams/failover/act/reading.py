@@ -13,6 +13,7 @@ from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupTy
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.rights import lacking
+from kafkakit.execution.act.log_answers import fetch_answers
 from kafkakit.ports.cluster_clients import ClusterClients
 from kafkakit.ports.log import LogReader
 from kafkakit.streams.failover.decide.commits import group_facts
@@ -23,7 +24,7 @@ from kafkakit.streams.routes.api import Segment, SegmentState, partitions_of, se
 from kafkakit.streams.routes.api_act import find_topics, own_settings
 
 OPEN_TO_EVERYONE = "allow.everyone.if.no.acl.found"
-FETCH_BYTES, ANSWER_BYTES, WAIT_MS = 1 << 20, 8 << 20, 500
+FETCH_BYTES, ANSWER_BYTES = 1 << 20, 8 << 20
 
 
 def read_segments(
@@ -105,11 +106,11 @@ def effective_ends(log: LogReader, spans: Mapping[TopicPartition, LogSpan]) -> d
     walks = {key: EndWalk.of(span.start, span.end) for key, span in spans.items()}
     failed: set[TopicPartition] = set()
     while wanted := {k: w.offset for k, w in walks.items() if w.found is None and k not in failed}:
-        answers = log.fetch(wanted, max_bytes=ANSWER_BYTES, wait_ms=WAIT_MS, partition_bytes=FETCH_BYTES)
+        answers = fetch_answers(log, wanted, max_bytes=ANSWER_BYTES, partition_bytes=FETCH_BYTES)
         is_moving = False
         for key in wanted:
-            answer = answers.get(key)
-            if answer is None or answer.error is not None:
+            answer = answers[key]
+            if answer.error is not None:
                 failed.add(key)
             elif answer.records:
                 walks[key] = walks[key].after(answer.records)

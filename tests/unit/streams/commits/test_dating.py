@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.log_reads import Fetched
 from kafkakit.core.model import TopicPartition
+from kafkakit.streams.commits.act.edit_observation import Observer
 from kafkakit.streams.commits.act.record_dates import MOST, RecordTimes
 from tests.clusters.streams_batches import Rec, batch
+from tests.fakes.groups import FakeGroups
 from tests.fakes.log_reader import FakeLogReader
 
 T0 = 1_758_335_260_726
@@ -61,6 +63,30 @@ def test_what_cannot_be_read_is_absent_and_asked_for_once() -> None:
     times = RecordTimes(log).at([(keys[0], 0), (gone, 0), (keys[1], 2)])
     assert list(times) == [(keys[0], 0)]
     assert sum(gone in fetch for fetch in log.fetches) == 1
+
+
+class Late(FakeLogReader):
+    """Answers for one partition from the sixth fetch on."""
+
+    def fetch(
+        self, offsets: Mapping[TopicPartition, int], *, max_bytes: int, wait_ms: int, partition_bytes: int | None = None
+    ) -> Mapping[TopicPartition, Fetched]:
+        self.slow = {2} if len(self.fetches) < 5 else set()
+        self._keep_waiting = set()
+        return super().fetch(offsets, max_bytes=max_bytes, wait_ms=wait_ms, partition_bytes=partition_bytes)
+
+
+def test_a_leader_that_answers_late_is_waited_for() -> None:
+    log, soon, late = Late(), TopicPartition("t", 0), TopicPartition("t", 1)
+    log.add_topic("t", 2)
+    for key in (soon, late):
+        log.append(key, batch(0, [Rec(None, b"x")], base_ms=T0 + key.partition))
+    log.log(late).leader = 2
+    assert RecordTimes(log).at([(soon, 0), (late, 0)])[late, 0].low_ms == T0 + 1
+    assert log.fetches == [{soon: 0, late: 0}, *[{late: 0}] * 5]
+    again = Observer(FakeGroups(), log, cluster_id="c", limit_chars=4096)
+    log.fetches.clear()
+    assert again.record_times({soon: [0], late: [0]}) == {soon: {0: T0}, late: {0: T0 + 1}}
 
 
 def test_one_call_has_its_limit() -> None:
