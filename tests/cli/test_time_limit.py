@@ -21,7 +21,6 @@ from tests.fakes.admin import FakeCluster
 from tests.rigs.command_line import Home
 
 LIMIT_S = 1.5
-HELD_S = 400
 # Connections are tried for as long as a request may take, not for 10 s.
 PATIENT = """
 import sys, time
@@ -83,13 +82,13 @@ def address(kind: str) -> Iterator[str]:
 def ran(home: Home, *words: str) -> tuple[int, str]:
     env = home.environment() | {"PYTHONPATH": str(Path(kafkakit.__file__).parents[1])}
     done = subprocess.run(words, env=env, cwd=home.work, capture_output=True, text=True,
-                          stdin=subprocess.DEVNULL, timeout=HELD_S, check=False)  # fmt: skip
+                          stdin=subprocess.DEVNULL, timeout=300, check=False)  # fmt: skip
     return done.returncode, done.stderr
 
 
 @pytest.mark.parametrize(("kind", "command"), COMMANDS)
 def test_no_address_holds_a_command_longer_than_its_time_limit(home: Home, kind: str, command: str) -> None:
-    """Without the limit each of them would be held for longer than `HELD_S`."""
+    """Without the limit each of them would be held for longer, and end with other words."""
     cluster = FakeCluster({1: "a", 2: "b", 3: "c"})
     cluster.add_topic("t", {0: (1, 2)})
     plan = home.work / "p.json"

@@ -13,7 +13,7 @@ from kafkakit.ports.stream_consumer import AssignedConsumer, GroupConsumer
 from tests.contracts.group_consumer import Member
 
 _names = itertools.count()
-LIMIT_S = 60.0
+LIMIT_S = 120.0
 
 
 class AssignedRig(Protocol):

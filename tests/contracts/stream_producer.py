@@ -22,7 +22,7 @@ LIMITS = BatchLimits(
     queue_records=1_000,
     compression="zstd",
 )
-LIMIT_S = 60.0
+LIMIT_S = 120.0
 
 
 class Rig(Protocol):
