@@ -1,14 +1,17 @@
 """`kafkakit audit` with a driver that is a script: what is started, what is reported, and how a run ends."""
 
+import os
 import re
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from kafkakit.cli.stop_signals import StopSignals
 from tests.rigs.command_line import Home, Ran
 from tests.rigs.fake_spark import DATE, collected, fake_spark, start_audit
 
@@ -125,7 +128,14 @@ def test_a_detached_run_is_followed_refused_and_cancelled(audit: Audit, tmp_path
     assert not (folder / "summary.json").exists()
 
 
-def test_a_time_limit_stops_the_driver(audit: Audit, tmp_path: Path) -> None:
+def test_a_time_limit_stops_the_driver(audit: Audit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit is over once the driver is at its job, however slow the machine is."""
+
+    def end_once_it_runs() -> None:
+        until(lambda: any("job" in log.read_text() for log in tmp_path.glob("out/*/driver.log")))
+        os.kill(os.getpid(), signal.SIGALRM)
+
+    monkeypatch.setattr(StopSignals, "start_timer", lambda *_, **__: threading.Thread(target=end_once_it_runs).start())
     ran = audit("drift", "--set", "drift.fake=wait", "--timeout", "2s")
     assert ran.code == 75
     assert "was stopped before its end; it has no result" in ran.stderr

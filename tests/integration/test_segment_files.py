@@ -24,7 +24,9 @@ from tests.rigs.required import missing
 
 VERSION = "3.9.2"
 RETAINED = 1_048_576
-SMALL = {"segment.bytes": "1048576", "index.interval.bytes": "1000"}
+SMALL = {"segment.bytes": "1048576", "index.interval.bytes": "1000", "file.delete.delay.ms": "1000"}
+# The cleaner of compacted topics looks every 15 s for what retention takes from them, and the others' only every 5 min.
+DELETED = {"cleanup.policy": "compact,delete", "retention.bytes": str(RETAINED), "min.compaction.lag.ms": "86400000"}
 # DumpLogSegments names these classes of kafka-tools-api, a jar that brokers do without.
 DECODERS = {
     "Decoder": "public interface Decoder<T> { T fromBytes(byte[] bytes); }",
@@ -106,7 +108,7 @@ def loaded(sandbox_cluster: StartCluster) -> LoadedBroker:
     topics = {f"codec-{codec}": SMALL for codec in CODECS} | {
         "txn": SMALL,
         "compacted": SMALL | {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"},
-        "deleted": SMALL | {"retention.bytes": str(RETAINED)},
+        "deleted": SMALL | DELETED,
     }
     admin = cluster.open_admin()
     for topic, configs in topics.items():
@@ -114,7 +116,7 @@ def loaded(sandbox_cluster: StartCluster) -> LoadedBroker:
     for codec in CODECS:
         produce(cluster, f"codec-{codec}", codec, 3_000)
     produce(cluster, "compacted", "lz4", 4_000, keys=50)
-    produce(cluster, "deleted", "none", 4_000)
+    produce(cluster, "deleted", "none", 4_000, keys=4_000)
     transact(cluster, "txn")
 
     def settled(rows: list[Row]) -> bool:
