@@ -20,7 +20,8 @@ from kafkakit.core.errors import (
 
 CUT_AFTER_S = 0.4
 END_AFTER_S = 0.7
-REPORT_S = 0.2
+REPORT_S = 2.0
+POLL_S = 0.05
 
 
 class StopSignals:
@@ -40,6 +41,7 @@ class StopSignals:
         self._earlier: dict[int, Any] = {}
         self._started_s = time.monotonic() if started_s is None else started_s
         self._is_program, self._is_cut, self._was_interrupted = started_s is not None, False, False
+        self._is_over = False
 
     def install(self) -> None:
         """Take over the signals that the caller of the program did not ignore."""
@@ -64,6 +66,7 @@ class StopSignals:
 
     def restore(self) -> None:
         """Give the signals back to their earlier handlers."""
+        self._is_over = True
         for number, handler in self._earlier.items():
             if number != signal.SIGINT or not self._is_program:  # Ctrl-C while Python ends prints a traceback
                 signal.signal(number, handler)
@@ -79,8 +82,15 @@ class StopSignals:
     def _end_process(self, report: Callable[[BaseException], int]) -> None:
         """End what does not end by itself, with the words of the error that is on its way through the main thread.
 
-        Does nothing for a command that was done in time, though it may have been stopped otherwise.
+        Does nothing for a command that was done in time, though it may have been stopped otherwise. Where the main
+        thread could not take the signal of the time limit yet, it gets its time once it has.
         """
+        is_late = False
+        while self.received is None and self.code is None and not (self._was_interrupted or self._is_over):
+            is_late = True
+            time.sleep(POLL_S)
+        if is_late:
+            time.sleep(END_AFTER_S)
         if not isinstance(self.received, DeadlineReached):
             return
         if self.code is None:

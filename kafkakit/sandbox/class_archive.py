@@ -18,7 +18,7 @@ from kafkakit.sandbox.decide import jvm
 from kafkakit.sandbox.decide.state import SandboxState
 from kafkakit.sandbox.folders import Store
 
-_BUILD_LIMIT_S = 120.0
+_BUILD_LIMIT_S = 600.0
 _NUMBER = re.compile(r" id: \d+$", re.MULTILINE)
 
 

@@ -21,7 +21,7 @@ from kafkakit.sandbox.watch import admin_security, is_alive, live_cluster_id, lo
 __all__ = ["admin_security", "down", "kafka_uuid", "kill", "loaded", "restart", "start_node", "up", "wait_until_up"]
 
 _PORT_ATTEMPTS = 3
-_OLD_SESSION_LIMIT_S = 20.0
+_OLD_SESSION_LIMIT_S = 60.0
 
 
 def up(machine: Machine, store: Store, spec: SandboxSpec, reporter: Reporter) -> tuple[SandboxState, bool]:

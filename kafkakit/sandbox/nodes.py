@@ -17,7 +17,7 @@ from kafkakit.sandbox.decide.spec import SandboxSpec, Secure
 from kafkakit.sandbox.decide.state import SandboxState
 from kafkakit.sandbox.folders import Store
 
-_FORMAT_LIMIT_S = 60.0
+_FORMAT_LIMIT_S = 300.0
 
 
 def write_secrets(machine: Machine, store: Store, spec: SandboxSpec, layout: Layout) -> Passwords | None:

@@ -13,7 +13,7 @@ from kafkakit.sandbox.decide.layout import Node, Role
 from kafkakit.sandbox.decide.state import NodeRecord, NodeStatus, SandboxState
 from kafkakit.sandbox.folders import Store
 
-START_LIMIT_S = 120.0
+START_LIMIT_S = 300.0
 _POLL_S = 0.1
 _OLD_SESSION = "NodeExistsException"
 _TAKEN = ("Address already in use", "BindException")

@@ -71,7 +71,7 @@ def test_help_does_not_load_what_checks_values(home: Home, command: list[str]) -
         f"assert run({command!r}) == 0\nsys.exit('pydantic' in sys.modules)"
     )
     ran = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=home.environment({}), timeout=60, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, env=home.environment({}), timeout=280, check=False
     )
     assert (ran.returncode, ran.stderr) == (0, "")
 

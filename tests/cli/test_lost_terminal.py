@@ -23,7 +23,7 @@ cluster = FakeCluster({1: "a", 2: "b", 3: "c"}, line_rate=10_000)
 cluster.add_topic("t", {0: (1, 2)}, size_bytes=20_000_000)
 (folder / "p.json").write_bytes(encode_plan(make_plan(cluster, {("t", 0): (3, 2)})))
 clock, sleep = FakeClock(), time.sleep
-clock.on_sleep += [cluster.advance, lambda seconds: sleep(0.02)]
+clock.on_sleep += [cluster.advance, lambda seconds: sleep(0.1)]
 wiring.open_admin = lambda *a, **k: cluster
 wiring.system_clock = lambda: clock
 reassign = cluster.reassign
@@ -39,7 +39,7 @@ code = run([*words, "--ingest-sample", "0"])
 
 
 def until_exists(path: Path) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while not path.exists():
         assert time.monotonic() < end, f"no {path.name}"
         time.sleep(0.05)

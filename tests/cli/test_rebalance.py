@@ -667,7 +667,7 @@ def interrupted(home: Home, function: str, *, found: int, presses: int) -> Ran:
                 if line.startswith(awaited):
                     break
             os.kill(process.pid, signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=280)
     finally:
         process.kill()
     return Ran(process.returncode, out, "".join(told) + err)

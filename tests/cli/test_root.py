@@ -47,7 +47,12 @@ def home(tmp_path: Path) -> Home:
 def python(home: Home, code: str, **env: str) -> subprocess.CompletedProcess[str]:
     home.work.mkdir(exist_ok=True)
     return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=home.environment(env), timeout=60, check=False
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env=home.environment(env),
+        timeout=280,
+        check=False,
     )
 
 
@@ -335,7 +340,7 @@ def wait(ctx: typer.Context) -> None:
     "Wait."
     try:
         print("ready", file=sys.stderr, flush=True)
-        time.sleep(60)
+        time.sleep(600)
     finally:
         print("cleaned", file=sys.stderr, flush=True)
 module = type(sys)("m"); module.app = app; sys.modules["m"] = module
@@ -355,7 +360,7 @@ def test_a_signal_lets_finally_run(home: Home, number: signal.Signals, code: int
         assert process.stderr is not None
         assert process.stderr.readline() == "ready\n"
         process.send_signal(number)
-        _, stderr = process.communicate(timeout=30)
+        _, stderr = process.communicate(timeout=280)
     assert (process.returncode, stderr) == (code, f"cleaned\nerror: {word}\n")
 
 
@@ -363,7 +368,7 @@ def test_a_reader_that_goes_away_is_not_an_error_message(home: Home) -> None:
     kafkakit = Path(sys.executable).parent / "kafkakit"
     command = f"{kafkakit} --help-json | head -c 1 >/dev/null; echo ${{PIPESTATUS[0]}}"
     ran = subprocess.run(
-        ["bash", "-c", command], capture_output=True, text=True, env=home.environment(), timeout=60, check=False
+        ["bash", "-c", command], capture_output=True, text=True, env=home.environment(), timeout=280, check=False
     )
     assert ran.stderr == ""
     assert ran.stdout.strip() in ("0", "1")
@@ -387,7 +392,7 @@ def test_a_stdout_that_takes_nothing_is_one_line_and_no_fault_of_the_kit(
         capture_output=True,
         text=True,
         env=home.environment(),
-        timeout=60,
+        timeout=280,
         check=False,
     )
     assert ran.returncode == 1
@@ -404,7 +409,7 @@ def test_a_stderr_that_takes_nothing_does_not_stop_the_result(home: Home) -> Non
             capture_output=True,
             text=True,
             env=home.environment(),
-            timeout=60,
+            timeout=280,
             check=False,
         )
         assert ran.returncode == 0
@@ -474,7 +479,7 @@ def complete(home: Home, line: str, **env: str) -> list[str]:
         [Path(sys.executable).parent / "kafkakit"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=280,
         check=False,
         env=home.environment(
             {"_KAFKAKIT_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1), **env}

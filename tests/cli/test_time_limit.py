@@ -12,13 +12,23 @@ from pathlib import Path
 import pytest
 
 import kafkakit
+from kafkakit.cli import stop_signals
+from kafkakit.cli.stop_signals import StopSignals
 from kafkakit.core.documents import encode_plan
+from kafkakit.core.errors import DeadlineReached
 from tests.clusters.plans import make_plan
 from tests.fakes.admin import FakeCluster
 from tests.rigs.command_line import Home
 
 LIMIT_S = 1.5
-SLACK_S = 1.0
+# Connections are tried for as long as a request may take, not for 10 s.
+PATIENT = """
+import sys, time
+from kafkakit import wiring
+from kafkakit.cli.root import run
+wiring.min = max
+sys.exit(run([*sys.argv[1:], "-X", "request_timeout=20m"], started_s=time.monotonic()))
+"""
 COMMANDS = [
     ("silent", "topicmappr check"),
     ("closing", "snapshot"),
@@ -69,57 +79,69 @@ def address(kind: str) -> Iterator[str]:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
-def timed(home: Home, *words: str) -> tuple[int, str, float]:
-    started_s = time.monotonic()
+def ran(home: Home, *words: str) -> tuple[int, str]:
     env = home.environment() | {"PYTHONPATH": str(Path(kafkakit.__file__).parents[1])}
-    ran = subprocess.run(words, env=env, cwd=home.work, capture_output=True, text=True,
-                         stdin=subprocess.DEVNULL, timeout=60, check=False)  # fmt: skip
-    return ran.returncode, ran.stderr, time.monotonic() - started_s
+    done = subprocess.run(words, env=env, cwd=home.work, capture_output=True, text=True,
+                          stdin=subprocess.DEVNULL, timeout=280, check=False)  # fmt: skip
+    return done.returncode, done.stderr
 
 
 @pytest.mark.parametrize(("kind", "command"), COMMANDS)
 def test_no_address_holds_a_command_longer_than_its_time_limit(home: Home, kind: str, command: str) -> None:
+    """Without the limit each of them would be held for longer, and end with other words."""
     cluster = FakeCluster({1: "a", 2: "b", 3: "c"})
     cluster.add_topic("t", {0: (1, 2)})
     plan = home.work / "p.json"
     plan.write_bytes(encode_plan(make_plan(cluster, {("t", 0): (3, 2)})))
     words = command.replace("PLAN", str(plan)).split()
-    program = (sys.executable, "-m", "kafkakit")
-    _, _, bare_s = timed(home, *program, *words, "--help")  # a loaded machine starts slowly
+    program = (sys.executable, "-c", PATIENT)
     with address(kind) as servers:
-        code, stderr, took_s = timed(home, *program, *words, "--bootstrap-server", servers, "--timeout", f"{LIMIT_S}s")
+        code, stderr = ran(home, *program, *words, "--bootstrap-server", servers, "--timeout", f"{LIMIT_S}s")
     assert (code, stderr.splitlines()[-1]) == (75, f"error: stopped after --timeout ({LIMIT_S} s)")
-    assert took_s <= LIMIT_S + SLACK_S + 2 * bare_s
 
 
+# The time limit begins with the command, and the process is ended once the command has failed: a machine may be slow.
 STUBBORN = """
 import sys, threading, time, typer
-started_s = time.monotonic()
 from kafkakit.cli import command_classes as command, root as cli
 from kafkakit.cli.groups import Entry
+from kafkakit.cli.stop_signals import StopSignals
 from kafkakit.core.errors import InterruptedRunError
+start, end, given, failed = StopSignals.start_timer, StopSignals._end_process, [], threading.Event()
+StopSignals.start_timer = lambda stops, seconds, report: given.extend((stops, report))
+StopSignals._end_process = lambda stops, report: failed.wait() and end(stops, report)
 app = command.new_group("t")
 @app.command("wait", cls=command.CliCommand)
 def wait(ctx: typer.Context) -> None:
     "Wait."
-    threading.Thread(target=time.sleep, args=(40,)).start()
     how = {how!r}
+    last_s = 0.5 if how == "done" else 600
+    threading.Thread(target=lambda: (time.sleep(last_s), print("lived", file=sys.stderr))).start()
     try:
-        time.sleep(0 if how == "done" else 40)
+        if how == "done":
+            return
+        given[0]._started_s = time.monotonic()
+        start(given[0], 0.2, given[1])
+        time.sleep(600)
     except KeyboardInterrupt:
         if how == "run":
             try:
                 raise InterruptedRunError("one move continues", hint="resume it") from None
             finally:
+                failed.set()
                 while True:
                     try:
-                        time.sleep(40)
+                        time.sleep(600)
                     except KeyboardInterrupt:
                         pass
-        time.sleep(40)
+        failed.set()
+        time.sleep(600)
 module = type(sys)("m"); module.app = app; sys.modules["m"] = module
 cli.ENTRIES = (Entry("wait", "m", "t", is_group=False),)
-sys.exit(cli.run(["wait", "--timeout", "2s"], started_s=started_s))
+code = cli.run(["wait", "--timeout", "2s"], started_s=time.monotonic())
+failed.set()
+given[0]._end_process(given[1])
+sys.exit(code)
 """
 
 
@@ -131,14 +153,23 @@ sys.exit(cli.run(["wait", "--timeout", "2s"], started_s=started_s))
     ],
 )
 def test_what_does_not_stop_is_ended_with_the_words_it_had(home: Home, how: str, code: int, said: str) -> None:
-    found, stderr, took_s = timed(home, sys.executable, "-c", STUBBORN.replace("{how!r}", repr(how)))
-    assert (found, stderr) == (code, said)
-    assert took_s < 10
+    assert ran(home, sys.executable, "-c", STUBBORN.replace("{how!r}", repr(how))) == (code, said)
 
 
 def test_a_command_that_was_done_in_time_is_not_ended(home: Home) -> None:
-    code = STUBBORN.replace("{how!r}", repr("done")).replace("args=(40,)", "args=(5,)")
-    code = code.replace('"2s"', '"4s"')
-    found, stderr, took_s = timed(home, sys.executable, "-c", code)
-    assert (found, stderr) == (0, "")
-    assert took_s > 5
+    assert ran(home, sys.executable, "-c", STUBBORN.replace("{how!r}", repr("done"))) == (0, "lived\n")
+
+
+def test_a_signal_that_was_not_taken_yet_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the main thread is in a call that lets no handler run, or the whole process got no turn."""
+    monkeypatch.setattr(stop_signals, "END_AFTER_S", 0.0)
+    ended, said = list[int](), list[BaseException]()
+    monkeypatch.setattr("os._exit", ended.append)
+    stops = StopSignals(time.monotonic())
+    ending = threading.Thread(target=stops._end_process, args=(lambda error: said.append(error) or 0,))
+    ending.start()
+    ending.join(0.3)
+    assert (ending.is_alive(), ended) == (True, [])
+    stops.received = DeadlineReached()
+    ending.join(60)
+    assert (ended, said) == ([75], [stops.received])

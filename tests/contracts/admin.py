@@ -34,7 +34,7 @@ FOLLOWERS = "follower.replication.throttled.replicas"
 LEADER_RATE = "leader.replication.throttled.rate"
 FOLLOWER_RATE = "follower.replication.throttled.rate"
 TP = TopicPartition
-HELD = 10_000_000  # bytes: real brokers let 1 MB through each 3 s, however low the rate is
+HELD = 20_000_000  # bytes: a minute, as real brokers let 1 MB through each 3 s, however low the rate is
 
 
 class Rig(Protocol):
@@ -91,6 +91,7 @@ def make_topic(rig: Rig, *lists: tuple[int, ...], size: int = 0, **configs: str)
     name = rig.new_name()
     settings = {key.replace("_", "."): value for key, value in configs.items()}
     assert rig.admin.create_topic(name, dict(enumerate(lists)), settings) is None
+    eventually(rig, lambda: len(rig.admin.partition_states([name])) == len(lists))
     for number in range(len(lists) if size else 0):
         rig.fill(name, number, size)
     return name
@@ -125,6 +126,7 @@ class AdminContract:
     """Promises that hold on a healthy cluster."""
 
     def test_cluster_lists_the_brokers_with_their_racks(self, rig: Rig) -> None:
+        eventually(rig, lambda: all(b.state is BrokerState.ALIVE for b in rig.admin.cluster().brokers))
         info = rig.admin.cluster()
         assert info.cluster_id
         assert [b.id for b in info.brokers] == sorted(rig.brokers)
@@ -238,8 +240,8 @@ class AdminContract:
     def test_a_running_move_shows_the_union_and_cancel_restores_the_set_alone(self, rig: Rig) -> None:
         a, b, c = rig.brokers
         key = TP(make_topic(rig, (a, b), size=HELD), 0)
-        hold_moves(rig, key, a, c)
         try:
+            hold_moves(rig, key, a, c)
             assert rig.admin.reassign({key: (c, b)}) == {key: None}
             rig.pass_time()
             move = next(m for m in rig.admin.reassignments() if m.topic == key.topic)
@@ -257,11 +259,13 @@ class AdminContract:
     def test_a_throttled_move_goes_on_when_the_rate_is_removed(self, rig: Rig) -> None:
         a, b, c = rig.brokers
         key = TP(make_topic(rig, (a, b), size=HELD), 0)
-        hold_moves(rig, key, a, c)
-        assert rig.admin.reassign({key: (c, b)}) == {key: None}
-        rig.pass_time()
-        assert moving(rig, key.topic)
-        release_moves(rig, a, c)
+        try:
+            hold_moves(rig, key, a, c)
+            assert rig.admin.reassign({key: (c, b)}) == {key: None}
+            rig.pass_time()
+            assert moving(rig, key.topic)
+        finally:
+            release_moves(rig, a, c)
         eventually(rig, lambda: not moving(rig, key.topic))
         eventually(rig, lambda: replicas_of(rig, key) == (c, b))
 
@@ -383,9 +387,12 @@ class AdminContract:
             assert set(found) == {a, b}
             return [found[broker].get(LEADER_RATE) for broker in (a, b)]
 
-        eventually(rig, lambda: layers() == [LayeredValue("654321", ConfigLayer.DYNAMIC_BROKER), None])
-        undo = rate_change(a, LEADER_RATE, None)
-        assert rig.admin.alter_configs([undo]) == {undo: None}
+        try:
+            eventually(rig, lambda: layers() == [LayeredValue("654321", ConfigLayer.DYNAMIC_BROKER), None])
+        finally:
+            undo = rate_change(a, LEADER_RATE, None)
+            assert rig.admin.alter_configs([undo]) == {undo: None}
+        eventually(rig, lambda: layers() == [None, None])
 
     def test_log_dirs_of_an_unknown_broker_do_not_spoil_the_rest(self, rig: Rig) -> None:
         a, b, _ = rig.brokers
@@ -426,8 +433,8 @@ class AdminContract:
     def test_deleting_a_topic_ends_its_move(self, rig: Rig) -> None:
         a, b, c = rig.brokers
         key = TP(make_topic(rig, (a, b), size=HELD), 0)
-        hold_moves(rig, key, a, c)
         try:
+            hold_moves(rig, key, a, c)
             assert rig.admin.reassign({key: (c, b)}) == {key: None}
             assert rig.admin.delete_topic(key.topic) is None
             eventually(rig, lambda: rig.admin.partition_states([key.topic]) == {})
@@ -510,8 +517,9 @@ class DeadBrokerContract:
     def test_a_dead_broker_is_named_and_its_sizes_are_absent(self, rig: Rig) -> None:
         a, b, c = rig.brokers
         key = TP(make_topic(rig, (a, b, c), size=5_000), 0)
-        rig.kill(b)
         try:
+            rig.kill(b)
+            eventually(rig, lambda: b not in (rig.admin.partition_states([key.topic])[key].isr or ()))
             snapshot = rig.admin.snapshot(now=NOW)
             partition = next(t for t in snapshot.topics if t.name == key.topic).partitions[0]
             assert list(snapshot.unanswered_brokers) == [b]
@@ -529,8 +537,8 @@ class DeadBrokerContract:
     def test_a_move_to_a_dead_broker_waits_and_can_be_cancelled(self, rig: Rig) -> None:
         a, b, c = rig.brokers
         stuck, waits = TP(make_topic(rig, (a, b)), 0), TP(make_topic(rig, (b, a)), 0)
-        rig.kill(c)
         try:
+            rig.kill(c)
             assert rig.admin.reassign({stuck: (a, c), waits: (b, c)}) == {stuck: None, waits: None}
             rig.pass_time()
             assert {m.topic for m in rig.admin.reassignments()} >= {stuck.topic, waits.topic}
@@ -544,8 +552,8 @@ class DeadBrokerContract:
     def test_a_dead_preferred_leader_is_not_elected(self, rig: Rig) -> None:
         a, b, _ = rig.brokers
         key = TP(make_topic(rig, (b, a)), 0)
-        rig.kill(b)
         try:
+            rig.kill(b)
             eventually(rig, lambda: rig.admin.partition_states([key.topic])[key].leader == a)
             answers = rig.admin.elect_preferred_leaders([key])
             assert [error_name(e) for e in answers.values()] == ["PreferredLeaderNotAvailableError"]

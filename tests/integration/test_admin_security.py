@@ -23,7 +23,7 @@ from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.test_admin_contract import KafkaRig
 
 pytestmark = pytest.mark.kafka
-LIMIT_S = 60.0
+LIMIT_S = 180.0
 DENIED = "TOPIC_AUTHORIZATION_FAILED"
 
 
@@ -35,7 +35,7 @@ class OneBroker(KafkaRig):
         self.brokers = (only, only, only)
         self.cluster = cluster
         self.kraft = True
-        self.admin: ClusterAdmin = KafkaAdmin(cluster.bootstrap_servers, cluster.security, request_timeout_s=15)
+        self.admin: ClusterAdmin = KafkaAdmin(cluster.bootstrap_servers, cluster.security, request_timeout_s=60)
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +115,7 @@ def test_a_denial_stops_a_user_within_moments_and_its_removal_restores_what_was(
 
 
 def can_read(cluster: SandboxCluster, security: Security, topic: str) -> bool:
-    """Whether records come within a minute; the group that a closing member looks for is none that it may describe."""
+    """Whether records come; the group that a closing member looks for is none that it may describe."""
     client = KafkaData(cluster.bootstrap_servers, security).consumer([TP(topic, 0)], {TP(topic, 0): 0})
     deadline = time.monotonic() + LIMIT_S
     while time.monotonic() < deadline:
@@ -126,7 +126,7 @@ def can_read(cluster: SandboxCluster, security: Security, topic: str) -> bool:
 
 def test_missing_rights_are_refusals(rig: OneBroker, secured: SandboxCluster, guest: Security) -> None:
     topic = make_topic(rig, rig.brokers[:1])
-    admin = KafkaAdmin(secured.bootstrap_servers, guest, request_timeout_s=15)
+    admin = KafkaAdmin(secured.bootstrap_servers, guest, request_timeout_s=60)
     reads: list[Callable[[], object]] = [
         lambda: admin.describe_acls(TOPIC, topic),
         lambda: admin.describe_producers([TP(topic, 0)]),

@@ -12,6 +12,7 @@ import zlib
 from collections import Counter
 from contextlib import closing
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from kafkakit.streams.formats.offsets_log.values import OffsetCommit, decode_off
 from kafkakit.streams.formats.record_identity import HEADER, RecordId, encode_record_id, format_record_id
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.stream_clients import commit_with_kafka_python, produce
+from tests.integration.test_reassign import until
 from tests.rigs.command_line import Home, Ran
 from tests.rigs.fleet import rows_of
 
@@ -75,9 +77,16 @@ def passwords(cluster: SandboxCluster) -> set[str]:
 def test_rows_are_what_clients_say_and_no_secret_is_stored(
     cluster: SandboxCluster, secure: SandboxCluster, filled: None, tmp_path: Path
 ) -> None:
-    store = tmp_path / "store"
     add_profile(cluster, "dead", "127.0.0.1:1")
-    ran = collect(cluster, store, "--profiles", f"{cluster.name},dead,{secure.name}", "--commits", "-o", "tsv")
+    stores = (tmp_path / f"store-{number}" for number in count())
+
+    def collected() -> tuple[Ran, Path] | None:
+        """A run during which no leader and no copy in sync changed, as they do when a broker pauses."""
+        store, before = next(stores), placed(cluster) | placed(secure)
+        ran = collect(cluster, store, "--profiles", f"{cluster.name},dead,{secure.name}", "--commits", "-o", "tsv")
+        return (ran, store) if before == placed(cluster) | placed(secure) else None
+
+    ran, store = until(collected)
     assert ran.code == 1, ran.stderr
     assert [line.split("\t")[1] for line in ran.stdout.splitlines()] == ["collected", "failed", "collected"], ran.stderr
     for one in (cluster, secure):
@@ -95,13 +104,20 @@ def test_rows_are_what_clients_say_and_no_secret_is_stored(
     assert not [secret for secret in secrets if secret in stored]
 
 
+def placed(one: SandboxCluster) -> dict[tuple[str, str, int], tuple[int | None, list[int], list[int]]]:
+    """Leader, copies and copies in sync of each partition, by cluster, topic and number."""
+    with closing(one.open_admin()) as admin:
+        found = admin.snapshot(now=datetime.now(UTC)).partitions()
+    return {(one.name, t, p.partition): (p.leader, sorted(p.replicas), sorted(p.isr or ())) for t, p in found}
+
+
 def check_partitions(one: SandboxCluster, store: Path) -> None:
-    with closing(one.open_admin()) as admin, closing(KafkaLog(one.bootstrap_servers, one.security)) as log:
-        snapshot = admin.snapshot(now=datetime.now(UTC))
-        spans = log.spans([TopicPartition(t, p.partition) for t, p in snapshot.partitions()])
-    shown = {(t, p.partition): (p.leader, sorted(p.replicas), sorted(p.isr or ())) for t, p in snapshot.partitions()}
+    shown = placed(one)
+    with closing(KafkaLog(one.bootstrap_servers, one.security)) as log:
+        spans = log.spans([TopicPartition(topic, number) for _, topic, number in shown])
     rows = rows_of(store, "partitions", one.name)
-    assert {(r["topic"], r["partition"]): (r["leader"], sorted(r["replicas"]), sorted(r["isr"])) for r in rows} == shown
+    found = {(one.name, r["topic"], r["partition"]): r for r in rows}
+    assert {key: (r["leader"], sorted(r["replicas"]), sorted(r["isr"])) for key, r in found.items()} == shown
     for row in rows:
         span = spans[TopicPartition(row["topic"], row["partition"])]
         assert isinstance(span, LogSpan)
@@ -109,7 +125,7 @@ def check_partitions(one: SandboxCluster, store: Path) -> None:
             assert (row["start_offset"], row["end_offset"]) == (span.start, span.end)
             assert (row["size_bytes"] > 0) == (row["partition"] == 0)
     replicas = {(r["topic"], r["partition"], r["broker"]) for r in rows_of(store, "replicas", one.name)}
-    assert replicas == {(t, p.partition, b) for t, p in snapshot.partitions() for b in p.replicas}
+    assert replicas == {(topic, number, b) for (_, topic, number), (_, on, _) in shown.items() for b in on}
     assert {r["broker"] for r in rows_of(store, "log_dirs", one.name)} == set(one.broker_ids)
 
 
@@ -132,11 +148,11 @@ def check_commits(one: SandboxCluster, store: Path) -> None:
     data = KafkaData(one.bootstrap_servers, one.security)
     names = sorted({r["log_partition"] for r in rows_of(store, "commits", one.name)})
     places = [TopicPartition(OFFSETS, number) for number in names]
-    ends = data.offsets(places, 30)
+    ends = data.offsets(places, 120)
     found: list[tuple[Any, ...]] = []
     left = {place for place in places if len(ends[place])}
     with closing(data.consumer(sorted(left))) as consumer:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while left and time.monotonic() < deadline:
             for record in consumer.poll(0.5):
                 key = decode_key(record.key or b"")
@@ -158,17 +174,18 @@ def test_a_run_that_was_killed_goes_on_where_it_was(
     store = tmp_path / "store"
     manifests = store / "manifests" / f"snapshot_date={DAY}"
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        add_profile(cluster, "silent", f"127.0.0.1:{silent.getsockname()[1]}")
+        names = [f"silent-{number}" for number in range(12)]  # each is given up after 10 s
+        for name in names:
+            add_profile(cluster, name, f"127.0.0.1:{silent.getsockname()[1]}")
         words = ["fleet", "collect", "--to", str(store), "--date", DAY, "--concurrency", "1", "--profiles"]
-        process = subprocess.Popen(
-            [sys.executable, "-m", "kafkakit", *words, f"{cluster.name},silent,{secure.name}"], env=cluster.env
-        )
-        deadline = time.monotonic() + 120
-        while not (manifests / f"cluster={cluster.name}.json").exists() and time.monotonic() < deadline:
-            time.sleep(0.1)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    assert [path.name for path in manifests.iterdir()] == [f"cluster={cluster.name}.json"]
+        profiles = ",".join([cluster.name, *names, secure.name])
+        process = subprocess.Popen([sys.executable, "-m", "kafkakit", *words, profiles], env=cluster.env)
+        try:
+            until((manifests / f"cluster={cluster.name}.json").exists)
+        finally:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+    assert not (manifests / f"cluster={secure.name}.json").exists()
     before = (manifests / f"cluster={cluster.name}.json").read_bytes()
     ran = collect(cluster, store, "--profiles", f"{cluster.name},{secure.name}", "-o", "json")
     assert ran.code == 0, ran.stderr
@@ -209,15 +226,14 @@ def test_records_are_those_that_were_committed_in_every_codec(
         produce(cluster, TopicPartition(topic, partition), values, key=b"k", settings=settings)
         expected += [(partition, offset, zlib.crc32(value), None) for offset, value in enumerate(values)]
     identity = RecordId(at_ms=1_795_000_000_000, session=1, sequence=0)
-    client = Producer(
-        {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "fleet", **to_confluent(cluster.security)}
-    )
-    client.init_transactions(60)
+    settings = {"transactional.id": "fleet", "transaction.timeout.ms": 600_000}
+    client = Producer({"bootstrap.servers": cluster.bootstrap_servers, **settings, **to_confluent(cluster.security)})
+    client.init_transactions(180)
     for value, commits in ((b"first", True), (b"dropped", False), (b"second", True), (b"dropped too", False)):
         client.begin_transaction()
         client.produce(topic, value, b"k", 5, headers=[(HEADER, encode_record_id(identity))])
-        client.flush(60)
-        client.commit_transaction(60) if commits else client.abort_transaction(60)
+        assert client.flush(180) == 0
+        client.commit_transaction(180) if commits else client.abort_transaction(180)
     expected += [(5, at, zlib.crc32(v), format_record_id(identity)) for at, v in ((0, b"first"), (4, b"second"))]
     ran = collect(cluster, store, "--profiles", cluster.name, "--records", topic)
     assert ran.code == 0, ran.stderr

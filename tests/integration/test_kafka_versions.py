@@ -3,11 +3,18 @@
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kafkakit.adapters.kafka.admin_read import states_of
+from kafkakit.adapters.kafka.session import KafkaSession
+from kafkakit.core.model import TopicPartition
 from tests.integration.conftest import SandboxCluster, StartCluster
+from tests.integration.test_reassign import until
 from tests.invariants.plan import verify_plan
 
 
@@ -23,6 +30,22 @@ def kafkakit(cluster: SandboxCluster, folder: Path, *words: str) -> str:
     )
     assert ended.returncode == 0, f"{words}: {ended.stderr}"
     return ended.stdout
+
+
+def metadata_of_each(cluster: SandboxCluster) -> list[Any]:
+    """What each broker tells of the topics: any of them may answer the next command."""
+    from kafka.protocol.metadata import MetadataRequest
+
+    session = KafkaSession(cluster.bootstrap_servers, cluster.security, 60, 60)
+    with closing(session):
+        request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+        return list(session.request_brokers(dict.fromkeys(cluster.broker_ids, request)).values())
+
+
+def is_done(answer: Any, plan: Mapping[str, Any]) -> bool:
+    states = {} if isinstance(answer, Exception) else states_of(answer.topics)
+    found = {key: list(state.replicas) for key, state in states.items()}
+    return all(found.get(TopicPartition(m["topic"], m["partition"])) == m["after"] for m in plan["moves"])
 
 
 @pytest.mark.kafka
@@ -42,6 +65,7 @@ def test_the_main_job(version: str, sandbox_cluster: StartCluster, tmp_path: Pat
         apply = ("reassign", "apply", "p.json", "--yes", "--ingest-sample", "0")
         applied = kafkakit(cluster, tmp_path, *profile, *apply, "--throttle", "20MB")
         assert "throttles: none of ours is left" in applied
+        until(lambda: all(is_done(answer, plan) for answer in metadata_of_each(cluster)))
         verified = json.loads(kafkakit(cluster, tmp_path, *profile, "reassign", "verify", "p.json", "-o", "json"))
         assert verified["complete"] is True
         again = kafkakit(cluster, tmp_path, *profile, *apply)

@@ -8,6 +8,7 @@ import pytest
 
 from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ResourceKind
 from tests.integration.conftest import SandboxCluster
+from tests.integration.test_reassign import until
 from tests.rigs.command_line import Home
 
 pytestmark = pytest.mark.kafka
@@ -45,12 +46,18 @@ def test_values_come_with_the_layer_they_were_set_in(linted: SandboxCluster) -> 
         kind=ResourceKind.BROKER, name=broker, key="log.retention.ms", op=ConfigOp.SET, value="86400000"
     )
     with closing(linted.open_admin()) as admin:
-        assert admin.alter_configs([change]) == {change: None}
+
+        def is_set() -> bool:
+            return change.key in admin.dynamic_configs(change.kind, [broker])[broker]
+
         try:
+            assert admin.alter_configs([change]) == {change: None}
+            until(is_set)
             found = lint(linted, "--select", "KKX003,KKS801")
         finally:
             undo = ConfigChange(kind=change.kind, name=broker, key=change.key, op=ConfigOp.DELETE)
             assert admin.alter_configs([undo]) == {undo: None}
+            until(lambda: not is_set())
     (differs,) = [f for f in found if f["rule"] == "KKX003"]
     assert (differs["key"], differs["path"]) == ("log.retention.ms", None)
     # Sandboxes listen on loopback alone, which the brokers' files say.

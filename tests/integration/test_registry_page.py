@@ -14,7 +14,6 @@ from tests.rigs.browser import Tab, browsing
 from tests.rigs.registry import Registry, serving
 from tests.unit.registry.test_parts import CALLERS
 
-pytestmark = pytest.mark.timeout(180)
 TOPICS = 123
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 TURNED = "a\u202eb\u0000c\u200bd"

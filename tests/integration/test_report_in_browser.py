@@ -51,7 +51,6 @@ def the_page_of_audits() -> bytes:
     return audit_page(a_view(EVIL))
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize(("page", "charts", "rows"), [(the_page, 7, 60), (the_page_of_audits, 3, 10)])
 def test_the_page_is_drawn_without_console_errors_or_requests(
     browser: list[str], tmp_path: Path, page: Callable[[], bytes], charts: int, rows: int
@@ -60,10 +59,12 @@ def test_the_page_is_drawn_without_console_errors_or_requests(
     with ThreadingHTTPServer(("127.0.0.1", 0), Counting) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{server.server_port}/plan.html"
-        done = subprocess.run(
-            [*browser, "--dump-dom", address], capture_output=True, text=True, timeout=100, check=True
-        )
-        server.shutdown()
+        try:
+            done = subprocess.run(
+                [*browser, "--dump-dom", address], capture_output=True, text=True, timeout=400, check=True
+            )
+        finally:
+            server.shutdown()
     assert set(Counting.requested) <= {"/plan.html", "/favicon.ico"}, "the page asks for nothing else"
     assert "CONSOLE" not in done.stderr, done.stderr
     # The browser has parsed the page: charts are elements, hostile names are text.
@@ -73,7 +74,6 @@ def test_the_page_is_drawn_without_console_errors_or_requests(
     assert len(re.findall(r"<tr>", done.stdout)) > rows
 
 
-@pytest.mark.timeout(120)
 def test_the_console_would_have_told(browser: list[str], tmp_path: Path) -> None:
     """A page that breaks its own policy is heard of, so that silence above means something."""
     page = the_page().replace(b"</main>", b'<img src="http://127.0.0.1:9/x.png"></main>')
@@ -82,21 +82,20 @@ def test_the_console_would_have_told(browser: list[str], tmp_path: Path) -> None
         [*browser, "--dump-dom", f"file://{tmp_path / 'bad.html'}"],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=400,
         check=True,
     )
     assert "CONSOLE" in done.stderr
     assert "Content Security Policy" in done.stderr
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("width", [400, 1280])
 def test_a_screenshot_has_the_page_on_it(browser: list[str], tmp_path: Path, width: int) -> None:
     (tmp_path / "plan.html").write_bytes(the_page())
     shot = tmp_path / "plan.png"
     command = [*browser, f"--window-size={width},1600", f"--screenshot={shot}", f"file://{tmp_path / 'plan.html'}"]
-    subprocess.run(command, capture_output=True, timeout=100, check=True)
+    subprocess.run(command, capture_output=True, timeout=400, check=True)
     blank = tmp_path / "blank.png"
     command = [*browser, f"--window-size={width},1600", f"--screenshot={blank}", "about:blank"]
-    subprocess.run(command, capture_output=True, timeout=100, check=True)
+    subprocess.run(command, capture_output=True, timeout=400, check=True)
     assert shot.stat().st_size > 5 * blank.stat().st_size

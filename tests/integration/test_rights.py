@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from unittest import mock
 
 import pytest
@@ -13,8 +13,13 @@ import pytest
 from kafkakit.adapters.clock import SystemClock
 from kafkakit.adapters.control.kafka import KafkaControl
 from kafkakit.adapters.kafka.admin import KafkaAdmin
+from kafkakit.adapters.kafka.admin_acls import ANY
+from kafkakit.adapters.kafka.admin_read import configs_of, states_of
+from kafkakit.adapters.kafka.admin_write import RESOURCE_CODE
 from kafkakit.adapters.kafka.data import KafkaData
+from kafkakit.adapters.kafka.session import KafkaSession
 from kafkakit.config.security import Secret, to_kafka_python
+from kafkakit.core.cluster_facts import PartitionState, ResourceKind
 from kafkakit.core.documents import encode_plan
 from kafkakit.core.errors import KafkakitError
 from kafkakit.core.model import TopicPartition
@@ -30,11 +35,12 @@ from kafkakit.streams.client.connect import connect
 from tests.clusters.plans import make_plan
 from tests.integration.conftest import SandboxCluster, SilentReporter, StartCluster
 from tests.integration.stream_clients import commit_with_kafka_python, produce
-from tests.integration.test_reassign import becomes
+from tests.integration.test_reassign import becomes, until
 from tests.rigs.command_line import Home, Ran
 
 pytestmark = pytest.mark.kafka
 
+T = TypeVar("T")
 TOPIC, OTHER, GROUP = "granted", "other", "counters"
 REFUSED = ("uthoriz", "no right to", "grant ", "not permitted", "may not", "the right to", "LAG UNKNOWN")
 EVERYWHERE = ("snapshots and plans", "progress of moves, all settings", "emptying and refilling brokers",
@@ -68,25 +74,37 @@ class Guest:
         self.home = Home(cluster.home.folder)
         self.admin = cluster.open_admin()
         self.security = client_security(state.spec.secure, root, GUEST, password)
-        self.own = KafkaAdmin(cluster.bootstrap_servers, self.security, request_timeout_s=15)
+        self.own = KafkaAdmin(cluster.bootstrap_servers, self.security, request_timeout_s=60)
+        self.brokers = KafkaSession(cluster.bootstrap_servers, cluster.security, 60, 60)
         self.acls = KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers.split(","),
                                      **to_kafka_python(cluster.security))  # fmt: skip
         self.granted: set[tuple[Resource, str, str]] = set()
+        self.has_all = False
 
     def close(self) -> None:
         self.acls.close()
+        self.brokers.close()
         self.own.close()
         self.admin.close()
 
     def grant(self, duty: Duty, without: tuple[Resource, str] | None = None) -> None:
-        """Exactly the rights of a line, but one."""
+        """Exactly the rights of a line, but one, to every broker."""
+        from kafka.protocol.admin import DescribeAclsRequest
+
         rights = {(resource, o) for resource, operations in duty.rights.items() for o in operations} - {without}
         wanted = {(*right, self._place(duty, right[0])) for right in rights}
         if gone := [self._acl(*one) for one in self.granted - wanted]:
             self.acls.delete_acls(gone)
         if new := [self._acl(*one) for one in wanted - self.granted]:
             self.acls.create_acls(new)
-        self.granted = wanted
+        self.granted, self.has_all = wanted, without is None
+        user = principal(self.cluster.state.spec.secure, GUEST)
+        request = DescribeAclsRequest(
+            resource_type_filter=ANY, resource_name_filter=None, pattern_type_filter=ANY, principal_filter=user,
+            host_filter=None, operation=ANY, permission_type=ANY,
+        )  # fmt: skip
+        keys = {_key(each.resource_pattern, each.operation) for each in (self._acl(*one) for one in wanted)}
+        until(lambda: all(found == keys for found in self.everywhere(request, acls_of)))
         becomes(lambda: self.own.cluster().operations, told(Resource.CLUSTER, rights))
         becomes(lambda: self.own.topic_operations([TOPIC]), {TOPIC: told(Resource.TOPICS, rights)})
 
@@ -112,6 +130,11 @@ class Guest:
             resource_pattern=ResourcePattern(kinds.get(resource, ResourceType.TOPIC), place),
         )
 
+    def everywhere(self, request: Any, view: Callable[[Any], T]) -> list[T]:
+        """What each broker answers, of which any may be the one that a command asks."""
+        answers = self.brokers.request_brokers(dict.fromkeys(self.cluster.broker_ids, request))
+        return [view(answer) for answer in answers.values()]
+
     def run(self, *words: str) -> Ran:
         return self.home.run("--profile", f"{self.cluster.name}-guest", *words)
 
@@ -121,7 +144,18 @@ class Guest:
         self.home.write_config((folder / f"{other}.yaml").read_text(), f"profiles.d/{profile}.yaml")
 
     def replicas(self) -> tuple[int, ...]:
-        return self.admin.partition_states([TOPIC])[TopicPartition(TOPIC, 0)].replicas
+        """The brokers that hold the topic, once no move is left and all brokers have heard of the last one."""
+        from kafka.protocol.metadata import MetadataRequest
+
+        topic = MetadataRequest.MetadataRequestTopic(name=TOPIC)
+        request = MetadataRequest(topics=[topic], allow_auto_topic_creation=False)
+
+        def shown() -> tuple[int, ...] | None:
+            found = {each[TopicPartition(TOPIC, 0)].replicas for each in self.everywhere(request, states)}
+            return found.pop() if len(found) == 1 and not self.admin.reassignments() else None
+
+        replicas: tuple[int, ...] = until(shown)
+        return replicas
 
     def plan(self) -> Path:
         """A plan that moves the topic to the other broker."""
@@ -130,6 +164,22 @@ class Guest:
         path = self.folder / f"plan-{next(self.number)}.json"
         path.write_bytes(encode_plan(make_plan(self.admin, {(TOPIC, 0): (target,)})))
         return path
+
+
+def _key(place: Any, operation: int) -> tuple[int, str, int]:
+    return int(place.resource_type), place.resource_name, int(operation)
+
+
+def acls_of(answer: Any) -> set[tuple[int, str, int]]:
+    return {_key(place, acl.operation) for place in answer.resources for acl in place.acls}
+
+
+def states(answer: Any) -> dict[TopicPartition, PartitionState]:
+    return states_of(answer.topics)
+
+
+def configs(answer: Any) -> dict[str, str]:
+    return configs_of(ResourceKind.TOPIC, answer.results)[TOPIC]
 
 
 def looks(guest: Guest) -> list[Ran]:
@@ -166,17 +216,19 @@ def moves(guest: Guest) -> list[Ran]:
 def throttled_moves(guest: Guest) -> list[Ran]:
     before = guest.replicas(), throttles(guest)
     ran = guest.run("reassign", "apply", str(guest.plan()), "--yes", "--ingest-sample", "0", "--throttle", "10MB")
-    assert throttles(guest) == before[1]
+    becomes(lambda: throttles(guest), before[1])
     if ran.code:
         assert guest.replicas() == before[0], "refused after its first change"
     return [ran]
 
 
 def throttles(guest: Guest) -> dict[str, Any]:
-    from kafkakit.core.cluster_facts import ResourceKind
+    """The rates of each broker, and the entries of the topic as each broker shows them."""
+    from kafka.protocol.admin import DescribeConfigsRequest
 
     brokers = guest.admin.dynamic_configs(ResourceKind.BROKER, [str(b) for b in guest.cluster.broker_ids])
-    return {**brokers, **guest.admin.dynamic_configs(ResourceKind.TOPIC, [TOPIC])}
+    request = DescribeConfigsRequest(resources=[(RESOURCE_CODE[ResourceKind.TOPIC], TOPIC, None)])
+    return {**brokers, TOPIC: guest.everywhere(request, configs)}
 
 
 def drains(guest: Guest) -> list[Ran]:
@@ -200,8 +252,10 @@ def cleanups(guest: Guest) -> list[Ran]:
     goals = apply_goals(assess(plan, live))
     rates = Rates(into=10_000_000, out=10_000_000)
     Throttles(guest.admin, clock, journal, reporter, retrier).impose(goals, rates, live)
+    until(lambda: all(throttles(guest)[TOPIC]))
     ran = guest.run("reassign", "cleanup", "--yes")
-    assert bool(throttles(guest)[TOPIC]) == bool(ran.code), "refused after its first change"
+    told = "refused after its first change"
+    becomes(lambda: [bool(each) for each in throttles(guest)[TOPIC]], [bool(ran.code)] * 2, told)
     return [ran, *changes(guest)]
 
 
@@ -238,7 +292,7 @@ def edits(guest: Guest) -> list[Ran]:
 
 def lags(guest: Guest) -> list[Ran]:
     committed(guest)
-    ran = guest.run("streams", "lag", "check", GROUP, "--wait", "4s", "--crit-lag", "100")
+    ran = guest.run("streams", "lag", "check", GROUP, "--wait", "2m" if guest.has_all else "4s", "--crit-lag", "100")
     return [ran]
 
 
@@ -264,7 +318,7 @@ def failovers(guest: Guest) -> list[Ran]:
     A route names the profile, which is the owner's while the stream is made, and then the guest's.
     """
     name = f"moved-{next(guest.number)}"
-    topic, own = f"{name}.live.1", ("--profile", "moving", "streams")
+    topic, own, wait = f"{name}.live.1", ("--profile", "moving", "streams"), "2m" if guest.has_all else "20s"
     guest.be("moving", guest.cluster.name)
     words = ("create", name, "--lanes", "live", "--partitions", "1", "--replication", "1", "--yes")
     made = guest.home.run(*own, *words)
@@ -274,10 +328,10 @@ def failovers(guest: Guest) -> list[Ran]:
         connect("moving") as client,
         client.producer(name) as producer,  # its acknowledgement is what the time without a fence is short for
     ):
-        producer.send(b"x").result(60)
+        producer.send(b"x").result(180)
         commit_with_kafka_python(guest.cluster, GROUP, {TopicPartition(topic, 0): (1, "")})
         guest.be("moving", f"{guest.cluster.name}-guest")
-        options = ("--lane", "live", "--partitions", "2", "--fence", "none", "--wait", "20s", "--yes")
+        options = ("--lane", "live", "--partitions", "2", "--fence", "none", "--wait", wait, "--yes")
         ran = guest.home.run(*own, "repartition", name, *options)
     return [ran] if ran.code else [ran, guest.home.run(*own, "failover", "reclaim", name, "--grace", "0", "--yes")]
 
@@ -298,14 +352,18 @@ def topics(guest: Guest) -> list[Ran]:
 
 
 def controls(guest: Guest) -> list[Ran]:
+    from kafka.protocol.metadata import MetadataRequest
+
     if guest.admin.partition_states([CONTROL_TOPIC]):
         guest.admin.delete_topic(CONTROL_TOPIC)
-        becomes(lambda: len(guest.admin.partition_states([CONTROL_TOPIC])), 0)
+        topic = MetadataRequest.MetadataRequestTopic(name=CONTROL_TOPIC)
+        request = MetadataRequest(topics=[topic], allow_auto_topic_creation=False)
+        until(lambda: all(answer.topics[0].error_code for answer in guest.everywhere(request, lambda found: found)))
     security = guest.security
     store = KafkaControl(
         KafkaData(guest.cluster.bootstrap_servers, security),
         lambda: KafkaAdmin(guest.cluster.bootstrap_servers, security),
-        answer_limit_s=3,
+        answer_limit_s=120 if guest.has_all else 3,
     )
     with closing(store):
         try:

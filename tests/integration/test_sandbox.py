@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from kafkakit.core.records import Record
 from kafkakit.sandbox import lifecycle as run
 from kafkakit.sandbox.decide.spec import KRAFT_VERSION
 from tests.integration.conftest import Home, SandboxCluster, StartCluster
+from tests.integration.test_reassign import until
 
 pytestmark = pytest.mark.kafka
 
@@ -54,13 +56,10 @@ def sandbox_processes(home: Home) -> list[str]:
 
 
 def test_every_broker_is_registered_and_unfenced(cluster: SandboxCluster) -> None:
-    admin = cluster.open_admin()
-    try:
-        info = admin.cluster()
-    finally:
-        admin.close()
-    assert info.cluster_id == cluster.cluster_id
-    assert [(b.id, b.rack) for b in info.brokers if b.is_alive] == [(1001, "a"), (1002, "b"), (1003, "c")]
+    wanted = [(1001, "a"), (1002, "b"), (1003, "c")]
+    with closing(cluster.open_admin()) as admin:
+        assert admin.cluster().cluster_id == cluster.cluster_id
+        until(lambda: [(b.id, b.rack) for b in admin.cluster().brokers if b.is_alive] == wanted)
 
 
 def test_up_again_leaves_the_brokers_as_they_are(cluster: SandboxCluster) -> None:
@@ -125,11 +124,10 @@ def test_load_makes_the_topics_and_bytes_it_says(cluster: SandboxCluster) -> Non
         *("--data", "20MB", "--seed", "7", "--prefix", "sized", "--replication", "2", "-o", "json"),
     )
     said = read_json(done)
-    admin = cluster.open_admin()
-    try:
-        snapshot = admin.snapshot(now=cluster.machine.clock.now(), topics=[t["topic"] for t in said["topics"]])
-    finally:
-        admin.close()
+    names = [t["topic"] for t in said["topics"]]
+    with closing(cluster.open_admin()) as admin:
+        until(lambda: len(admin.partition_states(names)) == 12)  # the broker that is asked may hear of them last
+        snapshot = admin.snapshot(now=cluster.machine.clock.now(), topics=names)
     sizes = {}
     for topic in snapshot.topics:
         assert len(topic.partitions) == 3
@@ -148,12 +146,9 @@ def test_load_makes_the_topics_and_bytes_it_says(cluster: SandboxCluster) -> Non
 
 
 def test_records_come_out_as_they_went_in(cluster: SandboxCluster) -> None:
-    admin = cluster.open_admin()
     places = [TopicPartition("in-and-out", partition) for partition in range(2)]
-    try:
+    with closing(cluster.open_admin()) as admin:
         assert admin.create_topic("in-and-out", {0: (1001, 1002), 1: (1003, 1001)}, {}) is None
-    finally:
-        admin.close()
     data = KafkaData(cluster.bootstrap_servers, cluster.security)
     assert data.reach(60) == (1001, 1002, 1003)
     acknowledged: list[Record] = []
@@ -162,7 +157,7 @@ def test_records_come_out_as_they_went_in(cluster: SandboxCluster) -> None:
         producer.send(places[number % 2], f"value {number}".encode(), key=b"k")
     assert producer.flush(120) == 0
     assert (producer.acknowledged, producer.failed) == (100, 0)
-    assert data.offsets([*places, TopicPartition("nope", 0)], 10) == {place: range(50) for place in places}
+    assert data.offsets([*places, TopicPartition("nope", 0)], 60) == {place: range(50) for place in places}
 
     consumer = data.consumer(places)
     found: list[Record] = []
@@ -183,7 +178,7 @@ def test_kafkas_own_tools_reach_the_cluster(cluster: SandboxCluster) -> None:
     assert kafkakit(cluster.home, *words, "kafka-topics", "--version").stdout.split()[0] == KRAFT_VERSION
     made = kafkakit(cluster.home, *words, "kafka-topics", "--create", "--topic", "by-their-tool")
     assert made.returncode == 0, made.stderr
-    assert "by-their-tool" in kafkakit(cluster.home, *words, "kafka-topics", "--list").stdout.split()
+    until(lambda: "by-their-tool" in kafkakit(cluster.home, *words, "kafka-topics", "--list").stdout.split())
     assert kafkakit(cluster.home, *words, "kafka-topics", "--describe", "--topic", "none").returncode == 1
     deleted = kafkakit(cluster.home, *words, "kafka-topics.sh", "--delete", "--topic", "by-their-tool")
     assert deleted.returncode == 0, deleted.stderr
@@ -223,13 +218,9 @@ def test_zookeeper_mode_registers_and_survives_a_kill(sandbox_cluster: StartClus
         assert cluster.state.layout.keeper.address in shown
         cluster.kill(1001)
         cluster.restart(1001)
-        admin = cluster.open_admin()
-        try:
-            info = admin.cluster()
-        finally:
-            admin.close()
-        assert info.cluster_id == cluster.cluster_id
-        assert [broker.id for broker in info.brokers] == [1001, 1002]
+        with closing(cluster.open_admin()) as admin:
+            assert admin.cluster().cluster_id == cluster.cluster_id
+            until(lambda: [broker.id for broker in admin.cluster().brokers] == [1001, 1002])
     finally:
         cluster.down()
     assert not cluster.store.root.exists()
@@ -261,20 +252,29 @@ def test_a_broker_that_cannot_run_ends_up_with_its_last_words(home: Home, spare:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_stopped_up_stops_what_it_started(home: Home, spare: str, number: signal.Signals, code: int) -> None:
+def test_a_stopped_up_stops_what_it_started(
+    home: Home, spare: str, cluster: SandboxCluster, tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    """Its second broker never comes up, so that it waits for as long as this test needs."""
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    never = 'case "$1" in */broker-1002) while :; do sleep 1; done ;; esac'
+    java.write_text(f'#!/bin/sh\n{never}\nexec {cluster.state.java} "$@"\n')
+    java.chmod(0o755)
     before = sandbox_processes(home)
     up = subprocess.Popen(
         [sys.executable, "-m", "kafkakit", "sandbox", "up", "--name", spare, "--brokers", "2", "--racks", "1"],
-        env=home.env,
+        env=home.env | {"JAVA_HOME": str(tmp_path)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
-    end = time.monotonic() + 180
-    while len(sandbox_processes(home)) < len(before) + 2 and up.poll() is None and time.monotonic() < end:
-        time.sleep(0.02)
-    up.send_signal(number)
-    out, err = up.communicate(timeout=180)
+    try:
+        until(lambda: len(sandbox_processes(home)) >= len(before) + 3 or up.poll() is not None)
+        up.send_signal(number)
+        out, err = up.communicate(timeout=180)
+    finally:
+        up.kill()
     assert up.returncode == code, err
     assert out == ""
     assert sandbox_processes(home) == before

@@ -23,7 +23,10 @@ from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.rigs.required import missing
 
 VERSION = "3.9.2"
-SMALL = {"segment.bytes": "1048576", "index.interval.bytes": "1000"}
+RETAINED = 1_048_576
+SMALL = {"segment.bytes": "1048576", "index.interval.bytes": "1000", "file.delete.delay.ms": "1000"}
+# The cleaner of compacted topics looks every 15 s for what retention takes from them, and the others' only every 5 min.
+DELETED = {"cleanup.policy": "compact,delete", "retention.bytes": str(RETAINED), "min.compaction.lag.ms": "86400000"}
 # DumpLogSegments names these classes of kafka-tools-api, a jar that brokers do without.
 DECODERS = {
     "Decoder": "public interface Decoder<T> { T fromBytes(byte[] bytes); }",
@@ -58,11 +61,19 @@ def scan(cluster: SandboxCluster) -> list[Row]:
 
 
 def until(cluster: SandboxCluster, done: Callable[[list[Row]], bool]) -> list[Row]:
-    deadline = time.monotonic() + 240
+    deadline = time.monotonic() + 600
     while not done(rows := scan(cluster)):
         assert time.monotonic() < deadline, "the broker has neither compacted nor deleted"
         time.sleep(1)
     return rows
+
+
+def cleaned_to(cluster: SandboxCluster, topic: str) -> int | None:
+    """Up to which offset the broker has compacted partition 0 of a topic."""
+    (broker,) = cluster.state.layout.brokers
+    files = [Path(folder) / "cleaner-offset-checkpoint" for folder in broker.log_dirs]
+    words = [line.split() for file in files if file.exists() for line in file.read_text().splitlines()]
+    return next((int(found[2]) for found in words if found[:2] == [topic, "0"]), None)
 
 
 def produce(cluster: SandboxCluster, topic: str, codec: str, count: int, *, keys: int = 0) -> None:
@@ -72,22 +83,22 @@ def produce(cluster: SandboxCluster, topic: str, codec: str, count: int, *, keys
     for n in range(count):
         producer.produce(topic, draw.randbytes(500) + bytes(500), key=str(n % keys) if keys else None)
         producer.poll(0)
-    assert producer.flush(60) == 0
+    assert producer.flush(180) == 0
 
 
 def transact(cluster: SandboxCluster, topic: str) -> None:
     """Transactions that end as they should, then one that stays open."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "t", "linger.ms": 5,
-                         "transaction.timeout.ms": 600_000})  # fmt: skip
-    producer.init_transactions(60)
+                         "transaction.timeout.ms": 900_000})  # fmt: skip
+    producer.init_transactions(180)
     for n in range(7):
         producer.begin_transaction()
         for _ in range(50):
             producer.produce(topic, bytes(1_000))
-        producer.flush(60)
+        assert producer.flush(180) == 0
         if n == 6:
             return
-        producer.commit_transaction(60) if n % 3 else producer.abort_transaction(60)
+        producer.commit_transaction(180) if n % 3 else producer.abort_transaction(180)
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +108,7 @@ def loaded(sandbox_cluster: StartCluster) -> LoadedBroker:
     topics = {f"codec-{codec}": SMALL for codec in CODECS} | {
         "txn": SMALL,
         "compacted": SMALL | {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"},
-        "deleted": SMALL | {"retention.bytes": "1048576"},
+        "deleted": SMALL | DELETED,
     }
     admin = cluster.open_admin()
     for topic, configs in topics.items():
@@ -105,13 +116,19 @@ def loaded(sandbox_cluster: StartCluster) -> LoadedBroker:
     for codec in CODECS:
         produce(cluster, f"codec-{codec}", codec, 3_000)
     produce(cluster, "compacted", "lz4", 4_000, keys=50)
-    produce(cluster, "deleted", "none", 4_000)
+    produce(cluster, "deleted", "none", 4_000, keys=4_000)
     transact(cluster, "txn")
 
     def settled(rows: list[Row]) -> bool:
-        compacted = any(row["missing_records"] for row in rows if row["topic"] == "compacted")
-        left = [row for row in rows if row["topic"] == "deleted"]
-        return compacted and len(left) < 4 and all(row["role"] == "log" for row in rows)
+        """Whether the broker has nothing left to compact or to delete, so that its files stay as they are."""
+        sizes = [int(str(row["size_bytes"])) for row in rows if row["topic"] == "deleted"]
+        compacted = [row for row in rows if row["topic"] == "compacted"]
+        return (
+            all(row["role"] == "log" and not row["fault"] for row in rows)
+            and any(row["missing_records"] for row in compacted)
+            and cleaned_to(cluster, "compacted") == compacted[-1]["base_offset"]
+            and sum(sizes) < RETAINED + sizes[0]
+        )
 
     return LoadedBroker(cluster, until(cluster, settled))
 

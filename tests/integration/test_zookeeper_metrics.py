@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -27,8 +28,10 @@ from kafkakit.core.metrics_znodes import (
 )
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.storage_reading import FreeStorage, PartitionSizes, StorageReading
+from kafkakit.ports.admin import ClusterAdmin
 from tests.contracts.storage_metrics import StorageMetricsContract
 from tests.integration.conftest import SandboxCluster, StartCluster
+from tests.integration.test_reassign import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.zookeeper]
 
@@ -48,7 +51,7 @@ def keeper(sandbox_cluster: StartCluster) -> Iterator[SandboxCluster]:
 @pytest.fixture(scope="module")
 def zookeeper(keeper: SandboxCluster) -> Iterator[Any]:
     client = KazooClient(hosts=keeper.state.layout.keeper.address)
-    client.start(timeout=60)
+    client.start(timeout=120)
     yield client
     client.stop()
     client.close()
@@ -60,7 +63,7 @@ class ZooKeeperRig:
     def __init__(self, address: str, client: Any) -> None:
         self.prefix = f"metrics{next(_prefixes)}"
         self.client = client
-        self.metrics = ZooKeeperMetrics(address, self.prefix)
+        self.metrics = ZooKeeperMetrics(address, self.prefix, timeout_s=60)
 
     def put(self, name: str, data: bytes) -> None:
         path = f"/{self.prefix}/{name}"
@@ -134,10 +137,10 @@ def kafkakit(cluster: SandboxCluster, folder: Path, *words: str) -> subprocess.C
 
 
 def test_check_takes_sizes_from_the_znodes(keeper: SandboxCluster, rig: ZooKeeperRig, tmp_path: Path) -> None:
-    admin = keeper.open_admin()
     first, second = keeper.broker_ids
-    assert admin.create_topic("sized", {0: (first, second), 1: (first, second)}, {}) is None
-    admin.close()
+    with closing(keeper.open_admin()) as admin:
+        assert admin.create_topic("sized", {0: (first, second), 1: (first, second)}, {}) is None
+        until(lambda: all(len(sizes) == 2 for sizes in sizes_of(admin, "sized")))
     own = json.loads(kafkakit(keeper, tmp_path, "topicmappr", "check", "--topics", "sized", "-o", "json").stdout)
     assert own["sizes"]["source"] == "brokers"
     assert not [f for f in own["findings"] if f["rule"] in ("unknown-size", "rack-rule", "no-live-copy")]
@@ -173,20 +176,21 @@ def fetched(cluster: SandboxCluster, rig: ZooKeeperRig, folder: Path, *more: str
 
 def make_sized(cluster: SandboxCluster, name: str) -> TopicPartition:
     """A topic with an empty partition and one of some 100 kB, whose copies are alike when this returns."""
-    admin, key = cluster.open_admin(), TopicPartition(name, 0)
-    assert admin.create_topic(name, {0: cluster.broker_ids, 1: cluster.broker_ids}, {}) is None
-    producer = KafkaData(cluster.bootstrap_servers, cluster.security).producer()
-    for _ in range(100):
-        producer.send(key, b"x" * 1000)
-    assert producer.flush(60) == 0
-    end = time.monotonic() + 60
-    while (p := admin.snapshot(now=datetime.now(UTC), topics=[name]).topics[0].partitions[0]) and (
-        len(set(p.replica_bytes.values())) != 1 or len(p.replica_bytes) != 2
-    ):
-        assert time.monotonic() < end
-        time.sleep(0.1)
-    admin.close()
+    key = TopicPartition(name, 0)
+    with closing(cluster.open_admin()) as admin:
+        assert admin.create_topic(name, {0: cluster.broker_ids, 1: cluster.broker_ids}, {}) is None
+        producer = KafkaData(cluster.bootstrap_servers, cluster.security).producer()
+        for _ in range(100):
+            producer.send(key, b"x" * 1000)
+        assert producer.flush(180) == 0
+        until(lambda: all(len(s) == 2 and len(set(s.values())) == 1 for s in sizes_of(admin, name)))
     return key
+
+
+def sizes_of(admin: ClusterAdmin, topic: str) -> list[Mapping[int, int]]:
+    """The bytes of each partition of a topic, by broker: no broker may have heard of it yet, or have made its log."""
+    found = admin.snapshot(now=datetime.now(UTC), topics=[topic]).topics
+    return [partition.replica_bytes for each in found for partition in each.partitions] or [{}]
 
 
 def test_what_brokers_report_is_written_as_kafka_kit_does_and_planned_with(
@@ -293,6 +297,8 @@ def test_values_go_to_a_compacted_topic_and_come_back(keeper: SandboxCluster, tm
     for _ in range(2):
         ran = kafkakit(keeper, tmp_path, *command)
         assert ran.returncode == 0, ran.stderr
+        with closing(keeper.open_admin()) as admin:
+            until(lambda admin=admin: all(len(sizes) == 2 for sizes in sizes_of(admin, "kit_sizes")))
     ran = kafkakit(keeper, tmp_path, "metricsfetcher", "show", "--from", "topic:kit_sizes", "-o", "json")
     assert ran.returncode == 0, ran.stderr
     values = json.loads(ran.stdout)
@@ -302,15 +308,13 @@ def test_values_go_to_a_compacted_topic_and_come_back(keeper: SandboxCluster, tm
 
 def wait_for_controller(rig: ZooKeeperRig, broker: int) -> None:
     """A dead controller's place is free when its session has expired, 18 s after its last word."""
-    until = time.monotonic() + 60
-    while True:
-        try:
-            if json.loads(rig.client.get("/controller")[0])["brokerid"] == broker:
-                return
-        except NoNodeError:
-            pass
-        assert time.monotonic() < until, "no other broker became controller"
-        time.sleep(0.2)
+
+    def is_controller() -> bool:
+        with suppress(NoNodeError):
+            return bool(json.loads(rig.client.get("/controller")[0])["brokerid"] == broker)
+        return False
+
+    until(is_controller)
 
 
 def test_a_dead_broker_is_named_and_what_is_stored_stays(
@@ -323,11 +327,11 @@ def test_a_dead_broker_is_named_and_what_is_stored_stays(
     keeper.kill(second)
     try:
         wait_for_controller(rig, first)
-        ran = fetched(keeper, rig, tmp_path, "-X", "request_timeout=5s")
+        ran = fetched(keeper, rig, tmp_path, "-X", "request_timeout=60s")
         assert ran.returncode == 1, ran.stderr
         assert f"broker {second} gave no answer" in ran.stderr or f"of brokers {second}" in ran.stderr, ran.stderr
         assert rig.client.get(f"/{rig.prefix}/{PARTITION_SIZES}") == before
-        ran = fetched(keeper, rig, tmp_path, "-X", "request_timeout=5s", "--allow-partial")
+        ran = fetched(keeper, rig, tmp_path, "-X", "request_timeout=60s", "--allow-partial")
         assert ran.returncode == 0, ran.stderr
         assert set(rig.metrics.read().free.bytes_of) == {first}
     finally:

@@ -20,7 +20,7 @@ from tests.rigs.failover import STREAM, FailoverScene
 from tests.unit.streams.failover.test_crashes import OLD, check_history, make_scene
 
 MOST_TURNS = 3_000
-LIMIT_S = 60.0
+LIMIT_S = 120.0
 
 
 class Turns:

@@ -177,6 +177,38 @@ def test_a_reading_that_began_before_a_write_does_not_undo_it(
     assert inventory.tags[Kind.TOPIC][topic.name] == ({"old": "2"} if late else tags)
 
 
+@given(st.lists(st.sampled_from(["ours", "theirs", "begin", "end"]) | st.sampled_from(["ours", "end"])))
+@example(["begin", "ours", "theirs", "end"])
+@example(["ours", "theirs"])
+def test_what_others_write_beside_a_write_of_ours_is_seen_in_the_end(steps: list[str]) -> None:
+    """Each write turns one tag over, so that others may also restore what was there before ours."""
+    inventory, last, is_set, began_s = Inventory(), None, False, 0.5
+    for now_s, what in enumerate(["end", *steps, "begin", "end"]):
+        if what == "begin":
+            began_s = now_s + 0.5
+        elif what == "end":
+            tags = {Kind.TOPIC: {"t": {"a": "1"}} if is_set else {}}
+            facts = Facts(cluster_id="", began_s=began_s, began_at=AT, brokers=(), topics={}, tags=tags)
+            inventory.apply(change_between(last, facts))
+            last = facts
+        else:
+            is_set = not is_set
+            if what == "ours":
+                inventory.note_tags(Kind.TOPIC, "t", {"a": "1"} if is_set else None, now_s)
+    assert inventory.tags[Kind.TOPIC] == ({"t": {"a": "1"}} if is_set else {})
+
+
+def test_a_topic_that_changed_since_it_was_made_is_seen_by_the_next_reading() -> None:
+    made, grown = (TopicFacts(name="t", replicas=((0, (1,)),) * count) for count in (1, 2))
+    inventory = Inventory()
+    inventory.apply(Change(began_at=AT, began_s=1))
+    inventory.note_topic("t", made, 2.0)
+    inventory.apply(Change(began_at=AT, began_s=1.5, topics=(grown,)))
+    assert inventory.topics == {"t": made}
+    inventory.apply(Change(began_at=AT, began_s=3))
+    assert inventory.topics == {"t": grown}
+
+
 # -- admission --------------------------------------------------------------------------------------
 
 

@@ -27,7 +27,7 @@ from kafkakit.streams.lanes.decide.reconciliation import SeenRecord, reconcile
 from kafkakit.streams.routes.api import SegmentState
 from tests.rigs.stream_routes import FakeClusters
 
-LIMIT_S = 60.0
+LIMIT_S = 120.0
 LIMITS = ProducerLimits(delivery_s=LIMIT_S, drain_s=0.02, refused_s=LIMIT_S)
 
 

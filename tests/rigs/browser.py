@@ -14,7 +14,7 @@ from typing import Any
 from tests.places import ROOT
 from tests.rigs.required import missing
 
-LIMIT_S = 60.0
+LIMIT_S = 180.0
 
 
 def chromium(profile: Path) -> list[str]:

@@ -34,7 +34,7 @@ for number, job in enumerate(spec.jobs):
     if fake == "crash":
         sys.exit("java.lang.OutOfMemoryError")
     if fake == "wait":
-        time.sleep(60)
+        time.sleep(600)
     error = "Boom: no memory" if fake == "fail" else ""
     if fake == "fill":
         try:

@@ -2,7 +2,6 @@
 
 import json
 import re
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from kafkakit.adapters.processes import LocalProcesses
 from kafkakit.sandbox.decide.jvm import marker
 from kafkakit.sandbox.decide.state import SandboxState
 from tests.places import ROOT
@@ -27,8 +27,8 @@ class PrometheusServer:
     """Scrapes `HOST:PORT` targets each second and keeps its data in `folder`; it can be killed and started again."""
 
     def __init__(self, folder: Path, targets: tuple[str, ...]) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self._address = f"127.0.0.1:{free.getsockname()[1]}"
+        (port,) = LocalProcesses().free_ports(1)  # no client's connection gets one of these before the server is up
+        self._address = f"127.0.0.1:{port}"
         self.url = f"http://{self._address}"
         self._folder, self._program = folder, part("prometheus")
         scrape = {"job_name": "kafka", "scrape_interval": "1s", "static_configs": [{"targets": targets}]}
@@ -44,7 +44,7 @@ class PrometheusServer:
 
     def wait_for(self, expression: str, series: int) -> None:
         """Wait until the expression gives at least so many series."""
-        end = time.monotonic() + 60
+        end = time.monotonic() + 180
         while len(self.ask(expression)) < series:
             if time.monotonic() > end or self._process.poll() is not None:
                 pytest.fail((self._folder / "log").read_text())
@@ -52,7 +52,7 @@ class PrometheusServer:
 
     def ask(self, expression: str) -> list[Any]:
         """The series of an instant vector as the server gives them, none while it does not answer."""
-        with suppress(OSError), urlopen(f"{self.url}/api/v1/query?query={quote(expression)}", timeout=10) as answer:
+        with suppress(OSError), urlopen(f"{self.url}/api/v1/query?query={quote(expression)}", timeout=60) as answer:
             found: list[Any] = json.load(answer)["data"]["result"]
             return found
         return []
@@ -92,6 +92,6 @@ def broker_metrics(state: SandboxState) -> Iterator[str]:
 
 def broker_totals(exporter: str) -> dict[tuple[str, str], float]:
     """What brokers have sent and received since they were started, bytes by broker and kind (`bytesin`)."""
-    with urlopen(f"http://{exporter}/metrics", timeout=30) as answer:
+    with urlopen(f"http://{exporter}/metrics", timeout=120) as answer:
         found = _TOTAL.findall(answer.read().decode())
     return {(broker, kind): float(value) for kind, broker, value in found}

@@ -36,7 +36,7 @@ from tests.fakes.admin import FakeCluster
 from tests.fakes.control import FakeControlStore
 
 EVERYTHING = Access(by_digest={}, anonymous=frozenset(Role))
-RATES = Rates(reads_per_s=1e6, writes_per_s=1e6, timeout_s=5)
+RATES = Rates(reads_per_s=1e6, writes_per_s=1e6, timeout_s=60)
 
 
 class DirectReader:
@@ -92,8 +92,8 @@ class Registry:
 
 def curl(address: str, method: str, path: str, *words: str) -> Answered:
     """One request with curl."""
-    command = ["curl", "-sS", "-i", "--max-time", "30", "-X", method, *words, f"http://{address}{path}"]
-    ran = subprocess.run(command, capture_output=True, timeout=60, check=True)
+    command = ["curl", "-sS", "-i", "--max-time", "120", "-X", method, *words, f"http://{address}{path}"]
+    ran = subprocess.run(command, capture_output=True, timeout=180, check=True)
     head, _, body = ran.stdout.decode().partition("\r\n\r\n")
     first, *lines = head.split("\r\n")
     headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
@@ -201,5 +201,5 @@ def grpc_call(address: str, name: str, fields: Mapping[str, Any], metadata: Sequ
     codec, rpc = registry_codec(), RPC_BY_NAME[name]
     with grpc.insecure_channel(address) as channel:
         call = channel.unary_unary(f"/{SERVICE}/{name}")
-        body, state = call.with_call(codec.encode(rpc.message, fields), timeout=10, metadata=tuple(metadata))
+        body, state = call.with_call(codec.encode(rpc.message, fields), timeout=120, metadata=tuple(metadata))
         return codec.decode(rpc.reply, body), dict(state.trailing_metadata())

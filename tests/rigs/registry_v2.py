@@ -35,7 +35,7 @@ def http_v2(
         body = json.dumps(left).encode()
     elif left:
         path += "?" + urlencode({k: ",".join(v) if isinstance(v, list) else v for k, v in left.items()})
-    connection = HTTPConnection(registry.addresses["HTTP"], timeout=60)
+    connection = HTTPConnection(registry.addresses["HTTP"], timeout=120)
     try:
         connection.request(call.http_method, path, body, dict(headers or {}))
         response = connection.getresponse()
@@ -58,7 +58,7 @@ def grpc_v2(
     with grpc.insecure_channel(registry.addresses["gRPC"]) as channel:
         stub = channel.unary_unary(f"/{SERVICE_V2}/{name}")
         try:
-            body, state = stub.with_call(codec.encode(call.request.__name__, fields), timeout=60, metadata=metadata)
+            body, state = stub.with_call(codec.encode(call.request.__name__, fields), timeout=120, metadata=metadata)
         except grpc.RpcError as error:
             trailing = dict(error.trailing_metadata() or ())
             return AnsweredV2(error.code().value[0], {"message": error.details()}, trailing)
@@ -79,7 +79,7 @@ class SseClient:
     """A watch over HTTP, read event by event."""
 
     def __init__(self, registry: Registry, headers: Mapping[str, str] | None = None, **fields: str) -> None:
-        self._connection = HTTPConnection(registry.addresses["HTTP"], timeout=60)
+        self._connection = HTTPConnection(registry.addresses["HTTP"], timeout=120)
         self._connection.request("GET", f"/v2/watch?{urlencode(fields)}", headers=dict(headers or {}))
         self.response = self._connection.getresponse()
 

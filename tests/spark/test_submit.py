@@ -29,9 +29,11 @@ LIMIT_S = 400
 # A start takes 10 to 20 s on an idle machine.
 pytestmark = pytest.mark.timeout(2 * LIMIT_S)
 Start = Callable[..., "subprocess.Popen[str]"]
-# In place of a job: a finding for each partition from Python workers, each task slow, and a row for each task.
+# In place of a job: a finding for each partition from Python workers, each task slow, and a row for each task. All but
+# the first four tasks wait for a file, where one is named.
 JOB = """
 import time
+from pathlib import Path
 from pyspark.sql import functions as F
 from kafkakit.core.audit_findings import audit_finding
 from kafkakit.core.findings import Rule, Severity
@@ -45,9 +47,12 @@ def sentences(row):
 
 def run(given):
     pause_s, tasks = given.number("pause_s", 0), int(given.number("tasks", 2))
+    awaited = given.spec.parameters.get("lag.awaited", "")
     def slowly(batches):
         for batch in batches:
             time.sleep(pause_s)
+            while awaited and batch.column(0)[0].as_py() >= 4 and not Path(awaited).exists():
+                time.sleep(0.1)
             yield batch
     partitions = given.today("partitions").select("cluster", "partition")
     slow = given.spark.range(0, tasks, 1, tasks).mapInArrow(slowly, "id bigint")
@@ -170,7 +175,8 @@ def test_a_standalone_cluster_that_loses_an_executor(start: Start, tmp_path: Pat
         process = start(
             "--backend", "spark-submit", "--master", spark.master, "--conf", "spark.driver.host=127.0.0.1",
             "--conf", "spark.executor.memory=512m", "--conf", "spark.executor.cores=1",
-            "--set", "lag.pause_s=0.5", "--set", "lag.tasks=16", "--fail-on", "never", SPARK_LOCAL_IP="127.0.0.1",
+            "--set", f"lag.awaited={tmp_path}/killed", "--set", "lag.tasks=16", "--fail-on", "never",
+            SPARK_LOCAL_IP="127.0.0.1",
         )  # fmt: skip
         assert process.stderr is not None
         assert process.stderr.readline() == "job 1 of 1: lag\n"
@@ -179,6 +185,7 @@ def test_a_standalone_cluster_that_loses_an_executor(start: Start, tmp_path: Pat
         until(lambda: len(list(parts.rglob("part-*"))) >= 2)  # some tasks are done, not all
         executors = command_lines("CoarseGrainedExecutorBackend").items()
         os.kill(min(pid for pid, line in executors if f"@127.0.0.1:{spark.worker_port} " in line), signal.SIGKILL)
+        (tmp_path / "killed").touch()
         ended(process, 0)
     check_result(folder, tasks=16)
     assert "Lost executor" in (folder / "driver.log").read_text()

@@ -19,8 +19,7 @@ from kafkakit.core.metrics_znodes import (
 from kafkakit.core.storage_reading import FreeStorage, PartitionSizes, StorageReading
 from kafkakit.core.zookeeper_address import parse_zookeeper_address, znode_path
 
-CONNECT_TIMEOUT_S = 5.0  # kafka-kit stops after 0.25 s, which a busy ensemble does not meet
-REQUEST_TIMEOUT_S = 5.0
+TIMEOUT_S = 10.0  # kafka-kit stops after 0.25 s, which a busy ensemble does not meet
 MOST_WRITTEN = 0xFFFFF - 4096
 """Bytes: ZooKeeper closes the connection on a request larger than jute.maxbuffer, by default 0xfffff."""
 
@@ -29,7 +28,7 @@ class ZooKeeperMetrics:
     """`ports.StorageStore` over kafka-kit's znodes below `/<prefix>`; a `read_only` one also reads without a majority.
 
     `address` is `host:port,host:port/chroot`; ports default to 2181, the chroot may be missing. Connects on
-    the first read and waits `timeout_s` for it.
+    the first read; waits `timeout_s` for that, and for each answer.
     """
 
     def __init__(
@@ -39,7 +38,7 @@ class ZooKeeperMetrics:
         *,
         compression: Compression = Compression.GZIP,
         read_only: bool = True,
-        timeout_s: float = CONNECT_TIMEOUT_S,
+        timeout_s: float = TIMEOUT_S,
     ) -> None:
         self._compression, self._read_only = compression, read_only
         self._hosts, self._chroot = parse_zookeeper_address(address, "--zk-addr")
@@ -115,7 +114,7 @@ class ZooKeeperMetrics:
         """Send one request and wait; lets through that a znode is missing."""
         client = self._connected()
         try:
-            return call(client).get(timeout=REQUEST_TIMEOUT_S)
+            return call(client).get(timeout=self._timeout_s)
         except NoNodeError:
             raise
         except NoAuthError:

@@ -5,9 +5,10 @@ once, and a reading of the cluster that began before the write does not undo it.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Generic, TypeVar
 
 from kafkakit.registry.decide.facts import BrokerFacts, Change, TopicFacts
 from kafkakit.registry.decide.tags import Kind, Tags, is_broker_id
@@ -27,6 +28,37 @@ class Touched:
 Follower = Callable[[Sequence[Touched]], None]
 
 
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class OwnWrites(Generic[K, V]):
+    """Objects that this process wrote, until a reading begins after the write, with what readings say of them.
+
+    A reading is the difference from the one before: what it says of such an object is kept until it counts, because
+    the next reading does not repeat it.
+    """
+
+    def __init__(self) -> None:
+        self._at_s: dict[K, float] = {}
+        self._read: dict[K, V | None] = {}
+
+    def note(self, key: K, now_s: float) -> None:
+        """A write of ours ended."""
+        self._at_s[key] = now_s
+
+    def expect(self, key: K, read: V | None) -> None:
+        """What readings said of an object before it was written, where readings are never from the past."""
+        self._read.setdefault(key, read)
+
+    def news(self, found: Mapping[K, V | None], began_s: float) -> dict[K, V | None]:
+        """What counts of a reading, and of earlier ones: all but objects that were written since it began."""
+        self._at_s = {key: at_s for key, at_s in self._at_s.items() if at_s >= began_s}
+        self._read |= {key: value for key, value in found.items() if key in self._at_s}
+        settled = {key: self._read.pop(key) for key in tuple(self._read) if key not in self._at_s}
+        return settled | {key: value for key, value in found.items() if key not in self._at_s}
+
+
 class Inventory:
     """Answers in dictionary look-ups; `generation` grows with every change, `began_at` is None before the first."""
 
@@ -41,7 +73,8 @@ class Inventory:
         self.tags: dict[Kind, dict[str, Tags]] = {Kind.BROKER: {}, Kind.TOPIC: {}}
         self._index: dict[Kind, dict[str, dict[str, set[str]]]] = {kind: {} for kind in Kind}
         self._by_broker: defaultdict[int, set[str]] = defaultdict(set)
-        self._written: dict[tuple[str, str], float] = {}
+        self._topics_written = OwnWrites[str, TopicFacts]()
+        self._tags_written = OwnWrites[tuple[Kind, str], Tags]()
         self._names: list[str] | None = None
         self._touched: list[Touched] = []
         self.followers: list[Follower] = []
@@ -99,27 +132,26 @@ class Inventory:
             return
         is_first = self.began_at is None
         self.cluster_id, self.began_at, self.began_s = change.cluster_id, change.began_at, change.began_s
-        self._written = {key: at for key, at in self._written.items() if at >= change.began_s}
         if change.brokers is not None:
             self._put_brokers(change.brokers)
-        for facts in change.topics:
-            if self._is_news("topic facts", facts.name):
-                self._put_topic(facts)
-        for name in change.gone:
-            if self._is_news("topic facts", name):
+        topics: dict[str, TopicFacts | None] = {facts.name: facts for facts in change.topics}
+        for name, facts in self._topics_written.news(topics | dict.fromkeys(change.gone), change.began_s).items():
+            if facts is None:
                 self._drop_topic(name)
+            elif facts != self.topics.get(name):
+                self._put_topic(facts)
+        tags: dict[tuple[Kind, str], Tags | None] = {}
         for kind in Kind:
-            table = change.tags.get(kind, {})
-            for name, tags in (*table.items(), *((name, None) for name in change.tags_gone.get(kind, ()))):
-                if self._is_news(kind, name):
-                    self._put_tags(kind, name, tags, is_ours=False)
-        tables = (*change.tags.values(), *change.tags_gone.values())
-        if change.brokers is not None or change.topics or change.gone or any(tables):
+            tags |= {(kind, name): own for name, own in change.tags.get(kind, {}).items()}
+            tags |= {(kind, name): None for name in change.tags_gone.get(kind, ())}
+        for (kind, name), own in self._tags_written.news(tags, change.began_s).items():
+            self._put_tags(kind, name, own, is_ours=False)
+        if self._touched or topics or tags or change.gone or change.brokers is not None:
             self._end_change(is_first=is_first)
 
     def note_topic(self, name: str, facts: TopicFacts | None, now_s: float) -> None:
         """What a write of ours made of a topic; None: it is deleted."""
-        self._written["topic facts", name] = now_s
+        self._topics_written.note(name, now_s)
         if facts is None:
             self._drop_topic(name)
         else:
@@ -128,7 +160,8 @@ class Inventory:
 
     def note_tags(self, kind: Kind, name: str, tags: Tags | None, now_s: float) -> None:
         """The tags of an object after a write of ours; None: it has no record of tags any more."""
-        self._written[kind, name] = now_s
+        self._tags_written.note((kind, name), now_s)
+        self._tags_written.expect((kind, name), self.tags[kind].get(name))
         self._put_tags(kind, name, tags)
         self._end_change()
 
@@ -137,9 +170,6 @@ class Inventory:
         touched, self._touched = self._touched, []
         for follow in self.followers if touched and not is_first else ():
             follow(touched)
-
-    def _is_news(self, what: str, name: str) -> bool:
-        return (what, name) not in self._written
 
     def _put_topic(self, facts: TopicFacts) -> None:
         if facts.name in self.topics:

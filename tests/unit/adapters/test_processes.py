@@ -17,7 +17,7 @@ from kafkakit.core.errors import UsageError
 from kafkakit.core.process_record import ProcessRecord
 
 SLEEPER = (
-    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); time.sleep(60)"
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); time.sleep(600)"
 )
 
 
@@ -105,7 +105,7 @@ def test_a_short_process_gives_its_status_and_is_killed_when_late(processes: Loc
     log = str(tmp_path / "log")
     short = processes.start((sys.executable, "-Xm=1", "-c", "raise SystemExit(3)"), log, forget)
     late = processes.start((sys.executable, "-Xm=1", "-c", SLEEPER), log, forget)
-    assert processes.wait(short, 30) == 3
+    assert processes.wait(short, 280) == 3
     assert processes.wait(late, 0.2) == -signal.SIGKILL
     assert not any(processes.is_alive(record) for record in processes.started())
 
@@ -174,7 +174,7 @@ def test_a_process_begins_only_after_it_was_recorded(processes: LocalProcesses, 
         seen.append((processes.is_alive(record), log.read_bytes()))
 
     record = processes.start((sys.executable, "-Xm=1", "-c", "print('began')"), str(log), remember)
-    assert processes.wait(record, 30) == 0
+    assert processes.wait(record, 280) == 0
     assert seen == [(True, b"")], "known already, and not begun"
     assert log.read_bytes() == b"began\n"
 
@@ -191,7 +191,7 @@ def test_a_starter_that_is_killed_before_the_record_leaves_no_process(tmp_path: 
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == -signal.SIGKILL
-    end = time.monotonic() + 20
+    end = time.monotonic() + 120
     stat = Path(f"/proc/{int(done.stdout)}/stat")
     while stat.exists() and " Z " not in stat.read_text() and time.monotonic() < end:
         time.sleep(0.01)

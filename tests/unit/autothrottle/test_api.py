@@ -76,7 +76,7 @@ CASES: list[tuple[str, str, int, str]] = [
 def ask(
     server: HttpServer, method: str, uri: str, headers: dict[str, str] | None = None, body: bytes | None = None
 ) -> tuple[int, str]:
-    with closing(http.client.HTTPConnection(server.address, timeout=5)) as connection:
+    with closing(http.client.HTTPConnection(server.address, timeout=120)) as connection:
         connection.request(method, uri, body=body, headers=headers or {})
         answer = connection.getresponse()
         return answer.status, answer.read().decode()

@@ -62,7 +62,7 @@ def run_all(home: Home, *before: str) -> list[Ran]:
     credentials.mkdir(exist_ok=True)
     (credentials / "kafka").write_text(OTHER_SECRET)
     env = {"AWS_SECRET_ACCESS_KEY": OTHER_SECRET, "CREDENTIALS_DIRECTORY": str(credentials)}
-    return [home.run(*before, "--timeout", "4s", *command, env=env) for command in COMMANDS]
+    return [home.run(*before, "--timeout", "2m", *command, env=env) for command in COMMANDS]
 
 
 @pytest.mark.parametrize("attack", list(attacks("", Path())))
@@ -81,7 +81,7 @@ def test_a_planted_file_gets_no_secret(home: Home, listener: Recorder, attack: s
 
 def test_the_listener_would_have_had_the_password(home: Home, listener: Recorder) -> None:
     own = plant(home, f"profile: prod\nprofiles: {{prod: {login(listener.address, 'password_env: PW')}}}\n", "own.yaml")
-    home.run("--config", str(own), "--timeout", "4s", "profile", "check", env={"PW": PASSWORD})
+    home.run("--config", str(own), "--timeout", "2m", "profile", "check", env={"PW": PASSWORD})
     assert listener.has(PASSWORD)
 
 

@@ -328,7 +328,7 @@ def serving(answer: bytes | None, context: ssl.SSLContext | None = None) -> Iter
                     return
                 try:
                     with stream, context.wrap_socket(stream, server_side=True) if context else stream as talk:
-                        talk.settimeout(5)
+                        talk.settimeout(60)
                         if talk.recv(1000) and answer is not None:
                             talk.sendall(answer)
                 except OSError:
@@ -340,7 +340,7 @@ def serving(answer: bytes | None, context: ssl.SSLContext | None = None) -> Iter
             yield server.getsockname()[1]
         finally:
             server.shutdown(socket.SHUT_RDWR)
-            thread.join(5)
+            thread.join(60)
 
 
 def handshake_answer(code: int, *mechanisms: str) -> bytes:
@@ -350,7 +350,7 @@ def handshake_answer(code: int, *mechanisms: str) -> bytes:
 
 
 def probe(port: int, ca_file: str | None = None) -> Listener:
-    return probe_listener("127.0.0.1", port, 2.0, ca_file, True)
+    return probe_listener("127.0.0.1", port, 60.0, ca_file, True)
 
 
 def test_the_probe_sees_a_plain_listener() -> None:

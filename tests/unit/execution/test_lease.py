@@ -344,7 +344,7 @@ from kafkakit.execution.act.leases import Lease
 lease = Lease(FileControl(Path(sys.argv[1]), write_file), SystemClock(), sys.argv[2], this_holder("holding"),
               what="cluster c1", life_of=life_of, say=print)
 print(lease.acquire(600), flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 
 

@@ -72,7 +72,7 @@ def test_the_compiled_protocol_is_that_of_the_text(tmp_path: Path) -> None:
         "registry_v2.proto",
         "health.proto",
     ]
-    subprocess.run([sys.executable, *command], cwd=DESCRIPTORS.parent, check=True, timeout=60)
+    subprocess.run([sys.executable, *command], cwd=DESCRIPTORS.parent, check=True, timeout=280)
     assert made.read_bytes() == DESCRIPTORS.read_bytes(), "make protos"
 
 

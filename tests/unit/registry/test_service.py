@@ -115,11 +115,13 @@ def test_a_refusal_of_kafka_is_no_success(registry: Registry) -> None:
 
 def test_replies_state_their_age_and_are_refused_when_they_are_too_old(tmp_path: Path) -> None:
     cluster = small_cluster()
-    with serving(tmp_path, cluster, max_age_s=0.3) as registry:
-        assert registry.curl("GET", "/v1/brokers/list").headers["age"] == "0"
+    with serving(tmp_path, cluster, max_age_s=7_200) as registry:
+        assert int(registry.curl("GET", "/v1/brokers/list").headers["age"]) < 3_600
+        registry.inventory.began_s -= 3_600
+        assert 3_600 <= int(registry.curl("GET", "/v1/brokers/list").headers["age"]) < 7_200
         cluster.fail_next("snapshot", TryLaterError("the brokers are away"))
         registry.refresh()
-        time.sleep(0.4)
+        registry.inventory.began_s -= 3_600
         answered = registry.curl("GET", "/v1/topics/list")
         assert (answered.status, answered.body["code"]) == (500, 13)
         assert answered.body["message"] == "error fetching topics: the brokers are away"
@@ -163,7 +165,7 @@ def registry_kind(name: str) -> Any:
 def test_a_server_is_stopped_once_however_often_it_is_told(tmp_path: Path) -> None:
     service, inventory, _ = service_on(tmp_path, small_cluster(), FakeControlStore())
     server = RegistryServer(service, inventory, [], print)
-    stops, together = list[int](), threading.Barrier(3, timeout=30)
+    stops, together = list[int](), threading.Barrier(3, timeout=180)
     service.at_stop.append(lambda: stops.append(1))
     server.stop()
     assert stops == []
@@ -195,7 +197,7 @@ def test_requests_that_are_too_large_are_refused(registry: Registry) -> None:
     big = "x" * 2_000_000
     ran = subprocess.run(
         ["curl", "-sS", "-o", "/dev/null", "-w", "%{http_code}", "-H", "Expect:", "-d", "@-", f"http://{address}/v1/topics/create"],
-        input=big, capture_output=True, text=True, timeout=60, check=False,
+        input=big, capture_output=True, text=True, timeout=280, check=False,
     )  # fmt: skip
     assert ran.stdout in ("413", "000")
     assert registry.curl("GET", "/v1/topics?name=" + "x" * 9000).status == 200
@@ -210,7 +212,7 @@ def test_requests_that_are_too_large_are_refused(registry: Registry) -> None:
 def test_bytes_that_are_no_request_end_their_connection_alone(registry: Registry) -> None:
     host, _, port = registry.addresses["HTTP"].rpartition(":")
     for data in (b"\x16\x03\x01", b"GET / HTTP/9\r\n\r\n", b"GET " + b"a" * 100_000, b"\0" * 1000):
-        with socket.create_connection((host, int(port)), timeout=10) as connection:
+        with socket.create_connection((host, int(port)), timeout=120) as connection:
             connection.sendall(data)
             connection.shutdown(socket.SHUT_WR)
             while connection.recv(65536):
@@ -227,7 +229,7 @@ class Slow(FakeControlStore):
         self.let.set()
 
     def get(self, path: str) -> Any:
-        assert self.let.wait(30)
+        assert self.let.wait(180)
         return super().get(path)
 
 
@@ -240,7 +242,7 @@ def test_a_deadline_ends_the_waiting_and_a_change_that_began_is_taken_in(tmp_pat
         assert registry.curl("PUT", TAG, "-H", "Grpc-Timeout: soon").status == 400
         assert registry.curl("GET", "/v1/topics/list?tag=a:b").body["names"] == []
         store.let.set()
-        end = time.monotonic() + 20
+        end = time.monotonic() + 120
         while not registry.curl("GET", "/v1/topics/list?tag=a:b").body["names"] and time.monotonic() < end:
             time.sleep(0.05)
         assert registry.curl("GET", "/v1/topics/list?tag=a:b").body["names"] == ["test1"]
@@ -255,7 +257,7 @@ def test_a_change_whose_turn_never_came_is_not_made(tmp_path: Path) -> None:
         answered = list(pool.map(lambda path: registry.curl("PUT", path, *words), asked))
         assert {a.status for a in answered} == {504}
         store.let.set()
-        end = time.monotonic() + 20
+        end = time.monotonic() + 120
         while sum(line["outcome"] == "done" for line in registry.audited()) < 4 and time.monotonic() < end:
             time.sleep(0.05)
         assert len(registry.audited()) == 8
@@ -313,14 +315,14 @@ def open_reader():
 changes, ended = [], threading.Event()
 reader = ReaderProcess(open_reader, 0.02)
 reader.start(changes.append, ended.set)
-end = time.monotonic() + 30
+end = time.monotonic() + 120
 while len(changes) < 3 and time.monotonic() < end:
     time.sleep(0.01)
 print(changes[0].failure, changes[0].began_at, flush=True)
 print([topic.name for topic in changes[1].topics], changes[2].topics, changes[2].brokers, changes[2].gone, flush=True)
 if sys.argv[1] == "child":
     os.kill(reader.pid, signal.SIGKILL)
-    print(ended.wait(20), flush=True)
+    print(ended.wait(120), flush=True)
     reader.stop()
     reader.stop()
 else:
@@ -331,7 +333,7 @@ else:
 
 def run_reader(what: str) -> list[str]:
     ran = subprocess.run(
-        [sys.executable, "-c", READER, what], cwd=ROOT, capture_output=True, text=True, timeout=90, check=False
+        [sys.executable, "-c", READER, what], cwd=ROOT, capture_output=True, text=True, timeout=280, check=False
     )
     assert ran.returncode == 0, ran.stderr
     return ran.stdout.splitlines()
@@ -343,7 +345,7 @@ def test_the_process_that_reads_says_what_fails_tries_again_and_is_missed() -> N
 
 def test_the_process_that_reads_ends_with_its_parent() -> None:
     child = Path("/proc") / run_reader("parent")[2]
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while child.exists() and time.monotonic() < end:
         time.sleep(0.05)
     assert not child.exists()
@@ -373,13 +375,13 @@ def test_both_listeners_speak_tls_and_know_their_clients(
     )
     with serving(tmp_path, tls=tls) as registry:
         url = f"https://{registry.addresses['HTTP']}/v1/brokers/list"
-        words = ["curl", "-sS", "--max-time", "20", "--cacert", str(certificates / "ca.pem")]
+        words = ["curl", "-sS", "--max-time", "120", "--cacert", str(certificates / "ca.pem")]
         mine = ["--cert", str(certificates / "client.pem"), "--key", str(certificates / "client.key")]
-        with_one = subprocess.run([*words, *mine, url], capture_output=True, timeout=30, check=True)
+        with_one = subprocess.run([*words, *mine, url], capture_output=True, timeout=180, check=True)
         assert json.loads(with_one.stdout)["ids"]
-        without = subprocess.run([*words, url], capture_output=True, timeout=30, check=False)
+        without = subprocess.run([*words, url], capture_output=True, timeout=180, check=False)
         assert (without.returncode != 0) is must_have_one
-        plain = subprocess.run([*words, url.replace("https", "http")], capture_output=True, timeout=30, check=False)
+        plain = subprocess.run([*words, url.replace("https", "http")], capture_output=True, timeout=180, check=False)
         assert plain.returncode != 0
         authority = (certificates / "ca.pem").read_bytes()
         for own in (True, False):
@@ -388,7 +390,7 @@ def test_both_listeners_speak_tls_and_know_their_clients(
             with grpc.secure_channel(registry.addresses["gRPC"], credentials) as channel:
                 call = channel.unary_unary("/registry.Registry/ListBrokers")
                 if own or not must_have_one:
-                    assert call(b"", timeout=10)
+                    assert call(b"", timeout=120)
                 else:
                     with pytest.raises(grpc.RpcError):
                         call(b"", timeout=5)

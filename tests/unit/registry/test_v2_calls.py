@@ -363,7 +363,7 @@ def health(registry: Registry, service: str) -> int:
     codec = registry_codec("grpc.health.v1")
     with grpc.insecure_channel(registry.addresses["gRPC"]) as channel:
         stub = channel.unary_unary("/grpc.health.v1.Health/Check")
-        body = stub(codec.encode("HealthCheckRequest", {"service": service}), timeout=30)
+        body = stub(codec.encode("HealthCheckRequest", {"service": service}), timeout=120)
     return int(codec.decode("HealthCheckResponse", body)["status"])
 
 

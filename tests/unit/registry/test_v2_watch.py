@@ -139,7 +139,7 @@ def test_watches_are_counted(registry: Registry, monkeypatch: pytest.MonkeyPatch
     refused = registry.curl("GET", "/v2/watch")
     assert (refused.status, refused.body["message"]) == (429, "too many watches are open")
     clients[0].close()
-    deadline_s = time.monotonic() + 30
+    deadline_s = time.monotonic() + 120
     while (again := SseClient(registry)).response.status == 429:
         assert time.monotonic() < deadline_s
     again.close()
@@ -159,7 +159,7 @@ def test_the_same_over_grpc(registry: Registry) -> None:
     codec, call = registry_codec("registry.v2"), CALL_V2_BY_NAME["Watch"]
     with grpc.insecure_channel(registry.addresses["gRPC"]) as channel:
         stub = channel.unary_stream(f"/{SERVICE_V2}/Watch")
-        stream = stub(codec.encode(call.request.__name__, {"kind": "topic"}), timeout=60)
+        stream = stub(codec.encode(call.request.__name__, {"kind": "topic"}), timeout=120)
         events = (codec.decode("WatchEvent", body) for body in stream)
         assert next(events)["type"] == "start"
         tag(registry, "topic", "test1", a="1")
@@ -167,7 +167,7 @@ def test_the_same_over_grpc(registry: Registry) -> None:
         assert found["topic"]["tags"] == {"a": "1"}
         assert next(events)["type"] == "heartbeat"
         stream.cancel()
-        refused = stub(codec.encode(call.request.__name__, {"query": "a = 1"}), timeout=60)
+        refused = stub(codec.encode(call.request.__name__, {"query": "a = 1"}), timeout=120)
         with pytest.raises(grpc.RpcError) as error:
             next(refused)
         assert error.value.code().value[0] == RpcCode.INVALID_ARGUMENT
@@ -180,7 +180,7 @@ def test_health_is_watched_over_grpc(registry: Registry) -> None:
     with grpc.insecure_channel(registry.addresses["gRPC"]) as channel:
         stub = channel.unary_stream("/grpc.health.v1.Health/Watch")
         for service, status in (("", 1), ("nope", 3)):
-            stream = stub(codec.encode("HealthCheckRequest", {"service": service}), timeout=60)
+            stream = stub(codec.encode("HealthCheckRequest", {"service": service}), timeout=120)
             assert codec.decode("HealthCheckResponse", next(stream)) == {"status": status}
             stream.cancel()
 
@@ -197,7 +197,7 @@ def test_a_change_by_another_program_is_shown_and_entered(registry: Registry) ->
     registry.refresh()
     assert [event["name"] for event in shown(events, 2)] == ["test1", "test2"]
     client.close()
-    deadline_s = time.monotonic() + 30
+    deadline_s = time.monotonic() + 120
     while True:
         entries = http_v2(registry, "ListHistory", {}).body["entries"]
         if len(entries) == 3:

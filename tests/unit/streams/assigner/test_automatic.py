@@ -28,7 +28,7 @@ class Failover:
 
     def emergency(self, stream: str, target: str) -> str:
         self.asked.append((stream, target))
-        assert self.gate.wait(30)
+        assert self.gate.wait(180)
         if self.error is not None:
             raise self.error
         return "done"
@@ -53,7 +53,7 @@ def verdict(stream: str = "orders", why_not: str = "", *, continues: bool = Fals
 
 
 def until(check: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not check():
         assert time.monotonic() < deadline
         time.sleep(0.01)

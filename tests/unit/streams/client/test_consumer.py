@@ -84,7 +84,7 @@ def consumer(
 
 
 def until(check: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not check():
         assert time.monotonic() < deadline
         time.sleep(0.002)
@@ -255,7 +255,7 @@ def test_a_full_partition_is_paused_and_others_are_read(cluster: FakeGroups) -> 
 
     def handle(record: StreamRecord) -> None:
         if record.lane == "slow":
-            may_go.wait(30)
+            may_go.wait(180)
         seen(record)
 
     work = WorkRules(mode=Mode.UNORDERED, limits=WorkLimits(records=30))

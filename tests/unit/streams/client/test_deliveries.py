@@ -9,7 +9,7 @@ import pytest
 from kafkakit.core.errors import TryLaterError
 from kafkakit.streams.client.delivery import Delivery, WrittenRecord, settle
 
-LIMIT_S = 30.0
+LIMIT_S = 120.0
 WRITTEN = WrittenRecord("live", 1, "cluster-a", "orders.live.1", 0, 7, 1, 1)
 
 

@@ -16,7 +16,7 @@ from kafkakit.streams.client.dual import DualPolicy, DualProducer
 from kafkakit.streams.lanes.decide.reconciliation import Reconciliation, SeenRecord, reconcile, seen_record
 from tests.rigs.stream_routes import FakeClusters, Routes
 
-LIMIT_S = 30.0
+LIMIT_S = 120.0
 LIMITS = ProducerLimits(delivery_s=LIMIT_S, drain_s=0.05)
 ALWAYS = (0, 1 << 48)
 

@@ -31,7 +31,7 @@ from kafkakit.streams.formats.record_identity import HEADER, decode_record_id
 from kafkakit.streams.routes.api import Segment, SegmentState
 from tests.rigs.stream_routes import FakeClusters
 
-LIMIT_S = 30.0
+LIMIT_S = 120.0
 QUICK = ProducerLimits(delivery_s=LIMIT_S, drain_s=0.05, refused_s=20)
 SHORT = ProducerLimits(delivery_s=0.3, drain_s=0.05, refused_s=0.1)
 

@@ -12,7 +12,7 @@ from kafkakit.streams.client.route_follower import RouteFollower
 from kafkakit.streams.routes.api import Route, encode_route, route_path
 from tests.rigs.stream_routes import FakeClusters
 
-LIMIT_S = 30.0
+LIMIT_S = 120.0
 PATH = route_path("orders")
 
 

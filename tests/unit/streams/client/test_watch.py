@@ -39,7 +39,7 @@ from tests.fakes.group_consumer import FakeRecord
 from tests.places import ROOT
 from tests.rigs.stream_routes import FakeClusters, Routes
 
-LIMIT_S = 30.0
+LIMIT_S = 120.0
 SHOP, BILLING = PathwayNode("shop", "test"), PathwayNode("billing", "test")
 SHOP_OPTIONS = WatchOptions(service="shop", env="test")
 ORIGIN = RecordOrigin(

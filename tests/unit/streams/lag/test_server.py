@@ -33,7 +33,7 @@ def server() -> Iterator[HttpServer]:
 
 def ask(server: HttpServer, path: str, method: str = "GET") -> tuple[int, str, str]:
     host, port = server.address.split(":")
-    connection = http.client.HTTPConnection(host, int(port), timeout=5)
+    connection = http.client.HTTPConnection(host, int(port), timeout=120)
     try:
         connection.request(method, path)
         answer = connection.getresponse()
@@ -65,7 +65,7 @@ def test_too_many_at_once_are_told_to_come_again() -> None:
 
     def slow(query: Query) -> HttpPage:
         begun.release()
-        go_on.wait(10)
+        go_on.wait(180)
         return HttpPage(body=b"", media="text/plain")
 
     served = HttpServer("127.0.0.1:0", answer_pages({"/slow": slow}))
@@ -74,11 +74,11 @@ def test_too_many_at_once_are_told_to_come_again() -> None:
         for thread in waiting:
             thread.start()
         for _ in waiting:
-            assert begun.acquire(timeout=10)
+            assert begun.acquire(timeout=120)
         assert ask(served, "/slow")[0] == 503
         go_on.set()
         for thread in waiting:
-            thread.join(10)
+            thread.join(120)
         assert ask(served, "/slow")[0] == 200
     finally:
         go_on.set()
