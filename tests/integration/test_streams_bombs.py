@@ -95,8 +95,8 @@ class Scene:
 
     def held(self, key: TopicPartition) -> tuple[int, int]:
         """How many records a partition has, and how many offsets between its first and its last one have none."""
-        span = self.log.spans([key])[key]
-        assert isinstance(span, LogSpan)
+        while not isinstance(span := self.log.spans([key])[key], LogSpan):  # its leader may pause
+            time.sleep(0.1)
         records, at = 0, span.start
         while at < span.end:
             found = self.log.fetch({key: at}, max_bytes=8 * MIB, wait_ms=500)[key].records

@@ -47,8 +47,7 @@ class Scene:
         self.key = TopicPartition(self.topic, 0)
         with closing(cluster.open_admin()) as admin:
             assert admin.create_topic(self.topic, {0: cluster.broker_ids[:1], 1: cluster.broker_ids[:1]}, {}) is None
-        while not isinstance(self.log.spans([self.key])[self.key], LogSpan):
-            time.sleep(0.1)
+        self.span(self.key)
         self.start_ms = round(time.time() * 1000) - 1000 * RECORDS
         values = [b"v"] * RECORDS
         produce(cluster, self.key, values, timestamp_ms=self.start_ms, step_ms=1000, settings={"linger.ms": 50})
@@ -77,10 +76,17 @@ class Scene:
         assert reading.problem is None, reading
         return reading.state
 
+    def span(self, key: TopicPartition) -> LogSpan:
+        """The ends of a log, once it has a leader, who may have moved."""
+        deadline = time.monotonic() + 180
+        while not isinstance(span := self.log.spans([key])[key], LogSpan):
+            assert time.monotonic() < deadline, span
+            time.sleep(0.1)
+        return span
+
     def stored(self, group: str) -> bytes:
         """The value of the group's newest record in the offsets topic without its time, as the broker wrote it."""
-        span = self.log.spans([OFFSETS])[OFFSETS]
-        assert isinstance(span, LogSpan)
+        span = self.span(OFFSETS)
         found, at = b"", span.start
         while at < span.end:
             data = self.log.fetch({OFFSETS: at}, max_bytes=1 << 20, wait_ms=100)[OFFSETS].records
