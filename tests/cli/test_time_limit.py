@@ -166,7 +166,12 @@ def test_a_signal_that_was_not_taken_yet_is_waited_for(monkeypatch: pytest.Monke
     ended, said = list[int](), list[BaseException]()
     monkeypatch.setattr("os._exit", ended.append)
     stops = StopSignals(time.monotonic())
-    ending = threading.Thread(target=stops._end_process, args=(lambda error: said.append(error) or 0,))
+
+    def report(error: BaseException) -> int:
+        said.append(error)
+        return 75
+
+    ending = threading.Thread(target=stops._end_process, args=(report,))
     ending.start()
     ending.join(0.3)
     assert (ending.is_alive(), ended) == (True, [])

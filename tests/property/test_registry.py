@@ -21,7 +21,7 @@ from kafkakit.registry.act.tag_store import TagStore
 from kafkakit.registry.decide.access import read_access
 from kafkakit.registry.decide.admission import BURST, Admission, Rates
 from kafkakit.registry.decide.checkpoints import fold_checkpoints
-from kafkakit.registry.decide.facts import BrokerFacts, Change, Facts, TopicFacts, change_between
+from kafkakit.registry.decide.facts import BrokerFacts, Change, Facts, TagTable, TopicFacts, change_between
 from kafkakit.registry.decide.inventory import Inventory
 from kafkakit.registry.decide.requests import RPC_BY_NAME, RPCS
 from kafkakit.registry.decide.tags import Kind, encode_tags
@@ -187,7 +187,7 @@ def test_what_others_write_beside_a_write_of_ours_is_seen_in_the_end(steps: list
         if what == "begin":
             began_s = now_s + 0.5
         elif what == "end":
-            tags = {Kind.TOPIC: {"t": {"a": "1"}} if is_set else {}}
+            tags: TagTable = {Kind.TOPIC: {"t": {"a": "1"}} if is_set else {}}
             facts = Facts(cluster_id="", began_s=began_s, began_at=AT, brokers=(), topics={}, tags=tags)
             inventory.apply(change_between(last, facts))
             last = facts

@@ -319,7 +319,7 @@ def test_a_failed_format_shows_the_tools_words(stage: Stage) -> None:
 
 def test_a_cluster_that_never_registers_ends_with_the_time_limit(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeProcesses, "answers", lambda self, port: port != 20_002)
-    with pytest.raises(NodeFailedError, match=r"not ready after 120 s: broker 1002 is late"):
+    with pytest.raises(NodeFailedError, match=r"not ready after 300 s: broker 1002 is late"):
         stage.up()
     assert stage.nothing_is_left()
 
