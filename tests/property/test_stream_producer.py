@@ -28,7 +28,7 @@ from kafkakit.streams.routes.api import SegmentState
 from tests.rigs.stream_routes import FakeClusters
 
 LIMIT_S = 120.0
-LIMITS = ProducerLimits(delivery_s=LIMIT_S, drain_s=0.02, refused_s=LIMIT_S)
+LIMITS = ProducerLimits(delivery_s=LIMIT_S, drain_s=0.02, refused_s=60.0)
 
 
 @pytest.fixture(scope="module", autouse=True)
