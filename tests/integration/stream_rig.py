@@ -5,9 +5,8 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,21 +30,13 @@ from kafkakit.streams.formats.identity import CommitIdentity, topic_id_text
 from kafkakit.streams.routes.api import Lane, Route, Segment, SegmentState
 from tests.integration.conftest import SandboxCluster
 from tests.integration.test_streams_contract import open_groups
+from tests.rigs.waiting import WAIT_S, becomes
 
-WAIT_S = 240.0
 SESSION_MS = 120_000
 """Members leave when they end, and killed ones are removed; one that pauses stays in its group."""
 MEMBER = Path(__file__).with_name("stream_member.py")
 RETRY = RetryRule(first_ms=30, max_ms=200, max_tries=3)
 Place = tuple[int, int]
-
-
-def becomes(what: str, check: Callable[[], object], wait_s: float = WAIT_S) -> None:
-    """Wait until `check` holds."""
-    deadline = time.monotonic() + wait_s
-    while not check():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
 
 
 def guarded_member(cluster: SandboxCluster, group: str) -> GuardedMember:

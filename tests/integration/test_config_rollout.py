@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread
@@ -17,12 +17,12 @@ from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, ConfigLayer, ResourceKi
 from kafkakit.core.model import TopicPartition
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.runbooks import blocks, run_blocks
+from tests.rigs.waiting import becomes
 
 pytestmark = pytest.mark.kafka
 QUICK = ("--baseline", "1s", "--window", "1s", "--every", "500ms")
 DAY = "86400000"
 STARVED = "starved"
-LIMIT_S = 240.0
 
 
 @pytest.fixture(scope="module")
@@ -67,13 +67,6 @@ def settings(cluster: SandboxCluster) -> dict[str, dict[str, str]]:
         for name, values in brokers.items()
     }
     return {name: dict(values) for name, values in {**topics, **own}.items() if values}
-
-
-def becomes(what: str, check: Callable[[], object]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not check():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
 
 
 def becomes_set(cluster: SandboxCluster, expected: dict[str, dict[str, str]]) -> None:

@@ -6,9 +6,8 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from tests.integration.test_group_consumer import KafkaRig
 from tests.integration.test_streams_producer import Pair, files, pair, routes
 from tests.places import ROOT
 from tests.rigs.stream_routes import Routes
+from tests.rigs.waiting import becomes
 
 pytestmark = pytest.mark.kafka
 __all__ = ["pair", "routes"]
@@ -43,13 +43,6 @@ class TestKafka(AssignedConsumerContract):
     @pytest.fixture
     def rig(self, pair: Pair) -> AssignedRig:
         return AssignedRig(pair.clusters["a"])
-
-
-def until(what: str, check: Callable[[], object]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not (found := check()):
-        assert time.monotonic() < deadline, (what, found)
-        time.sleep(0.05)
 
 
 class Fleet:
@@ -177,59 +170,59 @@ def test_a_worker_and_the_assigner_in_charge_are_killed_and_no_record_is_lost(
         fleet.assigner(name)
     for name in "xyz":
         fleet.worker(name)
-    until("shares", lambda: sorted(fleet.held().values()) == [2, 2, 2])
+    becomes("shares", lambda: sorted(fleet.held().values()) == [2, 2, 2])
     fleet.write(first, "a", 600)
-    until("all handled", fleet.all_handled)
-    until("all partitions are committed", lambda: all(fleet.epochs(first, "a").values()))
+    becomes("all handled", fleet.all_handled)
+    becomes("all partitions are committed", lambda: all(fleet.epochs(first, "a").values()))
     before = fleet.epochs(first, "a")
 
     fleet.kill("x")
-    until("the others have its partitions", lambda: sorted(fleet.held().values()) == [3, 3])
+    becomes("the others have its partitions", lambda: sorted(fleet.held().values()) == [3, 3])
     fleet.write(first, "a", 600)
-    until("all handled after a worker died", fleet.all_handled)
+    becomes("all handled after a worker died", fleet.all_handled)
 
     def compared() -> tuple[int, int]:
         """How many partitions were committed under a later epoch since then, and how many were not."""
         after = fleet.epochs(first, "a")
         return sum(after[n] > before[n] for n in before), sum(after[n] == before[n] for n in before)
 
-    until("the new owners committed", lambda: compared() == (2, 4))
+    becomes("the new owners committed", lambda: compared() == (2, 4))
 
-    until("one is in charge", fleet.in_charge)
+    becomes("one is in charge", fleet.in_charge)
     leader, token = fleet.in_charge(), fleet.token()
     fleet.kill(leader)
     fleet.write(first, "a", 300)
-    until("all handled without an Assigner in charge", fleet.all_handled)
-    until("the other one is in charge", lambda: fleet.token() > token)
+    becomes("all handled without an Assigner in charge", fleet.all_handled)
+    becomes("the other one is in charge", lambda: fleet.token() > token)
     fleet.kill("y")
-    until("one has all", lambda: fleet.held().get("z") == PARTITIONS)
+    becomes("one has all", lambda: fleet.held().get("z") == PARTITIONS)
 
     second = pair.segment("b", 5, PARTITIONS)
     routes.move(second)
-    until("both clusters are read", lambda: fleet.held().get("z") == 2 * PARTITIONS)
+    becomes("both clusters are read", lambda: fleet.held().get("z") == 2 * PARTITIONS)
     fleet.write(second, "b", 600)
     fleet.write(first, "a", 60)  # a late writer
-    until("all handled on both clusters", fleet.all_handled)
-    until("committed", lambda: {e >> 24 for e in fleet.epochs(second, "b").values()} == {fleet.token()})
+    becomes("all handled on both clusters", fleet.all_handled)
+    becomes("committed", lambda: {e >> 24 for e in fleet.epochs(second, "b").values()} == {fleet.token()})
 
     fleet.worker("w")
-    until("a new worker gets its share", lambda: fleet.held().get("w", 0) >= 4)
+    becomes("a new worker gets its share", lambda: fleet.held().get("w", 0) >= 4)
 
     def explained() -> list[str]:
         return [row["worker"] for row in fleet.command("explain", routes.stream, routes.stream)["partitions"]]
 
-    until("each has a worker", lambda: "-" not in explained())
+    becomes("each has a worker", lambda: "-" not in explained())
     shown = fleet.command("show")["workers"]
     assert len(shown) == 2
     slot = max(shown, key=lambda row: row["partitions"])["worker"]
     assert fleet.command("drain", slot, "--wait", "3m")["partitions"] == 0
-    until("the other one has all", lambda: 2 * PARTITIONS in fleet.held().values() and 0 in fleet.held().values())
+    becomes("the other one has all", lambda: 2 * PARTITIONS in fleet.held().values() and 0 in fleet.held().values())
     fleet.write(second, "b", 300)
-    until("all handled", fleet.all_handled)
+    becomes("all handled", fleet.all_handled)
     fleet.kill("w", signal.SIGTERM)
     fleet.kill("z", signal.SIGTERM)
     assert all(fleet.lines(name)[-1] == ["end"] for name in "zw")
-    until("no worker is left", lambda: not AssignerReader(fleet.store).grants())
+    becomes("no worker is left", lambda: not AssignerReader(fleet.store).grants())
     # What was handled twice is what a killed worker had not committed yet.
     twice = sum(count - 1 for count in fleet.handled().values())
     assert twice <= 600
@@ -245,9 +238,9 @@ def test_a_cluster_that_hangs_is_noticed_by_probes_and_workers_and_a_dry_run_mov
         "--confirm", "2s", "--witnesses", "1", "--healthy-after", "3s",
     )  # fmt: skip
     fleet.worker("x")
-    until("shares", lambda: fleet.held() == {"x": PARTITIONS})
+    becomes("shares", lambda: fleet.held() == {"x": PARTITIONS})
     fleet.write(segment, "b", 60)
-    until("all handled", fleet.all_handled)
+    becomes("all handled", fleet.all_handled)
 
     def seen() -> tuple[tuple[str, ...], int, int, tuple[str, ...]]:
         standing = AssignerReader(fleet.store).standing()
@@ -257,16 +250,16 @@ def test_a_cluster_that_hangs_is_noticed_by_probes_and_workers_and_a_dry_run_mov
             return ("not seen yet",), 0, 0, ()
         return found.reasons, found.answering, found.silent, standing.automatic
 
-    until("healthy", lambda: seen()[:3] == ((), 1, 0))
+    becomes("healthy", lambda: seen()[:3] == ((), 1, 0))
     token = fleet.token()
     with pair.stopped("b"):
-        until("unreachable", lambda: "unreachable" in seen()[0])
-        until("the worker says so", lambda: seen()[1:3] == (0, 1))
-        until("would be moved", lambda: "would be moved (dry run)" in "".join(seen()[3]))
+        becomes("unreachable", lambda: "unreachable" in seen()[0])
+        becomes("the worker says so", lambda: seen()[1:3] == (0, 1))
+        becomes("would be moved", lambda: "would be moved (dry run)" in "".join(seen()[3]))
         assert routes.read().epoch == 1
-    until("healthy again", lambda: seen() == ((), 1, 0, ()))
+    becomes("healthy again", lambda: seen() == ((), 1, 0, ()))
     fleet.write(segment, "b", 60)
-    until("all handled again", fleet.all_handled)
+    becomes("all handled again", fleet.all_handled)
     assert fleet.token() == token
 
 
@@ -277,9 +270,9 @@ def test_a_stream_leaves_a_cluster_that_hangs_where_the_policy_says_so(
     routes.create(segment)
     fleet.assigner("one")
     fleet.worker("x")
-    until("shares", lambda: fleet.held() == {"x": PARTITIONS})
+    becomes("shares", lambda: fleet.held() == {"x": PARTITIONS})
     fleet.write(segment, "b", 60)
-    until("all handled", fleet.all_handled)
+    becomes("all handled", fleet.all_handled)
 
     def active() -> Segment:
         lane = routes.read().lane("live")
@@ -294,12 +287,12 @@ def test_a_stream_leaves_a_cluster_that_hangs_where_the_policy_says_so(
             "two", "--auto-failover", "on", "--failover-target", f"{profile}={fleet.profile}",
             "--confirm", "2s", "--witnesses", "1", "--healthy-after", "3s",
         )  # fmt: skip
-        until("producers are sent away", lambda: active().cluster == fleet.profile)
+        becomes("producers are sent away", lambda: active().cluster == fleet.profile)
         target = active()
-        until("the new topic is read, too", lambda: fleet.held() == {"x": 2 * PARTITIONS})
+        becomes("the new topic is read, too", lambda: fleet.held() == {"x": 2 * PARTITIONS})
         fleet.write(target, "a", 60)
-        until("all handled", fleet.all_handled)
-        until("it is told", lambda: fleet.routes.stream in str(fleet.command("show")["automatic"]))
+        becomes("all handled", fleet.all_handled)
+        becomes("it is told", lambda: fleet.routes.stream in str(fleet.command("show")["automatic"]))
     fleet.write(segment, "b", 60)  # a late writer, which is read, too
-    until("all handled on both clusters", fleet.all_handled)
+    becomes("all handled on both clusters", fleet.all_handled)
     assert (active().id, active().cluster) == (target.id, fleet.profile)

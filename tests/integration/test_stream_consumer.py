@@ -16,7 +16,8 @@ from kafkakit.streams.client.decide.rules import Mode, MoveRule, RetryRule, Work
 from kafkakit.streams.client.options import ConsumerHooks, ConsumerOptions
 from kafkakit.streams.client.records import StreamRecord
 from tests.integration.conftest import SandboxCluster, StartCluster
-from tests.integration.stream_rig import RETRY, WAIT_S, MemberProcess, StreamRig, becomes
+from tests.integration.stream_rig import RETRY, MemberProcess, StreamRig
+from tests.rigs.waiting import WAIT_S, becomes
 
 pytestmark = pytest.mark.kafka
 

@@ -29,6 +29,7 @@ from kafkakit.streams.client.records import StreamRecord
 from kafkakit.streams.failover.act.reading import read_writers
 from kafkakit.streams.routes.api import Segment, SegmentState
 from tests.integration.conftest import SandboxCluster, StartCluster
+from tests.rigs.waiting import becomes
 
 pytestmark = pytest.mark.kafka
 LIMIT_S = 240.0
@@ -89,19 +90,12 @@ class Traffic:
         with self._client.consumer(self._stream, "billing", handler=self.handle, options=options):
             self._end.wait()
             # What was acknowledged is handled before the consumer closes.
-            until("all is handled", lambda: not self.missing())
+            becomes("all is handled", lambda: not self.missing())
 
     def missing(self) -> set[bytes]:
         """Records that were acknowledged and not handled."""
         with self._lock:
             return set(self.acknowledged) - set(self.handled)
-
-
-def until(what: str, condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
 
 
 class Clusters:
@@ -187,12 +181,12 @@ def test_a_planned_failover_loses_nothing_and_is_certified(
     with ExitStack() as stack:
         # A record that the old cluster has not answered after `drain_s` is sent to the new one, too.
         traffic = stack.enter_context(Traffic(client, "orders", ProducerLimits(drain_s=60)))
-        until("records flow", lambda: len(traffic.handled) > 50)
+        becomes("records flow", lambda: len(traffic.handled) > 50)
         ended = clusters.run("failover", "run", "orders", "--to", clusters.new.name, "--yes")
         assert (ended["step"], ended["basis"], ended["lost"]) == ("retired", "acknowledged", [])
         figures.append(f"planned: {took_s(ended, 'planned', 'retired'):.1f} s, {ended['reached_ms']}")
         before = len(traffic.acknowledged)
-        until("records flow to the new cluster", lambda: len(traffic.acknowledged) > before + 50)
+        becomes("records flow to the new cluster", lambda: len(traffic.acknowledged) > before + 50)
         assert clusters.new.cluster_id in traffic.latest_s
     assert traffic.missing() == set()
     assert [value for value, count in traffic.handled.items() if count > 1] == []
@@ -209,7 +203,7 @@ def test_a_planned_failover_loses_nothing_and_is_certified(
     gone = clusters.run("failover", "reclaim", "orders", "--grace", "0", "--yes")
     assert [each["result"] for each in gone["topics"]] == ["deleted"]
     file.write_bytes(printed)
-    until("the topic is gone", lambda: clusters.run("verify-drain", str(file))["gone"])
+    becomes("the topic is gone", lambda: clusters.run("verify-drain", str(file))["gone"])
 
 
 @contextmanager
@@ -245,13 +239,13 @@ def test_a_cluster_that_is_lost_strands_nothing_that_is_not_counted(
     clusters.make(stream)
     with ExitStack() as stack:
         traffic = stack.enter_context(Traffic(client, stream))
-        until("records flow", lambda: len(traffic.handled) > 50)
+        becomes("records flow", lambda: len(traffic.handled) > 50)
         with lost(clusters.old):
             ended = clusters.run("failover", "run", stream, "--to", clusters.new.name, "--emergency", "--yes", code=75)
             assert (ended["step"], ended["reason"]) == ("stranded", "stranded")
             figures.append(f"{stream}: {took_s(ended, 'planned', 'routed'):.1f} s to routed, {ended['reached_ms']}")
             before = len(traffic.acknowledged)
-            until("records flow to the new cluster", lambda: len(traffic.acknowledged) > before + 50)
+            becomes("records flow to the new cluster", lambda: len(traffic.acknowledged) > before + 50)
         # Brokers that are back may not lead their partitions or have their groups yet; then it ends at once.
         ended = clusters.run_until("", "failover", "resume", stream, code=0)
         assert (ended["step"], ended["lost"]) == ("retired", [])
@@ -270,7 +264,7 @@ def test_the_same_command_finishes_after_kill_9_at_each_effect(
     reclaim = ("failover", "reclaim", stream, "--grace", "0", "--yes")
     with ExitStack() as stack:
         traffic = stack.enter_context(Traffic(client, stream))
-        until("records flow", lambda: len(traffic.handled) > 50)
+        becomes("records flow", lambda: len(traffic.handled) > 50)
         for effect in ("create", "open", "route", "seal", "certificate", "retire"):
             clusters.die(when, effect, *words)
         ended = clusters.run(*words)
@@ -280,7 +274,7 @@ def test_the_same_command_finishes_after_kill_9_at_each_effect(
         clusters.die(when, "delete", *reclaim)
         clusters.run(*reclaim)
         before = len(traffic.acknowledged)
-        until("records flow to the new cluster", lambda: len(traffic.acknowledged) > before + 50)
+        becomes("records flow to the new cluster", lambda: len(traffic.acknowledged) > before + 50)
     assert traffic.missing() == set()
 
 

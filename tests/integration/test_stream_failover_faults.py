@@ -23,7 +23,8 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.streams.failover.decide.journal import lease_of
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.stream_clients import loner
-from tests.integration.test_stream_failover import Clusters, until
+from tests.integration.test_stream_failover import Clusters
+from tests.rigs.waiting import becomes
 
 pytestmark = pytest.mark.kafka
 LIMIT_S = 180.0
@@ -201,7 +202,7 @@ def stop_outside_of_writes(pid: int, store: FileControl) -> None:
     """SIGSTOP a process while it cannot have the store's lock, which others would wait for."""
     with store._locked():
         os.kill(pid, signal.SIGSTOP)
-        until("stopped", lambda: Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(") ")[2][0] == "T")
+        becomes("stopped", lambda: Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(") ")[2][0] == "T")
 
 
 def test_two_operators_and_one_that_lost_its_lease(clusters: Clusters) -> None:
@@ -212,7 +213,7 @@ def test_two_operators_and_one_that_lost_its_lease(clusters: Clusters) -> None:
     store, path = FileControl(clusters.new.home.state_dir / "control", write_file), lease_of(stream.name)
     first = start(stream, *QUIET, "--wait", "10m")
     try:
-        until("sealed", lambda: clusters.run("failover", "status", stream.name).get("step") == "sealed")
+        becomes("sealed", lambda: clusters.run("failover", "status", stream.name).get("step") == "sealed")
         assert stream.run(code=75)["error"]["reason"] == "lease-held"
         stop_outside_of_writes(first.pid, store)
         stream.commit("billing", 3)
@@ -251,4 +252,4 @@ def test_a_quota_delays_the_producers_of_the_lane_and_refuses_none(clusters: Clu
     stream.commit("billing", 4)
     assert stream.run("--fence", "quota")["step"] == "retired"
     with closing(clusters.old.open_admin()) as admin:
-        until("the quota is gone", lambda: name not in admin.describe_client_quotas())
+        becomes("the quota is gone", lambda: name not in admin.describe_client_quotas())

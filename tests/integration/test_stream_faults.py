@@ -13,7 +13,8 @@ from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.rigs import stream_checker
 from tests.rigs.stream_checker import Spot, Verdict
 from tests.rigs.stream_process import FLAKY, REJECTED, is_rejected
-from tests.rigs.stream_world import World, becomes
+from tests.rigs.stream_world import World
+from tests.rigs.waiting import becomes
 
 pytestmark = pytest.mark.kafka
 Clusters = dict[str, SandboxCluster]

@@ -27,9 +27,10 @@ from tests.clusters.streams_batches import Rec, batch
 from tests.contracts.group_consumer import Member
 from tests.integration.conftest import SandboxCluster
 from tests.integration.stream_clients import OffsetsTransaction, loner
-from tests.integration.stream_rig import WAIT_S, StreamRig, becomes, guarded_member
+from tests.integration.stream_rig import StreamRig, guarded_member
 from tests.property.test_guarded_reads import RECORDS, recompressed
 from tests.rigs.bombs import MIB, checked, zeros_batch
+from tests.rigs.waiting import WAIT_S, becomes
 
 pytestmark = pytest.mark.kafka
 

@@ -4,8 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +25,7 @@ from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.stream_clients import produce
 from tests.integration.test_streams_contract import open_groups
 from tests.rigs.command_line import Home, Ran
+from tests.rigs.waiting import becomes
 
 pytestmark = pytest.mark.kafka
 LIMIT_S = 180
@@ -63,7 +63,7 @@ class Scene:
         with closing(open_groups(self.one)) as groups:
             key = TopicPartition(topic, 0)
             # A coordinator refuses commits for a topic that it does not know yet.
-            until("committed", lambda: groups.commit(group, {key: CommittedOffset(offset=offset)}) == {key: None})
+            becomes("committed", lambda: groups.commit(group, {key: CommittedOffset(offset=offset)}) == {key: None})
 
 
 @pytest.fixture(scope="module")
@@ -75,21 +75,13 @@ def scene(sandbox_cluster: StartCluster, tmp_path_factory: pytest.TempPathFactor
     other.down()
 
 
-def until(what: str, check: Callable[[], object]) -> None:
-    """Wait: brokers learn of changes one after the other, and any of them may answer."""
-    deadline = time.monotonic() + LIMIT_S
-    while not (found := check()):
-        assert time.monotonic() < deadline, (what, found)
-        time.sleep(0.05)
-
-
 def test_a_stream_lives_on_two_clusters(scene: Scene) -> None:
     made = scene.done(
         "create", "orders", "--lanes", "live,dlq", "--partitions", "3,dlq=1", "--retention", "1d", "--yes", "-o", "json"
     )
     assert [topic["action"] for topic in made.json["topics"]] == ["create", "create"]
     places = [("orders.dlq.1", 0), *(("orders.live.1", n) for n in range(3))]
-    until("created", lambda: sorted(scene.admin.partition_states(["orders.live.1", "orders.dlq.1"])) == places)
+    becomes("created", lambda: sorted(scene.admin.partition_states(["orders.live.1", "orders.dlq.1"])) == places)
     states = scene.admin.partition_states(["orders.live.1", "orders.dlq.1"])
     assert {len(state.replicas) for state in states.values()} == {3}
     scene.done("lane", "add", "orders", "bulk", "--cluster", "b", "--partitions", "1", "--yes")
@@ -123,7 +115,7 @@ def test_a_lane_is_removed_once_it_is_read_and_topics_are_deleted_once_no_group_
     scene.done("lane", "remove", "pay", "slow", "--yes")
     ran = scene.done("delete", "pay", "--topics", "--yes", "-o", "json")
     assert [(t["topic"], t["result"]) for t in ran.json["topics"]] == [("pay.live.1", "deleted")]
-    until("deleted", lambda: scene.topics("pay") == {"pay.slow.1"})
+    becomes("deleted", lambda: scene.topics("pay") == {"pay.slow.1"})
     assert [c["in_effect"] for c in scene.done("history", "pay", "-o", "json").json["changes"]] == [True] * 3
 
 
@@ -136,7 +128,7 @@ def acknowledged(producer: StreamProducer, count: int, size: int = 50_000) -> No
 
     for number in range(count):
         assert producer.send(OutgoingRecord(value=os.urandom(size)), number)
-        until("answered", is_answered)
+        becomes("answered", is_answered)
         token, answer = producer.answers.popleft()
         assert (token, isinstance(answer, Delivered)) == (number, True), answer
 
@@ -144,7 +136,7 @@ def acknowledged(producer: StreamProducer, count: int, size: int = 50_000) -> No
 def test_a_lane_with_a_quota_holds_up_its_producers_and_no_others(scene: Scene) -> None:
     scene.done("create", "slowed", "--lanes", "live,slow", "--partitions", "1", "--quota", "slow=1kB/s", "--yes")
     quotas = {QuotaEntity(client_id="kafkakit.slowed.slow"): {PRODUCER_BYTE_RATE: 1000.0}}
-    until("limited on each broker", lambda: scene.quotas() == [quotas] * 3)
+    becomes("limited on each broker", lambda: scene.quotas() == [quotas] * 3)
     cluster = KafkaStreamCluster(scene.one.bootstrap_servers, scene.one.security)
     limits = replace(LIMITS, delivery_timeout_ms=600_000)
     with (
@@ -158,7 +150,7 @@ def test_a_lane_with_a_quota_holds_up_its_producers_and_no_others(scene: Scene) 
         slow.poll(0)
         assert not slow.answers
     scene.done("lane", "remove", "slowed", "slow", "--force", "--yes")
-    until("not limited any more", lambda: scene.quotas() == [{}] * 3)
+    becomes("not limited any more", lambda: scene.quotas() == [{}] * 3)
 
 
 def test_a_topic_that_was_created_again_is_told_from_the_one_of_the_stream(scene: Scene) -> None:
@@ -167,9 +159,9 @@ def test_a_topic_that_was_created_again_is_told_from_the_one_of_the_stream(scene
     scene.done("link", "linked", "--topic", "old-topic", "--yes")
     assert scene.done("show", "linked", "-o", "json").json["segments"][0]["problem"] == ""
     assert scene.admin.delete_topic("old-topic") is None
-    until("shown as gone", lambda: "the topic does not exist" in scene.run("show", "linked").stdout)
-    until("created again", lambda: scene.admin.create_topic("old-topic", replicas, {}) is None)
-    until("shown", lambda: "the topic was created again (its id is" in scene.run("show", "linked").stdout)
+    becomes("shown as gone", lambda: "the topic does not exist" in scene.run("show", "linked").stdout)
+    becomes("created again", lambda: scene.admin.create_topic("old-topic", replicas, {}) is None)
+    becomes("shown", lambda: "the topic was created again (its id is" in scene.run("show", "linked").stdout)
     assert scene.run("show", "linked").code == 1
     ran = scene.done("delete", "linked", "--topics", "--force", "--yes", "-o", "json")
     assert [t["result"] for t in ran.json["topics"]] == ["kept: it was created again, under another id"]
@@ -184,7 +176,7 @@ def test_a_killed_create_is_continued_by_the_same_command(scene: Scene) -> None:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     ) as process:
-        until("some are created", lambda: scene.topics("cut") or process.poll() is not None)
+        becomes("some are created", lambda: scene.topics("cut") or process.poll() is not None)
         process.send_signal(signal.SIGKILL)
     ran = scene.run("create", "cut", "--lanes", LANES, "--partitions", "1", "--yes", "-o", "json")
     if process.returncode == -signal.SIGKILL and ran.code == 0:
@@ -193,5 +185,5 @@ def test_a_killed_create_is_continued_by_the_same_command(scene: Scene) -> None:
         assert actions[0] == "adopt"
     else:  # it was done before the signal came
         assert "exists already" in ran.stderr
-    until("all are created", lambda: len(scene.topics("cut")) == 8)
+    becomes("all are created", lambda: len(scene.topics("cut")) == 8)
     assert scene.done("show", "cut", "-o", "json").json["route"]["lanes"][7]["name"] == "l8"

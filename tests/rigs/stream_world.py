@@ -9,7 +9,7 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,17 +27,9 @@ from tests.rigs import stream_checker
 from tests.rigs.stream_checker import Spot, Verdict
 from tests.rigs.stream_process import is_rejected
 from tests.rigs.stream_routes import Routes
+from tests.rigs.waiting import WAIT_S, becomes
 
-WAIT_S = 240.0
 _numbers = itertools.count(1)
-
-
-def becomes(what: str, check: Callable[[], object], wait_s: float = WAIT_S) -> None:
-    """Wait until `check` holds."""
-    deadline = time.monotonic() + wait_s
-    while not check():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
 
 
 @dataclass(kw_only=True)
