@@ -29,7 +29,7 @@ from kafkakit.streams.client.consumer import StreamConsumer
 from kafkakit.streams.client.decide.rules import Mode, WorkRules
 from kafkakit.streams.client.options import ConsumerOptions
 from kafkakit.streams.client.records import StreamRecord
-from kafkakit.streams.routes.api import Lane, Route, Segment, SegmentState
+from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState
 
 TOPIC, PARTITIONS, SIZE = f"orders.live.{os.getpid()}", 4, 1_000
 ASKED = 0.6

@@ -38,7 +38,7 @@ from kafkakit.streams.client.options import ConsumerOptions
 from kafkakit.streams.client.records import StreamRecord
 from kafkakit.streams.failover.act.journals import OperationJournals
 from kafkakit.streams.failover.decide.operation import Step
-from kafkakit.streams.routes.api import Lane, Route, Segment, SegmentState
+from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState
 from kafkakit.streams.routes.api_act import RouteStore, find_topics
 from kafkakit.wiring import this_machine
 from tests.integration.conftest import Home, SandboxCluster, SilentReporter

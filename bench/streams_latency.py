@@ -40,7 +40,7 @@ from kafkakit.streams.client.client import StreamClient
 from kafkakit.streams.client.connect import ConsumerOptions, RetryRule, WorkRules, connect
 from kafkakit.streams.client.producer import Producer
 from kafkakit.streams.client.records import StreamRecord
-from kafkakit.streams.routes.api import Route, SegmentState
+from kafkakit.streams.model.route import Route, SegmentState
 from kafkakit.streams.routes.api_act import RouteStore
 
 STREAM, GROUP, SECOND = "orders", "billing", "orders.live.second"

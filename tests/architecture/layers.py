@@ -22,7 +22,7 @@ PART_OF = {"requests": "jgo", "grpc_reflection": "grpc"}
 CLI_LIBRARIES = frozenset({"typer", "rich", "yaml"})
 # What the composing modules may import besides adapters.
 WIRING_MAY_IMPORT = (
-    "adapters", "config", "core", "ports", "execution.act", "streams.client", "streams.lanes.api", "wiring", "",
+    "adapters", "config", "core", "ports", "execution.act", "streams.client", "streams.model", "wiring", "",
 )  # fmt: skip
 # Which libraries a library may import; every other folder is a tool.
 LIBRARIES: dict[str, frozenset[str]] = {
@@ -32,6 +32,7 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "report": frozenset({"core", "report"}),
     "rules": frozenset({"core", "rules"}),
     "streams.formats": frozenset({"core", "streams.formats"}),
+    "streams.model": frozenset({"core", "streams.formats", "streams.model"}),
     "placement": frozenset({"core", "placement"}),
     "simulator": frozenset({"core", "simulator"}),
     "ports": frozenset({"core", "config", "streams.formats", "ports"}),

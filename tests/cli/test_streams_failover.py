@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kafkakit.cli.context import CliContext
-from kafkakit.streams.routes.api import GroupRule
+from kafkakit.streams.model.route import GroupRule
 from tests.rigs.failover import STREAM
 from tests.rigs.failover_desk import OLD, FailoverDesk
 

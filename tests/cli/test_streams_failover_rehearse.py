@@ -14,7 +14,7 @@ from kafkakit.streams.failover.act.rehearsal import RehearsalHistory
 from kafkakit.streams.failover.act.shadow_stream import ShadowStream
 from kafkakit.streams.failover.commands import rehearsal_options
 from kafkakit.streams.failover.decide.rehearsal import LoadFigures, Rehearsal
-from kafkakit.streams.routes.api import SegmentState
+from kafkakit.streams.model.route import SegmentState
 from kafkakit.streams.routes.api_act import RouteStore
 from tests.rigs.failover import STREAM, FakeClient
 from tests.rigs.failover_desk import FailoverDesk as Desk

@@ -16,10 +16,10 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.streams.formats.pathways.checkpoints import PathwayNode, checkpoint_in, checkpoint_out
 from kafkakit.streams.formats.pathways.context import HEADER, encode_header
 from kafkakit.streams.formats.pathways.hashes import consume_tags, produce_tags
+from kafkakit.streams.model.operation_edits import begun
+from kafkakit.streams.model.route import RouteOperation, SegmentState
+from kafkakit.streams.model.route_document import encode_route, route_path
 from kafkakit.streams.routes.api_act import RouteStore
-from kafkakit.streams.routes.decide.document import encode_route, route_path
-from kafkakit.streams.routes.decide.operation_edits import begun
-from kafkakit.streams.routes.decide.route import RouteOperation, SegmentState
 from tests.clusters.streams_batches import Rec, batch
 from tests.fakes.admin import FakeCluster
 from tests.fakes.data import FakeData

@@ -27,7 +27,7 @@ from kafkakit.streams.client.guarded_member import GuardedMember
 from kafkakit.streams.client.options import ConsumerHooks, ConsumerOptions
 from kafkakit.streams.formats.commit import CommitState
 from kafkakit.streams.formats.identity import CommitIdentity, topic_id_text
-from kafkakit.streams.routes.api import Lane, Route, Segment, SegmentState
+from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState
 from tests.integration.conftest import SandboxCluster
 from tests.integration.test_streams_contract import open_groups
 from tests.rigs.waiting import WAIT_S, becomes
@@ -204,7 +204,7 @@ class MemberProcess:
 
     def start(self, most: int = 0) -> None:
         """Begin another life, in which it takes `most` records, or without an end (0)."""
-        from kafkakit.streams.routes.api import encode_route
+        from kafkakit.streams.model.route_document import encode_route
 
         given = {
             "servers": self.rig.cluster.bootstrap_servers,

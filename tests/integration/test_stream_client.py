@@ -25,7 +25,7 @@ from kafkakit.streams.client.decide.failures import RejectError
 from kafkakit.streams.client.decide.rules import Mode, WorkLimits, WorkRules
 from kafkakit.streams.client.options import ConsumerOptions
 from kafkakit.streams.client.records import StreamRecord
-from kafkakit.streams.routes.api import LaneRule
+from kafkakit.streams.model.route import LaneRule
 from kafkakit.streams.routes.api_act import RouteStore
 from kafkakit.wiring import open_control, system_clock
 from tests.integration.conftest import SandboxCluster, StartCluster

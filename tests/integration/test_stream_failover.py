@@ -27,7 +27,7 @@ from kafkakit.streams.client.decide.outgoing import ProducerLimits
 from kafkakit.streams.client.options import ConsumerOptions
 from kafkakit.streams.client.records import StreamRecord
 from kafkakit.streams.failover.act.reading import read_writers
-from kafkakit.streams.routes.api import Segment, SegmentState
+from kafkakit.streams.model.route import Segment, SegmentState
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.rigs.waiting import becomes
 

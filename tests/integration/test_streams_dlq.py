@@ -23,8 +23,10 @@ from kafkakit.core.records import Record
 from kafkakit.ports.data import DataPlane
 from kafkakit.streams.formats.identity import topic_id_text
 from kafkakit.streams.lanes.act.reject_ledger import PLACE, RejectLedger
-from kafkakit.streams.lanes.api import RecordFailure, RecordOrigin, Reject, provenance_headers, read_provenance
-from kafkakit.streams.routes.api import Lane, Route, Segment, SegmentState, encode_route, route_path
+from kafkakit.streams.model.provenance import RecordFailure, RecordOrigin, provenance_headers, read_provenance
+from kafkakit.streams.model.reject_entries import Reject
+from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState
+from kafkakit.streams.model.route_document import encode_route, route_path
 from tests.contracts.data import DataContract, read_all
 from tests.integration.conftest import SandboxCluster
 from tests.integration.test_streams_contract import open_groups

@@ -39,7 +39,7 @@ from kafkakit.streams.failover.decide.quiet import Basis, QuietWatch, basis_of, 
 from kafkakit.streams.failover.decide.route_edits import edited
 from kafkakit.streams.failover.decide.standing import standing
 from kafkakit.streams.failover.decide.steps import next_step
-from kafkakit.streams.routes.api import Lane, PartitionSeal, Route, RouteOperation, Segment, SegmentState
+from kafkakit.streams.model.route import Lane, PartitionSeal, Route, RouteOperation, Segment, SegmentState
 from tests.clusters.streams_batches import Rec, batch, marker
 from tests.fakes.log_reader import FakeLogReader
 

@@ -12,7 +12,7 @@ from kafkakit.core.errors import UsageError
 from kafkakit.core.query.evaluate import matching
 from kafkakit.core.query.parser import parse_query
 from kafkakit.core.query.single import Field, NumberField, TextField, compiled
-from kafkakit.streams.lanes.decide.provenance import (
+from kafkakit.streams.model.provenance import (
     OWN_HEADERS,
     RecordFailure,
     RecordOrigin,
@@ -20,7 +20,7 @@ from kafkakit.streams.lanes.decide.provenance import (
     provenance_headers,
     read_provenance,
 )
-from kafkakit.streams.lanes.decide.reject_ledger import Reject, decode_reject, encode_reject
+from kafkakit.streams.model.reject_entries import Reject, decode_reject, encode_reject
 from tests.property.test_query import KEYS, objects, queries, table_of
 
 MOST_BYTES_ADDED = 6_000

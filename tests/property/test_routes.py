@@ -7,10 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkakit.core.errors import ConflictError, InputError, RefusedError, TryLaterError, UsageError
-from kafkakit.streams.routes.api_act import RouteStore
-from kafkakit.streams.routes.decide.document import decode_route, encode_route, problem_of
-from kafkakit.streams.routes.decide.edits import new_route, paused, with_topic, without_lane
-from kafkakit.streams.routes.decide.operation_edits import (
+from kafkakit.streams.model.operation_edits import (
     begun,
     ended,
     opened,
@@ -21,7 +18,10 @@ from kafkakit.streams.routes.decide.operation_edits import (
     unopened,
     unsealed,
 )
-from kafkakit.streams.routes.decide.route import LIVE, PartitionSeal, Route, RouteOperation, SegmentState
+from kafkakit.streams.model.route import LIVE, PartitionSeal, Route, RouteOperation, SegmentState
+from kafkakit.streams.model.route_document import decode_route, encode_route, problem_of
+from kafkakit.streams.model.route_edits import new_route, paused, with_topic, without_lane
+from kafkakit.streams.routes.api_act import RouteStore
 from tests.rigs.routes import CutStore, Killed, route, segment
 
 WRITERS = ("a", "b", "c")

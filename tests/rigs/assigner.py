@@ -6,7 +6,7 @@ from dataclasses import replace
 from kafkakit.core.lease import Holder
 from kafkakit.streams.assigner.decide.assignment import Assignment, AssignmentStep
 from kafkakit.streams.client.api import GrantDocument, PartitionKey, Subscription, WorkerDocument
-from kafkakit.streams.routes.api import Lane, Route, Segment, SegmentState
+from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState
 
 HOLDER = Holder(host="h", user="u", command="worker", pid=1)
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAA"

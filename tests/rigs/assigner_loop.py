@@ -22,7 +22,8 @@ from kafkakit.streams.client.api import (
     grant_path,
     worker_path,
 )
-from kafkakit.streams.routes.api import Route, encode_route, route_path
+from kafkakit.streams.model.route import Route
+from kafkakit.streams.model.route_document import encode_route, route_path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,7 @@ from kafkakit.streams.failover.decide.outcome import RunEnd
 from kafkakit.streams.formats.commit import CommitState, RouteMark
 from kafkakit.streams.formats.identity import CommitIdentity
 from kafkakit.streams.formats.kkm1.encode import encode_commit
-from kafkakit.streams.routes.api import Lane, Route, Segment, SegmentState
+from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState
 from kafkakit.streams.routes.api_act import RouteStore
 from tests.clusters.streams_batches import Rec, batch, marker
 from tests.fakes.admin import FakeClock, FakeCluster

@@ -1,7 +1,7 @@
 """Routes for tests, and a control store that ends the process at a chosen write."""
 
 from kafkakit.core.errors import TryLaterError
-from kafkakit.streams.routes.decide.route import Lane, Route, Segment, SegmentState
+from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState
 from tests.fakes.control import FakeControlStore
 
 

@@ -16,8 +16,8 @@ from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.control import ControlStore
 from kafkakit.ports.groups import GroupAdmin
 from kafkakit.ports.log import LogReader
+from kafkakit.streams.model.route import Route
 from kafkakit.streams.routes.api_act import RouteStore
-from kafkakit.streams.routes.decide.route import Route
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.fakes.control import FakeControlStore
 from tests.fakes.groups import FakeGroups

@@ -18,7 +18,7 @@ from typing import Any
 from kafkakit.adapters.control.file import FileControl
 from kafkakit.core.model import TopicPartition
 from kafkakit.sandbox import lifecycle
-from kafkakit.streams.routes.api import DLQ, LIVE, Lane, Route, Segment, SegmentState
+from kafkakit.streams.model.route import DLQ, LIVE, Lane, Route, Segment, SegmentState
 from kafkakit.wiring import write_file
 from tests.clusters.streams_batches import Rec, batch
 from tests.integration.conftest import SandboxCluster

@@ -50,7 +50,7 @@ from kafkakit.streams.client.producer import RecordHooks
 from kafkakit.streams.client.reject_references import LedgerPorts
 from kafkakit.streams.client.watch import Answer, WatchOptions, WatchParts
 from kafkakit.streams.client.work_session import WorkerOptions
-from kafkakit.streams.lanes.api import reconcile, seen_record
+from kafkakit.streams.model.reconciliation import reconcile, seen_record
 from kafkakit.wiring import (
     open_admin,
     open_assigned,

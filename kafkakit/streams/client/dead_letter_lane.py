@@ -13,9 +13,9 @@ from kafkakit.streams.client.producer import Producer
 from kafkakit.streams.client.records import RecordOrigin
 from kafkakit.streams.formats.batch_verdicts import BatchVerdict, VerdictKind
 from kafkakit.streams.formats.guarded_reads import GuardedRead
-from kafkakit.streams.lanes.api import RecordFailure, provenance_headers
-from kafkakit.streams.lanes.api import RecordOrigin as Place
-from kafkakit.streams.routes.api import DLQ
+from kafkakit.streams.model.provenance import RecordFailure, provenance_headers
+from kafkakit.streams.model.provenance import RecordOrigin as Place
+from kafkakit.streams.model.route import DLQ
 
 WRITE_S = 30.0
 LEFT_OUT_HEADER = "kafkakit-left-out-bytes"

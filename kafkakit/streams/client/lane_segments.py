@@ -5,7 +5,7 @@ from kafkakit.ports.clock import Clock
 from kafkakit.streams.client.decide.outgoing import ProducerLimits
 from kafkakit.streams.client.decide.targets import LaneTarget
 from kafkakit.streams.client.segment_writer import OpenSegment, SegmentWriter, WriterEvents
-from kafkakit.streams.routes.api import Segment
+from kafkakit.streams.model.route import Segment
 
 AGAIN_S = 0.25
 

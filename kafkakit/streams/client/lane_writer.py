@@ -24,7 +24,7 @@ from kafkakit.streams.client.delivery import Delivery, WrittenRecord, settle
 from kafkakit.streams.client.kept_records import Entry, KeptRecords, Outcome
 from kafkakit.streams.client.lane_segments import AGAIN_S, LaneSegments
 from kafkakit.streams.client.segment_writer import OpenSegment, SegmentWriter
-from kafkakit.streams.routes.api import Route
+from kafkakit.streams.model.route import Route
 
 POLL_EVERY = 64
 _new = tuple.__new__

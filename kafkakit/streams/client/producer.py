@@ -25,7 +25,7 @@ from kafkakit.streams.client.delivery import Delivery
 from kafkakit.streams.client.lane_writer import LaneWriter
 from kafkakit.streams.client.record_stamps import RecordStamps
 from kafkakit.streams.client.route_follower import RouteFollower
-from kafkakit.streams.routes.api import LIVE, Route, Segment
+from kafkakit.streams.model.route import LIVE, Route, Segment
 
 TICK_S = 0.05
 _new = tuple.__new__  # a third of the time that a named tuple takes

@@ -8,8 +8,8 @@ from kafkakit.ports.data import DataPlane
 from kafkakit.streams.client.dead_letter_lane import failure_in, place_of
 from kafkakit.streams.client.dead_letters import RejectedRecord
 from kafkakit.streams.client.options import ConsumerHooks
-from kafkakit.streams.lanes.api import Reject
 from kafkakit.streams.lanes.api_act import RejectLedger
+from kafkakit.streams.model.reject_entries import Reject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from typing import Protocol
 from kafkakit.core.errors import KafkakitError, TryLaterError
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.stream_producer import StreamProducer
-from kafkakit.streams.routes.api import Segment
+from kafkakit.streams.model.route import Segment
 
 POLL_S = 0.05
 BUSY_S = 0.005

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from kafkakit.core.errors import UsageError
 from kafkakit.sandbox.api import Tally, tally
-from kafkakit.streams.routes.api import LIVE, SLOW, Lane, LaneRule, Route, SegmentState
+from kafkakit.streams.model.route import LIVE, SLOW, Lane, LaneRule, Route, SegmentState
 
 STREAM, GROUP = "orders", "billing"
 PARTITIONS = 4

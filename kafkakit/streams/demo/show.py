@@ -5,7 +5,7 @@ from kafkakit.core.tables import text_table
 from kafkakit.report.blocks import attributes
 from kafkakit.report.report import Report
 from kafkakit.streams.demo.decide import DemoSummary, PhaseFigures
-from kafkakit.streams.routes.api import LIVE, SLOW
+from kafkakit.streams.model.route import LIVE, SLOW
 
 
 def phase_text(figures: PhaseFigures) -> str:

@@ -14,7 +14,7 @@ from kafkakit.core.transactions import OpenTransaction, ProducerState
 from kafkakit.streams.client.api import ClientKind
 from kafkakit.streams.failover.decide.journal import GRAMMAR, OperationRecord, fold
 from kafkakit.streams.failover.decide.operation import FenceChoice
-from kafkakit.streams.routes.api import Lane, Route, Segment, SegmentState
+from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState
 from kafkakit.streams.routes.api_act import RouteStore
 from tests.clusters.streams_batches import Rec, batch, marker
 from tests.fakes.admin import FakeClock

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from kafkakit.core.errors import InputError
 from kafkakit.ports.clock import Clock
 from kafkakit.streams.client.api import WorkerDocument
-from kafkakit.streams.routes.api import Route
+from kafkakit.streams.model.route import Route
 from kafkakit.streams.routes.api_act import RouteStore
 
 NAMES_EVERY_S = 30.0

@@ -32,7 +32,7 @@ from kafkakit.streams.assigner.decide.standing import (
     ClusterStanding,
 )
 from kafkakit.streams.client.api import WorkerDocument
-from kafkakit.streams.routes.api import Route
+from kafkakit.streams.model.route import Route
 from kafkakit.streams.routes.api_act import RouteStore
 
 STANDING_S = 2.0

@@ -24,7 +24,7 @@ from kafkakit.streams.client.api import (
     WorkerDocument,
     epoch_of,
 )
-from kafkakit.streams.routes.api import Route
+from kafkakit.streams.model.route import Route
 
 PLAIN_LEASES = 200
 """So many leases fit into a grant document, however long their names are."""

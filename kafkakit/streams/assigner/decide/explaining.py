@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kafkakit.core.errors import UsageError
 from kafkakit.streams.client.api import GrantDocument, PartitionKey, WorkerDocument
-from kafkakit.streams.routes.api import DLQ, Route
+from kafkakit.streams.model.route import DLQ, Route
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from enum import StrEnum
 from kafkakit.core.documents import DocumentKind
 from kafkakit.core.errors import UsageError
 from kafkakit.streams.assigner.decide.health import ClusterHealth, Reason
-from kafkakit.streams.routes.api import Route
+from kafkakit.streams.model.route import Route
 
 DAY_MS = 24 * 3_600_000
 HISTORY_PATH = "assigner/automatic"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafkakit.streams.assigner.decide.problem import NONE, PlacementProblem
 from kafkakit.streams.client.api import PartitionKey, WorkerDocument
-from kafkakit.streams.routes.api import DLQ, LIVE, SLOW, Route
+from kafkakit.streams.model.route import DLQ, LIVE, SLOW, Route
 
 if TYPE_CHECKING:
     from kafkakit.placement.arrays import Ints

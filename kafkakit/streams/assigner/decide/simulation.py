@@ -12,7 +12,7 @@ from kafkakit.core.quantities import counted
 from kafkakit.streams.assigner.decide.assignment import Assignment
 from kafkakit.streams.assigner.decide.pools import PartitionFacts
 from kafkakit.streams.client.api import GrantDocument, PartitionKey, Subscription, WorkerDocument
-from kafkakit.streams.routes.api import LIVE, Lane, Route, Segment, SegmentState
+from kafkakit.streams.model.route import LIVE, Lane, Route, Segment, SegmentState
 
 MOST_STEPS = 1000
 _GROUP = "g"

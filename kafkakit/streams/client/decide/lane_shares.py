@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
-from kafkakit.streams.routes.api import LIVE
+from kafkakit.streams.model.route import LIVE
 
 
 class LaneShares:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from kafkakit.core.errors import UsageError
 from kafkakit.streams.formats.identity import CommitIdentity, topic_id_bytes
-from kafkakit.streams.routes.api import DLQ, Route
+from kafkakit.streams.model.route import DLQ, Route
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

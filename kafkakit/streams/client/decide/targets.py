@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from kafkakit.core.deliveries import TopicIdentity
 from kafkakit.core.errors import RefusedError, TryLaterError
 from kafkakit.streams.formats.identity import NO_TOPIC_ID, topic_id_bytes
-from kafkakit.streams.routes.api import Route, Segment, SegmentState
+from kafkakit.streams.model.route import Route, Segment, SegmentState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from kafkakit.streams.client.api_act import StreamClient
 from kafkakit.streams.demo.act.traffic import Traffic
 from kafkakit.streams.demo.decide import RULE, STREAM, DemoPlan, DemoSummary, PhaseFigures, moved, summary_of
 from kafkakit.streams.demo.show import phase_line, phase_text
-from kafkakit.streams.routes.api import Route
+from kafkakit.streams.model.route import Route
 from kafkakit.streams.routes.api_act import RouteStore
 
 _LOOK_S = 0.25

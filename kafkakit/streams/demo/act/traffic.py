@@ -21,8 +21,8 @@ from kafkakit.streams.client.api_act import (
     WorkRules,
 )
 from kafkakit.streams.demo.decide import GROUP, STREAM, DemoEvents, LaneCounts, PhaseFigures, percentile
-from kafkakit.streams.lanes.api import read_provenance
-from kafkakit.streams.routes.api import DLQ, LIVE, SLOW
+from kafkakit.streams.model.provenance import read_provenance
+from kafkakit.streams.model.route import DLQ, LIVE, SLOW
 
 LANES = (LIVE, SLOW)
 WRITERS, CONSUMERS = 2, 2

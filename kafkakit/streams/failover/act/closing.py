@@ -10,7 +10,7 @@ from kafkakit.streams.failover.decide.journal import OperationRecord, Word
 from kafkakit.streams.failover.decide.operation import Operation, Step
 from kafkakit.streams.failover.decide.outcome import Closing
 from kafkakit.streams.failover.decide.route_edits import withdrawn
-from kafkakit.streams.routes.api import Route, Segment, SegmentState
+from kafkakit.streams.model.route import Route, Segment, SegmentState
 from kafkakit.streams.routes.api_act import OpenCluster, find_topics
 
 

@@ -12,7 +12,7 @@ from kafkakit.streams.failover.decide.live import LiveHistory, LiveLook, LiveVie
 from kafkakit.streams.failover.decide.operation import Step
 from kafkakit.streams.failover.decide.standing import standing
 from kafkakit.streams.failover.decide.steps import next_step
-from kafkakit.streams.routes.api import Route, Segment, partitions_of
+from kafkakit.streams.model.route import Route, Segment, partitions_of
 from kafkakit.streams.routes.api_act import OpenCluster
 
 

@@ -16,7 +16,7 @@ from kafkakit.streams.failover.decide.journal import OperationRecord
 from kafkakit.streams.failover.decide.operation import FailoverRequest, FenceChoice, FenceKind, Operation, Step
 from kafkakit.streams.failover.decide.quiet import QuietWatch, basis_of, ends_of, quiet_of, watch_ends
 from kafkakit.streams.failover.decide.standing import standing
-from kafkakit.streams.routes.api import Route, Segment
+from kafkakit.streams.model.route import Route, Segment
 from kafkakit.streams.routes.api_act import OpenCluster
 
 CountRejects = Callable[[Segment], int]

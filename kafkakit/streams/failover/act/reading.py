@@ -20,7 +20,7 @@ from kafkakit.streams.failover.decide.commits import group_facts
 from kafkakit.streams.failover.decide.effective_end import EndWalk
 from kafkakit.streams.failover.decide.evidence import GroupFacts, TopicFacts, WriterFacts, unreachable
 from kafkakit.streams.failover.decide.operation import LaneMove
-from kafkakit.streams.routes.api import Segment, SegmentState, partitions_of, segment_problem
+from kafkakit.streams.model.route import Segment, SegmentState, partitions_of, segment_problem
 from kafkakit.streams.routes.api_act import find_topics, own_settings
 
 OPEN_TO_EVERYONE = "allow.everyone.if.no.acl.found"

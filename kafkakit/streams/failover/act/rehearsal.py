@@ -27,7 +27,7 @@ from kafkakit.streams.failover.decide.rehearsal import (
     measured_rate,
     rehearsals_folder,
 )
-from kafkakit.streams.routes.api import Route, partitions_of
+from kafkakit.streams.model.route import Route, partitions_of
 from kafkakit.streams.routes.api_act import OpenCluster
 
 MEASURE_S = 5.0

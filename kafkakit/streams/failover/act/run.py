@@ -38,7 +38,7 @@ from kafkakit.streams.failover.decide.outcome import EndKind, RunEnd
 from kafkakit.streams.failover.decide.route_edits import edited
 from kafkakit.streams.failover.decide.standing import routed_at, standing
 from kafkakit.streams.failover.decide.steps import next_step
-from kafkakit.streams.routes.api import Route
+from kafkakit.streams.model.route import Route
 from kafkakit.streams.routes.api_act import RouteStore
 
 POLL_S = 0.25

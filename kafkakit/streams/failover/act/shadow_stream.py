@@ -15,7 +15,8 @@ from kafkakit.ports.clock import Clock
 from kafkakit.ports.cluster_clients import ClusterClients
 from kafkakit.ports.control import ControlStore
 from kafkakit.streams.failover.decide.journal import lease_of
-from kafkakit.streams.routes.api import Lane, LaneShape, PlacementScope, Route, Segment
+from kafkakit.streams.model.route import Lane, Route, Segment
+from kafkakit.streams.routes.api import LaneShape, PlacementScope
 from kafkakit.streams.routes.api_act import OpenCluster, RouteStore, create_topics, find_topics, own_settings, plan_on
 
 GONE_S = 30.0

@@ -7,7 +7,7 @@ from kafkakit.streams.failover.decide.certificate import DrainCertificate, Segme
 from kafkakit.streams.failover.decide.drained import late_partitions, late_words
 from kafkakit.streams.failover.decide.evidence import TopicFacts
 from kafkakit.streams.failover.decide.outcome import CertificateCheck
-from kafkakit.streams.routes.api import Segment
+from kafkakit.streams.model.route import Segment
 from kafkakit.streams.routes.api_act import OpenCluster
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kafkakit.streams.failover.act.planning import Planner
     from kafkakit.streams.failover.act.run import RunParts
     from kafkakit.streams.failover.decide.operation import FailoverRequest
-    from kafkakit.streams.routes.api import Route
+    from kafkakit.streams.model.route import Route
 
 StreamName = Annotated[str, typer.Argument(metavar="STREAM", help="The stream.", show_default=False)]
 Wait = Annotated[
@@ -155,7 +155,7 @@ def open_failover(
     A command is in the audit log of the stream, or in that of `audited_as`.
     """
     from kafkakit.cli.session import open_session
-    from kafkakit.streams.routes.api import check_stream
+    from kafkakit.streams.model.route_document import check_stream
 
     with ExitStack() as stack:
         home = stack.enter_context(open_session(cli, read_only=not command))

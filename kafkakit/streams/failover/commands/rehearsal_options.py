@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kafkakit.streams.failover.act.run import RunParts
     from kafkakit.streams.failover.commands.options import FailoverSession
     from kafkakit.streams.failover.decide.rehearsal import Rehearsal
-    from kafkakit.streams.routes.api import Route
+    from kafkakit.streams.model.route import Route
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.failover.decide.operation import FenceKind, LaneMove, Step
-from kafkakit.streams.routes.api import Segment
+from kafkakit.streams.model.route import Segment
 
 
 class RouteEdit(StrEnum):

@@ -8,7 +8,7 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.streams.failover.decide.drained import left_in
 from kafkakit.streams.failover.decide.evidence import TopicFacts
 from kafkakit.streams.failover.decide.operation import Operation
-from kafkakit.streams.routes.api import Segment
+from kafkakit.streams.model.route import Segment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

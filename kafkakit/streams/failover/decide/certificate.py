@@ -14,7 +14,7 @@ from kafkakit.core.errors import InputError
 from kafkakit.streams.failover.decide.drained import AckKind, ack_of
 from kafkakit.streams.failover.decide.evidence import Evidence
 from kafkakit.streams.failover.decide.journal import LostRange, OperationRecord
-from kafkakit.streams.routes.api import PartitionSeal, Segment, SegmentState
+from kafkakit.streams.model.route import PartitionSeal, Segment, SegmentState
 
 CERTIFICATE_KIND = "stream-drain-certificate"
 LIMIT_BYTES = 64 << 20

@@ -15,7 +15,7 @@ from kafkakit.streams.formats.commit import Reading
 from kafkakit.streams.formats.dialects.facts import CommitFacts
 from kafkakit.streams.formats.dialects.registry import read_metadata
 from kafkakit.streams.formats.identity import CommitIdentity, topic_id_bytes
-from kafkakit.streams.routes.api import Segment
+from kafkakit.streams.model.route import Segment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

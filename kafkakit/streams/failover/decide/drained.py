@@ -13,7 +13,7 @@ from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.quantities import counted
 from kafkakit.streams.failover.decide.evidence import Evidence, GroupFacts, TopicFacts
 from kafkakit.streams.failover.decide.journal import LostRange, OperationRecord
-from kafkakit.streams.routes.api import Segment
+from kafkakit.streams.model.route import Segment
 
 
 class Item(StrEnum):

@@ -10,7 +10,7 @@ from kafkakit.core.group_facts import CommittedOffset, GroupState, GroupType
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.transactions import OpenTransaction, ProducerState
 from kafkakit.streams.failover.decide.operation import FenceKind
-from kafkakit.streams.routes.api import Route, Segment
+from kafkakit.streams.model.route import Route, Segment
 
 Commits = Mapping[int, CommittedOffset | ItemError]
 """What a group committed for a topic, by partition; a partition without a commit is absent."""

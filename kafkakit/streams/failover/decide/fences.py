@@ -20,7 +20,7 @@ from kafkakit.core.errors import RefusedError
 from kafkakit.streams.failover.decide.evidence import TopicFacts, WriterFacts
 from kafkakit.streams.failover.decide.journal import FenceRecord
 from kafkakit.streams.failover.decide.operation import FenceChoice, FenceKind, Operation
-from kafkakit.streams.routes.api import Route, Segment
+from kafkakit.streams.model.route import Route, Segment
 
 EVERYONE = "User:*"
 SIZE_KEY, SIZE_LIMIT = "max.message.bytes", "1"

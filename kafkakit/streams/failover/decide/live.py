@@ -13,7 +13,7 @@ from kafkakit.streams.failover.decide.drained import left_in
 from kafkakit.streams.failover.decide.evidence import Evidence, TopicFacts
 from kafkakit.streams.failover.decide.journal import OperationRecord
 from kafkakit.streams.failover.decide.operation import Step
-from kafkakit.streams.routes.api import Route, Segment
+from kafkakit.streams.model.route import Route, Segment
 
 WINDOW_S = 10.0
 NO_PROCESS = "held by no process"

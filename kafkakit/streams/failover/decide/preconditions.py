@@ -12,7 +12,7 @@ from kafkakit.core.rights import lacking
 from kafkakit.streams.failover.decide.evidence import Evidence, TopicFacts, WriterFacts
 from kafkakit.streams.failover.decide.fences import judge_fences
 from kafkakit.streams.failover.decide.operation import DEFAULT_QUIET_S, FenceChoice, LaneMove, Operation, ReadOrder
-from kafkakit.streams.routes.api import Segment, SegmentState
+from kafkakit.streams.model.route import Segment, SegmentState
 
 COMPACT = "compact"
 

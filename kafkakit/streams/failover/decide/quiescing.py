@@ -15,7 +15,7 @@ from kafkakit.streams.failover.decide.fences import choose_fence, judge_fences
 from kafkakit.streams.failover.decide.journal import OperationRecord
 from kafkakit.streams.failover.decide.operation import FenceChoice, FenceKind
 from kafkakit.streams.failover.decide.quiet import Basis, window_s
-from kafkakit.streams.routes.api import Segment, SegmentState
+from kafkakit.streams.model.route import Segment, SegmentState
 
 FENCE_AFTER_S = 5.0
 """How long registered producers have to move before an automatic fence goes up, which fails their sends."""

@@ -18,7 +18,7 @@ from kafkakit.streams.failover.decide.operation import (
     FenceKind,
     Operation,
 )
-from kafkakit.streams.routes.api import Route
+from kafkakit.streams.model.route import Route
 
 Ends: TypeAlias = Mapping[tuple[int, int], int]
 """End offsets by segment id and partition."""

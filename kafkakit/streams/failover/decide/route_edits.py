@@ -5,11 +5,7 @@ from kafkakit.streams.failover.decide.actions import RouteEdit
 from kafkakit.streams.failover.decide.evidence import Evidence
 from kafkakit.streams.failover.decide.journal import OperationRecord
 from kafkakit.streams.failover.decide.operation import Operation, ReadOrder, Step
-from kafkakit.streams.routes.api import (
-    PartitionSeal,
-    Route,
-    Segment,
-    SegmentState,
+from kafkakit.streams.model.operation_edits import (
     at_step,
     ended,
     opened,
@@ -20,6 +16,7 @@ from kafkakit.streams.routes.api import (
     unopened,
     unsealed,
 )
+from kafkakit.streams.model.route import PartitionSeal, Route, Segment, SegmentState
 
 STEP_AFTER = {
     RouteEdit.OPEN: Step.OPENED,

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from kafkakit.core.errors import UsageError
 from kafkakit.streams.failover.decide.journal import OperationRecord
 from kafkakit.streams.failover.decide.operation import Operation, Step
-from kafkakit.streams.routes.api import Route, SegmentState
+from kafkakit.streams.model.route import Route, SegmentState
 
 
 def standing(operation: Operation, route: Route) -> Step | None:

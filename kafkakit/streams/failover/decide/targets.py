@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 
 from kafkakit.core.errors import RefusedError, UsageError
-from kafkakit.streams.routes.api import Route
+from kafkakit.streams.model.route import Route
 
 
 def home_of(route: Route, lanes: Collection[str]) -> str:

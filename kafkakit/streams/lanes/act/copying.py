@@ -18,11 +18,11 @@ from kafkakit.streams.lanes.act.batch_writer import BatchRecord, BatchWriter
 from kafkakit.streams.lanes.act.reject_ledger import RejectLedger
 from kafkakit.streams.lanes.act.stream_clusters import StreamClusters, lane_of
 from kafkakit.streams.lanes.decide.copy_plan import CopyOutcome, SourceRetention, copy_at_ms
-from kafkakit.streams.lanes.decide.provenance import provenance_headers
-from kafkakit.streams.lanes.decide.reject_ledger import Reject
+from kafkakit.streams.model.provenance import provenance_headers
+from kafkakit.streams.model.reject_entries import Reject
+from kafkakit.streams.model.route import DLQ, Route, Segment
 from kafkakit.streams.records.api import Entry
 from kafkakit.streams.records.api_act import RecordReader
-from kafkakit.streams.routes.api import DLQ, Route, Segment
 
 AT_ONCE = 100
 MOST_BYTES = 16 << 20

@@ -8,7 +8,7 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record
 from kafkakit.ports.clock import Clock
 from kafkakit.streams.lanes.act.stream_clusters import StreamClusters
-from kafkakit.streams.routes.api import Lane, Segment
+from kafkakit.streams.model.route import Lane, Segment
 
 _POLL_S = 0.1
 Window = Callable[[Segment, Mapping[TopicPartition, range]], Mapping[TopicPartition, range]]

@@ -11,9 +11,9 @@ from kafkakit.streams.lanes.act.reject_ledger import RejectLedger
 from kafkakit.streams.lanes.act.replay_states import ReplayStates
 from kafkakit.streams.lanes.act.stream_clusters import StreamClusters
 from kafkakit.streams.lanes.decide.dead_letters import DeadLetter, letter_of, letter_of_entry, letter_of_reject
+from kafkakit.streams.model.route import DLQ, Route, Segment
 from kafkakit.streams.records.api import Found
 from kafkakit.streams.records.api_act import RecordReader
-from kafkakit.streams.routes.api import DLQ, Route, Segment
 
 
 class LetterReader:

@@ -9,7 +9,7 @@ from kafkakit.streams.lanes.act.reject_ledger import RejectLedger
 from kafkakit.streams.lanes.act.stream_clusters import StreamClusters
 from kafkakit.streams.lanes.decide.dead_letters import DeadLetter
 from kafkakit.streams.lanes.decide.purge_plan import PurgeOutcome, PurgePlan, plan_purge
-from kafkakit.streams.routes.api import Route
+from kafkakit.streams.model.route import Route
 
 
 class Purger:

@@ -9,8 +9,8 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.ports.clock import Clock
 from kafkakit.streams.lanes.act.lane_reading import LaneReader
 from kafkakit.streams.lanes.act.stream_clusters import StreamClusters
-from kafkakit.streams.lanes.decide.reconciliation import Reconciliation, SeenRecord, reconcile, seen_record
-from kafkakit.streams.routes.api import DLQ, Route, Segment
+from kafkakit.streams.model.reconciliation import Reconciliation, SeenRecord, reconcile, seen_record
+from kafkakit.streams.model.route import DLQ, Route, Segment
 
 MOST_RECORDS = 2_000_000
 """Of each side; a record takes about 300 bytes of memory."""

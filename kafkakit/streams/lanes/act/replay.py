@@ -18,7 +18,7 @@ from kafkakit.streams.lanes.act.replay_states import ReplayStates
 from kafkakit.streams.lanes.act.stream_clusters import StreamClusters, lane_of
 from kafkakit.streams.lanes.decide.dead_letters import DeadLetter, letter_of
 from kafkakit.streams.lanes.decide.replay_plan import ReplayBudget, ReplayOutcome, ReplayTarget, target_of
-from kafkakit.streams.routes.api import DLQ, Route, Segment
+from kafkakit.streams.model.route import DLQ, Route, Segment
 
 MOST_BYTES = 16 << 20
 """A batch is written once its records have this many bytes."""

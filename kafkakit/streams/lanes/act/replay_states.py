@@ -10,7 +10,7 @@ from kafkakit.streams.formats.identity import CommitIdentity, topic_id_bytes
 from kafkakit.streams.formats.offset_ranges import OffsetRanges
 from kafkakit.streams.lanes.act.stream_clusters import StreamClusters
 from kafkakit.streams.lanes.decide.replay_state import ReplayState, read_replay_state, replay_group
-from kafkakit.streams.routes.api import Segment
+from kafkakit.streams.model.route import Segment
 
 States = dict[TopicPartition, ReplayState]
 

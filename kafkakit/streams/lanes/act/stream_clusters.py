@@ -6,7 +6,7 @@ from kafkakit.core.errors import RefusedError, TryLaterError, UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.cluster_clients import ClusterClients
 from kafkakit.streams.formats.identity import topic_id_bytes
-from kafkakit.streams.routes.api import Lane, Route, Segment
+from kafkakit.streams.model.route import Lane, Route, Segment
 
 
 class StreamClusters:

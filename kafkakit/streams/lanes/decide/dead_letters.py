@@ -9,11 +9,11 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.core.query.parser import parse_query
 from kafkakit.core.query.single import Field, NumberField, TextField, compiled, fields_of
 from kafkakit.core.records import Record
-from kafkakit.streams.lanes.decide.provenance import Provenance, read_provenance
-from kafkakit.streams.lanes.decide.reject_ledger import Reject
-from kafkakit.streams.lanes.decide.rules import HEADER, header_text, text_of_bytes
+from kafkakit.streams.model.lane_rules import HEADER, header_text, text_of_bytes
+from kafkakit.streams.model.provenance import Provenance, read_provenance
+from kafkakit.streams.model.reject_entries import Reject
+from kafkakit.streams.model.route import Segment
 from kafkakit.streams.records.api import Entry
-from kafkakit.streams.routes.api import Segment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

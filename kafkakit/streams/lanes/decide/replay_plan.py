@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from kafkakit.core.errors import RefusedError
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.lanes.decide.dead_letters import DeadLetter
-from kafkakit.streams.routes.api import DLQ, Route, Segment
+from kafkakit.streams.model.route import DLQ, Route, Segment
 
 MOST_AT_ONCE = 500
 """Records of a batch: as many may be written twice after an interruption."""

@@ -7,7 +7,7 @@
 from kafkakit.config.keys import did_you_mean
 from kafkakit.config.yaml_text import yaml_items, yaml_list, yaml_place, yaml_root, yaml_scalar
 from kafkakit.core.errors import InputError
-from kafkakit.streams.routes.api import LaneRule
+from kafkakit.streams.model.route import LaneRule
 
 LIMIT_BYTES = 1 << 20
 MAX_RULES = 100

@@ -11,8 +11,8 @@ import msgspec
 from kafkakit.core.deliveries import OutgoingRecord
 from kafkakit.core.documents import decode_json
 from kafkakit.core.errors import InputError
-from kafkakit.streams.lanes.decide.rules import LaneChooser
-from kafkakit.streams.routes.api import LIVE, LaneRule
+from kafkakit.streams.model.lane_rules import LaneChooser
+from kafkakit.streams.model.route import LIVE, LaneRule
 
 LIMIT_BYTES = 64 << 20
 

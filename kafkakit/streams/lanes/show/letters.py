@@ -11,7 +11,7 @@ from kafkakit.report.blocks import attributes
 from kafkakit.report.report import Report
 from kafkakit.streams.formats.times import utc_text
 from kafkakit.streams.lanes.decide.dead_letters import DeadLetter
-from kafkakit.streams.lanes.decide.provenance import Provenance
+from kafkakit.streams.model.provenance import Provenance
 from kafkakit.streams.records.api import Found, bytes_field, bytes_text
 
 COLUMNS = (

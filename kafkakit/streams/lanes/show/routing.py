@@ -7,7 +7,7 @@ from kafkakit.core.quantities import counted
 from kafkakit.core.tables import text_table
 from kafkakit.report.report import Report
 from kafkakit.streams.lanes.decide.samples import LaneShare
-from kafkakit.streams.routes.api import Route
+from kafkakit.streams.model.route import Route
 
 RULE_COLUMNS = ("rule", "lane", "where")
 COLUMNS = ("lane", "rule", "records", "share", "where")

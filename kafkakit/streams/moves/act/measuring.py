@@ -8,8 +8,8 @@ from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.cluster_clients import ClusterClients
+from kafkakit.streams.model.route import Route, Segment, partitions_of
 from kafkakit.streams.moves.decide.loads import LoadUnit, TopicReading, load_of
-from kafkakit.streams.routes.api import Route, Segment, partitions_of
 from kafkakit.streams.routes.api_act import OpenCluster
 
 Spans = Mapping[TopicPartition, LogSpan | ItemError]

@@ -8,6 +8,7 @@ from kafkakit.core.errors import KafkakitError, RefusedError, UsageError
 from kafkakit.core.journal_lines import line_data
 from kafkakit.streams.failover.api import FailoverPlan, FailoverRequest
 from kafkakit.streams.failover.api_act import OperationPorts, plan_operation
+from kafkakit.streams.model.route import Route
 from kafkakit.streams.moves.act.journals import Journal, record_of
 from kafkakit.streams.moves.act.measuring import measure
 from kafkakit.streams.moves.act.running import failed, read_routes, refused
@@ -16,7 +17,6 @@ from kafkakit.streams.moves.decide.journal import SeriesRecord, Word
 from kafkakit.streams.moves.decide.leftover import SeriesEnd, left_over
 from kafkakit.streams.moves.decide.loads import LoadUnit
 from kafkakit.streams.moves.decide.series import HOUR_MS, MOST_MOVES, MoveEnd, Series, SeriesKind
-from kafkakit.streams.routes.api import Route
 from kafkakit.streams.routes.api_act import RouteStore
 
 

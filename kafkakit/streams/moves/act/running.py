@@ -15,11 +15,11 @@ from kafkakit.execution.act.lease_guard import Held, HeldClock
 from kafkakit.ports.clock import Clock
 from kafkakit.streams.failover.api import EndKind, FailoverPlan, Level, RunEnd
 from kafkakit.streams.failover.api_act import OperationPorts, StreamOperation
+from kafkakit.streams.model.route import Route
 from kafkakit.streams.moves.act.journals import Journal, record_of
 from kafkakit.streams.moves.decide.journal import SeriesRecord, Word
 from kafkakit.streams.moves.decide.leftover import SeriesEnd, left_over
 from kafkakit.streams.moves.decide.series import MoveEnd, Pace, PlannedMove
-from kafkakit.streams.routes.api import Route
 from kafkakit.streams.routes.api_act import RouteStore
 
 POLL_S = 0.25

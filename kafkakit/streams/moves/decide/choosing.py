@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kafkakit.core.errors import UsageError
+from kafkakit.streams.model.route import Route
 from kafkakit.streams.moves.decide.series import ClusterShare, PlannedMove, SpreadFigures
 from kafkakit.streams.moves.decide.spread import SpreadItem, SpreadProblem, loads_of, spread
-from kafkakit.streams.routes.api import Route
 
 Loads = Mapping[tuple[str, str], int]
 """The load of each topic that is written, by cluster id and topic."""

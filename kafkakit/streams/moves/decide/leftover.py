@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kafkakit.streams.failover.api import EndKind
+from kafkakit.streams.model.route import Route
 from kafkakit.streams.moves.decide.journal import SeriesRecord
-from kafkakit.streams.routes.api import Route
 
 NOT_BEGUN = "not begun"
 NOT_PLANNED = "not part of the plan: the same command plans it once the rest is done, or with --replan"

@@ -19,19 +19,15 @@ from kafkakit.core.rights import lacking
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.cluster_clients import ClusterClients
 from kafkakit.ports.groups import GroupAdmin
+from kafkakit.streams.model.route import GONE, FoundTopic, Route, Segment, partitions_of, segment_problem
 from kafkakit.streams.routes.decide.observed import (
-    GONE,
-    FoundTopic,
     RouteFacts,
     SegmentFacts,
     SegmentReader,
     Spans,
-    partitions_of,
     records_in,
-    segment_problem,
     unread_by,
 )
-from kafkakit.streams.routes.decide.route import Route, Segment
 
 OpenCluster: TypeAlias = Callable[[str], ClusterClients]
 """The cluster of a profile, `UsageError` for a profile that is not configured; the same one for the same name."""

@@ -6,9 +6,9 @@ from typing import TypeAlias
 from kafkakit.core.errors import OperationFailedError, RefusedError
 from kafkakit.core.quantities import counted
 from kafkakit.ports.admin import ClusterAdmin
+from kafkakit.streams.model.route import Route, Segment
 from kafkakit.streams.routes.act.clusters import ClusterObserver, find_topics
 from kafkakit.streams.routes.decide.observed import reading_groups, unread_reasons
-from kafkakit.streams.routes.decide.route import Route, Segment
 
 OpenAdmin: TypeAlias = Callable[[str], ClusterAdmin]
 """The control side of the cluster of a profile, with the right to change it."""

@@ -5,12 +5,12 @@ from collections.abc import Collection, Sequence
 
 from kafkakit.core.errors import KafkakitError
 from kafkakit.ports.clock import Clock
+from kafkakit.streams.model.route import Route
 from kafkakit.streams.pathways.api import SampleRequest, SeenEdges, SeenStream, seen_edges
 from kafkakit.streams.pathways.api_act import read_pathways
 from kafkakit.streams.records.api_act import RecordReader
 from kafkakit.streams.routes.act.clusters import OpenCluster
 from kafkakit.streams.routes.decide.observed import RouteFacts
-from kafkakit.streams.routes.decide.route import Route
 
 
 class PathwayObserver:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from kafkakit.core.errors import RefusedError, TryLaterError
-from kafkakit.streams.routes.decide.route import Lane
+from kafkakit.streams.model.route import Lane
 from kafkakit.streams.routes.show.resolve import ResolvedCluster
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 from kafkakit.core.errors import ConflictError, InputError, TryLaterError, UsageError
 from kafkakit.ports.control import ControlStore
-from kafkakit.streams.routes.decide.document import (
+from kafkakit.streams.model.route import Route
+from kafkakit.streams.model.route_document import (
     decode_route,
     encode_route,
     history_folder,
@@ -14,7 +15,7 @@ from kafkakit.streams.routes.decide.document import (
     is_stream_name,
     route_path,
 )
-from kafkakit.streams.routes.decide.edits import refuse_open_operation
+from kafkakit.streams.model.route_edits import refuse_open_operation
 from kafkakit.streams.routes.decide.history import (
     BY_LIMIT,
     WHAT_LIMIT,
@@ -24,7 +25,6 @@ from kafkakit.streams.routes.decide.history import (
     encode_change,
     in_effect,
 )
-from kafkakit.streams.routes.decide.route import Route
 
 TRIES = 10
 

@@ -131,8 +131,8 @@ def resolve(
     kafkakit --profile prod streams resolve orders --lane live > orders.properties
     kafkakit --profile prod streams resolve orders -o json
     """
+    from kafkakit.streams.model.route_edits import existing_lane
     from kafkakit.streams.routes.act.resolving import resolve_clusters
-    from kafkakit.streams.routes.decide.edits import existing_lane
     from kafkakit.streams.routes.show.resolve import resolve_report
 
     cli = cli_context(ctx)

@@ -62,8 +62,8 @@ def add(
     kafkakit --profile prod streams lane add orders bulk --partitions 24 --retention 2d --weight 1 --yes
     kafkakit --profile prod streams lane add orders backfill --quota 5MB/s
     """
-    from kafkakit.streams.routes.decide.document import check_lane
-    from kafkakit.streams.routes.decide.edits import refuse_known_lane, refuse_open_operation, with_lane, with_quotas
+    from kafkakit.streams.model.route_document import check_lane
+    from kafkakit.streams.model.route_edits import refuse_known_lane, refuse_open_operation, with_lane, with_quotas
     from kafkakit.streams.routes.decide.new_topics import quotas_of
 
     cli, profile = cli_context(ctx), where.profile(cli_context(ctx))
@@ -113,9 +113,9 @@ def remove(
     """
     from functools import partial
 
+    from kafkakit.streams.model.route_edits import existing_lane, without_lane
     from kafkakit.streams.routes.act.deletion import refuse_unread
     from kafkakit.streams.routes.act.quotas import remove_quotas
-    from kafkakit.streams.routes.decide.edits import existing_lane, without_lane
     from kafkakit.streams.routes.show.routes import changed_report
 
     cli, route = cli_context(ctx), None

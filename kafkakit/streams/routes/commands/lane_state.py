@@ -36,8 +36,8 @@ def quota(
     from functools import partial
 
     from kafkakit.core.quantities import format_rate, parse_rate
+    from kafkakit.streams.model.route_edits import existing_lane, refuse_open_operation, with_quotas
     from kafkakit.streams.routes.act.quotas import limit_lane
-    from kafkakit.streams.routes.decide.edits import existing_lane, refuse_open_operation, with_quotas
     from kafkakit.streams.routes.show.routes import changed_report
 
     cli, route, value = cli_context(ctx), None, None if rate == "none" else parse_rate(rate)
@@ -80,7 +80,7 @@ def resume(ctx: typer.Context, stream: StreamName, lane: LaneName, consent: Cons
 def _pause(ctx: typer.Context, stream: str, lane: str, consent: Consent, *, is_paused: bool) -> int:
     from functools import partial
 
-    from kafkakit.streams.routes.decide.edits import paused
+    from kafkakit.streams.model.route_edits import paused
     from kafkakit.streams.routes.show.routes import changed_report
 
     cli, route = cli_context(ctx), None

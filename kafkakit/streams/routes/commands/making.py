@@ -34,8 +34,8 @@ def create(
     kafkakit --profile prod streams create orders --cluster prod-b --lanes live,dlq --dry-run
     """
     from kafkakit.core.errors import UsageError
-    from kafkakit.streams.routes.decide.document import check_stream, refuse_reserved
-    from kafkakit.streams.routes.decide.edits import new_route, with_quotas
+    from kafkakit.streams.model.route_document import check_stream, refuse_reserved
+    from kafkakit.streams.model.route_edits import new_route, with_quotas
     from kafkakit.streams.routes.decide.new_topics import quotas_of
 
     cli, profile, names = cli_context(ctx), where.profile(cli_context(ctx)), lanes.names
@@ -83,9 +83,9 @@ def link(
     kafkakit --profile prod streams link orders --lane slow --topic orders-backfill --cluster prod-b --yes
     """
     from kafkakit.report.report import cluster_words
+    from kafkakit.streams.model.route_document import check_lane, check_stream, refuse_reserved
+    from kafkakit.streams.model.route_edits import missing_quotas, with_topic
     from kafkakit.streams.routes.act.topics import existing_topic, refuse_shared
-    from kafkakit.streams.routes.decide.document import check_lane, check_stream, refuse_reserved
-    from kafkakit.streams.routes.decide.edits import missing_quotas, with_topic
     from kafkakit.streams.routes.show.routes import changed_report
 
     cli, profile = cli_context(ctx), where.profile(cli_context(ctx))
@@ -133,9 +133,9 @@ def delete(
     """
     from functools import partial
 
+    from kafkakit.streams.model.route_edits import refuse_open_operation
     from kafkakit.streams.routes.act.deletion import delete_topics, kept_topics, refuse_read
     from kafkakit.streams.routes.act.quotas import remove_quotas
-    from kafkakit.streams.routes.decide.edits import refuse_open_operation
     from kafkakit.streams.routes.show.topics import deleted_report
 
     cli = cli_context(ctx)

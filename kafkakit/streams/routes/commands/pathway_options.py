@@ -10,10 +10,10 @@ from kafkakit.cli.option_groups import option
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kafkakit.streams.model.route import Route
     from kafkakit.streams.pathways.api import SeenEdges
     from kafkakit.streams.routes.commands.stream_options import StreamSession
     from kafkakit.streams.routes.decide.observed import RouteFacts
-    from kafkakit.streams.routes.decide.route import Route
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from kafkakit.cli.session import ClusterSession
     from kafkakit.core.model import ClusterSnapshot
     from kafkakit.execution.act.cluster_access import ClusterAccess
+    from kafkakit.streams.model.route import Route
     from kafkakit.streams.routes.act.clusters import ClusterObserver
     from kafkakit.streams.routes.act.resolving import ClusterAddress
     from kafkakit.streams.routes.act.store import RouteStore
-    from kafkakit.streams.routes.decide.route import Route
 
 StreamName = Annotated[str, typer.Argument(metavar="STREAM", help="The stream.", show_default=False)]
 LaneName = Annotated[str, typer.Argument(metavar="LANE", help="The lane.", show_default=False)]

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from kafkakit.cli.run_options import Consent
+    from kafkakit.streams.model.route import Route, Segment
     from kafkakit.streams.routes.commands.lane_options import TopicShape
     from kafkakit.streams.routes.commands.stream_options import StreamSession
-    from kafkakit.streams.routes.decide.route import Route, Segment
 
     Write = Callable[[Sequence[tuple[str, Segment]]], Route]
 

@@ -9,9 +9,8 @@ from kafkakit.core.group_facts import CommittedOffset, GroupState
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import counted
-from kafkakit.streams.routes.decide.route import Lane, Route, Segment
+from kafkakit.streams.model.route import Lane, Route, Segment, partitions_of
 
-GONE = "the topic does not exist"
 Spans: TypeAlias = Mapping[TopicPartition, LogSpan | ItemError]
 
 
@@ -54,27 +53,6 @@ class RouteFacts:
         return tuple(reader for reader in self.readers if reader.segment == segment.id)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundTopic:
-    """A topic of a cluster by its name: its id (None where the cluster gives none) and its partitions."""
-
-    topic_id: str | None
-    partitions: int
-
-
-def segment_problem(segment: Segment, cluster_id: str, found: FoundTopic | None) -> str:
-    """Why what the profile and the topic's name lead to is not the segment; empty where it is."""
-    if cluster_id != segment.cluster_id:
-        return f"profile {segment.cluster} reaches cluster {cluster_id}, not {segment.cluster_id}"
-    if found is None:
-        return GONE
-    if found.topic_id != segment.topic_id:
-        return f"the topic was created again (its id is {found.topic_id})"
-    if found.partitions != segment.partitions:
-        return f"the topic has {found.partitions} partitions, the route says {segment.partitions}"
-    return ""
-
-
 def records_in(segment: Segment, spans: Spans) -> int | None:
     """How many offsets the logs of a segment hold; None where one is not known."""
     found = [spans.get(key) for key in partitions_of(segment)]
@@ -96,11 +74,6 @@ def unread_by(
             return None
         total += max(0, span.end - (span.start if commit is None else max(span.start, commit.offset)))
     return total
-
-
-def partitions_of(segment: Segment) -> tuple[TopicPartition, ...]:
-    """The partitions of a segment's topic."""
-    return tuple(TopicPartition(segment.topic, number) for number in range(segment.partitions))
 
 
 def unread_reasons(route: Route, lane: Lane, facts: RouteFacts) -> Iterator[str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from kafkakit.core.printable import printable
 from kafkakit.report.blocks import text_of
 from kafkakit.report.report import Report
-from kafkakit.streams.routes.decide.route import Lane, Route
+from kafkakit.streams.model.route import Lane, Route
 
 LOST = (
     "a plain client does not follow changes of the route: restart it with new addresses after each",

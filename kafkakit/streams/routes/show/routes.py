@@ -8,9 +8,9 @@ from kafkakit.core.quantities import counted
 from kafkakit.core.tables import plain_value, text_table
 from kafkakit.report.blocks import attributes, records, section, text_of
 from kafkakit.report.report import Report
+from kafkakit.streams.model.route import Lane, Route
 from kafkakit.streams.routes.decide.history import KeptChange
 from kafkakit.streams.routes.decide.observed import RouteFacts
-from kafkakit.streams.routes.decide.route import Lane, Route
 
 LIST_COLUMNS = ("stream", "epoch", "lanes", "segments", "clusters", "problem")
 SHOW_COLUMNS = ("lane", "segment", "state", "cluster", "topic", "partitions", "records", "problem")

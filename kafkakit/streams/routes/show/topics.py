@@ -6,8 +6,8 @@ from kafkakit.core.quantities import counted
 from kafkakit.core.tables import plain_value, text_table
 from kafkakit.report.blocks import records, text_of
 from kafkakit.report.report import Report
+from kafkakit.streams.model.route import Route, Segment
 from kafkakit.streams.routes.decide.new_topics import PlannedTopic
-from kafkakit.streams.routes.decide.route import Route, Segment
 
 COLUMNS = ("lane", "topic", "partitions", "replication", "quota_bytes_per_s", "configs", "action")
 DELETED_COLUMNS = ("topic", "cluster", "result")

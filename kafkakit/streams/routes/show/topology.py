@@ -7,9 +7,9 @@ from kafkakit.core.quantities import counted
 from kafkakit.core.tables import text_table
 from kafkakit.report.blocks import attributes, records, section, text_of
 from kafkakit.report.report import Report
+from kafkakit.streams.model.route import Route
 from kafkakit.streams.pathways.api import SeenEdges
 from kafkakit.streams.routes.decide.observed import RouteFacts
-from kafkakit.streams.routes.decide.route import Route
 from kafkakit.streams.routes.show.topology_graph import (
     EdgeKind,
     GraphEdge,

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
+from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState
 from kafkakit.streams.pathways.api import SeenEdges
 from kafkakit.streams.routes.decide.observed import RouteFacts
-from kafkakit.streams.routes.decide.route import Lane, Route, Segment, SegmentState
 
 Observed: TypeAlias = Sequence[tuple[Route, RouteFacts]]
 

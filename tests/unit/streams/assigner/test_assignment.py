@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from kafkakit.streams.client.api import PartitionKey, Subscription
-from kafkakit.streams.routes.api import Route
+from kafkakit.streams.model.route import Route
 from tests.rigs.assigner import World, moved, route, segment, worker
 
 

@@ -15,7 +15,7 @@ from kafkakit.streams.assigner.decide.policy import (
     Verdict,
     verdicts,
 )
-from kafkakit.streams.routes.api import Lane, Route, RouteOperation
+from kafkakit.streams.model.route import Lane, Route, RouteOperation
 from tests.rigs.assigner import route
 
 RULES = HealthRules()

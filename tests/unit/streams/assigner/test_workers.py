@@ -21,7 +21,7 @@ from kafkakit.streams.client.decide.commits import CommitRule
 from kafkakit.streams.client.options import ConsumerOptions
 from kafkakit.streams.client.records import StreamRecord
 from kafkakit.streams.client.work_session import GroupShare, WorkerOptions, WorkSession
-from kafkakit.streams.routes.api import Route, Segment
+from kafkakit.streams.model.route import Route, Segment
 from tests.fakes.assigned_consumer import FakeAssignedConsumer
 from tests.fakes.control import FakeControlStore
 from tests.fakes.group_consumer import FakeGroups

@@ -30,7 +30,7 @@ from kafkakit.streams.formats.identity import CommitIdentity
 from kafkakit.streams.formats.kkm1.encode import encode_commit
 from kafkakit.streams.formats.offset_ranges import OffsetRanges
 from kafkakit.streams.lanes.api_act import RejectLedger
-from kafkakit.streams.routes.api import Lane, Route, Segment, SegmentState
+from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState
 from tests.fakes.group_consumer import FakeGroups
 from tests.rigs.lanes import LaneWorld
 

@@ -11,8 +11,8 @@ from kafkakit.streams.client.dead_letters import RejectedRecord
 from kafkakit.streams.client.decide.outgoing import ProducerLimits
 from kafkakit.streams.client.decide.reading import Source
 from kafkakit.streams.client.records import RecordOrigin, StreamRecord
-from kafkakit.streams.lanes.api import read_provenance
-from kafkakit.streams.routes.api import DLQ, Segment
+from kafkakit.streams.model.provenance import read_provenance
+from kafkakit.streams.model.route import DLQ, Segment
 from tests.fakes.group_consumer import FakeRecord
 from tests.rigs.stream_routes import FakeClusters
 

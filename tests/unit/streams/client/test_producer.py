@@ -28,7 +28,7 @@ from kafkakit.streams.client.delivery import Delivery
 from kafkakit.streams.client.producer import Producer, RecordHooks
 from kafkakit.streams.client.record_stamps import RecordStamps
 from kafkakit.streams.formats.record_identity import HEADER, decode_record_id
-from kafkakit.streams.routes.api import Segment, SegmentState
+from kafkakit.streams.model.route import Segment, SegmentState
 from tests.rigs.stream_routes import FakeClusters
 
 LIMIT_S = 120.0

@@ -18,7 +18,7 @@ from kafkakit.streams.client.consumer import StreamConsumer
 from kafkakit.streams.client.decide.outgoing import ProducerLimits
 from kafkakit.streams.client.decide.registration import ClientEntry
 from kafkakit.streams.client.registrar import BEAT_S, FORGET_S, ClientRegistrar
-from kafkakit.streams.routes.api import Lane, Route, Segment, SegmentState
+from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState
 from tests.fakes.admin import FakeClock
 from tests.fakes.control import FakeControlStore
 from tests.fakes.group_consumer import FakeGroups

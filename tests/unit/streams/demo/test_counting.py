@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kafkakit.core.errors import UsageError
 from kafkakit.streams.demo.decide import DemoEvents, DemoPlan, DemoSummary, moved, percentile, summary_of
 from kafkakit.streams.demo.show import summary_report
-from kafkakit.streams.routes.api import Lane, Route, Segment, SegmentState
+from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState
 
 ACTIVE, DRAINING, OPENED = SegmentState.ACTIVE, SegmentState.DRAINING, SegmentState.OPENED
 

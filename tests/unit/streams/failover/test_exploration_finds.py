@@ -13,8 +13,10 @@ from kafkakit.streams.failover.act.journals import OperationJournals
 from kafkakit.streams.failover.decide import preconditions, quiescing, route_edits, steps
 from kafkakit.streams.failover.decide.drained import Item, Missing
 from kafkakit.streams.failover.decide.plan import moves_of
+from kafkakit.streams.model.operation_edits import routed
+from kafkakit.streams.model.route import SegmentState
+from kafkakit.streams.model.route_document import encode_route, route_path
 from kafkakit.streams.routes.act.store import RouteStore
-from kafkakit.streams.routes.api import SegmentState, encode_route, route_path, routed
 from tests.rigs.stream_model.explorer import Exploration
 from tests.rigs.stream_model.process import Life
 from tests.rigs.stream_model.scenarios import NARROW, SCENARIOS
@@ -82,7 +84,7 @@ def old_stays_active(patch: pytest.MonkeyPatch) -> None:
         return replace(found, lanes=tuple(both))
 
     patch.setattr(route_edits, "routed", both_active)
-    patch.setattr("kafkakit.streams.routes.decide.document._lane_problem", lambda _: None)
+    patch.setattr("kafkakit.streams.model.route_document._lane_problem", lambda _: None)
 
 
 def delete_by_name(patch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ from kafkakit.streams.failover.decide.operation import FenceChoice, Step
 from kafkakit.streams.failover.decide.outcome import EndKind
 from kafkakit.streams.failover.decide.route_edits import edited
 from kafkakit.streams.failover.show.runs import run_report
-from kafkakit.streams.routes.api import GroupRule, SegmentState
+from kafkakit.streams.model.route import GroupRule, SegmentState
 from tests.rigs.failover import STREAM, FailoverScene, FakeClient, SceneLog
 from tests.rigs.routes import Killed
 

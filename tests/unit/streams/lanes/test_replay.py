@@ -16,9 +16,9 @@ from kafkakit.streams.lanes.act.letters import LetterReader
 from kafkakit.streams.lanes.act.replay import Replayer
 from kafkakit.streams.lanes.act.stream_clusters import lane_of
 from kafkakit.streams.lanes.decide.dead_letters import letter_filter
-from kafkakit.streams.lanes.decide.provenance import read_provenance
 from kafkakit.streams.lanes.decide.replay_plan import ReplayBudget, ReplayOutcome
 from kafkakit.streams.lanes.decide.replay_state import LIMIT_CHARS, read_replay_state, replay_group
+from kafkakit.streams.model.provenance import read_provenance
 from tests.rigs.lanes import STREAM, LaneWorld, failure
 
 FAST = ReplayBudget(rate=1e9)

@@ -11,22 +11,19 @@ from kafkakit.core.errors import RefusedError, UsageError
 from kafkakit.core.group_facts import CommittedOffset, GroupState
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.routes.decide.document import decode_route, encode_route
-from kafkakit.streams.routes.decide.edits import existing_lane, paused, with_lane, with_quotas, with_topic, without_lane
+from kafkakit.streams.model.route import GONE, FoundTopic, GroupRule, LaneRule, SegmentState, segment_problem
+from kafkakit.streams.model.route_document import decode_route, encode_route
+from kafkakit.streams.model.route_edits import existing_lane, paused, with_lane, with_quotas, with_topic, without_lane
 from kafkakit.streams.routes.decide.history import RouteChange, in_effect
 from kafkakit.streams.routes.decide.new_topics import lane_shapes, lane_values
 from kafkakit.streams.routes.decide.observed import (
-    GONE,
-    FoundTopic,
     RouteFacts,
     SegmentFacts,
     SegmentReader,
     records_in,
-    segment_problem,
     unread_by,
     unread_reasons,
 )
-from kafkakit.streams.routes.decide.route import GroupRule, LaneRule, SegmentState
 from kafkakit.streams.routes.show.resolve import ResolvedCluster, resolve_report
 from kafkakit.streams.routes.show.topology import mermaid_lines
 from kafkakit.streams.routes.show.topology_graph import stream_graph

@@ -9,16 +9,9 @@ import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 
-from kafkakit.streams.routes.decide.document import decode_route, encode_route
+from kafkakit.streams.model.route import GroupRule, LaneRule, PartitionSeal, Route, RouteOperation, SegmentState
+from kafkakit.streams.model.route_document import decode_route, encode_route
 from kafkakit.streams.routes.decide.history import RouteChange, decode_change, encode_change
-from kafkakit.streams.routes.decide.route import (
-    GroupRule,
-    LaneRule,
-    PartitionSeal,
-    Route,
-    RouteOperation,
-    SegmentState,
-)
 from tests.rigs.routes import route, segment
 
 SEAL = (PartitionSeal(0, 10, 9, 8), PartitionSeal(1, 0, 0, 0))

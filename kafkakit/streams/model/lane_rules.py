@@ -8,7 +8,7 @@ from kafkakit.core.deliveries import Headers, OutgoingRecord
 from kafkakit.core.errors import UsageError
 from kafkakit.core.query.parser import parse_query
 from kafkakit.core.query.single import Field, NumberField, TextField, compiled, fields_of
-from kafkakit.streams.routes.api import LIVE, LaneRule, Route
+from kafkakit.streams.model.route import LIVE, LaneRule, Route
 
 HEADER = "header."
 

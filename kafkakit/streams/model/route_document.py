@@ -5,7 +5,7 @@ import re
 from kafkakit.core.documents import decode_document, encode_document
 from kafkakit.core.errors import InputError, UsageError
 from kafkakit.core.quantities import MAX_RATE
-from kafkakit.streams.routes.decide.route import Lane, Route, Segment, SegmentState
+from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState
 
 ROUTE_KIND = "stream-route"
 # 4 KiB less than a control store takes: an entry of the history holds the route and more.

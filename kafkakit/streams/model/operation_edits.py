@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from kafkakit.core.errors import RefusedError
-from kafkakit.streams.routes.decide.document import ROUTE_LIMIT_BYTES, encode_route
-from kafkakit.streams.routes.decide.edits import existing_lane, refuse_open_operation, with_changed
-from kafkakit.streams.routes.decide.route import PartitionSeal, Route, RouteOperation, Segment, SegmentState
+from kafkakit.streams.model.route import PartitionSeal, Route, RouteOperation, Segment, SegmentState
+from kafkakit.streams.model.route_document import ROUTE_LIMIT_BYTES, encode_route
+from kafkakit.streams.model.route_edits import existing_lane, refuse_open_operation, with_changed
 
 SEAL_BYTES = 56
 """At most, of one partition in a document: four numbers, the offsets below 10^15."""

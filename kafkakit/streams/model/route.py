@@ -5,8 +5,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from kafkakit.core.model import TopicPartition
+
 LIVE, SLOW, RETRY, DLQ = "live", "slow", "retry", "dlq"
 DEFAULT_LANES = (LIVE, SLOW, RETRY, DLQ)
+GONE = "the topic does not exist"
 
 
 class SegmentState(StrEnum):
@@ -136,3 +139,29 @@ class Route:
     def clusters(self) -> dict[str, str]:
         """The profile of each cluster of the route, by cluster id."""
         return {segment.cluster_id: segment.cluster for _, segment in self.segments()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundTopic:
+    """A topic of a cluster by its name: its id (None where the cluster gives none) and its partitions."""
+
+    topic_id: str | None
+    partitions: int
+
+
+def segment_problem(segment: Segment, cluster_id: str, found: FoundTopic | None) -> str:
+    """Why what the profile and the topic's name lead to is not the segment; empty where it is."""
+    if cluster_id != segment.cluster_id:
+        return f"profile {segment.cluster} reaches cluster {cluster_id}, not {segment.cluster_id}"
+    if found is None:
+        return GONE
+    if found.topic_id != segment.topic_id:
+        return f"the topic was created again (its id is {found.topic_id})"
+    if found.partitions != segment.partitions:
+        return f"the topic has {found.partitions} partitions, the route says {segment.partitions}"
+    return ""
+
+
+def partitions_of(segment: Segment) -> tuple[TopicPartition, ...]:
+    """The partitions of a segment's topic."""
+    return tuple(TopicPartition(segment.topic, number) for number in range(segment.partitions))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kafkakit.core.errors import UsageError
-from kafkakit.streams.routes.api import check_lane, check_stream
+from kafkakit.streams.model.route_document import check_lane, check_stream
 
 PREFIX = "kafkakit-"
 MAX_NUMBER = (1 << 63) - 1

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from kafkakit.core.documents import decode_document, encode_document
 from kafkakit.core.errors import UsageError
 from kafkakit.streams.formats.identity import topic_id_bytes, topic_id_text
-from kafkakit.streams.lanes.decide.provenance import MAX_NUMBER, RecordFailure, RecordOrigin, bounded
+from kafkakit.streams.model.provenance import MAX_NUMBER, RecordFailure, RecordOrigin, bounded
 
 REJECTS_TOPIC = "__kafkakit_rejects"
 REJECT_KIND = "stream-reject"

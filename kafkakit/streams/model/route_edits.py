@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from kafkakit.core.errors import RefusedError, UsageError
-from kafkakit.streams.routes.decide.route import LIVE, Lane, Route, Segment, SegmentState
+from kafkakit.streams.model.route import LIVE, Lane, Route, Segment, SegmentState
 
 
 def new_route(stream: str, segments: Sequence[tuple[str, Segment]]) -> Route:
