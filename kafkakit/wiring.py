@@ -47,7 +47,6 @@ def open_admin(settings: Settings, *, read_only: bool = False, check_pin: bool =
     `RefusedError` when they differ. Only a caller that judges the pin itself passes `check_pin=False`.
     """
     from kafkakit.adapters.kafka.admin import KafkaAdmin
-    from kafkakit.adapters.read_only import ReadOnlyAdmin
 
     admin: ClusterAdmin = KafkaAdmin(
         _address(settings),
@@ -62,7 +61,11 @@ def open_admin(settings: Settings, *, read_only: bool = False, check_pin: bool =
         except BaseException:
             admin.close()
             raise
-    return ReadOnlyAdmin(admin) if read_only else admin
+    if not read_only:
+        return admin
+    from kafkakit.adapters.read_only import ReadOnlyAdmin
+
+    return ReadOnlyAdmin(admin)
 
 
 def open_data(settings: Settings) -> DataPlane:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture import dialects, layers, shapes, spark_code
+from tests.architecture import budget, dialects, layers, shapes, spark_code
 from tests.architecture.package import modules_of
 
 ROOT = Path(__file__).parent.parent / "kafkakit"
@@ -25,6 +25,7 @@ RULES: dict[str, Callable[[Path], list[str]]] = {
     "group rule": shapes.rule_readers,
     "dialects": dialects.dialect_faults,
     "spark code": spark_code.spark_faults,
+    "client budget": budget.client_budget,
 }
 
 
@@ -219,6 +220,22 @@ VIOLATIONS: list[tuple[str, dict[str, str], list[str]]] = [
             "kit.streams.one.decide: names the dialect own in line 2",
             "kit.streams.two.act: imports the dialect kit.streams.formats.dialects.plain",
             "kit.streams.two.act: names the dialect plain in line 2",
+        ],
+    ),
+    (
+        "client budget",
+        {
+            "streams/client/connect.py": "from kit.core.a import x\nfrom kit.b import y\n",
+            "core/a.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import numpy\n",
+            "b.py": "import numpy as np\nfrom kit.placement.c import z\ndef f():\n    import rich\n",
+            "placement/c.py": "import ortools\n",
+            "streams/client/loop.py": "def f():\n    from kit.execution.act.waits import x\n",
+            "execution/act/waits.py": "",
+        },
+        [
+            "kit.streams.client.connect: loads kit.streams.client.connect -> kit.b -> kit.placement.c",
+            "kit.streams.client.connect: loads the library numpy through kit.streams.client.connect -> kit.b",
+            "kit.streams.client.loop: imports kit.execution.act.waits",
         ],
     ),
     (

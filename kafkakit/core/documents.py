@@ -9,13 +9,15 @@ import re
 from codecs import getincrementaldecoder
 from collections.abc import Collection
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
 from kafkakit.core.errors import InputError
 from kafkakit.core.model import ClusterSnapshot, PartitionMap
-from kafkakit.core.plan import Plan
+
+if TYPE_CHECKING:
+    from kafkakit.core.plan import Plan
 
 T = TypeVar("T")
 
@@ -147,12 +149,14 @@ def encode_snapshot(snapshot: ClusterSnapshot) -> bytes:
     return encode_document(SNAPSHOT_KIND, snapshot, leave_out=() if snapshot.tags is not None else ("tags",))
 
 
-def decode_plan(data: bytes, source: str) -> Plan:
+def decode_plan(data: bytes, source: str) -> "Plan":
     """Decode a `plan` file; shape only, `plan_rules.check_plan` checks the sense."""
+    from kafkakit.core.plan import Plan
+
     return decode_document(data, PLAN_KIND, Plan, source)
 
 
-def encode_plan(plan: Plan) -> bytes:
+def encode_plan(plan: "Plan") -> bytes:
     """Encode a `plan` file."""
     absent = [name for name in ("profile", "constraints") if not getattr(plan, name)]
     return encode_document(PLAN_KIND, plan, leave_out=absent)

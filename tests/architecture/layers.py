@@ -22,7 +22,8 @@ PART_OF = {"requests": "jgo", "grpc_reflection": "grpc"}
 CLI_LIBRARIES = frozenset({"typer", "rich", "yaml"})
 # What the composing modules may import besides adapters.
 WIRING_MAY_IMPORT = (
-    "adapters", "config", "core", "ports", "execution.act", "streams.client", "streams.model", "wiring", "",
+    "adapters", "config", "core", "ports", "execution.act", "streams.client", "streams.formats",
+    "streams.model", "wiring", "",
 )  # fmt: skip
 # Which libraries a library may import; every other folder is a tool.
 LIBRARIES: dict[str, frozenset[str]] = {

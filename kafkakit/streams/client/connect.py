@@ -15,15 +15,11 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from kafkakit import __version__
-from kafkakit.adapters.http_server import HttpServer, parse_listen
-from kafkakit.adapters.metrics.datadog_agent import DatadogAgent
-from kafkakit.adapters.metrics.dogstatsd import DogStatsd
-from kafkakit.adapters.service_manager import resident_bytes
 from kafkakit.config.read.environment import read_environment
 from kafkakit.config.read.settings import Given, Settings, load_settings
 from kafkakit.ports.stream_consumer import GroupConsumer
@@ -50,6 +46,8 @@ from kafkakit.streams.client.producer import RecordHooks
 from kafkakit.streams.client.reject_references import LedgerPorts
 from kafkakit.streams.client.watch import Answer, WatchOptions, WatchParts
 from kafkakit.streams.client.work_session import WorkerOptions
+from kafkakit.streams.formats.pathways.buckets import Bucket
+from kafkakit.streams.formats.pathways.payload import PayloadSender
 from kafkakit.streams.model.reconciliation import reconcile, seen_record
 from kafkakit.wiring import (
     open_admin,
@@ -146,7 +144,7 @@ def connect(
             open_assigned=lambda name, group: open_assigned(_settings(given.for_profile(name), known), group),
             options=worker,
             cpu_s=time.process_time,
-            memory_bytes=resident_bytes,
+            memory_bytes=_resident_bytes,
         ),
     )
     try:
@@ -160,23 +158,42 @@ def _watch_parts(options: WatchOptions) -> WatchParts:
     closing = ExitStack()
 
     def serve(answer: Answer) -> str:
+        from kafkakit.adapters.http_server import HttpServer, parse_listen
+
         server = HttpServer(options.listen, answer)
         closing.callback(server.close)
         if parse_listen(options.listen)[0] not in ("127.0.0.1", "::1", "localhost"):
             _LOG.warning("%s can be reached from other machines, without authentication or encryption", server.address)
         return server.address
 
-    datagrams = closing.enter_context(contextlib.closing(DogStatsd(options.dogstatsd))) if options.dogstatsd else None
     return WatchParts(
         options=options,
         hostname=socket.gethostname(),
         release=__version__,
-        send_buckets=DatadogAgent(options.agent).send if options.agent else None,
-        send_datagrams=None if datagrams is None else datagrams.send,
+        send_buckets=_bucket_sender(options.agent) if options.agent else None,
+        send_datagrams=_datagram_sender(options.dogstatsd, closing) if options.dogstatsd else None,
         serve=serve if options.listen else None,
         open_spans=open_spans,
         close=closing.close,
     )
+
+
+def _resident_bytes() -> int:
+    from kafkakit.adapters.service_manager import resident_bytes
+
+    return resident_bytes()
+
+
+def _bucket_sender(agent: str) -> Callable[[PayloadSender, Sequence[Bucket]], object]:
+    from kafkakit.adapters.metrics.datadog_agent import DatadogAgent
+
+    return DatadogAgent(agent).send
+
+
+def _datagram_sender(address: str, closing: ExitStack) -> Callable[[Sequence[bytes]], object]:
+    from kafkakit.adapters.metrics.dogstatsd import DogStatsd
+
+    return closing.enter_context(contextlib.closing(DogStatsd(address))).send
 
 
 def _given(profile: str | None, config: Path | None, environment: Mapping[str, str]) -> Given:

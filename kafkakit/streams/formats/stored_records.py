@@ -6,13 +6,18 @@ are read side by side, a varint in as many steps as its longest one has bytes. F
 
 from collections.abc import Sequence
 from itertools import repeat
+from typing import TYPE_CHECKING
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from kafkakit.streams.formats.log_batches import Batch, read_varint
 from kafkakit.streams.formats.zstd_frames import DamagedError
+
+if TYPE_CHECKING:  # numpy takes longer to import than the rest of a client, and few clients decode records here
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Longs = NDArray[np.int64]
 
 CREATE_TIME, APPEND_TIME = 1, 2
 _VARINT, _VARLONG = 5, 10
@@ -70,13 +75,15 @@ def stored_records(data: bytes, spans: Sequence[tuple[Batch, int, int]]) -> list
     Raises `DamagedError` where one of them is not what its format asks for: decode them one by one to find it. Cost:
     some 0.1 ms a call, and below 1 us a record.
     """
+    import numpy as np
+
     places: list[int] = []
     for batch, start, end in spans:
         _walk(data, start, end, batch.count, places)
     batches = [batch for batch, _, _ in spans]
     counts = [batch.count for batch in batches]
 
-    def each(values: list[int]) -> NDArray[np.int64]:
+    def each(values: list[int]) -> "Longs":
         return np.repeat(np.array(values, np.int64), counts)
 
     buffer = np.frombuffer(data, np.uint8)
@@ -140,10 +147,10 @@ def _walk(data: bytes, at: int, end: int, count: int, places: list[int]) -> None
         raise DamagedError("the records of a batch do not end where it ends")
 
 
-def _varints(
-    buffer: NDArray[np.uint8], at: NDArray[np.int64], most: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _varints(buffer: "NDArray[np.uint8]", at: "Longs", most: int) -> tuple["Longs", "Longs"]:
     """Zigzag varints at these places, and where each ends; places beyond the buffer are for the caller to find."""
+    import numpy as np
+
     last = len(buffer) - 1
     byte = buffer[np.minimum(at, last)]
     at = at + 1
@@ -162,11 +169,9 @@ def _varints(
     return signed ^ -(found & np.uint64(1)).view(np.int64), at
 
 
-def _fields(
-    data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], sizes: NDArray[np.int64]
-) -> list[bytes | None]:
+def _fields(data: bytes, starts: "Longs", ends: "Longs", sizes: "Longs") -> list[bytes | None]:
     found: list[bytes | None] = list(map(data.__getitem__, map(slice, starts.tolist(), ends.tolist())))
-    for index in np.flatnonzero(sizes < 0).tolist():
+    for index in (sizes < 0).nonzero()[0].tolist():
         found[index] = None
     return found
 
