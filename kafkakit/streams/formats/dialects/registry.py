@@ -16,7 +16,7 @@ WITHOUT_METADATA = PLAIN
 
 _BY_NAME = {dialect.name: dialect for dialect in DIALECTS}
 _BY_MARK = {dialect.mark: dialect for dialect in DIALECTS if dialect.mark}
-_BY_FIRST_BYTE = {byte: dialect for dialect in DIALECTS for byte in dialect.first_bytes}
+_BY_FIRST_BYTE = {first: dialect for dialect in DIALECTS for first in dialect.first_bytes}
 _BY_WORD = {dialect.word: dialect for dialect in DIALECTS if dialect.word}
 _BY_FORM = {form: dialect for dialect in DIALECTS for form in dialect.forms}
 
