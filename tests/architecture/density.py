@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import median
 
 from tests.architecture.layers import API, owner_of
-from tests.architecture.package import ROOMS, Module, all_modules, modules_of, spark_modules
+from tests.architecture.package import ROOMS, Module, all_modules, modules_of, own_imports, spark_modules, top
 
 MOST_LINES = 700
 SMALL_LINES = 100
@@ -27,11 +27,12 @@ FOLDER_MODULES, FOLDER_LINES = 3, 1200
 RECORD_FOLDERS = frozenset({"rules", "kinds", "dialects", "families", "jobs"})
 # What may import a module of its folder alone: the list of a tool's commands, and the door to a tool.
 LISTS = API | {"app"}
-# A module that applications import, how many modules come with it at most, and what may not come.
-LIBRARY_MODULE = "streams.client.connect"
+# What applications import of the client, how many modules come with it at most (packages counted), what may not come.
+CLIENT = "streams.client"
+LIBRARY_MODULE = f"{CLIENT}.connect"
 LIBRARY_LOADS = 90
-LIBRARY_LOADS_NOT = ("topicmappr", "placement", "execution")
-LIBRARY_LOADS_NO_LIBRARY = ("typer", "ortools")
+LIBRARY_LOADS_NOT = ("topicmappr", "placement", "execution", "reassign", "simulator", "cli")
+LIBRARY_LOADS_NO_LIBRARY = ("typer", "rich", "click", "ortools", "numpy")
 COUNT_LOADED = """
 import importlib, sys
 importlib.import_module(sys.argv[1])
@@ -118,12 +119,20 @@ def folder_faults(root: Path) -> list[str]:
 
 
 def loading_faults(root: Path) -> list[str]:
-    """What comes with the client, imported by a process of its own.
+    """What comes with the client when a process imports it, and what its modules import later, inside of functions.
 
     That the command's help loads nothing heavy is tested in `tests/cli/test_root.py`.
     """
-    if f"{root.name}.{LIBRARY_MODULE}" not in modules_of(root):
+    modules = modules_of(root)
+    if f"{root.name}.{LIBRARY_MODULE}" not in modules:
         return []
+    inside = [module for module in modules.values() if f"{module.below}.".startswith(f"{CLIENT}.")]
+    later = [
+        f"{module.name}: imports {other.name}"
+        for module in inside
+        for other in own_imports(module, modules)
+        if top(other.below) in LIBRARY_LOADS_NOT
+    ]
     ran = subprocess.run(
         [sys.executable, "-c", COUNT_LOADED, f"{root.name}.{LIBRARY_MODULE}"],
         capture_output=True,
@@ -134,7 +143,8 @@ def loading_faults(root: Path) -> list[str]:
         check=True,
     )
     loaded = ran.stdout.split()
-    return list(_loading_faults([name for name in loaded if f"{name}.".startswith(f"{root.name}.")], loaded, root.name))
+    own = [name for name in loaded if f"{name}.".startswith(f"{root.name}.")]
+    return [*_loading_faults(own, loaded, root.name), *later]
 
 
 def _loading_faults(own: list[str], loaded: Iterable[str], package: str) -> Iterator[str]:

@@ -33,8 +33,8 @@ CLI_LIBRARIES = frozenset({"typer", "rich", "yaml"})
 API = frozenset({"api", "api_act"})
 # What the composing modules may import besides adapters.
 WIRING_MAY_IMPORT = (
-    "adapters", "config", "core", "ports", "execution.act", "streams.client", "streams.lanes.api", "streams.model",
-    "wiring", "",
+    "adapters", "config", "core", "ports", "execution.act", "streams.client", "streams.formats",
+    "streams.lanes.api", "streams.model", "wiring", "",
 )  # fmt: skip
 # What the code of Spark jobs may reach: executors get it in a zip with these libraries and the standard one.
 JOB_LIBRARIES = frozenset({"pyspark", "pyarrow", "numpy"})
@@ -47,7 +47,7 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "report": frozenset({"core", "report"}),
     "rules": frozenset({"core", "rules"}),
     "streams.formats": frozenset({"core", "streams.formats"}),
-    "streams.model": frozenset({"core", "streams.model"}),
+    "streams.model": frozenset({"core", "streams.formats", "streams.model"}),  # the formats go into it
     "placement": frozenset({"core", "placement"}),
     "simulator": frozenset({"core", "simulator"}),
     "ports": frozenset({"core", "config", "streams.formats", "streams.model", "ports"}),
