@@ -324,7 +324,7 @@ def open_datadog(site: str, key_file: Path | None, warn: Callable[[str], None]) 
 
 
 def open_datadog_events(site: str, key_file: Path | None, warn: Callable[[str], None], prefix: str) -> DatadogApi:
-    """The same, with the key as `open_datadog_queries` finds it."""
+    """Datadog's API for events, with the key as `open_datadog_queries` finds it."""
     from kafkakit.adapters.metrics.datadog_api import DatadogApi
 
     return DatadogApi(_secret("api_key", key_file, "--api-key-file", (f"{prefix}_API_KEY", "DD_API_KEY"), warn), site)

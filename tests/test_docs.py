@@ -11,6 +11,7 @@ from kafkakit.core.errors import EXIT_CODE_MEANING
 from kafkakit.core.rights import DUTIES
 from tests.places import ROOT
 from tests.rigs.documents import acl_markdown, reference_markdown
+from tests.rigs.package_picture import BEGIN, END, is_up_to_date, picture, with_picture
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 REFERENCE = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
@@ -86,6 +87,23 @@ def test_the_paths_that_the_guide_for_developers_names_exist() -> None:
     named = set(re.findall(r"`((?:kafkakit|tests|bench|docs)/[A-Za-z0-9_./-]+)`", guide))
     assert len(named) > 20
     assert sorted(path for path in named if not (ROOT / path).exists()) == []
+
+
+def test_the_picture_of_the_packages_is_drawn_from_the_imports() -> None:
+    drawn = picture(ROOT / "kafkakit")
+    guide = (ROOT / "docs" / "development.md").read_text(encoding="utf-8")
+    assert is_up_to_date(guide, drawn), "the picture in docs/development.md is not up to date: run make docs"
+    assert len(drawn.splitlines()) <= 30
+    assert with_picture(with_picture(guide, drawn), drawn) == with_picture(guide, drawn)
+
+
+def test_a_picture_may_be_a_tenth_off_and_no_more() -> None:
+    drawn = "a 4,000/50<br>b 300/4\na --> b"
+    for change, is_right in (
+        (("4,000", "4,400"), True), (("4,000", "4,500"), False), (("/50", "/55"), True), (("/50", "/60"), False),
+        (("b 300", "b 500"), True), (("b 300", "c 300"), False), (("a --> b", "b --> a"), False),
+    ):  # fmt: skip
+        assert is_up_to_date(f"text\n{BEGIN}\n{drawn.replace(*change)}\n{END}\n", drawn) is is_right, change
 
 
 PAGES = ("README.md", "CHANGELOG.md", *(str(p.relative_to(ROOT)) for p in sorted((ROOT / "docs").rglob("*.md"))))

@@ -11,7 +11,7 @@ _CLOCK_SKEW = datetime.timedelta(minutes=5)
 
 
 class CertificateMaker:
-    """Implements `sandbox.machine.Certificates` with P-256 keys (quick to make, supported by every Java)."""
+    """Implements `ports.Certificates` with P-256 keys (quick to make, supported by every Java)."""
 
     def make(self, brokers: Collection[str], users: Collection[str]) -> Mapping[str, bytes]:
         """PEM files by name; a broker's keystore holds its PKCS#8 key followed by its certificate."""

@@ -32,7 +32,7 @@ _HOME_HINT = "set KAFKA_HOME to an unpacked Kafka to do without the registry"
 
 
 class JarCache:
-    """Implements `sandbox.machine.Jars`; `folder` holds `jars/` (a Maven repository) and `classpaths/`."""
+    """Implements `ports.Jars`; `folder` holds `jars/` (a Maven repository) and `classpaths/`."""
 
     def __init__(self, folder: Path) -> None:
         self._jars = folder / "jars"

@@ -33,7 +33,7 @@ _STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 
 
 class LocalProcesses:
-    """Implements `sandbox.machine.Processes`."""
+    """Implements `ports.Processes`."""
 
     def __init__(self) -> None:
         self._children: dict[int, subprocess.Popen[bytes]] = {}

@@ -20,4 +20,4 @@ BROKER_IDS: Mapping[str, Any] = {"metavar": "ID,...", "autocompletion": complete
 TOPIC_NAME: Mapping[str, Any] = {"metavar": "TOPIC", "autocompletion": complete_topic_names}
 BROKER_ID: Mapping[str, Any] = {"metavar": "ID", "autocompletion": complete_broker_ids}
 GROUP_NAME: Mapping[str, Any] = {"metavar": "GROUP", "autocompletion": complete_group_names}
-"""The same for one topic, one broker and one group."""
+"""Details of `typer.Option` and `option` for one topic, one broker and one group."""

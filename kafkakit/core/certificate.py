@@ -13,7 +13,7 @@ lower bound for every plan that respects the limits (weak duality), and anybody 
 
 Load is what limits count of one replica (its bytes, or 1), cost what the objective counts of one new copy (its
 bytes, or 1). A plan of leaders chooses one replica of each partition, at a cost of 1 unless it leads now. Limits
-on the sum of a group of brokers are priced alike. `price_bound.py` adds all this up.
+on the sum of a group of brokers are priced alike. `placement/price_bound.py` adds all this up.
 """
 
 from collections.abc import Mapping
@@ -111,7 +111,7 @@ class PlacementRules:
     """The hard rules that a plan was made under.
 
     With `spread_over` the rack rule is even spread: a partition's replicas in each of those racks differ by at most
-    one (see `rack_rule.py`). Else it is `min_rack_ids`.
+    one (see `placement.GroupRule`). Else it is `min_rack_ids`.
     `receivers` may get new copies, `givers` may lose them (None: every broker). `pinned` partitions keep their
     brokers, as do those smaller than `smallest_bytes`. With `locality_scoped` a copy stays in its rack. Partitions
     `under_way` were moving when the plan was made: they keep their target, and their copies count on both sides.

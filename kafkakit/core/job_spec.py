@@ -16,7 +16,7 @@ RESULT_KIND = {"kind": "job-result", "schema": 1}
 class JobSpec:
     """One run of audits: immutable, and without secrets.
 
-    `jobs` are names of `kafkakit_spark.jobs.JOBS`; `input` is the store of snapshots and `output` where the run's
+    `jobs` are names of `audit.decide.request.JOBS`; `input` is the store of snapshots and `output` where the run's
     folder lies, as URIs; `snapshot_date` is the day that is looked at, `now_ms` its time. `dates` are the days that
     trends and comparisons may read, oldest first, the snapshot's among them. `parameters` are thresholds, by
     `job.name`. `segments` are trees of log segments to scan beside the store, as URIs of the driver's host.

@@ -73,7 +73,7 @@ class BrokerStorage:
     capacity_bytes: int | None = None
 
     def after(self, delta_bytes: int) -> "BrokerStorage":
-        """The same disks with this many bytes more on them."""
+        """The disks with this many more bytes on them."""
         return BrokerStorage(
             used_bytes=None if self.used_bytes is None else self.used_bytes + delta_bytes,
             free_bytes=None if self.free_bytes is None else self.free_bytes - delta_bytes,

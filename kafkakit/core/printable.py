@@ -9,7 +9,7 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """The same for a text of several lines: line ends stay. Quick for what is printable already."""
+    """A text of several lines made printable: line ends stay. Quick for what is printable already."""
     if text.replace("\n", "").isprintable():
         return text
     return "\n".join(printable(line) for line in text.split("\n"))

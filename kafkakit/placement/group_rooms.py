@@ -57,7 +57,7 @@ class Grouping:
         return cls(rule, groups, ordered, topics)
 
     def narrowed(self, brokers: frozenset[int]) -> "Grouping":
-        """The same with copies going to these brokers alone, and no constraints by tags; made once for each set."""
+        """The grouping if copies go only to these brokers, without constraints by tags; made once for each set."""
         if brokers not in self._narrowed:
             rule = replace(self.rule, tags=None)
             self._narrowed[brokers] = Grouping.of(rule, self.groups, brokers)

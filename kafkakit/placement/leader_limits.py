@@ -31,7 +31,8 @@ class LeaderLimits:
 
     def topic_most(self, topic: int, broker: int) -> int:
         """How many partitions of the topic that choose a leader the broker may lead."""
-        assert self.of_topic is not None
+        if self.of_topic is None:
+            raise ValueError("there is no limit for each topic")
         return max(0, self.of_topic - self.led.get((topic, broker), 0))
 
 

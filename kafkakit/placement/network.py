@@ -123,5 +123,6 @@ class FlowNetwork:
         return self._solved()[self._starts[block] : self._starts[block + 1]]
 
     def _solved(self) -> "Ints":
-        assert self._flows is not None, "solve() comes first"
+        if self._flows is None:
+            raise RuntimeError("solve() comes first")
         return self._flows

@@ -51,7 +51,7 @@ class LegalSets:
     open: "Bools | None" = None
 
     def of_kinds(self) -> "Iterator[tuple[LegalSets, Bools]]":
-        """The same for partitions that may use the same brokers alone, and which partitions those are."""
+        """The sets of each kind of partitions (those that may use the same brokers), and which partitions those are."""
         import numpy as np
 
         if self.kind is None or self.open is None:

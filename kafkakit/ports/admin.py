@@ -110,7 +110,7 @@ class ClusterAdmin(Protocol):
         ...
 
     def delete_topic(self, name: str) -> ItemError | None:
-        """Delete a topic."""
+        """Delete a topic and its records, for good."""
         ...
 
     def delete_topic_by_id(self, topic_id: str) -> ItemError | None:

@@ -25,7 +25,7 @@ class StorageMetrics(Protocol):
 
 
 class StorageStore(StorageMetrics, Protocol):
-    """The same, where readings can be kept."""
+    """Storage metrics in a place where readings can be kept."""
 
     def write(self, reading: StorageReading) -> Mapping[str, int]:
         """Replace what is there; returns the number of bytes by the name of each thing written.
@@ -61,7 +61,7 @@ class SampleQueries(Protocol):
 
 
 class HostQueries(SampleQueries, Protocol):
-    """The same, where series are those of hosts, and a host has tags."""
+    """A service of metrics with a series for each host, where hosts have tags."""
 
     def host_tags(self, host: str) -> tuple[str, ...]:
         """The tags of a host, each `NAME:VALUE`; raises as `query`."""

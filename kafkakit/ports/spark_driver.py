@@ -23,7 +23,7 @@ class SparkDrivers(Protocol):
         ...
 
     def code_folder(self) -> str:
-        """The folder of `main.py` and of the job code."""
+        """The folder of `spark/main.py` and of the job code."""
         ...
 
     def write_code(self, path: str, *, whole_package: bool) -> None:

@@ -126,7 +126,7 @@ class RegistryClient:
     def offset_intervals(
         self, group: str, alias: str = "source", syncs: Iterable[OffsetSync] | None = None
     ) -> tuple[TranslatedOffset, ...]:
-        """The same with the interval in which the true offset lies, as far as offset syncs tell.
+        """MirrorMaker 2's offsets of a group with the interval of the true offset, as far as offset syncs tell.
 
         `syncs` are those of the upstream cluster; without them the registry's own cluster is looked at. A server
         without version 2, such as kafka-kit's, knows none: then every end is unset.
@@ -147,7 +147,7 @@ class RegistryClient:
         self._call("CreateTopic", request)
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic."""
+        """Delete a topic, with its tags."""
         self._call("DeleteTopic", TopicRequest(name=name))
 
     def tag(self, kind: Kind, name: str, tags: Tags) -> None:

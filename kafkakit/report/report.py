@@ -30,7 +30,7 @@ class Report:
     code: int = ExitCode.DONE
 
     def naming(self, cluster_id: str, profile: str | None) -> "Report":
-        """The same with the cluster and the profile in use in the first lines of its text, unless it is a document."""
+        """Name the cluster and the profile in use in the first lines of the text, unless it is a document."""
         if self.is_document or not self.text:
             return self
         used = cluster_words(cluster_id, profile)

@@ -72,7 +72,7 @@ class Flows:
         self.held_out: Ints = np.bincount(self.source[self.throttled], minlength=brokers)
 
     def without(self, done: "Bools") -> Self:
-        """The same flows without some; the old object must not be used any more."""
+        """Leave out the flows that are done; the old object must not be used any more."""
         kept = ~done
         for name in ("rows", "slots", "target", "disk", "source", "throttled"):
             setattr(self, name, getattr(self, name)[kept])

@@ -1,10 +1,20 @@
 """The layers, and what each may import: lazy and indirect imports count."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from tests.architecture.package import COMPOSERS, Module, imports_of, modules_of, own_imports, third_party, top
+from tests.architecture.package import (
+    COMPOSERS,
+    SPARK_JOBS,
+    Module,
+    imports_of,
+    modules_of,
+    own_imports,
+    spark_modules,
+    third_party,
+    top,
+)
 
 EFFECTS = frozenset(
     {
@@ -20,11 +30,15 @@ PURE_LIBRARIES = frozenset({"ortools", "numpy", "msgspec", "yaml", "zstandard", 
 # A library whose errors another one lets through counts as that other one.
 PART_OF = {"requests": "jgo", "grpc_reflection": "grpc"}
 CLI_LIBRARIES = frozenset({"typer", "rich", "yaml"})
+API = frozenset({"api", "api_act"})
 # What the composing modules may import besides adapters.
 WIRING_MAY_IMPORT = (
     "adapters", "config", "core", "ports", "execution.act", "streams.client", "streams.formats",
     "streams.model", "wiring", "",
 )  # fmt: skip
+# What the code of Spark jobs may reach: executors get it in a zip with these libraries and the standard one.
+JOB_LIBRARIES = frozenset({"pyspark", "pyarrow", "numpy"})
+SHARED_WITH_JOBS = ("core", "rules", "streams.formats", "streams.model")
 # Which libraries a library may import; every other folder is a tool.
 LIBRARIES: dict[str, frozenset[str]] = {
     "core": frozenset({"core"}),
@@ -33,12 +47,12 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "report": frozenset({"core", "report"}),
     "rules": frozenset({"core", "rules"}),
     "streams.formats": frozenset({"core", "streams.formats"}),
-    "streams.model": frozenset({"core", "streams.formats", "streams.model"}),
+    "streams.model": frozenset({"core", "streams.formats", "streams.model"}),  # the formats go into it
     "placement": frozenset({"core", "placement"}),
     "simulator": frozenset({"core", "simulator"}),
-    "ports": frozenset({"core", "config", "streams.formats", "ports"}),
+    "ports": frozenset({"core", "config", "streams.formats", "streams.model", "ports"}),
     "execution": frozenset({"core", "config", "simulator", "ports", "execution"}),
-    "adapters": frozenset({"core", "config", "streams.formats", "ports", "adapters"}),
+    "adapters": frozenset({"core", "config", "streams.formats", "streams.model", "ports", "adapters"}),
 }
 
 
@@ -141,13 +155,25 @@ def run_nodes(node: ast.AST) -> Iterator[ast.AST]:
 
 def circles(root: Path) -> list[str]:
     """Modules that reach themselves through imports, lazy ones included, each with the shortest way round."""
-    modules = modules_of(root)
-    graph = {
-        module.name: sorted(imports_of(run_nodes(module.tree)) & modules.keys() - {module.name})
-        for module in modules.values()
-    }
+    return shortest_circles(
+        {module.name: imports_of(run_nodes(module.tree)) - {module.name} for module in modules_of(root).values()}
+    )
+
+
+def circles_of_types(root: Path) -> list[str]:
+    """Circles that close only through imports under `TYPE_CHECKING`.
+
+    These count too: Python loads such modules, but neither can be read, tested or moved without the other. They stay a
+    rule of their own, so that a circle that runs is not lost among them.
+    """
+    graph = {module.name: module.imports - {module.name} for module in modules_of(root).values()}
+    return sorted(set(shortest_circles(graph)) - set(circles(root)))
+
+
+def shortest_circles(graph: Mapping[str, frozenset[str]]) -> list[str]:
+    ordered = {name: sorted(imported & graph.keys()) for name, imported in graph.items()}
     found = []
-    for start, first in graph.items():
+    for start, first in ordered.items():
         ways = [(name, [start, name]) for name in first]
         seen: set[str] = set()
         for name, way in ways:
@@ -156,7 +182,7 @@ def circles(root: Path) -> list[str]:
                 break
             if name not in seen:
                 seen.add(name)
-                ways += [(further, [*way, further]) for further in graph[name]]
+                ways += [(further, [*way, further]) for further in ordered[name]]
     return found
 
 
@@ -193,4 +219,33 @@ def may_use(own: str, theirs: str, other: Module) -> bool:
     if other.below in COMPOSERS:  # the way in for applications, which a command is as well
         return True
     # A folder of tools has one module that puts their command groups together.
-    return other.below.rpartition(".")[2] in ("api", "api_act") or (own == "streams" and "commands" in other.below)
+    return other.below.rpartition(".")[2] in API or (own == "streams" and "commands" in other.below)
+
+
+def spark_faults(root: Path) -> list[str]:
+    """`root` is the package beside whose folder `spark/` lies."""
+    return sorted(_spark_faults(root))
+
+
+def _spark_faults(root: Path) -> Iterator[str]:
+    jobs, shared = spark_modules(root), modules_of(root)
+    for module in jobs.values():
+        if top(module.name) != SPARK_JOBS:
+            continue
+        queue = [(module.name, module.name)]
+        seen: set[str] = set()
+        while queue:
+            name, trail = queue.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            for imported in sorted((jobs.get(name) or shared[name]).imports):
+                below = imported.removeprefix(f"{root.name}.")
+                if imported in jobs or (
+                    imported in shared and any(f"{below}.".startswith(f"{folder}.") for folder in SHARED_WITH_JOBS)
+                ):
+                    queue.append((imported, f"{trail} -> {imported}"))
+                elif imported in shared and below not in (root.name, "streams"):
+                    yield f"{module.name}: runs on executors, but reaches {imported} through {trail}"
+                elif third_party(imported, SPARK_JOBS) and top(imported) not in (root.name, *JOB_LIBRARIES):
+                    yield f"{module.name}: runs on executors, but reaches the library {top(imported)} through {trail}"

@@ -19,8 +19,12 @@ FOLDERS = {
     "wiring": "wiring",
     "__main__": "commands",
 }
-# The rooms of a tool, as folders or as flat files of the same name.
-ROOMS = {"decide": "pure", "show": "pure", "api": "pure", "act": "acting", "commands": "commands", "api_act": "acting"}
+# The layers of a tool, each a module or a folder of that name.
+ROOMS = {
+    "decide": "pure", "report": "pure", "show": "pure", "api": "pure",
+    "act": "acting", "api_act": "acting", "commands": "commands",
+}  # fmt: skip
+SPARK_JOBS = "kafkakit_spark"
 # Applications use the client without a command line, so this one module composes it with adapters.
 COMPOSERS = frozenset({"streams.client.connect"})
 
@@ -35,6 +39,10 @@ class Module:
     tree: ast.Module
     nodes: tuple[ast.AST, ...]
     imports: frozenset[str]
+
+    @property
+    def lines(self) -> int:
+        return self.text.count("\n")
 
 
 def layer_of(below: str) -> str:
@@ -67,17 +75,29 @@ def modules_of(root: Path) -> dict[str, Module]:
     # Two million new objects, of which none goes before the end: the collector would double the time.
     gc.disable()
     try:
-        return dict(_read(root))
+        return dict(_read(root, root.name))
     finally:
         gc.freeze()
         gc.enable()
 
 
-def _read(root: Path) -> Iterator[tuple[str, Module]]:
+@cache
+def spark_modules(root: Path) -> dict[str, Module]:
+    """The modules in the folder `spark/` beside the package."""
+    return dict(_read(root.parent / "spark", ""))
+
+
+def all_modules(root: Path) -> list[Module]:
+    """Every module of the package and of `spark/` that holds anything."""
+    both = (*modules_of(root).values(), *spark_modules(root).values())
+    return [module for module in both if module.text.strip()]
+
+
+def _read(root: Path, package: str) -> Iterator[tuple[str, Module]]:
     for path in sorted(root.rglob("*.py")):
         parts = path.relative_to(root).with_suffix("").parts
         below = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        name = f"{root.name}.{below}".rstrip(".")
+        name = f"{package}.{below}".strip(".")
         text = path.read_text(encoding="utf-8")
         tree = ast.parse(text)
         nodes = tuple(ast.walk(tree))

@@ -1,32 +1,22 @@
-"""The shapes of folders and modules: what stands alone, what only re-exports, what a module of commands holds."""
+"""The shapes of modules: what only re-exports, how options, classes and arrays are made, who reads a rule."""
 
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from tests.architecture.layers import owner_of
-from tests.architecture.package import Module, modules_of
+from tests.architecture.layers import API, owner_of
+from tests.architecture.package import Module, modules_of, top
 
-LARGEST_COMMANDS = 200
-API = frozenset({"api", "api_act"})
 # What a rule of groups demands, and what puts it on record.
 DEMANDS = frozenset({"min_groups", "spread_over", "min_rack_ids", "repeats_allowed"})
 RECORDS = frozenset({"PlacementRules", "replace"})
-# What a module of commands may not name: signals, files, processes and threads belong below it.
-NOT_IN_COMMANDS = frozenset({"signal", "threading", "subprocess", "socket", "os", "io", "json", "re", "tempfile"})
-
-
-def lonely_folders(root: Path) -> list[str]:
-    """Folders that hold one module and no other folder."""
-    found = []
-    for folder in sorted({path.parent for path in root.rglob("*.py")}):
-        modules = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
-        folders = [path for path in folder.iterdir() if path.is_dir() and any(path.glob("*.py"))]
-        if len(modules) + len(folders) < 2:
-            found.append(f"{folder.relative_to(root.parent)}: holds a single module")
-    return found
+NOT_IN_COMMANDS = frozenset({"signal", "threading", "multiprocessing", "socket", "subprocess"})
+# Dialects of commit metadata: one module with one record each, in a folder of these libraries.
+DIALECT_LIBRARIES = ("streams.formats", "streams.model")
+DIALECT_FOLDERS = tuple(f"{library}.dialects." for library in DIALECT_LIBRARIES)
+DIALECT_CLASS = "Dialect"
 
 
 def reexports(root: Path) -> list[str]:
@@ -41,41 +31,14 @@ def reexports(root: Path) -> list[str]:
     return found
 
 
-def command_shape_faults(root: Path) -> list[str]:
-    """Modules of commands that hold more than command functions."""
-    found: list[str] = []
+def command_faults(root: Path) -> list[str]:
+    """Commands that name signals, threads, sockets or processes, which belong below them."""
+    found = []
     for module in modules_of(root).values():
-        own = module.below.rpartition(".")[2]
-        if own == "options" or own.endswith("_options"):
-            continue  # typed option groups, with what reads them
-        if "commands" in module.below.split(".") and module.path.name != "__init__.py":
-            found += [f"{module.name}: {fault}" for fault in _command_faults(module)]
-    return sorted(found)
-
-
-def _command_faults(module: Module) -> Iterator[str]:
-    lines = module.text.count("\n")
-    if lines >= LARGEST_COMMANDS:
-        yield f"has {lines} lines"
-    for statement in module.tree.body:
-        if isinstance(statement, ast.FunctionDef) and not statement.decorator_list and not takes_context(statement):
-            yield f"{statement.name} is no command"
-        elif isinstance(statement, ast.ClassDef):
-            yield f"defines the class {statement.name}"
-    for node in module.nodes:
-        if isinstance(node, ast.For | ast.While):
-            yield f"loops in line {node.lineno}"
-        elif isinstance(node, ast.Try):
-            yield f"handles errors in line {node.lineno}"
-    names = {name.partition(".")[0] for name in module.imports}
-    for name in sorted(names & NOT_IN_COMMANDS):
-        yield f"imports {name}"
-
-
-def takes_context(function: ast.FunctionDef) -> bool:
-    """A command's first parameter is the invocation's context."""
-    first = function.args.args[:1]
-    return bool(first) and first[0].annotation is not None and ast.unparse(first[0].annotation) == "typer.Context"
+        if "commands" in module.below.split("."):
+            names = {top(name) for name in module.imports}
+            found += [f"{module.name}: imports {name}" for name in sorted(names & NOT_IN_COMMANDS)]
+    return found
 
 
 def untyped_options(root: Path) -> list[str]:
@@ -124,10 +87,10 @@ def untyped_arrays(root: Path) -> list[str]:
 
 
 def rule_readers(root: Path) -> list[str]:
-    """Modules outside `placement/group_*` that read what a rule of groups demands, but to put it on record."""
+    """Modules that read what a rule of groups demands, but `placement/group...` and those that put it on record."""
     found: set[str] = set()
     for module in modules_of(root).values():
-        if module.below.startswith("placement.group_"):
+        if module.below.startswith("placement.group"):
             continue
         calls = (node for node in module.nodes if isinstance(node, ast.Call) and called(node) in RECORDS)
         recorded = {id(keyword.value) for call in calls for keyword in call.keywords}
@@ -155,3 +118,67 @@ def is_docstring(node: ast.stmt) -> bool:
 
 def is_all(node: ast.stmt) -> bool:
     return isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "__all__"
+
+
+def dialect_faults(root: Path) -> list[str]:
+    """Modules that make two dialects, that import one, that name one, or that compare a dialect with a constant."""
+    modules = modules_of(root)
+    names: set[str] = set()
+    makers: set[str] = set()
+    found: list[str] = []
+    for module in modules.values():
+        made = [call for call in calls_at_top(module) if getattr(call.func, "id", "") == DIALECT_CLASS]
+        if module.below.startswith(DIALECT_FOLDERS) and made:
+            makers.add(module.name)
+            names |= {name for call in made for name in name_of(call, module, modules)}
+        if len(made) > 1:
+            found.append(f"{module.name}: makes {len(made)} dialects")
+    for module in modules.values():
+        if not module.below.startswith(DIALECT_FOLDERS):
+            found += [f"{module.name}: imports the dialect {maker}" for maker in sorted(makers & module.imports)]
+        if module.below.startswith("streams.") and not module.below.startswith(DIALECT_LIBRARIES):
+            found += [f"{module.name}: {fault}" for fault in branches(module, names)]
+    return sorted(found)
+
+
+def calls_at_top(module: Module) -> list[ast.Call]:
+    values = (node.value for node in module.tree.body if isinstance(node, ast.Assign | ast.AnnAssign))
+    return [value for value in values if isinstance(value, ast.Call)]
+
+
+def name_of(call: ast.Call, module: Module, modules: Mapping[str, Module]) -> Iterator[str]:
+    """The dialect's name, written in the record or in a constant of the module or of one that it imports."""
+    for keyword in call.keywords:
+        if keyword.arg != "name":
+            continue
+        if isinstance(keyword.value, ast.Name):
+            places = [module, *(modules[name] for name in sorted(module.imports & modules.keys()))]
+            yield from (text for place in places for text in constants_named(keyword.value.id, place))
+        elif isinstance(keyword.value, ast.Constant):
+            yield str(keyword.value.value)
+
+
+def constants_named(name: str, module: Module) -> Iterator[str]:
+    for node in module.tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
+            yield from (str(node.value.value) for target in node.targets if getattr(target, "id", "") == name)
+
+
+def branches(module: Module, names: set[str]) -> Iterator[str]:
+    handles_dialects = any(isinstance(node, ast.expr) and is_dialect(node) for node in module.nodes)
+    for node in module.nodes:
+        if handles_dialects and isinstance(node, ast.Constant) and node.value in names:
+            yield f"names the dialect {node.value} in line {node.lineno}"
+        elif isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            if any(is_dialect(side) for side in sides) and any(is_fixed(side) for side in sides):
+                yield f"compares a dialect with a constant in line {node.lineno}"
+
+
+def is_dialect(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr.startswith("dialect")
+
+
+def is_fixed(node: ast.expr) -> bool:
+    """True for what stands in capitals, as a name or as the owner of an attribute."""
+    return any(isinstance(part, ast.Name) and part.id.isupper() for part in ast.walk(node))

@@ -1,4 +1,4 @@
-"""Makes the documents that are generated from the program: `docs/commands.md` and `docs/acl.md`.
+"""Makes what is generated from the program: `docs/commands.md`, `docs/acl.md`, the picture in `docs/development.md`.
 
 make docs
 """
@@ -11,6 +11,7 @@ from kafkakit.cli.command_reference import OptionEntry, commands, root_options
 from kafkakit.cli.root import build_root
 from kafkakit.core.rights import DUTIES
 from tests.places import ROOT
+from tests.rigs.package_picture import picture, with_picture
 
 PROGRAM = "kafkakit"
 HEAD = f"""# Command reference
@@ -85,3 +86,5 @@ def _lines() -> Iterator[str]:
 if __name__ == "__main__":
     (ROOT / "docs" / "commands.md").write_text(reference_markdown(build_root()))
     (ROOT / "docs" / "acl.md").write_text(acl_markdown())
+    guide = ROOT / "docs" / "development.md"
+    guide.write_text(with_picture(guide.read_text(), picture(ROOT / PROGRAM)))

@@ -1,4 +1,4 @@
-"""`streams.ports.GroupAdmin` over kafka-python's protocol, for groups of every type."""
+"""`ports.GroupAdmin` over kafka-python's protocol, for groups of every type."""
 
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -51,11 +51,11 @@ class KafkaGroups:
         self._describe_newer = describe_newer
 
     def close(self) -> None:
-        """See `streams.ports.GroupAdmin`."""
+        """See `ports.GroupAdmin`."""
         self._session.close()
 
     def groups(self) -> tuple[GroupListing, ...]:
-        """See `streams.ports.GroupAdmin`."""
+        """See `ports.GroupAdmin`."""
         from kafka.protocol.metadata import MetadataRequest
 
         request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
@@ -68,7 +68,7 @@ class KafkaGroups:
         return tuple(found[name] for name in sorted(found))
 
     def describe(self, groups: Collection[str]) -> Mapping[str, GroupDescription | ItemError]:
-        """See `streams.ports.GroupAdmin`; two requests to each coordinator. Of share and streams groups no members."""
+        """See `ports.GroupAdmin`; two requests to each coordinator. Of share and streams groups no members."""
         wanted = sorted(set(groups))
         if not wanted or not self._session.ready():
             return {name: _dead(name) for name in wanted}
@@ -85,7 +85,7 @@ class KafkaGroups:
     def committed(
         self, group: str, partitions: Collection[TopicPartition] | None = None, *, stable: bool = True
     ) -> Mapping[TopicPartition, CommittedOffset | ItemError]:
-        """See `streams.ports.GroupAdmin`."""
+        """See `ports.GroupAdmin`."""
         if (partitions is not None and not partitions) or not self._session.ready():
             return {}
         answer = self._session.ask_coordinator(
@@ -107,7 +107,7 @@ class KafkaGroups:
     def committed_by(
         self, groups: Collection[str], partitions: Collection[TopicPartition], *, stable: bool = True
     ) -> Mapping[str, Mapping[TopicPartition, CommittedOffset | ItemError] | ItemError]:
-        """See `streams.ports.GroupAdmin`."""
+        """See `ports.GroupAdmin`."""
         if not groups or not partitions or not self._session.ready():
             return {name: {} for name in groups}
         return read_commits(self._session, groups, partitions, stable=stable)
@@ -115,7 +115,7 @@ class KafkaGroups:
     def commit(
         self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]
     ) -> Mapping[TopicPartition, ItemResult]:
-        """See `streams.ports.GroupAdmin`; many partitions go in several requests, one after the other.
+        """See `ports.GroupAdmin`; many partitions go in several requests, one after the other.
 
         A retriable error of a connection leaves open whether the commit was written: read it back. A coordinator that
         moved since it was last requested for this group is not followed, for others may have committed there.
@@ -142,7 +142,7 @@ class KafkaGroups:
         return dict(sorted(reported.items()))
 
     def forget(self, group: str, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, ItemResult]:
-        """See `streams.ports.GroupAdmin`."""
+        """See `ports.GroupAdmin`."""
         wanted = sorted(set(partitions))
         if not wanted:
             return {}
@@ -155,11 +155,11 @@ class KafkaGroups:
         return dict.fromkeys(wanted, error) if error is not None else read.results_of(answer.topics, wanted)
 
     def share_offsets(self, groups: Collection[str]) -> Mapping[str, tuple[ShareOffset, ...] | ItemError]:
-        """See `streams.ports.GroupAdmin`."""
+        """See `ports.GroupAdmin`."""
         return read_share_offsets(self._session, groups)
 
     def delete(self, group: str) -> ItemResult:
-        """See `streams.ports.GroupAdmin`."""
+        """See `ports.GroupAdmin`."""
         from kafka.protocol.admin import DeleteGroupsRequest
 
         if not self._session.ready():

@@ -95,5 +95,6 @@ class Coordinators(KafkaSession):
 
 def _error(code: int) -> ItemError:
     error = error_of(code)
-    assert error is not None
+    if error is None:
+        raise ValueError(f"the error code {code} stands for no error")
     return error

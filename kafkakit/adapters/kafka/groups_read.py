@@ -1,4 +1,4 @@
-"""Kafka's answers about groups, turned into the values of `streams.ports`; nothing here sends anything."""
+"""Kafka's answers about groups, turned into the values of `core.group_facts`; nothing here sends anything."""
 
 import struct
 from collections.abc import Collection, Iterable

@@ -1,4 +1,4 @@
-"""`streams.ports.LogReader` over kafka-python's protocol: raw batches, never decompressed here."""
+"""`ports.LogReader` over kafka-python's protocol: raw batches, never decompressed here."""
 
 import time
 from collections.abc import Collection, Mapping
@@ -60,23 +60,23 @@ class KafkaLog:
         self._round = 0
 
     def close(self) -> None:
-        """See `streams.ports.LogReader`."""
+        """See `ports.LogReader`."""
         self._fetches.clear()
         self._connections.close()
 
     def cluster_id(self) -> str:
-        """See `streams.ports.LogReader`."""
+        """See `ports.LogReader`."""
         from kafka.protocol.metadata import MetadataRequest
 
         request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
         return str(self._connections.request("describe the cluster", request).cluster_id)
 
     def places(self, topics: Collection[str] | None = None) -> Mapping[str, TopicPlaces]:
-        """See `streams.ports.LogReader`; one request for each 500 names."""
+        """See `ports.LogReader`; one request for each 500 names."""
         return self._routes.look_up(topics)
 
     def spans(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, LogSpan | ItemError]:
-        """See `streams.ports.LogReader`."""
+        """See `ports.LogReader`."""
         # In this order on one connection: an end requested after the stable offset is never below it.
         order = [(requests.EARLIEST, False), (requests.LATEST, True), (requests.LATEST, False)]
         rounds = [(dict.fromkeys(sorted(set(partitions)), when), committed) for when, committed in order]
@@ -84,7 +84,7 @@ class KafkaLog:
         return {key: _span(*values) for key, values in found.items()}
 
     def offsets_at(self, times_ms: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int | ItemError | None]:
-        """See `streams.ports.LogReader`."""
+        """See `ports.LogReader`."""
         # Negative times have a meaning of their own in the protocol.
         wanted = {key: max(0, times_ms[key]) for key in sorted(times_ms)}
         found = self._offsets([(wanted, False)])
@@ -93,7 +93,7 @@ class KafkaLog:
     def fetch(
         self, offsets: Mapping[TopicPartition, int], *, max_bytes: int, wait_ms: int, partition_bytes: int | None = None
     ) -> Mapping[TopicPartition, Fetched]:
-        """See `streams.ports.LogReader`."""
+        """See `ports.LogReader`."""
         found = self._send(offsets, max_bytes, wait_ms, partition_bytes)
         for key, refused in found.items():
             if refused.error is RECREATED:
@@ -115,7 +115,7 @@ class KafkaLog:
     def request_ahead(
         self, offsets: Mapping[TopicPartition, int], *, max_bytes: int, wait_ms: int, partition_bytes: int | None = None
     ) -> None:
-        """See `streams.ports.LogReader`."""
+        """See `ports.LogReader`."""
         self._send(offsets, max_bytes, wait_ms, partition_bytes)
 
     def _send(

@@ -16,7 +16,7 @@ _TIME = (1980, 1, 1, 0, 0, 0)
 
 
 def code_folder() -> Path:
-    """The folder of `main.py` and `kafkakit_spark`."""
+    """The folder of `spark/main.py` and `kafkakit_spark`."""
     for folder in CODE_FOLDERS:
         if (folder / "main.py").is_file():
             return folder

@@ -62,5 +62,5 @@ def severities(findings: Iterable[AuditFinding]) -> dict[str, int]:
 
 
 def totals(findings: Iterable[AuditFinding]) -> str:
-    """The same in words: `2 errors, 1 warning, 0 notes`."""
+    """The numbers by severity in words: `2 errors, 1 warning, 0 notes`."""
     return ", ".join(counted(number, severity) for severity, number in severities(findings).items())

@@ -34,7 +34,7 @@ def measure_with(service: SampleQueries, clock: Clock, queries: TrafficQueries) 
 def measure_hosts(
     service: HostQueries, clock: Clock, asked: HostQueriesAsked, *, with_type: bool
 ) -> Callable[[], Observed]:
-    """The same where series are those of hosts; complete tags are looked up once, one request a host.
+    """A look at a service with a series for each host; complete tags are looked up once, one request a host.
 
     `with_type`: instance types are needed, so that a host without one is asked for again.
     """

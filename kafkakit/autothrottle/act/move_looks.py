@@ -40,7 +40,7 @@ class MoveLooks:
         return self._before is None or running != {k for k, r in self._before.live.running.items() if r.adding}
 
     def with_health(self, observed: Observed, look: MovesSeen) -> Observed:
-        """The same with counts over the partitions that do not move; reads the metadata of the whole cluster."""
+        """Add counts over the partitions that do not move; reads the metadata of the whole cluster."""
         snapshot = self._admin.snapshot(now=self._clock.now(), sizes=False)
         alive = sorted(b.id for b in snapshot.brokers if b.is_alive)
         told = self._admin.broker_settings(alive[:1], [MIN_ISR])

@@ -37,7 +37,7 @@ class Capacities:
         return replace(seen, into=into, out=out)
 
     def informed(self, observed: Observed) -> Observed:
-        """The same look with the capacities of all brokers."""
+        """The observation with the capacities of all brokers."""
         return replace(observed, brokers={b: self.known(seen) for b, seen in observed.brokers.items()})
 
 

@@ -44,7 +44,7 @@ class Overrides:
         return (*every, *(broker for broker, override in self.of.items() if override.autoremove))
 
     def with_one(self, broker: int | None, override: Override | None) -> "Overrides":
-        """The same with one of them replaced, or removed; `broker` None is the one for all."""
+        """All overrides, of which one is replaced or removed; `broker` None is the one for all."""
         if broker is None:
             return replace(self, every=override)
         others = {b: o for b, o in self.of.items() if b != broker}

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from kafkakit.autothrottle.decide.saved import SavedTick
 from kafkakit.autothrottle.decide.status import PacerStatus
 from kafkakit.autothrottle.decide.tick import Tick
 from kafkakit.autothrottle.show.overrides import override_words, overrides_data
@@ -49,7 +50,7 @@ def status_report(found: PacerStatus, *, every: bool) -> Report:
             "throttles": [{**k.as_data(), "value": v, "set_by": by} for k, v, by in rows],
             "overrides": overrides_data(found.overrides),
             "unreached_brokers": list(found.unreached),
-            "last_tick": None if found.tick is None else _tick_data(found),
+            "last_tick": None if found.tick is None else _tick_data(found.tick),
         },
         text="\n".join(lines) + "\n",
         columns=COLUMNS,
@@ -96,9 +97,7 @@ def _words(key: ConfigKey, value: str) -> str:
     return f"{key.kind.value} {key.name} {key.key}={value if len(value) <= 80 else value[:77] + '...'}"
 
 
-def _tick_data(found: PacerStatus) -> Mapping[str, object]:
-    tick = found.tick
-    assert tick is not None
+def _tick_data(tick: SavedTick) -> Mapping[str, object]:
     names = ("broker", "direction", "rate_bytes_per_s", "limited_by", "why")
     return {
         "at": tick.at.isoformat(),

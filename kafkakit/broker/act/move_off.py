@@ -70,7 +70,7 @@ class MoveOff:
     def run(self) -> BrokerOutcome:
         """Begin the operation, or continue with the one on record.
 
-        Raises `RefusedError` and `InfeasibleError` before anything is changed, and what `reassign.run.Run` raises.
+        Raises `RefusedError` and `InfeasibleError` before anything is changed, and what `reassign.act.Run` raises.
         """
         goal = self._request.goal
         found = self._records.newest(self._request.kind, self._brokers, goal.onto)

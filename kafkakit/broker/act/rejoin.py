@@ -42,7 +42,7 @@ class Rejoin:
     def run(self, record: Operation | None = None) -> BrokerOutcome:
         """Bring the brokers back in; with a `record` its plans are taken back, the last first.
 
-        Raises `TryLaterError` when brokers or copies are not there in time, and what `reassign.run.Run` raises.
+        Raises `TryLaterError` when brokers or copies are not there in time, and what `reassign.act.Run` raises.
         """
         if record is not None:
             self._require_fitting(record)

@@ -18,7 +18,7 @@ class PlanRunner(Protocol):
         ...
 
     def run(self, operation: Operation, leg: Leg, direction: Direction, *, dry_run: bool = False) -> Outcome:
-        """Carry one plan of the operation out, without asking; raises what `reassign.run.Run` raises."""
+        """Carry one plan of the operation out, without asking; raises what `reassign.act.Run` raises."""
         ...
 
     def begun(self, leg: Leg) -> bool:

@@ -45,7 +45,7 @@ class Given:
     without_address: bool = False
 
     def for_profile(self, name: str) -> Self:
-        """The same for the cluster of another profile: an address that this invocation names is not that cluster's.
+        """The invocation for the cluster of another profile, without the address that this one names.
 
         `UsageError` for an empty name, which would mean the default profile.
         """
@@ -54,7 +54,7 @@ class Given:
         return replace(self, profile=name, profile_origin="argument", without_address=True)
 
     def for_address(self, servers: str, command_config: Path | None, origin: str) -> Self:
-        """The same for a cluster that no profile names, with its own file of client settings."""
+        """The invocation for a cluster that no profile names, with its own file of client settings."""
         flags = {**self.flags, "bootstrap_server": (servers, origin)}
         return replace(
             self, profile=None, without_profile=True, without_address=False, flags=flags, command_config=command_config

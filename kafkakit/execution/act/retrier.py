@@ -114,7 +114,7 @@ class ClusterReader:
         return frozenset(f"{b}:{d.path}" for b, answer in found.items() for d in answer.log_dirs if d.error)
 
     def with_states(self, live: Live, keys: Collection[TopicPartition]) -> Live:
-        """The same look with the states of more partitions' topics, read only where they are not there."""
+        """Add the states of more partitions' topics; only those that are missing are read."""
         missing = sorted({k.topic for k in keys if k not in live.states})
         if not missing:
             return live

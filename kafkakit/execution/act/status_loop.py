@@ -41,7 +41,7 @@ MOVES_CONTINUE = "the moves continue by themselves on the brokers"
 
 
 class RunSource(Protocol):
-    """The runs of this host; see `store_runs.Runs`."""
+    """The runs of this host; see `KnownRuns`."""
 
     damaged: tuple[str, ...]
 

@@ -138,7 +138,7 @@ def _plus(usable: int | None, more: int) -> int | None:
 
 
 def free_choice(scene: Scene, keys: Collection[TopicPartition]) -> Scene:
-    """The same scene, where new copies of these partitions may go to any log dir; itself when none named one."""
+    """The scene in which new copies of these partitions may go to any log dir; itself when none named one."""
     bound = {t.key for t in scene.tasks if t.key in keys and t.wanted_dirs and not t.running}
     if not bound:
         return scene

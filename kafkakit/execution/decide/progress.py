@@ -1,7 +1,7 @@
 """How a batch in flight is doing, from one look after another: progress, stalls, and when to stop.
 
 `look` judges one observation, `follow` carries the judgement over time. Both are pure; the loop that
-looks and sleeps is `service.py`.
+looks and sleeps is in `reassign.act`.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

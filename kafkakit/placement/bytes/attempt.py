@@ -92,7 +92,8 @@ def repair_racks(pools: Pools, at: Ints) -> int:
     Returns how many too many are left. Room is kept, floors are for the repair that follows.
     """
     state, table = pools.state, pools.state.table
-    assert table.most_broken is not None
+    if table.most_broken is None:
+        raise ValueError("the table has no rule of racks")
     broken = broken_parts(table, at).tolist()
     left = len(broken) - table.most_broken
     receivers = Receivers(state)

@@ -204,11 +204,11 @@ class ExactModel:
             self.low = self.program.new_int_var(-reach, reach, "low")
             high = self.program.new_int_var(-reach, reach, "high") if slides else self.low + width
             self.width = high - self.low if slides else width
-        for b in range(len(self.loads)) if table.counts else ():
-            assert table.counts is not None
-            number = sum(x for (_, at), x in self.choice.items() if at == b)
-            self.program.add(number >= table.counts.floor[b])
-            self.program.add(number <= table.counts.ceiling[b])
+        if table.counts is not None:
+            for b in range(len(self.loads)):
+                number = sum(x for (_, at), x in self.choice.items() if at == b)
+                self.program.add(number >= table.counts.floor[b])
+                self.program.add(number <= table.counts.ceiling[b])
         for b, load in enumerate(self.loads):
             if table.brokers[b] < 0:
                 continue

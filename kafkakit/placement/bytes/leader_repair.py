@@ -8,7 +8,7 @@ from kafkakit.placement.bytes.even_counts import counts_of, positions
 from kafkakit.placement.bytes.layout import lists_of
 from kafkakit.placement.bytes.pools import Pools
 from kafkakit.placement.bytes.slots import SlotTable
-from kafkakit.placement.leader_limits import NO_LEADER, leaders_within
+from kafkakit.placement.leader_limits import NO_LEADER, LeaderLimits, leaders_within
 
 if TYPE_CHECKING:
     from kafkakit.placement.arrays import Ints
@@ -18,7 +18,8 @@ _ROUNDS = 4
 
 def leaders_at(table: SlotTable, at: Ints) -> Ints:
     """Who leads each partition within the ceilings with slots on the brokers `at`; `NO_LEADER` where no broker can."""
-    assert table.leaders is not None
+    if table.leaders is None:
+        raise ValueError("the table limits no leaders")
     return leaders_within(lists_of(table, at), lists_of(table, table.home), table.brokers, table.leaders)
 
 
@@ -42,14 +43,12 @@ def repair_leaders(pools: Pools) -> int:
         if not lacking or len(lacking) >= left:
             return len(lacking)
         left = len(lacking)
-        _bring(pools, found, lacking)
+        _bring(pools, table.leaders, found, lacking)
     return without_leader(table, positions(pools.state))
 
 
-def _bring(pools: Pools, found: list[int], lacking: list[int]) -> None:
+def _bring(pools: Pools, limits: LeaderLimits, found: list[int], lacking: list[int]) -> None:
     state, table = pools.state, pools.state.table
-    limits = table.leaders
-    assert limits is not None
     topic: list[int] = limits.topic.tolist()
     spare: list[int] = limits.most.tolist()
     led: dict[tuple[int, int], int] = {}

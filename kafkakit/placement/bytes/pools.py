@@ -56,7 +56,7 @@ class Pools:
         return entries
 
     def arrived_from(self, broker: int) -> dict[int, list[Entry]]:
-        """The same by the broker that they came from."""
+        """The slots that came to a broker, by the broker that they came from."""
         found = self._arrived_from.get(broker)
         if found is None:
             found = self._arrived_from[broker] = {}

@@ -17,7 +17,8 @@ def spread_out(problem: PlacementProblem, sets: Sequence[Row]) -> list[Row]:
     in place are looked at by the kinds of brokers that hold them.
     """
     tags, grouping = problem.rule.tags, problem.grouping
-    assert tags is not None
+    if tags is None:
+        raise ValueError("the rule has no constraints by tags")
     steps = TagSteps(grouping, tags, repairs=False)
     kept = [_staying(problem, steps, i, row) for i, row in enumerate(sets)]
     openings = {

@@ -28,7 +28,7 @@ class BrokerPool:
     excluded: frozenset[int] = frozenset()
 
     def without(self, excluded: frozenset[int]) -> "BrokerPool":
-        """The same with these brokers taking no copies."""
+        """The pool if these brokers take no copies."""
         return replace(self, open=self.open - excluded, excluded=excluded)
 
     def named(self, broker: int) -> bool:

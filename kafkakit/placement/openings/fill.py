@@ -213,16 +213,15 @@ def _fill_by_steps(
     """`fill_openings` with one copy of each partition at a time; what looks at no tags is filled with the first."""
     held, chosen = Counter(loads), dict[int, tuple[int, ...]]()
     ready, staying = [a for a in rooms if a.steps is None], dict[int, tuple[int, ...]]()
-    lacking = {m: a for a in rooms if a.steps is not None for m in a.members if a.room.units}
+    lacking = {m: (a, steps) for a in rooms if (steps := a.steps) is not None for m in a.members if a.room.units}
     while ready or lacking or surplus:
         now: dict[object, Alike] = {}
-        for i, a in lacking.items():
-            assert a.steps is not None
+        for i, (a, steps) in lacking.items():
             kept = (*a.kept, *chosen.get(i, ()))
-            units, open_to = a.steps.next_copy(i, kept, a.wanted)
+            units, open_to = steps.next_copy(i, kept, a.wanted)
             key = open_to, tuple(sorted(kept))
             if units and key not in now:
-                now[key] = Alike(a.steps.room(open_to, kept, len(kept) + 1))
+                now[key] = Alike(steps.room(open_to, kept, len(kept) + 1))
             if units:
                 now[key].members.append(i)
         new, stay = fill_openings(
@@ -233,7 +232,7 @@ def _fill_by_steps(
         for i, row in new.items():
             chosen[i] = (*chosen.get(i, ()), *row)
         ready, surplus = [], ()
-        lacking = {i: a for i, a in lacking.items() if i in new and len(chosen[i]) < a.room.units}
+        lacking = {i: pair for i, pair in lacking.items() if i in new and len(chosen[i]) < pair[0].room.units}
     return chosen, staying
 
 

@@ -176,7 +176,8 @@ def _search(task: Task, arrays: Arrays, watch: Watch) -> Found:
         return high if fine and not improves else max(fine, high // CLOSE)
 
     tighten(trial, low, aim, aim + widest + 1, watch, steps=(_STEP,) * _TRIES, close=close)
-    assert best is not None
+    if best is None:
+        raise RuntimeError("no width was tried")
     if task.forced and not best.unplaced and not fine:
         # The range is as good as it gets; now the fewest bytes that reach it.
         again = _attempt(task, arrays, best.range, bound)

@@ -43,7 +43,7 @@ def clean(
 ) -> Cleaned:
     """Take away what the journals' runs left; what moves still need stays unless the request says otherwise.
 
-    The caller holds the cluster's lease, and `admin` and `clock` keep it (see `store_guard.py`).
+    The caller holds the cluster's lease, and `admin` and `clock` keep it (see `GuardedAdmin` and `HeldClock`).
     """
     retrier = Retrier(clock, reporter, request.retry_limit_s)
     before = _look(admin, clock, files, retrier, request.plan)

@@ -41,7 +41,7 @@ def translate_offsets(data: DataPlane, request: TranslateRequest, deadline_s: fl
 
 
 def translate_with_intervals(data: DataPlane, request: TranslateOffsetsRequest, deadline_s: float) -> TranslatedOffsets:
-    """The same with the intervals that offset syncs allow, where MirrorMaker keeps these on this cluster; blocks.
+    """Translated offsets with the intervals that offset syncs allow, if MirrorMaker keeps these here; blocks.
 
     Raises as `translate_offsets`.
     """

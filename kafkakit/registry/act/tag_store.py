@@ -43,7 +43,7 @@ class TagStore:
         self._one_at_a_time = threading.Lock()
 
     def acting_for(self, by: str) -> "TagStore":
-        """The same store for the changes of one caller."""
+        """The store for the changes of one caller."""
         acting = copy(self)
         acting._by = by
         return acting

@@ -52,7 +52,7 @@ class CleanupChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeriodicChoice(CleanupChoice):
-    """The same, again and again."""
+    """What a periodic cleanup deletes, and how often."""
 
     tag_cleanup_frequency: int = option(
         20,

@@ -22,7 +22,7 @@ class Rehearsal:
 def rehearsal_of(
     plan: ConfigPlan, here: ClusterConfigs, there: ClusterConfigs, *, created_at: datetime, profile: str
 ) -> Rehearsal:
-    """The same change on the mirrored cluster: topics by name, brokers by their order among the sorted ids.
+    """The change as it is on the mirrored cluster: topics by name, brokers by their order among the sorted ids.
 
     What the mirror has already counts as alike, since a rehearsal that went well stays there. What it cannot have (a
     topic or a broker that is missing) is unlike, and left out.

@@ -111,7 +111,7 @@ class StreamConsumer:
             self.close()
 
     async def run_async(self) -> None:
-        """The same in the running event loop."""
+        """Do what `run` does in the running event loop."""
         import asyncio
 
         if self._tasks is None:

@@ -152,7 +152,7 @@ def _limit(name: str) -> int:
 
 
 def bounded(failure: RecordFailure) -> RecordFailure:
-    """The same with its texts cut to what headers hold; the group's name stays, since it identifies."""
+    """The failure with its texts cut to what headers hold; the group's name stays, since it identifies."""
     return replace(
         failure,
         reason=cut_text(failure.reason, _limit("reason")).decode(),

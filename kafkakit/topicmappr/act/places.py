@@ -52,7 +52,7 @@ class PlanDestination:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapDestination(PlanDestination):
-    """The same, and a folder for map files with an optional combined map."""
+    """Where a plan goes, and a folder for map files with an optional combined map."""
 
     out_path: str = ""
     out_file: str = ""

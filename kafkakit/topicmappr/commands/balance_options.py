@@ -241,14 +241,14 @@ class BalanceOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleOptions(BalanceOptions):
-    """The same without the choice of brokers that give: all that are not new do."""
+    """Options of a balance in which all brokers that are not new give."""
 
     thresholds: Thresholds = field(default=Thresholds(), init=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddOptions(ScaleOptions):
-    """The same for brokers that may hold replicas already: a band is the only goal."""
+    """Options of adding brokers that may hold replicas already: a band is the only goal."""
 
     brokers: AddedBrokers
     topics: shared.AllTopicsOptions

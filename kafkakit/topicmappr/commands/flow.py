@@ -44,7 +44,7 @@ def observed_storage(
     *,
     sound_lists: bool = True,
 ) -> "tuple[Observed, R]":
-    """The same with sizes from where they are wanted."""
+    """Read the cluster and what the request needs, with sizes from where they are wanted."""
     from dataclasses import replace
 
     from kafkakit.topicmappr.act.observation import observe_storage

@@ -126,7 +126,7 @@ class TopicOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllTopicsOptions(TopicOptions):
-    """The same; all topics when none are named."""
+    """Which topics are planned; all if none are named."""
 
     topics: Topics = field(default=".*", metadata=RECORDED)
 
@@ -280,7 +280,7 @@ class ReplanOutput(PlanOutput):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapOutput(PlanOutput, MapDestination):
-    """The same, and where kafka-kit's map files go."""
+    """Where the plan and kafka-kit's map files go."""
 
     out_path: OutPath = ""
     out_file: str = option("", help="Also write one combined map under this name.")
@@ -318,7 +318,7 @@ class ClusterOptions(ClusterSource):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaKitClusterOptions(ClusterOptions):
-    """The same under kafka-kit's names, too."""
+    """The cluster, also under kafka-kit's names."""
 
     kafka_addr: str = option("", envvar="TOPICMAPPR_KAFKA_ADDR", help="kafka-kit's name for --bootstrap-server.")
     zk_prefix: str = option(

@@ -36,5 +36,5 @@ def decide_add_brokers(
 
 
 def beside_existing(request: RebalanceRequest) -> RebalanceRequest:
-    """The same request over the named brokers and every broker that holds a replica now."""
+    """The request over the named brokers and every broker that holds a replica now."""
     return replace(request, brokers=BrokerList(ids=request.brokers.ids, existing=True))

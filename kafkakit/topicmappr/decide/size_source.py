@@ -60,7 +60,7 @@ def refuse_old(taken_at: datetime, *, now: datetime, max_age_minutes: int) -> No
 
 
 def with_metrics(snapshot: ClusterSnapshot, reading: StorageReading) -> ClusterSnapshot:
-    """The same cluster with the collected sizes in place of the brokers' own; O(partitions).
+    """The cluster with the collected sizes in place of the brokers' own; O(partitions).
 
     A partition or broker that the collector does not know becomes unknown, as nothing else was asked for.
     """

@@ -95,7 +95,7 @@ def free_change_lines(change: FreeChange) -> list[str]:
 
 
 def free_change_data(change: FreeChange) -> dict[str, object]:
-    """The same as JSON fields, in bytes."""
+    """The change of free space as JSON fields, in bytes."""
     left, right = change.summaries
     return {
         "partition_size_factor": change.factor,

@@ -25,7 +25,7 @@ def shown(metric: Metric, tightness: int) -> str:
 
 
 def flag_value(metric: Metric, tightness: int) -> str:
-    """The same as an exact option of `topicmappr rebalance`."""
+    """A tightness as an exact option of `topicmappr rebalance`."""
     if metric is Metric.BAND:
         return f"--band {shown(metric, tightness)}"
     return f"--free-range {tightness}B"

@@ -68,7 +68,7 @@ def title_lines(change: PlannedChange) -> Iterator[str]:
 
 
 def title_data(change: PlannedChange) -> dict[str, object]:
-    """The same for JSON and YAML, with the cluster."""
+    """The cluster, and what was asked for of which topics, for JSON and YAML."""
     return {
         "cluster_id": change.plan.cluster_id,
         **attributes(change, "title topics topics_excluded"),

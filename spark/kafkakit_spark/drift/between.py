@@ -80,8 +80,8 @@ def other_defaults(
     for pair in pairs:
         for key, (ours, theirs) in default_changes(pair.minor, pair.other_minor).items():
             name = compared_key(key)
-            assert name is not None
-            rows.append((*pair, key, name.name, ours, theirs))
+            if name is not None:
+                rows.append((*pair, key, name.name, ours, theirs))
     columns = "cluster string, minor string, other_minor string, other string, other_cluster string, key string, " \
         "name string, ours string, theirs string"  # fmt: skip
     is_set = counts.where(~F.col("is_default")).select("cluster", "name").distinct()

@@ -1,7 +1,7 @@
 """The audit `retention`: how old and how large partitions become, what that takes of handles, and what repairs both.
 
 Rates, sizes and the oldest record come from `partitions`; where the store has rows of segment files, the oldest batch
-and the number of segments are those. Formulas: `rules/retention.py`, `rules/handles.py`.
+and the number of segments are those. Formulas: `rules/retention.py`.
 """
 
 from pyspark.sql import Column, DataFrame

@@ -95,7 +95,8 @@ class SegmentReader(DataSourceReader):  # type: ignore[misc]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task's directories; the same at every call as long as the files are."""
-        assert isinstance(partition, Directories)
+        if not isinstance(partition, Directories):
+            raise TypeError(f"{type(partition).__name__} is not a task of this source")
         columns = TABLES[self.kind].columns
         schema = pa.schema([*((c.name, ARROW_TYPES[c.type]) for c in columns), ("cluster", pa.string())])
         rows: list[Row] = []

@@ -49,7 +49,7 @@ class Scenario:
 
 
 def with_factors(scenario: Scenario, factors: tuple[tuple[int, float], ...]) -> Scenario:
-    """The same with client traffic times a factor from each of these seconds on; the first must be 0."""
+    """The scenario with client traffic times a factor from each of these seconds on; the first must be 0."""
     at = np.array([second for second, _ in factors])
     starts = np.union1d(scenario.starts_s, at)
     old = np.searchsorted(scenario.starts_s, starts, side="right") - 1

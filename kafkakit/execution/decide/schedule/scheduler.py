@@ -34,7 +34,7 @@ class _Inputs:
     spares: tuple[int, ...]
 
     def without(self, keys: Collection[TopicPartition]) -> "_Inputs":
-        """The same without some partitions."""
+        """The inputs without some partitions."""
         return replace(
             self,
             tasks=tuple(t for t in self.tasks if t.key not in keys),

@@ -140,7 +140,7 @@ class Limits:
 class Speeds:
     """How fast things go, for times only: bytes per second of a link that no throttle limits (`is_measured`: earlier
     copies reached it), and the share of a throttle that brokers really reach (`efficiency`; see
-    `schedule/efficiency.py`).
+    `simulator.efficiency_of`).
 
     The controller ends `steps_per_s` reassignments a second (measured with empty partitions on 4.1). A step keeps its
     places for `step_s` beside its copying: until the new copies fetch, are back in the ISR, and the next look finds it.

@@ -37,7 +37,7 @@ BALANCING = (
     (1 - 3 * TOLERANCE, -2300), (1 - 2 * TOLERANCE, -2200), (1 + 2 * TOLERANCE, 0), (1.5, 2300), (2.0, 2600),
     (4.0, 2900),
 )  # fmt: skip
-"""The same for partitions that have a worker: twice the tolerance, so that what was placed stays when shares change."""
+"""What a partition that has a worker costs: twice the tolerance, so that it stays when shares change."""
 OVERFULL = 3500
 _RATIO = 1.5
 _LIGHTEST = 200

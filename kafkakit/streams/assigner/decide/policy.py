@@ -69,7 +69,7 @@ class AutomaticHistory:
     starts: tuple[AutomaticStart, ...] = ()
 
     def with_start(self, start: AutomaticStart) -> "AutomaticHistory":
-        """The same with one more; what is older than a day is left out."""
+        """Add a start; what is older than a day is left out."""
         return AutomaticHistory(
             starts=(*(each for each in self.starts if start.at_ms - each.at_ms < DAY_MS), start)[-MOST_KEPT:]
         )

@@ -56,7 +56,7 @@ class ProducerLimits:
 
     @property
     def of_connection(self) -> BatchLimits:
-        """The same for one Kafka producer, which holds a lane's records at most."""
+        """The limits of one Kafka producer, which holds at most a lane's records."""
         return BatchLimits(
             record_bytes=self.batch_bytes,
             linger_ms=self.linger_ms,

@@ -106,7 +106,7 @@ class LookScope:
 
     @property
     def scope(self) -> CommitScope:
-        """The same as a value of the inspector."""
+        """The options as a value of the inspector."""
         from kafkakit.streams.commits.decide.group_look import CommitScope
 
         return CommitScope(topic=self.topic, partition=self.partition)

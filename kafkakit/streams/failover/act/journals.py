@@ -85,7 +85,8 @@ class OperationJournals:
 
 def state_of(journal: Journal) -> OperationRecord:
     """What a journal that has begun says."""
-    assert journal.state is not None
+    if journal.state is None:
+        raise ValueError("the journal has not begun")
     return journal.state
 
 

@@ -175,7 +175,8 @@ class StreamOperation:
         """
         if self.end is not None:
             return self.end
-        assert self._run is not None
+        if self._run is None:
+            raise RuntimeError("the plan was refused, so there is nothing to continue")
         end = self._run.run(until, wait_s)
         self._audit.note(end)
         return end

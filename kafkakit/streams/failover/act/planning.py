@@ -215,7 +215,7 @@ class Planner:
 
 
 def _known_shapes(route: Route) -> dict[str, tuple[int, dict[str, str]]]:
-    """The same of what the route has, which does not know replicas: as often as is usual."""
+    """Settings of the topics that are written now, from the route; 0 replicas stand for as many as is usual."""
     return {lane.name: (0, dict(lane.active.settings)) for lane in route.lanes if lane.active is not None}
 
 

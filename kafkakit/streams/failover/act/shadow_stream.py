@@ -7,7 +7,7 @@ from dataclasses import replace
 from kafkakit.core.acls import AclResourceKind
 from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.durations import epoch_ms
-from kafkakit.core.errors import ConflictError, OperationFailedError, TryLaterError
+from kafkakit.core.errors import ConflictError, OperationFailedError, TryLaterError, UsageError
 from kafkakit.core.lease import LEASE_DOCUMENT
 from kafkakit.execution.act.lease_guard import GuardedAdmin
 from kafkakit.execution.act.retrier import wait_until
@@ -38,7 +38,8 @@ class ShadowStream:
         """A topic for each lane, with the partitions, replicas and settings of the one that is written, and a route."""
         made = []
         for number, lane in enumerate(lanes, 1):
-            assert lane.active is not None
+            if lane.active is None:
+                raise UsageError(f"lane {lane.name} has no active segment")
             segment = replace(self._topic(lane.name, lane.active), id=number)
             made.append(replace(lane, segments=(segment,), is_paused=False, quota_bytes_per_s=None))
         route = Route(stream=self._name, epoch=1, next_segment=len(made) + 1, lanes=tuple(made))

@@ -106,7 +106,8 @@ def make_plan(
 
 
 def _move(request: FailoverRequest, route: Route, lane: Lane, configs: Mapping[str, str]) -> LaneMove:
-    assert lane.active is not None
+    if lane.active is None:
+        raise UsageError(f"lane {lane.name} has no active segment")
     return LaneMove(
         lane=lane.name,
         sources=tuple(segment.id for segment in lane.segments),

@@ -17,7 +17,8 @@ COLUMNS = ("rehearsal", "to", "by", "result", "seconds", "pause ms", "acknowledg
 def rehearsal_report(rehearsal: Rehearsal) -> Report:
     """One rehearsal: it exits as a failover does, and with 1 where records were lost."""
     found = rehearsal.outcome
-    assert found is not None
+    if found is None:
+        raise ValueError("the rehearsal has no outcome yet")
     load = found.load
     rows = tuple((step, at_ms / 1000) for step, at_ms in sorted(found.steps_ms.items(), key=lambda each: each[1]))
     budget = "not bounded" if found.budget is None else f"{found.budget:,}"

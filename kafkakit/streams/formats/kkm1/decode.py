@@ -20,6 +20,7 @@ _PROBLEMS: dict[type[ValueError], Problem] = {
     TooLargeError: Problem.TOO_LARGE,
 }
 _FOREIGN = "its checksum is not that of this cluster, topic, partition and group: it was copied, or damaged"
+_ALPHABETS = frozenset(alphabet.value for alphabet in Alphabet)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +99,7 @@ def _opened(text: str, offset: int) -> OpenedPayload:
     if len(text) > MAX_CHARS:
         raise TooLargeError(f"it has {len(text)} characters")
     text = text.rstrip("\0")
-    if text[:1] != MARK or text[1:2] not in Alphabet._value2member_map_:
+    if text[:1] != MARK or text[1:2] not in _ALPHABETS:
         raise BadTextError("it does not begin with ~ and the letter of an alphabet")
     alphabet = Alphabet(text[1])
     if alphabet is Alphabet.JSON:

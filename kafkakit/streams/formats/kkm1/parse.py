@@ -23,6 +23,7 @@ from kafkakit.streams.formats.kkm1.writable import DIGEST_BYTES, MAX_DEFERRED_S,
 from kafkakit.streams.formats.offset_ranges import MAX_OFFSET, OffsetRanges
 
 T = TypeVar("T")
+_MARK_STATES = frozenset(state.value for state in MarkState)
 
 
 class UnknownSectionError(ValueError):
@@ -116,7 +117,7 @@ def _disposition(cursor: Cursor, *, base: int) -> tuple[Mark, ...]:
         start = at + cursor.uvarint()
         at = start + cursor.uvarint()
         kind, count = divmod(cursor.byte(), 16)
-        if kind not in MarkState._value2member_map_ or start == at or at > MAX_OFFSET:
+        if kind not in _MARK_STATES or start == at or at > MAX_OFFSET:
             raise BadBodyError("an entry cannot be")
         late = cursor.uvarint() if kind == MarkState.DEFERRED else 0
         if late > MAX_DEFERRED_S:

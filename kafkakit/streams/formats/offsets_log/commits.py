@@ -145,7 +145,7 @@ class Held:
         )  # fmt: skip
 
     def seen_from(self, fate: int) -> "Held":
-        """The same, visible from a marker's offset; from its own where `fate` is no offset."""
+        """The commit visible from a marker's offset; from its own if `fate` is not an offset."""
         return replace(self, visible_at=fate) if fate >= 0 else self
 
     @property

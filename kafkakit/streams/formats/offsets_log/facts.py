@@ -53,7 +53,7 @@ class CommitColumns:
         )
 
     def rows(self) -> "list[CommitRow]":
-        """The same as single rows, for tests and small chunks."""
+        """The columns as single rows, for tests and small chunks."""
         return [
             CommitRow(int(k), int(o), int(ms), int(e), int(at), t.tobytes(), m)
             for k, o, ms, e, at, t, m in zip(

@@ -92,7 +92,7 @@ class PartitionFiles:
         return sum(file.size_bytes for file in self.files)
 
     def listed(self, reader: FileReader) -> "PartitionFiles":
-        """The same directory with the files that it has now."""
+        """List the directory again: with the files that it has now."""
         try:
             files = sorted((f for f in reader.listing(self.path) if not f.is_dir), key=lambda f: f.name)
         except OSError as error:

@@ -48,5 +48,6 @@ class SeriesJournals:
 
 def record_of(journal: Journal) -> SeriesRecord:
     """What a journal that has begun says."""
-    assert journal.state is not None
+    if journal.state is None:
+        raise ValueError("the journal has not begun")
     return journal.state

@@ -35,7 +35,7 @@ def refuse_unread(route: Route, lane: str, observer: ClusterObserver) -> None:
 
 
 def kept_topics(route: Route, result: str) -> Results:
-    """The same result for every topic of a stream."""
+    """One result for every topic of a stream."""
     return tuple((segment, result) for _, segment in route.segments())
 
 

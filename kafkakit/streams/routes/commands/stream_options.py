@@ -63,7 +63,7 @@ class StreamSession:
 
     @cached_property
     def routes(self) -> RouteStore:
-        """The routes."""
+        """Where routes are kept; opened once."""
         from kafkakit.streams.routes.act.store import RouteStore
 
         return RouteStore(self.home.control)

@@ -19,7 +19,7 @@ Lists = Sequence[tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Yardstick:
-    """The same balance by other means, in one unit (bytes or copies).
+    """What the balance of a map costs by other means, in one unit (bytes or copies).
 
     `spent` is what the map costs, `bound` what every valid plan to that balance costs at least, `best` the
     cheapest plan known (None: none found). `reached` is how tight the map's loads are (bytes, replicas, or

@@ -90,7 +90,7 @@ def decide_drain(
 
     Counts over all topics come out as even as can be, or, when placed by storage, free bytes; `facts` say where
     sizes come from. A partition that finds no place is left as it is and named in `reasons`. What a budget has no
-    room for waits (see `drain.order` for who goes first). Cost: one small flow, or that of `rebuild_bytes.tightening`.
+    room for waits (`serve` says which changes go first). Cost: one small flow, or that of `rebuild_bytes.tightening`.
     """
     problem = drain_problem(snapshot, request)
     partitions = problem.scope.partitions

@@ -11,6 +11,7 @@ from kafkakit.placement.group_rooms import Grouping, Room
 from kafkakit.placement.group_rule import GroupRule, refuse_both_rules
 from kafkakit.placement.group_steps import TagSteps
 from kafkakit.placement.group_tag_repairs import TagRepair, tag_repair
+from kafkakit.placement.group_tags import TagRules
 from kafkakit.placement.openings.broker_pool import BrokerPool, pool_of
 from kafkakit.placement.openings.fill import LEVEL_PRICE, Alike, alike, group_openings
 from kafkakit.placement.openings.surplus import Surplus
@@ -122,7 +123,7 @@ def rack_problem(snapshot: ClusterSnapshot, request: FixRacksRequest) -> RackPro
     tags = request.constraints.on(snapshot, scope.selection.selected)
     rule = GroupRule(request.min_rack_ids, names if request.spread else (), tags)
     grouping = Grouping.of(rule, pool.racks, pool.open, [p.key.topic for p in scope.partitions])
-    by_tags, needs = ({}, _rack_needs(grouping, scope)) if tags is None else _tag_needs(grouping, scope)
+    by_tags, needs = ({}, _rack_needs(grouping, scope)) if tags is None else _tag_needs(grouping, tags, scope)
     wrong = {i: need for i, need in needs if need is not None}
     pinned = frozenset(pinned_indices(scope.partitions, request.pinned, ()))
     broken = {i: need for i, need in wrong.items() if i not in pinned}
@@ -147,10 +148,8 @@ def _rack_needs(grouping: Grouping, scope: Scope) -> list[tuple[int, Need]]:
     return [(i, repairs.need_of(p.current)) for i, p in enumerate(scope.partitions)]
 
 
-def _tag_needs(grouping: Grouping, scope: Scope) -> tuple[dict[int, TagRepair], list[tuple[int, Need]]]:
+def _tag_needs(grouping: Grouping, tags: TagRules, scope: Scope) -> tuple[dict[int, TagRepair], list[tuple[int, Need]]]:
     """What sets need under constraints by tags; as repairs of so many moves, or as the reason why there is none."""
-    tags = grouping.rule.tags
-    assert tags is not None
     steps = TagSteps(grouping, tags)
     found = {
         i: repair for i, p in enumerate(scope.partitions) if (repair := tag_repair(steps, i, p.current)) is not None

@@ -127,7 +127,7 @@ def frontier_points(
 def points_on(
     inputs: BalanceInputs, bands: Collection[Fraction] = DEFAULT_BANDS, watch: Watch = UNWATCHED
 ) -> tuple[FrontierPoint, ...]:
-    """The same on a inputs that is there already."""
+    """The frontier of a report, on inputs that are there already."""
     problem = BalanceProblem.of(inputs.layout.table, inputs.aim.balance)
     wanted = sorted((int(band * PPM) for band in bands), reverse=True)[:REPORT_POINTS]
     points = trace(problem, wanted, inputs.racks, watch)
@@ -141,7 +141,7 @@ def points_on(
 
 
 def _as_band(request: RebalanceRequest) -> RebalanceRequest:
-    """The same rules with a band as goal; kafka-kit's thresholds and tolerance say nothing beside one."""
+    """The request with a band as goal; kafka-kit's thresholds and tolerance mean nothing with a band."""
     return replace(
         request, goal=goal_of(Metric.BAND), tolerance=0.0, storage_threshold=None, storage_threshold_gb=None,
         scale=False,

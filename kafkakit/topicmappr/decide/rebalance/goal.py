@@ -188,7 +188,8 @@ def _within_budget(
 
 def _best_effort(problem: BalanceProblem, aim: Aim, missed: Attempt, watch: Watch, *, by_moves: bool) -> Reached:
     """As near as was found: with the shares that can be reached, at the deviation asked for or the nearest to it."""
-    assert aim.requested is not None
+    if aim.requested is None:
+        raise ValueError("no deviation was asked for")
     watch.phase("as near as can be")
     loose = loosened(problem, aim.requested)
     found = missed if loose is problem else at_deviation(loose, aim.requested, by_moves=by_moves, watch=watch)

@@ -81,7 +81,7 @@ class Evenness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Softened:
-    """The same plan with its free choices made: where slots go, replica lists, and how even it was and is."""
+    """A plan with its free choices made: where slots go, replica lists, and how even it was and is."""
 
     found: Attempt
     lists: list[tuple[int, ...]]

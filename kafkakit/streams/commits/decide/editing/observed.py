@@ -51,7 +51,7 @@ class Observed:
     limit_chars: int
 
     def with_times(self, times: Mapping[TopicPartition, Mapping[int, int]]) -> "Observed":
-        """The same with more record times."""
+        """Add the record times of more offsets."""
         reported = tuple(
             replace(seen, time_at={**seen.time_at, **times.get(seen.partition, {})}) for seen in self.partitions
         )

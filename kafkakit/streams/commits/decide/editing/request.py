@@ -70,7 +70,7 @@ class Replay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Translate:
-    """The same commits in another dialect, by its name."""
+    """Write the commits in another dialect, given by name."""
 
     to: str
 

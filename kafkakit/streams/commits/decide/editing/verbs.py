@@ -35,7 +35,8 @@ class Wanted:
 def wanted(seen: SeenPartition, request: EditRequest) -> Wanted:
     """Carry the verb out on the partition's state; raises `RefusedError` where it makes no sense there."""
     verb = request.verb
-    assert not isinstance(verb, Delete)  # it leaves no state
+    if isinstance(verb, Delete):
+        raise ValueError("a deletion leaves no state")
     if isinstance(verb, Reset):
         return _reset(seen, verb, request)
     state = seen.state
