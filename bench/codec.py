@@ -19,13 +19,11 @@ from functools import partial
 
 from machine import shape as machine_shape
 
-from kafkakit.streams.formats.commit import CommitState, RouteMark, Watermark
-from kafkakit.streams.formats.done_set import DoneSet
-from kafkakit.streams.formats.identity import CommitIdentity
-from kafkakit.streams.formats.kkm1.decode import read_kkm1
-from kafkakit.streams.formats.kkm1.encode import encode_commit
-from kafkakit.streams.formats.kkm1.varint import uvarint_size
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.model.commit import CommitIdentity, CommitState, OffsetRanges, RouteMark, Watermark
+from kafkakit.streams.model.done_set import DoneSet
+from kafkakit.streams.model.kkm1.decode import read_kkm1
+from kafkakit.streams.model.kkm1.encode import encode_commit
+from kafkakit.streams.model.kkm1.text import uvarint_size
 
 BASE = 1_000_000_000
 LIMIT = 4095

@@ -18,16 +18,14 @@ from machine import shape
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from kafkakit.streams.formats.commit import CommitState, Watermark
-from kafkakit.streams.formats.identity import NO_TOPIC_ID, CommitIdentity
-from kafkakit.streams.formats.kkm1.encode import encode_commit
-from kafkakit.streams.formats.offsets_log.facts import CommitColumns
-from kafkakit.streams.formats.offsets_log.key_table import KeyTable
 from kafkakit.streams.lag.decide.measure.book import LagBook
 from kafkakit.streams.lag.decide.measure.ends import EndSamples
 from kafkakit.streams.lag.decide.measure.table import measure
 from kafkakit.streams.lag.decide.views.views import ViewLevel, view
 from kafkakit.streams.lag.show.metrics_text import exposition, families
+from kafkakit.streams.model.commit import NO_TOPIC_ID, CommitIdentity, CommitState, Watermark
+from kafkakit.streams.model.kkm1.encode import encode_commit
+from kafkakit.streams.model.offsets_log.commits import CommitColumns, KeyTable
 
 NOW_MS = 1_758_335_260_726
 CLUSTER = "bench-cluster-0001"

@@ -19,8 +19,8 @@ from machine import shape as machine_shape
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from kafkakit.streams.formats.offsets_log.feed import OffsetsFeed
-from kafkakit.streams.formats.offsets_log.key_table import KeyTable
+from kafkakit.streams.model.offsets_log.commits import KeyTable
+from kafkakit.streams.model.offsets_log.feed import OffsetsFeed
 from tests.clusters.streams_batches import Rec, batch, marker, offset_key, offset_value
 
 SHAPES = ("plain/1", "plain/10", "plain/2000", "rich/10", "v3/10", "txn/10", "zstd/2000")

@@ -12,10 +12,15 @@ from collections.abc import Callable
 
 from machine import shape as machine_shape
 
-from kafkakit.streams.formats.pathways.buckets import PathwayBuckets
-from kafkakit.streams.formats.pathways.checkpoints import PathwayNode, checkpoint_in, checkpoint_out
-from kafkakit.streams.formats.pathways.hashes import consume_tags, produce_tags
-from kafkakit.streams.formats.pathways.sketch import DDSketch
+from kafkakit.streams.model.pathways import (
+    DDSketch,
+    PathwayBuckets,
+    PathwayNode,
+    checkpoint_in,
+    checkpoint_out,
+    consume_tags,
+    produce_tags,
+)
 
 NOW = 1_700_000_000_000
 NODE = PathwayNode("billing", "prod")

@@ -25,8 +25,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "spark")]
 from machine import shape as machine_shape  # noqa: E402
 
 from kafkakit.adapters.log_dirs import LOCAL_FILES  # noqa: E402
-from kafkakit.streams.formats.segment_files.log_tree import partitions_below  # noqa: E402
-from kafkakit.streams.formats.segment_files.partition_files import ScanOptions, read_partition  # noqa: E402
+from kafkakit.streams.model.log_dirs import partitions_below  # noqa: E402
+from kafkakit.streams.model.segment_rows import ScanOptions, read_partition  # noqa: E402
 
 GOALS = {"batches_per_second": 800_000, "times_bare_loop": 1.5}
 HEADER = struct.Struct(">qiibIhiqqqhii")

@@ -42,7 +42,7 @@ from kafkakit.streams.client.dead_letter_lane import BATCH_LIMIT_BYTES
 from kafkakit.streams.client.decide.rules import Mode, WorkRules
 from kafkakit.streams.client.guarded_member import FETCH_BYTES, PARTITION_BYTES, GuardedMember
 from kafkakit.streams.client.options import ConsumerOptions
-from kafkakit.streams.formats.guarded_reads import GuardedRead
+from kafkakit.streams.model.guarded_reads import GuardedRead
 
 CODECS = ("none", "zstd", "lz4", "snappy", "gzip")
 HYBRID_S = 20.0

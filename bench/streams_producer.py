@@ -34,8 +34,7 @@ from kafkakit.ports.stream_consumer import GroupConsumer
 from kafkakit.streams.client.client import ClientParts, StreamClient
 from kafkakit.streams.client.decide.outgoing import ProducerLimits
 from kafkakit.streams.client.producer import Producer
-from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState
-from kafkakit.streams.model.route_document import encode_route, route_path
+from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState, encode_route, route_path
 from kafkakit.wiring import this_process
 
 TOPIC, PARTITIONS, SIZE, KEYS = f"orders.live.{os.getpid()}", 4, 1_000, 5_000

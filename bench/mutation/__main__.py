@@ -34,7 +34,7 @@ import typer  # noqa: F401
 from changes import mutants_of, mutated
 from traced_tests import ROOT, Coverage, Recorder, Traced, reached
 
-MODULES = ("kafkakit/placement", "kafkakit/execution", "kafkakit/streams/formats")
+MODULES = ("kafkakit/placement", "kafkakit/execution", "kafkakit/streams/model")
 MEMORY_BYTES = 6 << 30
 FACTOR, GRACE_S = 4.0, 30.0
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from kafkakit.streams.formats.segment_files.log_tree import FileReader, SeenFile, content_before_zeros, seen_files
+from kafkakit.streams.model.log_dirs import FileReader, SeenFile, content_before_zeros, seen_files
 
 
 def _listing(path: str) -> Sequence[SeenFile]:

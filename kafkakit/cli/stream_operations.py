@@ -112,7 +112,7 @@ class MoveLimits:
         self, stream: str, to: str, lanes: list[str] | None, kind: OperationKind, partitions: int | None = None
     ) -> FailoverRequest:
         """The options as a request about one stream; raises as `template`."""
-        from kafkakit.streams.model.route_document import check_stream
+        from kafkakit.streams.model.route import check_stream
 
         lane_names, found = tuple(sorted(set(lanes or ()))), self.template(kind)
         return replace(found, stream=check_stream(stream), to=to, lanes=lane_names, partitions=partitions)

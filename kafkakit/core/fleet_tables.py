@@ -113,7 +113,7 @@ TABLES: Mapping[str, FleetTable] = dict(
         _table("produced", "topic string, partition int, offset bigint, at_ms bigint"),
         # One row for each segment of each replica (role `log`), and for what else uses its disk: `future`, `delete`,
         # `stray` are segments in directories so named; `deleted`, `swap`, `cleaned`, `orphan` (of no log), `foreign`
-        # are files, `unreadable` directories. See kafkakit/streams/formats/segment_files/.
+        # are files, `unreadable` directories. See kafkakit/streams/model/segment_rows.py.
         _table(
             "segments",
             "broker int, log_dir string, topic string, partition int, base_offset bigint, path string, role string, "

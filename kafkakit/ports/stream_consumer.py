@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.formats.batch_verdicts import BatchVerdict
+from kafkakit.streams.model.guarded_reads import BatchVerdict
 
 
 class ReadRecord(Protocol):

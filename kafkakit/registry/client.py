@@ -48,7 +48,7 @@ from kafkakit.registry.decide.v2.messages import (
     TranslatedOffsets,
     TranslateOffsetsRequest,
 )
-from kafkakit.streams.formats.dialects.mirrormaker import OffsetSync
+from kafkakit.streams.model.mirrormaker import OffsetSync
 
 T = TypeVar("T")
 MOST_TOKEN_BYTES = 64 << 10

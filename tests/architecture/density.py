@@ -165,7 +165,7 @@ def unused_api(root: Path) -> list[str]:
     taken = {name for _, names in names_in_tests(root) for name in names}
     users: dict[str, set[str]] = defaultdict(set)
     for module in (*modules.values(), *spark_modules(root).values()):
-        for name in module.imports:
+        for name in (*module.imports, *attributes_of_modules(module)):
             users[name].add(owner_of(module.below))
     found = []
     for api in apis:
@@ -175,6 +175,15 @@ def unused_api(root: Path) -> list[str]:
             if name not in used_here and full not in taken and not users[full] - {own}:
                 found.append(f"{api.name}: hands on {name}, which nobody takes")
     return found
+
+
+def attributes_of_modules(module: Module) -> Iterator[str]:
+    """What is used of a module that is imported as a name: `api.Skip` after `from kit.tool import api`."""
+    imports = (node for node in module.nodes if isinstance(node, ast.ImportFrom))
+    bound = {each.asname or each.name: f"{node.module}.{each.name}" for node in imports for each in node.names}
+    for node in module.nodes:
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in bound:
+            yield f"{bound[node.value.id]}.{node.attr}"
 
 
 def is_of_tool(module: Module) -> bool:

@@ -33,12 +33,12 @@ CLI_LIBRARIES = frozenset({"typer", "rich", "yaml"})
 API = frozenset({"api", "api_act"})
 # What the composing modules may import besides adapters.
 WIRING_MAY_IMPORT = (
-    "adapters", "config", "core", "ports", "execution.act", "streams.client", "streams.formats",
+    "adapters", "config", "core", "ports", "execution.act", "streams.client",
     "streams.model", "wiring", "",
 )  # fmt: skip
 # What the code of Spark jobs may reach: executors get it in a zip with these libraries and the standard one.
 JOB_LIBRARIES = frozenset({"pyspark", "pyarrow", "numpy"})
-SHARED_WITH_JOBS = ("core", "rules", "streams.formats", "streams.model")
+SHARED_WITH_JOBS = ("core", "rules", "streams.model")
 # Which libraries a library may import; every other folder is a tool.
 LIBRARIES: dict[str, frozenset[str]] = {
     "core": frozenset({"core"}),
@@ -46,13 +46,12 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "config.read": frozenset({"core", "config", "config.read", "adapters"}),
     "report": frozenset({"core", "report"}),
     "rules": frozenset({"core", "rules"}),
-    "streams.formats": frozenset({"core", "streams.formats"}),
-    "streams.model": frozenset({"core", "streams.formats", "streams.model"}),  # the formats go into it
+    "streams.model": frozenset({"core", "streams.model"}),
     "placement": frozenset({"core", "placement"}),
     "simulator": frozenset({"core", "simulator"}),
-    "ports": frozenset({"core", "config", "streams.formats", "streams.model", "ports"}),
+    "ports": frozenset({"core", "config", "streams.model", "ports"}),
     "execution": frozenset({"core", "config", "simulator", "ports", "execution"}),
-    "adapters": frozenset({"core", "config", "streams.formats", "streams.model", "ports", "adapters"}),
+    "adapters": frozenset({"core", "config", "streams.model", "ports", "adapters"}),
 }
 
 

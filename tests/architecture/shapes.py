@@ -14,7 +14,7 @@ DEMANDS = frozenset({"min_groups", "spread_over", "min_rack_ids", "repeats_allow
 RECORDS = frozenset({"PlacementRules", "replace"})
 NOT_IN_COMMANDS = frozenset({"signal", "threading", "multiprocessing", "socket", "subprocess"})
 # Dialects of commit metadata: one module with one record each, in a folder of these libraries.
-DIALECT_LIBRARIES = ("streams.formats", "streams.model")
+DIALECT_LIBRARIES = ("streams.model",)
 DIALECT_FOLDERS = tuple(f"{library}.dialects." for library in DIALECT_LIBRARIES)
 DIALECT_CLASS = "Dialect"
 

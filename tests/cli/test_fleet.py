@@ -15,7 +15,7 @@ from kafkakit.adapters.lock import FileLock
 from kafkakit.core.errors import OperationFailedError, TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record
-from kafkakit.streams.formats.record_identity import HEADER, RecordId, encode_record_id, format_record_id
+from kafkakit.streams.model.record_identity import HEADER, RecordId, encode_record_id, format_record_id
 from tests.clusters.streams_batches import Rec, batch, commit
 from tests.fakes.control import FakeControlStore
 from tests.rigs.command_line import Home, Ran

@@ -14,9 +14,9 @@ from kafkakit.cli.context import CliContext
 from kafkakit.core.errors import TerminationRequested
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.formats.batch_verdicts import batch_verdict
-from kafkakit.streams.formats.dialects.registry import read_metadata
-from kafkakit.streams.formats.log_batches import Codec
+from kafkakit.streams.model.dialects.registry import read_metadata
+from kafkakit.streams.model.guarded_reads import batch_verdict
+from kafkakit.streams.model.log_batches import Codec
 from tests.cli.test_streams_commits import MINUTE, NOW_MS, ORDERS, Desk, pill
 from tests.clusters.streams_batches import Rec, batch
 from tests.rigs.bombs import batch_of, only_batch, zstd_zeros

@@ -18,11 +18,9 @@ from kafkakit.core.group_facts import CommittedOffset, GroupType
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.groups import GroupAdmin
-from kafkakit.streams.formats.commit import CommitState, Mark, MarkState, Watermark
-from kafkakit.streams.formats.dialects.parallel_consumer.encode import write_parallel_consumer
-from kafkakit.streams.formats.identity import CommitIdentity
-from kafkakit.streams.formats.kkm1.encode import encode_commit
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.model.commit import CommitIdentity, CommitState, Mark, MarkState, OffsetRanges, Watermark
+from kafkakit.streams.model.dialects.parallel_consumer import write_parallel_consumer
+from kafkakit.streams.model.kkm1.encode import encode_commit
 from tests.clusters.streams_batches import Rec, batch
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.fakes.groups import FakeGroups

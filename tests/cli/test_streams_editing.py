@@ -12,9 +12,8 @@ from kafkakit.cli.context import CliContext
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.formats.commit import CommitState
-from kafkakit.streams.formats.dialects.registry import read_metadata
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.model.commit import CommitState, OffsetRanges
+from kafkakit.streams.model.dialects.registry import read_metadata
 from tests.cli.test_streams_commits import NOW, ORDERS, Desk, pill
 from tests.invariants.edit_journal import verify_edit_journal
 

@@ -9,7 +9,7 @@ import pytest
 from kafkakit import wiring
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record
-from kafkakit.streams.formats.pathways.context import HEADER, PathwayContext, encode_header
+from kafkakit.streams.model.pathways import HEADER, PathwayContext, encode_header
 from kafkakit.streams.pathways import act, decide
 from tests.clusters.streams_batches import Rec, batch, marker
 from tests.fakes.admin import FakeClock

@@ -13,12 +13,17 @@ from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.group_facts import GroupType, ShareOffset
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.formats.pathways.checkpoints import PathwayNode, checkpoint_in, checkpoint_out
-from kafkakit.streams.formats.pathways.context import HEADER, encode_header
-from kafkakit.streams.formats.pathways.hashes import consume_tags, produce_tags
-from kafkakit.streams.model.operation_edits import begun
-from kafkakit.streams.model.route import RouteOperation, SegmentState
-from kafkakit.streams.model.route_document import encode_route, route_path
+from kafkakit.streams.model.pathways import (
+    HEADER,
+    PathwayNode,
+    checkpoint_in,
+    checkpoint_out,
+    consume_tags,
+    encode_header,
+    produce_tags,
+)
+from kafkakit.streams.model.route import RouteOperation, SegmentState, encode_route, route_path
+from kafkakit.streams.model.route_edits import begun
 from kafkakit.streams.routes.api_act import RouteStore
 from tests.clusters.streams_batches import Rec, batch
 from tests.fakes.admin import FakeCluster

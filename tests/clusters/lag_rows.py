@@ -4,13 +4,12 @@ import struct
 
 import numpy as np
 
-from kafkakit.streams.formats.identity import NO_TOPIC_ID
-from kafkakit.streams.formats.offsets_log.facts import TOMBSTONE, CommitColumns, CommitRow
-from kafkakit.streams.formats.offsets_log.key_table import KeyTable
 from kafkakit.streams.lag.decide.measure.book import BookLimits, LagBook
 from kafkakit.streams.lag.decide.measure.ends import EndSamples
 from kafkakit.streams.lag.decide.measure.table import LagTable, MeasureRules, measure
 from kafkakit.streams.lag.decide.measure.topics import TopicFacts
+from kafkakit.streams.model.commit import NO_TOPIC_ID
+from kafkakit.streams.model.offsets_log.commits import TOMBSTONE, CommitColumns, CommitRow, KeyTable
 
 T0 = 1_700_000_000_000
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from struct import pack
 
-from kafkakit.streams.formats.identity import NO_TOPIC_ID
+from kafkakit.streams.model.commit import NO_TOPIC_ID
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,10 @@ from kafkakit.core.journal_lines import decode_lines, replay_lines
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.commits.decide.document import read_commit, read_shown
 from kafkakit.streams.commits.decide.editing.journal import GRAMMAR, EditRecord, Verdict, fold
-from kafkakit.streams.formats.commit import CommitState
-from kafkakit.streams.formats.dialects.registry import read_metadata
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
 from kafkakit.streams.lag.decide.saved_state import decode_state
 from kafkakit.streams.lag.decide.saving import check_state
+from kafkakit.streams.model.commit import CommitState, OffsetRanges
+from kafkakit.streams.model.dialects.registry import read_metadata
 from tests.cli.test_streams_commits import Desk
 from tests.compat.recorded import CLUSTER, FOLDER, recorded
 from tests.invariants.edit_journal import verify_edit_journal

@@ -16,7 +16,7 @@ from kafkakit.core.log_reads import Fetched, LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.groups import GroupAdmin
 from kafkakit.ports.log import LogReader
-from kafkakit.streams.formats.identity import NO_TOPIC_ID
+from kafkakit.streams.model.commit import NO_TOPIC_ID
 
 TP = TopicPartition
 HEADER = struct.Struct(">qiibIhiqqqhii")

@@ -7,7 +7,7 @@ from kafkakit.core.errors import OperationFailedError, TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record
 from kafkakit.ports.data import Headers
-from kafkakit.streams.formats.log_batches import Batch, LogRecord, batches_of, headers_of, records_of
+from kafkakit.streams.model.log_batches import Batch, LogRecord, batches_of, headers_of, records_of
 from tests.clusters.streams_batches import Rec, batch
 from tests.fakes.log_reader import FakeLogReader
 

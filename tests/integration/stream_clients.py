@@ -10,10 +10,8 @@ from kafkakit.config.security import to_confluent, to_kafka_python
 from kafkakit.core.group_facts import GroupState
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.groups import GroupAdmin
-from kafkakit.streams.formats.commit import CommitState, Mark, MarkState, Watermark
-from kafkakit.streams.formats.identity import CommitIdentity
-from kafkakit.streams.formats.kkm1.encode import encode_commit
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.model.commit import CommitIdentity, CommitState, Mark, MarkState, OffsetRanges, Watermark
+from kafkakit.streams.model.kkm1.encode import encode_commit
 from tests.integration.conftest import SandboxCluster
 
 JOIN_LIMIT_S = 180.0

@@ -21,7 +21,7 @@ from kafkakit.streams.client.dead_letters import RejectedRecord
 from kafkakit.streams.client.decide.rules import Mode, MoveRule, RetryRule, WorkRules
 from kafkakit.streams.client.options import ConsumerHooks, ConsumerOptions
 from kafkakit.streams.client.records import StreamRecord
-from kafkakit.streams.model.route_document import decode_route
+from kafkakit.streams.model.route import decode_route
 
 
 def main() -> None:

@@ -25,8 +25,7 @@ from kafkakit.streams.client.decide.commits import restore_commit
 from kafkakit.streams.client.decide.rules import RetryRule, WorkRules
 from kafkakit.streams.client.guarded_member import GuardedMember
 from kafkakit.streams.client.options import ConsumerHooks, ConsumerOptions
-from kafkakit.streams.formats.commit import CommitState
-from kafkakit.streams.formats.identity import CommitIdentity, topic_id_text
+from kafkakit.streams.model.commit import CommitIdentity, CommitState, topic_id_text
 from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState
 from tests.integration.conftest import SandboxCluster
 from tests.integration.test_streams_contract import open_groups
@@ -204,7 +203,7 @@ class MemberProcess:
 
     def start(self, most: int = 0) -> None:
         """Begin another life, in which it takes `most` records, or without an end (0)."""
-        from kafkakit.streams.model.route_document import encode_route
+        from kafkakit.streams.model.route import encode_route
 
         given = {
             "servers": self.rig.cluster.bootstrap_servers,

@@ -23,9 +23,8 @@ from kafkakit.adapters.kafka.log import KafkaLog
 from kafkakit.config.security import to_confluent
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.formats.offsets_log.keys import LogKey, decode_key
-from kafkakit.streams.formats.offsets_log.values import OffsetCommit, decode_offset_commit
-from kafkakit.streams.formats.record_identity import HEADER, RecordId, encode_record_id, format_record_id
+from kafkakit.streams.model.offsets_log.entries import LogKey, OffsetCommit, decode_key, decode_offset_commit
+from kafkakit.streams.model.record_identity import HEADER, RecordId, encode_record_id, format_record_id
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.stream_clients import commit_with_kafka_python, produce
 from tests.integration.test_reassign import until

@@ -12,7 +12,7 @@ from kafkakit.adapters.kafka.log import KafkaLog
 from kafkakit.core.cluster_facts import PartitionState
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.decide.throttle import LEADER_LIST, LEADER_RATE
-from kafkakit.streams.formats.identity import CommitIdentity
+from kafkakit.streams.model.commit import CommitIdentity
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.runbooks import blocks, load_topics, run_blocks
 from tests.integration.stream_clients import loner, poison_pill, produce

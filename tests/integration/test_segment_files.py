@@ -15,10 +15,9 @@ from kafka import KafkaConsumer, TopicPartition
 
 from kafkakit.adapters.log_dirs import LOCAL_FILES
 from kafkakit.ports.machine import Machine
-from kafkakit.streams.formats.segment_files.batch_walk import BatchChunk, walk_batches
-from kafkakit.streams.formats.segment_files.expansion import CODECS
-from kafkakit.streams.formats.segment_files.log_tree import partitions_below
-from kafkakit.streams.formats.segment_files.partition_files import Row, ScanOptions, read_partition
+from kafkakit.streams.model.log_dirs import partitions_below
+from kafkakit.streams.model.segment_batches import CODECS, BatchChunk, walk_batches
+from kafkakit.streams.model.segment_rows import Row, ScanOptions, read_partition
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.rigs.required import missing
 

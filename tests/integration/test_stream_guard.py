@@ -21,8 +21,8 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.ports.stream_consumer import GroupConsumer, ReadBatch
 from kafkakit.streams.client.options import ConsumerHooks, LeftOut
 from kafkakit.streams.client.records import RecordOrigin, StreamRecord
-from kafkakit.streams.formats.batch_verdicts import BatchVerdict, VerdictKind
-from kafkakit.streams.formats.log_batches import Codec
+from kafkakit.streams.model.guarded_reads import BatchVerdict, VerdictKind
+from kafkakit.streams.model.log_batches import Codec
 from tests.clusters.streams_batches import Rec, batch
 from tests.contracts.group_consumer import Member
 from tests.integration.conftest import SandboxCluster

@@ -25,8 +25,15 @@ from kafkakit.streams.client import watch
 from kafkakit.streams.client.connect import ConsumerOptions, WatchOptions, connect
 from kafkakit.streams.client.decide.failures import RejectError
 from kafkakit.streams.client.records import StreamRecord
-from kafkakit.streams.formats.pathways.context import HEADER, PathwayContext, decode_header
-from kafkakit.streams.formats.pathways.hashes import consume_tags, node_hash, pathway_hash, produce_tags
+from kafkakit.streams.model.pathways import (
+    HEADER,
+    PathwayContext,
+    consume_tags,
+    decode_header,
+    node_hash,
+    pathway_hash,
+    produce_tags,
+)
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.rigs.metrics_http import Reply, Server, serving
 

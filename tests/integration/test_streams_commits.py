@@ -14,7 +14,7 @@ import pytest
 from kafkakit.adapters.kafka.log import KafkaLog
 from kafkakit.config.security import to_confluent
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.formats.identity import CommitIdentity
+from kafkakit.streams.model.commit import CommitIdentity
 from tests.integration.conftest import SandboxCluster
 from tests.integration.stream_clients import (
     OffsetsTransaction,

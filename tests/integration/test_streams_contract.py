@@ -25,8 +25,8 @@ from kafkakit.ports.log import LogReader
 from kafkakit.sandbox import lifecycle as run
 from kafkakit.sandbox.decide.credentials import GUEST, client_security, password_file
 from kafkakit.sandbox.decide.spec import Mode
-from kafkakit.streams.formats.identity import CommitIdentity
-from kafkakit.streams.formats.kkm1.decode import read_kkm1
+from kafkakit.streams.model.commit import CommitIdentity
+from kafkakit.streams.model.kkm1.decode import read_kkm1
 from tests.contracts.streams import (
     BASE_MS,
     TP,

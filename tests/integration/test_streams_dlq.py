@@ -21,12 +21,10 @@ from kafkakit.core.errors import ExitCode, TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record
 from kafkakit.ports.data import DataPlane
-from kafkakit.streams.formats.identity import topic_id_text
 from kafkakit.streams.lanes.act.reject_ledger import PLACE, RejectLedger
-from kafkakit.streams.model.provenance import RecordFailure, RecordOrigin, provenance_headers, read_provenance
-from kafkakit.streams.model.reject_entries import Reject
-from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState
-from kafkakit.streams.model.route_document import encode_route, route_path
+from kafkakit.streams.model.commit import topic_id_text
+from kafkakit.streams.model.provenance import RecordFailure, RecordOrigin, Reject, provenance_headers, read_provenance
+from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState, encode_route, route_path
 from tests.contracts.data import DataContract, read_all
 from tests.integration.conftest import SandboxCluster
 from tests.integration.test_streams_contract import open_groups

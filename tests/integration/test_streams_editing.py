@@ -18,12 +18,10 @@ from kafkakit.core.errors import ExitCode
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.formats.commit import CommitState, ReplayWindow
-from kafkakit.streams.formats.dialects.registry import read_metadata
-from kafkakit.streams.formats.identity import CommitIdentity
-from kafkakit.streams.formats.kkm1.encode import encode_commit
-from kafkakit.streams.formats.log_batches import Batch, LogRecord, batches_of, records_of
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.model.commit import CommitIdentity, CommitState, OffsetRanges, ReplayWindow
+from kafkakit.streams.model.dialects.registry import read_metadata
+from kafkakit.streams.model.kkm1.encode import encode_commit
+from kafkakit.streams.model.log_batches import Batch, LogRecord, batches_of, records_of
 from tests.integration.conftest import SandboxCluster
 from tests.integration.stream_clients import OffsetsTransaction, loner, member, poison_pill, produce, until_left
 from tests.integration.test_streams_contract import open_groups

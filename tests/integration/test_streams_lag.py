@@ -12,10 +12,10 @@ import pytest
 
 from kafkakit.adapters.kafka.log import KafkaLog
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.formats.dialects.kafka_streams import write_kafka_streams
-from kafkakit.streams.formats.identity import CommitIdentity
 from kafkakit.streams.lag.decide.measure.figures import EstimateSource, FigureFlag
 from kafkakit.streams.lag.decide.measure.status import LagStatus
+from kafkakit.streams.model.commit import CommitIdentity
+from kafkakit.streams.model.dialects.kafka_streams import write_kafka_streams
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.lag_watch import Watch, make_topic, new_topic, watching
 from tests.integration.stream_clients import (

@@ -10,9 +10,14 @@ import pytest
 from kafkakit.config.security import to_confluent
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.formats.pathways.buckets import PathwayBuckets
-from kafkakit.streams.formats.pathways.checkpoints import PathwayNode, checkpoint_in, checkpoint_out
-from kafkakit.streams.formats.pathways.hashes import consume_tags, produce_tags
+from kafkakit.streams.model.pathways import (
+    PathwayBuckets,
+    PathwayNode,
+    checkpoint_in,
+    checkpoint_out,
+    consume_tags,
+    produce_tags,
+)
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.test_streams_contract import open_groups
 from tests.rigs.command_line import Home

@@ -35,8 +35,8 @@ from kafkakit.streams.client.decide.send_errors import NotAcknowledgedError
 from kafkakit.streams.client.delivery import Delivery
 from kafkakit.streams.client.dual import DualPolicy, DualProducer
 from kafkakit.streams.client.producer import Producer
-from kafkakit.streams.formats.zstd_frames import zstd_size
-from kafkakit.streams.model.reconciliation import reconcile, seen_record
+from kafkakit.streams.model.compressed_sizes import zstd_size
+from kafkakit.streams.model.record_identity import reconcile, seen_record
 from kafkakit.streams.model.route import Segment, SegmentState
 from tests.contracts.stream_producer import StreamProducerContract
 from tests.integration.conftest import SandboxCluster, StartCluster

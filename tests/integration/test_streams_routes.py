@@ -19,7 +19,7 @@ from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.stream_producer import StreamProducer
-from kafkakit.streams.model.route_document import lane_client_id
+from kafkakit.streams.model.route import lane_client_id
 from tests.contracts.stream_producer import LIMITS
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.stream_clients import produce

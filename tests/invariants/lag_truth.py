@@ -11,11 +11,9 @@ that the commit says its group holds counts although the cleaner took it away si
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from kafkakit.streams.formats.commit import CommitState, Watermark
-from kafkakit.streams.formats.dialects.kafka_streams import write_kafka_streams
-from kafkakit.streams.formats.identity import CommitIdentity
-from kafkakit.streams.formats.kkm1.encode import encode_commit
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.model.commit import CommitIdentity, CommitState, OffsetRanges, Watermark
+from kafkakit.streams.model.dialects.kafka_streams import write_kafka_streams
+from kafkakit.streams.model.kkm1.encode import encode_commit
 
 NEVER = 1 << 60
 EPOCH_MS = 1_700_000_000_000

@@ -7,9 +7,9 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkakit.streams.formats.batch_verdicts import VerdictKind, batch_verdict, measured
-from kafkakit.streams.formats.batch_verdicts import verdicts_of as walk
-from kafkakit.streams.formats.log_batches import Codec, WalkEnd
+from kafkakit.streams.model.guarded_reads import VerdictKind, batch_verdict, measured
+from kafkakit.streams.model.guarded_reads import verdicts_of as walk
+from kafkakit.streams.model.log_batches import Codec, WalkEnd
 from tests.rigs.bombs import CODECS, batch_of, only_batch, packed, zstd_zeros
 
 STARTS = (b"", b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18\x60\x40\x82", b"\x82SNAPPY\x00" + bytes(8), b"\x1f\x8b\x08\0")

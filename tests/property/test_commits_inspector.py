@@ -18,11 +18,9 @@ from kafkakit.streams.commits.show.commit_text import commit_text
 from kafkakit.streams.commits.show.data import commit_data, state_data
 from kafkakit.streams.commits.show.drawing import ASCII, draw
 from kafkakit.streams.commits.show.table import COMMIT_COLUMNS, commit_row
-from kafkakit.streams.formats.commit import CommitState, Mark, MarkState
-from kafkakit.streams.formats.dialects.facts import CommitFacts
-from kafkakit.streams.formats.dialects.registry import read_metadata
-from kafkakit.streams.formats.identity import CommitIdentity
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.model.commit import CommitIdentity, CommitState, Mark, MarkState, OffsetRanges
+from kafkakit.streams.model.dialects.dialect import CommitFacts
+from kafkakit.streams.model.dialects.registry import read_metadata
 
 ROUNDS = settings(max_examples=300, deadline=None, derandomize=True)
 LETTERS = {MarkState.REJECTED: "x", MarkState.SKIPPED: "s", MarkState.RETRYING: "r", MarkState.DEFERRED: "d"}

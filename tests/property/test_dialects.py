@@ -7,12 +7,11 @@ import zstandard
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from kafkakit.streams.formats.commit import CommitState, Problem, Reading
-from kafkakit.streams.formats.dialects.kafka_streams import LATEST_TIME, write_kafka_streams
-from kafkakit.streams.formats.dialects.mirrormaker import skipped_by_copy
-from kafkakit.streams.formats.dialects.parallel_consumer.encode import write_parallel_consumer
-from kafkakit.streams.formats.dialects.registry import read_metadata
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.model.commit import CommitState, OffsetRanges, Problem, Reading
+from kafkakit.streams.model.dialects.kafka_streams import LATEST_TIME, write_kafka_streams
+from kafkakit.streams.model.dialects.parallel_consumer import write_parallel_consumer
+from kafkakit.streams.model.dialects.registry import read_metadata
+from kafkakit.streams.model.mirrormaker import skipped_by_copy
 
 ROUNDS = settings(
     max_examples=250, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]

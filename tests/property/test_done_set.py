@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkakit.streams.formats.done_set import DoneSet
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.model.commit import OffsetRanges
+from kafkakit.streams.model.done_set import DoneSet
 
 # Around the edges of chunks of 256, and wide enough for whole chunks to be full.
 OFFSETS = st.one_of(st.integers(0, 40), st.integers(240, 270), st.integers(500, 530), st.integers(0, 2200))

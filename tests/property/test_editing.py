@@ -24,9 +24,8 @@ from kafkakit.streams.commits.decide.editing.journal import GRAMMAR, Opening, Wh
 from kafkakit.streams.commits.decide.editing.plan import same_commit
 from kafkakit.streams.commits.decide.editing.request import Landing, Reject, Replay, Reset, Skip, Translate, Unack, Verb
 from kafkakit.streams.commits.decide.editing.undoing import undo_plan
-from kafkakit.streams.formats.commit import CommitState, Mark, MarkState, Watermark
-from kafkakit.streams.formats.dialects.parallel_consumer.encode import write_parallel_consumer
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.model.commit import CommitState, Mark, MarkState, OffsetRanges, Watermark
+from kafkakit.streams.model.dialects.parallel_consumer import write_parallel_consumer
 from tests.rigs.editing import GROUP, NOW, START_MS, Rig
 
 END = 64

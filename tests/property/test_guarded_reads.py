@@ -7,8 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kafkakit.core.log_reads import Fetched, LogSpan
-from kafkakit.streams.formats.guarded_reads import GuardedRead
-from kafkakit.streams.formats.log_batches import Codec
+from kafkakit.streams.model.guarded_reads import GuardedRead
+from kafkakit.streams.model.log_batches import Codec
 from tests.clusters.streams_batches import Rec, batch, marker
 from tests.rigs.bombs import batch_of, packed
 

@@ -5,24 +5,22 @@ import base64
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kafkakit.streams.formats.commit import (
+from kafkakit.streams.model.commit import (
+    CommitIdentity,
     CommitState,
     Mark,
     MarkState,
+    OffsetRanges,
     ReplayWindow,
     RouteMark,
     Spill,
     Watermark,
     Writer,
 )
-from kafkakit.streams.formats.identity import CommitIdentity
-from kafkakit.streams.formats.kkm1.coarsen import columns, ranges_size
-from kafkakit.streams.formats.kkm1.decode import read_kkm1
-from kafkakit.streams.formats.kkm1.encode import Encoded, encode_commit
-from kafkakit.streams.formats.kkm1.envelope import bind_of
-from kafkakit.streams.formats.kkm1.packing import FEW_BYTES, pack_bitmap, pack_rice, pack_runs, runs_of, unpack
-from kafkakit.streams.formats.kkm1.varint import Cursor, uvarint, uvarint_size
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.model.kkm1.decode import bind_of, read_kkm1
+from kafkakit.streams.model.kkm1.encode import Encoded, columns, encode_commit, ranges_size
+from kafkakit.streams.model.kkm1.sections import FEW_BYTES, pack_bitmap, pack_rice, pack_runs, runs_of, unpack
+from kafkakit.streams.model.kkm1.text import Cursor, uvarint, uvarint_size
 
 IDENTITY = CommitIdentity(cluster_id="c-1", topic_id=bytes(range(16)), partition=3, group="orders")
 TOP = 2**63 - 1

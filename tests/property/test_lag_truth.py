@@ -12,9 +12,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kafkakit.streams.formats.identity import NO_TOPIC_ID
-from kafkakit.streams.formats.offsets_log.facts import CommitColumns, CommitRow
-from kafkakit.streams.formats.offsets_log.key_table import KeyTable
 from kafkakit.streams.lag.decide.measure import table as table_module
 from kafkakit.streams.lag.decide.measure.book import LagBook
 from kafkakit.streams.lag.decide.measure.ends import EndSamples
@@ -23,6 +20,8 @@ from kafkakit.streams.lag.decide.measure.figures import TimeLag
 from kafkakit.streams.lag.decide.measure.records import ReadRecord
 from kafkakit.streams.lag.decide.measure.table import LagTable, MeasureRules, keep_bounded, measure, positions
 from kafkakit.streams.lag.decide.measure.topics import TopicFacts
+from kafkakit.streams.model.commit import NO_TOPIC_ID
+from kafkakit.streams.model.offsets_log.commits import CommitColumns, CommitRow, KeyTable
 from tests.invariants.lag_truth import CLUSTER, GROUP, PARTITION, TOPIC, Setup, World
 
 RUNS = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -16,11 +16,13 @@ from kafkakit.streams.model.provenance import (
     OWN_HEADERS,
     RecordFailure,
     RecordOrigin,
+    Reject,
     bounded,
+    decode_reject,
+    encode_reject,
     provenance_headers,
     read_provenance,
 )
-from kafkakit.streams.model.reject_entries import Reject, decode_reject, encode_reject
 from tests.property.test_query import KEYS, objects, queries, table_of
 
 MOST_BYTES_ADDED = 6_000

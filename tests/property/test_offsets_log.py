@@ -10,15 +10,18 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kafkakit.streams.formats.log_batches import Batch, LogRecord, RecordFault, WalkEnd, batches_of, records_of
-from kafkakit.streams.formats.offsets_log import rows as rows_module
-from kafkakit.streams.formats.offsets_log.facts import TOMBSTONE, CommitColumns, FeedFacts
-from kafkakit.streams.formats.offsets_log.feed import OffsetsFeed
-from kafkakit.streams.formats.offsets_log.key_table import KeyTable
-from kafkakit.streams.formats.offsets_log.keys import GROUP_TYPES, OFFSET_TYPES, Undecodable
-from kafkakit.streams.formats.offsets_log.records import Entry, decode_entry
-from kafkakit.streams.formats.offsets_log.values import OffsetCommit
-from kafkakit.streams.formats.record_times import record_at
+from kafkakit.streams.model.log_batches import Batch, LogRecord, RecordFault, WalkEnd, batches_of, record_at, records_of
+from kafkakit.streams.model.offsets_log import rows as rows_module
+from kafkakit.streams.model.offsets_log.commits import TOMBSTONE, CommitColumns, FeedFacts, KeyTable
+from kafkakit.streams.model.offsets_log.entries import (
+    GROUP_TYPES,
+    OFFSET_TYPES,
+    Entry,
+    OffsetCommit,
+    Undecodable,
+    decode_entry,
+)
+from kafkakit.streams.model.offsets_log.feed import OffsetsFeed
 from tests.clusters.streams_batches import Rec, batch, group_key, marker, offset_key, offset_value
 
 ROUNDS = settings(max_examples=120, deadline=None, derandomize=True)

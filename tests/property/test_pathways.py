@@ -6,21 +6,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkakit.streams.client.decide.pathway_figures import PathwayTotals
-from kafkakit.streams.formats.pathways.buckets import FOLDED_TAGS, Bucket, PathwayBuckets, merged_edges
-from kafkakit.streams.formats.pathways.checkpoints import PathwayNode, PathwayPoint, checkpoint_in, checkpoint_out
-from kafkakit.streams.formats.pathways.context import (
+from kafkakit.streams.model.pathways import (
+    FOLDED_TAGS,
     HEADER,
     OLD_HEADER,
+    Bucket,
     ContextFault,
+    DDSketch,
+    PathwayBuckets,
     PathwayContext,
+    PathwayNode,
+    PathwayPoint,
+    checkpoint_in,
+    checkpoint_out,
+    consume_tags,
     context_of,
     decode_binary,
     decode_header,
     encode_binary,
     encode_header,
+    merged_edges,
+    produce_tags,
 )
-from kafkakit.streams.formats.pathways.hashes import consume_tags, produce_tags
-from kafkakit.streams.formats.pathways.sketch import DDSketch
 from kafkakit.streams.pathways.api import SeenStream, seen_edges
 
 INT64 = st.integers(-(2**63), 2**63 - 1)

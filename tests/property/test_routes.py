@@ -7,20 +7,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkakit.core.errors import ConflictError, InputError, RefusedError, TryLaterError, UsageError
-from kafkakit.streams.model.operation_edits import (
+from kafkakit.streams.model.route import (
+    LIVE,
+    PartitionSeal,
+    Route,
+    RouteOperation,
+    SegmentState,
+    decode_route,
+    encode_route,
+    problem_of,
+)
+from kafkakit.streams.model.route_edits import (
     begun,
     ended,
+    new_route,
     opened,
+    paused,
     retired,
     routed,
     sealed,
     stranded,
     unopened,
     unsealed,
+    with_topic,
+    without_lane,
 )
-from kafkakit.streams.model.route import LIVE, PartitionSeal, Route, RouteOperation, SegmentState
-from kafkakit.streams.model.route_document import decode_route, encode_route, problem_of
-from kafkakit.streams.model.route_edits import new_route, paused, with_topic, without_lane
 from kafkakit.streams.routes.api_act import RouteStore
 from tests.rigs.routes import CutStore, Killed, route, segment
 

@@ -13,12 +13,9 @@ from kafkakit.streams.client.decide.commits import restore_commit
 from kafkakit.streams.client.decide.reading import reading_plan
 from kafkakit.streams.client.decide.targets import check_place, lane_target
 from kafkakit.streams.client.route_follower import RouteFollower
-from kafkakit.streams.formats.commit import CommitState, RouteMark, Writer
-from kafkakit.streams.formats.identity import CommitIdentity
-from kafkakit.streams.formats.kkm1.encode import encode_commit
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
-from kafkakit.streams.model.route import DLQ, LIVE, Lane, Route, Segment, SegmentState
-from kafkakit.streams.model.route_document import encode_route, route_path
+from kafkakit.streams.model.commit import CommitIdentity, CommitState, OffsetRanges, RouteMark, Writer
+from kafkakit.streams.model.kkm1.encode import encode_commit
+from kafkakit.streams.model.route import DLQ, LIVE, Lane, Route, Segment, SegmentState, encode_route, route_path
 from tests.fakes.admin import FakeClock
 from tests.fakes.control import FakeControlStore
 from tests.rigs.routes import route, segment

@@ -22,8 +22,7 @@ from kafkakit.streams.client.decide.outgoing import (
 )
 from kafkakit.streams.client.decide.send_errors import NotAcknowledgedError, RecordRefusedError
 from kafkakit.streams.client.delivery import Delivery
-from kafkakit.streams.formats.record_identity import HEADER, RecordId, encode_record_id
-from kafkakit.streams.model.reconciliation import SeenRecord, reconcile
+from kafkakit.streams.model.record_identity import HEADER, RecordId, SeenRecord, encode_record_id, reconcile
 from kafkakit.streams.model.route import SegmentState
 from tests.rigs.stream_routes import FakeClusters
 

@@ -14,8 +14,7 @@ from kafkakit.streams.client.decide.moves import Dependencies, MoveBudget
 from kafkakit.streams.client.decide.partition_work import PartitionWork, RecordFields
 from kafkakit.streams.client.decide.ready import Chunk
 from kafkakit.streams.client.decide.rules import Mode, MoveRule, RetryRule, WorkLimits, WorkRules
-from kafkakit.streams.formats.commit import CommitState, MarkState, ReplayWindow, RouteMark, Writer
-from kafkakit.streams.formats.identity import CommitIdentity
+from kafkakit.streams.model.commit import CommitIdentity, CommitState, MarkState, ReplayWindow, RouteMark, Writer
 
 IDENTITY = CommitIdentity(cluster_id="c1", topic_id=bytes(range(16)), partition=0, group="billing")
 FIELDS: RecordFields[int] = RecordFields(

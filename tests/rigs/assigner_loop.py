@@ -22,8 +22,7 @@ from kafkakit.streams.client.api import (
     grant_path,
     worker_path,
 )
-from kafkakit.streams.model.route import Route
-from kafkakit.streams.model.route_document import encode_route, route_path
+from kafkakit.streams.model.route import Route, encode_route, route_path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

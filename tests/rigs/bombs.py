@@ -7,8 +7,8 @@ import zlib
 import pyarrow as pa
 import zstandard
 
-from kafkakit.streams.formats.log_batches import HEADER, HEADER_BYTES, Batch, Codec, batches_of
-from kafkakit.streams.formats.zstd_frames import MAX_BLOCK
+from kafkakit.streams.model.compressed_sizes import MAX_BLOCK
+from kafkakit.streams.model.log_batches import HEADER, HEADER_BYTES, Batch, Codec, batches_of
 from tests.clusters.streams_batches import varint
 
 MIB = 1 << 20

@@ -16,11 +16,9 @@ from kafkakit.streams.commits.decide.editing.journal import Opening
 from kafkakit.streams.commits.decide.editing.outcome import EditOutcome
 from kafkakit.streams.commits.decide.editing.plan import EditPlan
 from kafkakit.streams.commits.decide.editing.request import EditRequest, Verb, times_of
-from kafkakit.streams.formats.commit import CommitState
-from kafkakit.streams.formats.dialects.registry import read_metadata
-from kafkakit.streams.formats.identity import CommitIdentity
-from kafkakit.streams.formats.kkm1.encode import encode_commit
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.model.commit import CommitIdentity, CommitState, OffsetRanges
+from kafkakit.streams.model.dialects.registry import read_metadata
+from kafkakit.streams.model.kkm1.encode import encode_commit
 from tests.clusters.streams_batches import Rec, batch
 from tests.fakes.admin import FakeClock
 from tests.fakes.groups import FakeGroups

@@ -21,9 +21,8 @@ from kafkakit.streams.failover.act.planning import Planner
 from kafkakit.streams.failover.act.run import OperationRun, RunParts
 from kafkakit.streams.failover.decide.operation import FailoverRequest, Step
 from kafkakit.streams.failover.decide.outcome import RunEnd
-from kafkakit.streams.formats.commit import CommitState, RouteMark
-from kafkakit.streams.formats.identity import CommitIdentity
-from kafkakit.streams.formats.kkm1.encode import encode_commit
+from kafkakit.streams.model.commit import CommitIdentity, CommitState, RouteMark
+from kafkakit.streams.model.kkm1.encode import encode_commit
 from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState
 from kafkakit.streams.routes.api_act import RouteStore
 from tests.clusters.streams_batches import Rec, batch, marker

@@ -8,13 +8,11 @@ from kafkakit.core.durations import epoch_ms
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record
 from kafkakit.ports.data import Headers
-from kafkakit.streams.formats.identity import topic_id_text
 from kafkakit.streams.lanes.act.reject_ledger import RejectLedger
 from kafkakit.streams.lanes.act.stream_clusters import StreamClusters
-from kafkakit.streams.model.provenance import RecordFailure, RecordOrigin, provenance_headers
-from kafkakit.streams.model.reject_entries import REJECTS_TOPIC, Reject
-from kafkakit.streams.model.route import Lane, LaneRule, Route, Segment, SegmentState
-from kafkakit.streams.model.route_document import encode_route, route_path
+from kafkakit.streams.model.commit import topic_id_text
+from kafkakit.streams.model.provenance import REJECTS_TOPIC, RecordFailure, RecordOrigin, Reject, provenance_headers
+from kafkakit.streams.model.route import Lane, LaneRule, Route, Segment, SegmentState, encode_route, route_path
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.fakes.control import FakeControlStore
 from tests.fakes.data import FakeData

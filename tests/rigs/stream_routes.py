@@ -12,8 +12,16 @@ from kafkakit.ports.control import ControlStore
 from kafkakit.ports.stream_producer import StreamCluster
 from kafkakit.streams.client.client import ClientParts, StreamClient
 from kafkakit.streams.client.watch import WatchParts
-from kafkakit.streams.model.route import DEFAULT_LANES, Lane, Route, Segment, SegmentState
-from kafkakit.streams.model.route_document import decode_route, encode_route, route_path
+from kafkakit.streams.model.route import (
+    DEFAULT_LANES,
+    Lane,
+    Route,
+    Segment,
+    SegmentState,
+    decode_route,
+    encode_route,
+    route_path,
+)
 from tests.fakes.control import FakeControlStore
 from tests.fakes.stream_cluster import FakeStreamCluster
 

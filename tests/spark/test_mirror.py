@@ -3,7 +3,7 @@
 import random
 from typing import Any
 
-from kafkakit.streams.formats.record_identity import RecordId, format_record_id
+from kafkakit.streams.model.record_identity import RecordId, format_record_id
 from tests.spark import reference_mirror as reference
 from tests.spark.conftest import NOW_MS, TODAY, StoreBuilder, run_job, spec_for
 

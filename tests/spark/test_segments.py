@@ -13,8 +13,8 @@ import pytest
 from kafkakit.adapters.log_dirs import LOCAL_FILES
 from kafkakit.core.audit_findings import AuditFinding
 from kafkakit.core.fleet_tables import TABLES
-from kafkakit.streams.formats.segment_files.log_tree import partitions_below
-from kafkakit.streams.formats.segment_files.partition_files import ScanOptions, read_partition
+from kafkakit.streams.model.log_dirs import partitions_below
+from kafkakit.streams.model.segment_rows import ScanOptions, read_partition
 from tests.rigs.segment_writer import batch, write_segment
 from tests.spark.conftest import NOW_MS, StoreBuilder, run_job, spec_for
 from tests.spark.reference_segments import DAY_MS, bomb_findings, segment_findings

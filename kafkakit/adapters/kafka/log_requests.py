@@ -9,7 +9,7 @@ from kafkakit.adapters.kafka.log_routes import STALE
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.log_reads import Fetched, LogSpan
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.formats.identity import NO_TOPIC_ID
+from kafkakit.streams.model.commit import NO_TOPIC_ID
 
 EARLIEST, LATEST = -2, -1
 LAST_WITH_NAMES, NEWEST = 12, 17

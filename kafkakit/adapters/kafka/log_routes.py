@@ -8,7 +8,7 @@ from kafkakit.adapters.kafka.session import KafkaSession
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.log_reads import TopicPlaces
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.formats.identity import NO_TOPIC_ID
+from kafkakit.streams.model.commit import NO_TOPIC_ID
 
 NAMES_PER_REQUEST = 500
 STALE = frozenset({3, 5, 6, 9, 56, 74, 75, 78, 100, 103})

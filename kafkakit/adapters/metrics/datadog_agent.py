@@ -8,8 +8,7 @@ from time import sleep
 
 from kafkakit.adapters.metrics.http_service import HttpService
 from kafkakit.core.errors import UsageError
-from kafkakit.streams.formats.pathways.buckets import Bucket
-from kafkakit.streams.formats.pathways.payload import PATH, PayloadSender, encode_payload, payload_headers
+from kafkakit.streams.model.pathways import PATH, Bucket, PayloadSender, encode_payload, payload_headers
 
 ATTEMPTS = 3
 TIMEOUT_S = 2.0

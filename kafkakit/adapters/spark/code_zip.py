@@ -10,7 +10,7 @@ from kafkakit.core.errors import OperationFailedError
 PACKAGE = Path(kafkakit.__file__).parent
 # In a checkout the job code lies beside the package; the wheel carries it inside.
 CODE_FOLDERS = (PACKAGE / "spark_code", PACKAGE.parent / "spark")
-SHARED = ("core", "rules", "streams/formats")
+SHARED = ("core", "rules", "streams/model")
 _KEPT = frozenset({".py", ".json"})
 _TIME = (1980, 1, 1, 0, 0, 0)
 

@@ -11,10 +11,9 @@ from kafkakit.fleet.decide.commit_history import commit_columns, moments, positi
 from kafkakit.fleet.decide.snapshot_columns import Spans
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.log import LogReader
-from kafkakit.streams.formats.offsets_log.facts import CommitColumns
-from kafkakit.streams.formats.offsets_log.key_table import KeyTable
 from kafkakit.streams.lag.api import ResumePoint, resume_points_of
 from kafkakit.streams.lag.api_act import OFFSETS_TOPIC, OffsetsTail
+from kafkakit.streams.model.offsets_log.commits import CommitColumns, KeyTable
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,8 +13,8 @@ from kafkakit.fleet.decide.scan_tasks import ScannedBroker, by_broker, scan_task
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.reporter import Reporter
 from kafkakit.ports.table_store import TableStore
-from kafkakit.streams.formats.segment_files.log_tree import FileReader, PartitionFiles, partitions_below
-from kafkakit.streams.formats.segment_files.partition_files import Row, ScanOptions, read_partition
+from kafkakit.streams.model.log_dirs import FileReader, PartitionFiles, partitions_below
+from kafkakit.streams.model.segment_rows import Row, ScanOptions, read_partition
 
 ROWS_OF_FILE = 200_000
 FAULTS_SHOWN = 5

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.formats.offsets_log.facts import CommitColumns
-from kafkakit.streams.formats.offsets_log.key_table import KeyTable
 from kafkakit.streams.lag.api import ResumePoint
+from kafkakit.streams.model.offsets_log.commits import CommitColumns, KeyTable
 
 if TYPE_CHECKING:
     import numpy as np

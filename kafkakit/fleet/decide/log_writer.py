@@ -8,9 +8,9 @@ from struct import Struct
 import numpy as np
 import zstandard
 
-from kafkakit.streams.formats.kkm1.crc32c import crc32c
-from kafkakit.streams.formats.segment_files.batch_walk import HEADER, HEADER_BYTES, MAGIC, PREFIX_BYTES
-from kafkakit.streams.formats.segment_files.indexes import OFFSET_ENTRY, TIME_ENTRY
+from kafkakit.streams.model.kkm1.text import crc32c
+from kafkakit.streams.model.segment_batches import HEADER, HEADER_BYTES, MAGIC, PREFIX_BYTES
+from kafkakit.streams.model.segment_rows import OFFSET_ENTRY, TIME_ENTRY
 
 CODECS = ("none", "gzip", "zstd")
 _CODES = {"none": 0, "gzip": 1, "zstd": 4}

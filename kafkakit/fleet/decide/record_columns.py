@@ -7,7 +7,7 @@ from zlib import crc32
 
 from kafkakit.core.records import Record
 from kafkakit.fleet.decide.config_columns import columns_of
-from kafkakit.streams.formats.record_identity import HEADER, decode_record_id, format_record_id
+from kafkakit.streams.model.record_identity import HEADER, decode_record_id, format_record_id
 
 KEY_HASH_DIGITS = 16
 _NAMES = ("topic", "partition", "offset", "at_ms", "record_id", "key_hash", "value_crc", "size_bytes")

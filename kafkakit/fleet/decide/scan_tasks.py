@@ -6,7 +6,7 @@ from typing import Any
 
 from kafkakit.core.errors import RefusedError, UsageError
 from kafkakit.core.fleet_tables import TABLES
-from kafkakit.streams.formats.segment_files.log_tree import PartitionFiles
+from kafkakit.streams.model.log_dirs import PartitionFiles
 
 TASK_BYTES = 2 << 30
 TASK_FILES = 2_000

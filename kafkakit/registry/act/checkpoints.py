@@ -14,7 +14,7 @@ from kafkakit.registry.decide.offset_intervals import read_sync, sync_topic, wit
 from kafkakit.registry.decide.replies import OffsetsReply
 from kafkakit.registry.decide.requests import TranslateRequest
 from kafkakit.registry.decide.v2.messages import TranslatedOffsets, TranslateOffsetsRequest
-from kafkakit.streams.formats.dialects.mirrormaker import OffsetSync
+from kafkakit.streams.model.mirrormaker import OffsetSync
 
 POLL_S = 0.2
 MAX_RECORDS = 5_000_000

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kafkakit.registry.decide.changes import PlannedChanges, TagChange
     from kafkakit.registry.decide.entries import BrokerEntry, TopicEntry
     from kafkakit.registry.decide.tags import Kind, Tags
-    from kafkakit.streams.formats.dialects.mirrormaker import OffsetSync
+    from kafkakit.streams.model.mirrormaker import OffsetSync
 
 TagTexts = Annotated[
     list[str],

@@ -16,7 +16,7 @@ from kafkakit.core.records import Record
 from kafkakit.core.rpc import RpcCode, RpcError
 from kafkakit.registry.decide.checkpoints import DEFAULT_ALIAS
 from kafkakit.registry.decide.v2.messages import TranslatedOffset, TranslatedOffsets
-from kafkakit.streams.formats.dialects.mirrormaker import OffsetSync, decode_offset_sync, syncs_by_partition
+from kafkakit.streams.model.mirrormaker import OffsetSync, decode_offset_sync, syncs_by_partition
 
 Syncs = Mapping[TopicPartition, tuple[OffsetSync, ...]]
 

@@ -10,9 +10,8 @@ from kafkakit.core.documents import encode_document
 from kafkakit.core.errors import InputError
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.formats.batch_verdicts import BatchVerdict
-from kafkakit.streams.formats.identity import topic_id_text
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.model.commit import OffsetRanges, topic_id_text
+from kafkakit.streams.model.guarded_reads import BatchVerdict
 
 KIND = "quarantined-batch"
 MOST_FOUND = 10_000

@@ -11,9 +11,8 @@ from kafkakit.core.shell_words import quote
 from kafkakit.report.blocks import attributes
 from kafkakit.report.report import Report
 from kafkakit.streams.bombs.decide import BombScan, FoundBatch, KeptBatch
-from kafkakit.streams.formats.batch_verdicts import VerdictKind
-from kafkakit.streams.formats.printable import amount
-from kafkakit.streams.formats.times import utc_text
+from kafkakit.streams.model.commit import amount, utc_text
+from kafkakit.streams.model.guarded_reads import VerdictKind
 
 COLUMNS = (
     "topic", "partition", "offset", "last_offset", "verdict", "codec", "bytes", "at_most_bytes", "declared_bytes",

@@ -18,8 +18,8 @@ from kafkakit.ports.stream_consumer import AssignedConsumer, AssignmentListener,
 from kafkakit.streams.client.decide.commits import CommitRule, restore_commit
 from kafkakit.streams.client.decide.work_grants import PartitionLease
 from kafkakit.streams.client.work_session import SILENT_S, GroupShare
-from kafkakit.streams.formats.commit import CommitState, Writer
-from kafkakit.streams.formats.kkm1.encode import encode_commit
+from kafkakit.streams.model.commit import CommitState, Writer
+from kafkakit.streams.model.kkm1.encode import encode_commit
 
 LOOK_EVERY_S, LOOK_LASTS_S = 1.0, 2.0
 CALL_S = 1.0

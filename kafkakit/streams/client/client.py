@@ -34,8 +34,7 @@ from kafkakit.streams.client.work_session import GroupShare, WorkerOptions, Work
 from kafkakit.streams.client.worker_meter import WorkerMeter
 from kafkakit.streams.client.workers import AsyncHandler, BatchHandler, Handler
 from kafkakit.streams.lanes.api_act import RejectLedger
-from kafkakit.streams.model.route import DLQ, Segment
-from kafkakit.streams.model.route_document import lane_client_id
+from kafkakit.streams.model.route import DLQ, Segment, lane_client_id
 
 IDENTIFY_S = 5.0
 LEDGER_S = 30.0

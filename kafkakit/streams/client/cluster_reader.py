@@ -19,7 +19,7 @@ from kafkakit.streams.client.group_commits import GroupCommits
 from kafkakit.streams.client.options import ConsumerHooks, ConsumerOptions
 from kafkakit.streams.client.records import FIELDS, RecordOrigin
 from kafkakit.streams.client.shared_work import OwnedPartition, SharedWork
-from kafkakit.streams.formats.commit import CommitState
+from kafkakit.streams.model.commit import CommitState
 
 _POLL_S = 0.05
 _DRAIN_S = 0.005

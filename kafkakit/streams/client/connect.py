@@ -46,9 +46,8 @@ from kafkakit.streams.client.producer import RecordHooks
 from kafkakit.streams.client.reject_references import LedgerPorts
 from kafkakit.streams.client.watch import Answer, WatchOptions, WatchParts
 from kafkakit.streams.client.work_session import WorkerOptions
-from kafkakit.streams.formats.pathways.buckets import Bucket
-from kafkakit.streams.formats.pathways.payload import PayloadSender
-from kafkakit.streams.model.reconciliation import reconcile, seen_record
+from kafkakit.streams.model.pathways import Bucket, PayloadSender
+from kafkakit.streams.model.record_identity import reconcile, seen_record
 from kafkakit.wiring import (
     open_admin,
     open_assigned,

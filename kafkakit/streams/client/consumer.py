@@ -19,7 +19,7 @@ from kafkakit.streams.client.options import ConsumerHooks, ConsumerOptions
 from kafkakit.streams.client.shared_work import OwnedPartition, SharedWork
 from kafkakit.streams.client.work_session import GroupShare
 from kafkakit.streams.client.workers import AsyncHandler, BatchHandler, Handler, TaskWorkers, ThreadWorkers
-from kafkakit.streams.formats.commit import ReplayWindow
+from kafkakit.streams.model.commit import ReplayWindow
 from kafkakit.streams.model.route import Route
 
 _FOLLOW_S = 0.1

@@ -11,8 +11,7 @@ from kafkakit.streams.client.decide.send_errors import NotAcknowledgedError, Rec
 from kafkakit.streams.client.options import LeftOut
 from kafkakit.streams.client.producer import Producer
 from kafkakit.streams.client.records import RecordOrigin
-from kafkakit.streams.formats.batch_verdicts import BatchVerdict, VerdictKind
-from kafkakit.streams.formats.guarded_reads import GuardedRead
+from kafkakit.streams.model.guarded_reads import BatchVerdict, GuardedRead, VerdictKind
 from kafkakit.streams.model.provenance import RecordFailure, provenance_headers
 from kafkakit.streams.model.provenance import RecordOrigin as Place
 from kafkakit.streams.model.route import DLQ

@@ -3,7 +3,7 @@
 With BOTH, a record whose delivery succeeded is on both sides; after any failure or crash it may be on one. With
 PRIMARY_THEN_REPAIR and SHADOW, a delivery is that of the primary alone. The repair queue is memory: a crash, or a
 `close` that cannot empty it, leaves those records on the primary only, and so does each that did not fit into it.
-`reconcile` (`kafkakit.streams.model.reconciliation`) and `kafkakit streams reconcile` find all of these by their ids.
+`reconcile` (`kafkakit.streams.model.record_identity`) and `kafkakit streams reconcile` find all of these by their ids.
 """
 
 import threading

@@ -11,7 +11,7 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.log import LogReader
 from kafkakit.ports.stream_consumer import AssignmentListener, GroupConsumer, MemberLease, ReadBatch
-from kafkakit.streams.formats.guarded_reads import GuardedPiece, GuardedRead
+from kafkakit.streams.model.guarded_reads import GuardedPiece, GuardedRead
 
 FETCH_BYTES, PARTITION_BYTES = 4 << 20, 1 << 20
 """Of an answer and of a partition in it. Larger ones are read more slowly: their memory is not used again."""

@@ -10,7 +10,7 @@ from kafkakit.streams.client.decide.commits import CommitRule
 from kafkakit.streams.client.decide.rules import WorkRules
 from kafkakit.streams.client.records import RecordOrigin
 from kafkakit.streams.client.workers import Checkpoint
-from kafkakit.streams.formats.batch_verdicts import BatchVerdict
+from kafkakit.streams.model.guarded_reads import BatchVerdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,10 +17,19 @@ from kafkakit.streams.client.decide.pathway_figures import PathwayTotals
 from kafkakit.streams.client.producer import PathwayHeaders
 from kafkakit.streams.client.records import StreamRecord, readable_headers
 from kafkakit.streams.client.workers import Checkpoint
-from kafkakit.streams.formats.pathways.buckets import Bucket, PathwayBuckets, committed_tags, produced_tags
-from kafkakit.streams.formats.pathways.checkpoints import PathwayNode, PathwayPoint, checkpoint_in, checkpoint_out
-from kafkakit.streams.formats.pathways.context import PathwayContext
-from kafkakit.streams.formats.pathways.hashes import consume_tags, produce_tags
+from kafkakit.streams.model.pathways import (
+    Bucket,
+    PathwayBuckets,
+    PathwayContext,
+    PathwayNode,
+    PathwayPoint,
+    checkpoint_in,
+    checkpoint_out,
+    committed_tags,
+    consume_tags,
+    produce_tags,
+    produced_tags,
+)
 
 _CONTEXT: ContextVar[PathwayContext | None] = ContextVar("kafkakit_pathway", default=None)
 

@@ -9,7 +9,7 @@ from kafkakit.core.deliveries import Headers
 from kafkakit.core.durations import epoch_ms
 from kafkakit.ports.clock import Clock
 from kafkakit.streams.client.decide.outgoing import INGESTED_HEADER
-from kafkakit.streams.formats.record_identity import HEADER, identity_prefix, session_of
+from kafkakit.streams.model.record_identity import HEADER, identity_prefix, session_of
 
 STAMP_S = 0.001
 """For how long records get the same time, whose making takes a microsecond."""

@@ -9,7 +9,7 @@ from kafkakit.streams.client.dead_letter_lane import failure_in, place_of
 from kafkakit.streams.client.dead_letters import RejectedRecord
 from kafkakit.streams.client.options import ConsumerHooks
 from kafkakit.streams.lanes.api_act import RejectLedger
-from kafkakit.streams.model.reject_entries import Reject
+from kafkakit.streams.model.provenance import Reject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,7 @@ from kafkakit.core.errors import InputError, KafkakitError, TryLaterError, Usage
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.control import ControlStore
 from kafkakit.streams.client.decide.figures import RouteCondition
-from kafkakit.streams.model.route import Route
-from kafkakit.streams.model.route_document import decode_route, route_path
+from kafkakit.streams.model.route import Route, decode_route, route_path
 
 WAIT_S = 10.0
 """Each wait begins with a read of the store, which finds out whether it can be reached."""

@@ -5,7 +5,7 @@ import logging
 from kafkakit.core.deliveries import OutgoingRecord
 from kafkakit.core.errors import UsageError
 from kafkakit.streams.client.route_follower import RouteFollower
-from kafkakit.streams.model.lane_rules import LaneChooser
+from kafkakit.streams.model.route import LaneChooser
 
 _LOG = logging.getLogger("kafkakit.streams.client")
 

@@ -13,8 +13,7 @@ from kafkakit.streams.client.decide.lane_shares import LaneShares
 from kafkakit.streams.client.decide.partition_work import PartitionWork
 from kafkakit.streams.client.decide.ready import Chunk
 from kafkakit.streams.client.records import RecordOrigin
-from kafkakit.streams.formats.commit import CommitState, RouteMark, Writer
-from kafkakit.streams.formats.identity import CommitIdentity
+from kafkakit.streams.model.commit import CommitIdentity, CommitState, RouteMark, Writer
 
 SLICE_S = 0.02
 """How long a worker is to be busy with one chunk, by what earlier records of the lane took."""

@@ -20,9 +20,7 @@ from kafkakit.streams.client.decide.figures import ProducerMetrics
 from kafkakit.streams.client.options import ConsumerHooks
 from kafkakit.streams.client.pathways import PathwayTracker
 from kafkakit.streams.client.producer import PathwayHeaders, RecordHooks
-from kafkakit.streams.formats.pathways.buckets import Bucket
-from kafkakit.streams.formats.pathways.checkpoints import PathwayNode
-from kafkakit.streams.formats.pathways.payload import PayloadSender
+from kafkakit.streams.model.pathways import Bucket, PathwayNode, PayloadSender
 
 PERIOD_S = 10.0
 CLOSE_S = 5.0

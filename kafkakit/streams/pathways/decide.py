@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import KafkakitError
 from kafkakit.core.log_reads import LogSpan
-from kafkakit.streams.formats.pathways.context import ContextFault, PathwayContext, context_of
-from kafkakit.streams.formats.pathways.sketch import DDSketch
+from kafkakit.streams.model.pathways import ContextFault, DDSketch, PathwayContext, context_of
 from kafkakit.streams.records.api import Entry, Fate
 
 MOST_PATHWAYS = 1000

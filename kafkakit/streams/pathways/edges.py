@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
-from kafkakit.streams.formats.pathways.hashes import consume_tags, node_hash, pathway_hash, produce_tags
+from kafkakit.streams.model.pathways import consume_tags, node_hash, pathway_hash, produce_tags
 
 MOST_HASHES = 200
 """Of a stream, those with the most records, from which edges are followed."""

@@ -9,7 +9,7 @@ from kafkakit.core.printable import printable
 from kafkakit.core.quantities import agreeing, counted
 from kafkakit.core.tables import text_table
 from kafkakit.report.report import Report
-from kafkakit.streams.formats.pathways.sketch import DDSketch
+from kafkakit.streams.model.pathways import DDSketch
 from kafkakit.streams.pathways.decide import (
     OTHERS,
     P99,

@@ -13,7 +13,7 @@ from kafkakit.core.errors import UsageError
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record
-from kafkakit.streams.formats.log_batches import (
+from kafkakit.streams.model.log_batches import (
     Batch,
     Codec,
     LogRecord,

@@ -7,7 +7,7 @@ from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.printable import printable
 from kafkakit.core.quantities import counted
 from kafkakit.report.report import Report
-from kafkakit.streams.formats.times import utc_text
+from kafkakit.streams.model.commit import utc_text
 from kafkakit.streams.records.decide import Entry, Fate, Found
 
 COLUMNS = ("offset", "last", "timestamp_ms", "timestamp_type", "key", "value", "value_bytes", "transaction", "instead")

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from kafkakit.core.fleet_tables import TABLES
 from kafkakit.rules.families.groups import OFFSETS_TOPIC
-from kafkakit.streams.formats.offsets_log.records import Entry, decode_entry
+from kafkakit.streams.model.offsets_log.entries import Entry, decode_entry
 from kafkakit_spark.arrow_types import arrow_schema
 
 COLUMNS = ", ".join(f"{c.name} {c.type}" for c in TABLES["commits"].columns)

@@ -22,7 +22,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from kafkakit.core.fleet_tables import TABLES
-from kafkakit.streams.formats.segment_files.log_tree import (
+from kafkakit.streams.model.log_dirs import (
     FileReader,
     PartitionFiles,
     SeenFile,
@@ -30,7 +30,7 @@ from kafkakit.streams.formats.segment_files.log_tree import (
     partitions_below,
     seen_files,
 )
-from kafkakit.streams.formats.segment_files.partition_files import Row, ScanOptions, read_partition
+from kafkakit.streams.model.segment_rows import Row, ScanOptions, read_partition
 from kafkakit_spark.arrow_types import ARROW_TYPES
 
 TASK_BYTES = 4 << 30

@@ -7,10 +7,15 @@ import pytest
 
 from kafkakit.adapters.metrics.datadog_agent import DatadogAgent
 from kafkakit.core.errors import OperationFailedError, TryLaterError, UsageError
-from kafkakit.streams.formats.pathways.buckets import Bucket, PathwayBuckets
-from kafkakit.streams.formats.pathways.checkpoints import PathwayNode, checkpoint_out
-from kafkakit.streams.formats.pathways.hashes import produce_tags
-from kafkakit.streams.formats.pathways.payload import PayloadSender, encode_payload
+from kafkakit.streams.model.pathways import (
+    Bucket,
+    PathwayBuckets,
+    PathwayNode,
+    PayloadSender,
+    checkpoint_out,
+    encode_payload,
+    produce_tags,
+)
 from tests.rigs.metrics_http import Reply, Server, serving
 
 NOW = 1_700_000_000_000

@@ -10,7 +10,7 @@ from kafkakit.adapters.kafka.log_routes import HIDDEN, LEADERLESS, UNKNOWN, Rout
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.log_reads import TopicPlaces
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.formats.identity import NO_TOPIC_ID
+from kafkakit.streams.model.commit import NO_TOPIC_ID
 
 TP = TopicPartition
 

@@ -8,8 +8,8 @@ from kafka.record.memory_records import MemoryRecords
 
 from kafkakit.fleet.decide.log_writer import Batch, MadeFile, batch_bytes, repeated
 from kafkakit.fleet.decide.synth_logs import FILE_DEFECTS, log_dir
-from kafkakit.streams.formats.segment_files.log_tree import FileReader, SeenFile, partitions_below
-from kafkakit.streams.formats.segment_files.partition_files import ScanOptions, read_partition
+from kafkakit.streams.model.log_dirs import FileReader, SeenFile, partitions_below
+from kafkakit.streams.model.segment_rows import ScanOptions, read_partition
 
 END_MS = 1_795_219_200_000
 DAY_MS = 86_400_000

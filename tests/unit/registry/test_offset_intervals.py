@@ -16,7 +16,7 @@ from kafkakit.core.rpc import RpcCode, RpcError
 from kafkakit.registry.act.checkpoints import translate_with_intervals
 from kafkakit.registry.decide.offset_intervals import end_of, read_sync, sync_topic, with_intervals
 from kafkakit.registry.decide.v2.messages import TranslateOffsetsRequest
-from kafkakit.streams.formats.dialects.mirrormaker import OffsetSync
+from kafkakit.streams.model.mirrormaker import OffsetSync
 from tests.fakes.topics import MemoryTopics
 from tests.places import ROOT
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from kafkakit.core.errors import OperationFailedError, RefusedError
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.bombs.decide import FoundBatch, KeptBatch, encode_provenance, folder_names, provenance
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.model.commit import OffsetRanges
 
 FILE_MODE, FOLDER_MODE = 0o600, 0o700
 Write = Callable[[Path, bytes, int], None]

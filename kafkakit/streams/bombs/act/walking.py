@@ -11,8 +11,8 @@ from kafkakit.ports.clock import Clock
 from kafkakit.ports.log import LogReader
 from kafkakit.ports.reporter import ProgressBar
 from kafkakit.streams.bombs.decide import FoundBatch, Walked
-from kafkakit.streams.formats.batch_verdicts import measured, verdicts_of
-from kafkakit.streams.formats.log_batches import WalkEnd
+from kafkakit.streams.model.guarded_reads import measured, verdicts_of
+from kafkakit.streams.model.log_batches import WalkEnd
 
 AT_ONCE = 64
 FETCH_BYTES = 8 << 20

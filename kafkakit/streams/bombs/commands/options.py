@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kafkakit.cli.session import ClusterSession
     from kafkakit.streams.bombs.act.scanning import BombScanner
     from kafkakit.streams.bombs.decide import ScanStart
-    from kafkakit.streams.formats.offset_ranges import OffsetRanges
+    from kafkakit.streams.model.commit import OffsetRanges
 
 MOST_PARTITIONS = 1_000_000
 LEAST_LIMIT = 1_000
@@ -100,7 +100,7 @@ def quarantined_offsets(offsets: str) -> tuple[OffsetRanges, ScanStart]:
     """The offsets whose batches are meant, all for "", and the part of a log that holds them."""
     from kafkakit.streams.bombs.decide import ScanStart
     from kafkakit.streams.commits.api import parse_offsets
-    from kafkakit.streams.formats.offset_ranges import MAX_OFFSET, OffsetRanges
+    from kafkakit.streams.model.commit import MAX_OFFSET, OffsetRanges
 
     if not offsets:
         return OffsetRanges.of([(0, MAX_OFFSET)]), ScanStart()

@@ -6,11 +6,9 @@ from typing import TypeVar
 from kafkakit.core.errors import UsageError
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.streams.client.decide.partition_work import PartitionWork
-from kafkakit.streams.formats.commit import CommitState, RouteMark, Watermark, Writer
-from kafkakit.streams.formats.dialects.registry import dialect_named, read_metadata
-from kafkakit.streams.formats.identity import CommitIdentity
-from kafkakit.streams.formats.kkm1.encode import Encoded, encode_commit
-from kafkakit.streams.formats.kkm1.ladder import Advice, advise
+from kafkakit.streams.model.commit import CommitIdentity, CommitState, RouteMark, Watermark, Writer
+from kafkakit.streams.model.dialects.registry import dialect_named, read_metadata
+from kafkakit.streams.model.kkm1.encode import Advice, Encoded, advise, encode_commit
 
 T = TypeVar("T")
 MIN_LIMIT_CHARS = 64

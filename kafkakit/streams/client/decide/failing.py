@@ -9,7 +9,7 @@ from kafkakit.streams.client.decide.held import HeldRecord, HeldRecords
 from kafkakit.streams.client.decide.moves import Dependencies, MoveBudget
 from kafkakit.streams.client.decide.rejections import Rejections
 from kafkakit.streams.client.decide.rules import WorkRules
-from kafkakit.streams.formats.commit import Mark, MarkState
+from kafkakit.streams.model.commit import Mark, MarkState
 
 T = TypeVar("T")
 OUT_OF_TRIES = ""

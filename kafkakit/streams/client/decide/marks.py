@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from kafkakit.streams.formats.commit import Mark, MarkState
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.model.commit import Mark, MarkState, OffsetRanges
 
 
 def unread_marks(marks: Iterable[Mark], wanted: OffsetRanges, position: int, base: int) -> Iterator[Mark]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from kafkakit.core.deliveries import BatchLimits, Headers, OutgoingRecord
 from kafkakit.core.errors import UsageError
 from kafkakit.streams.client.decide.send_errors import RecordRefusedError, RecordTooLargeError
-from kafkakit.streams.formats.record_identity import HEADER, decode_record_id
+from kafkakit.streams.model.record_identity import HEADER, decode_record_id
 
 INGESTED_HEADER = "kafkakit-ingested-ms"
 MAX_HEADERS = 1_000

@@ -16,9 +16,8 @@ from kafkakit.streams.client.decide.moves import Dependencies, MoveBudget
 from kafkakit.streams.client.decide.ready import Chunk, ReadyQueue
 from kafkakit.streams.client.decide.rules import WorkRules
 from kafkakit.streams.client.decide.unread import UnreadOffsets, handled_in
-from kafkakit.streams.formats.commit import CommitState, MarkState, ReplayWindow
-from kafkakit.streams.formats.done_set import DoneSet
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.model.commit import CommitState, MarkState, OffsetRanges, ReplayWindow
+from kafkakit.streams.model.done_set import DoneSet
 
 T = TypeVar("T")
 

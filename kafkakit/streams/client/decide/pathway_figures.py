@@ -7,8 +7,7 @@ from itertools import chain
 from typing import TypeVar
 
 from kafkakit.report.metrics_text import Labels, MetricFamily, gauge
-from kafkakit.streams.formats.pathways.buckets import FOLDED_TAGS, Bucket, EdgeKey, EdgeSums, merged_edges
-from kafkakit.streams.formats.pathways.sketch import DDSketch
+from kafkakit.streams.model.pathways import FOLDED_TAGS, Bucket, DDSketch, EdgeKey, EdgeSums, merged_edges
 
 T = TypeVar("T")
 PREFIX = "kafkakit_pathway_"

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from kafkakit.core.errors import UsageError
-from kafkakit.streams.formats.identity import CommitIdentity, topic_id_bytes
+from kafkakit.streams.model.commit import CommitIdentity, topic_id_bytes
 from kafkakit.streams.model.route import DLQ, Route
 
 

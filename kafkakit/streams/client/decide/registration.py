@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from kafkakit.core.documents import DocumentKind
 from kafkakit.core.lease import Holder
-from kafkakit.streams.model.route_document import check_stream
+from kafkakit.streams.model.route import check_stream
 
 _Count = Annotated[int, Meta(ge=0, le=2**62)]
 _Text = Annotated[str, Meta(max_length=500)]

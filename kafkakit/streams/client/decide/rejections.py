@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 from kafkakit.streams.client.decide.failures import Rejection
-from kafkakit.streams.formats.commit import Mark, MarkState
+from kafkakit.streams.model.commit import Mark, MarkState
 
 T = TypeVar("T")
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from kafkakit.core.deliveries import TopicIdentity
 from kafkakit.core.errors import RefusedError, TryLaterError
-from kafkakit.streams.formats.identity import NO_TOPIC_ID, topic_id_bytes
+from kafkakit.streams.model.commit import NO_TOPIC_ID, topic_id_bytes
 from kafkakit.streams.model.route import Route, Segment, SegmentState
 
 

@@ -5,9 +5,8 @@ from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from kafkakit.streams.client.decide.marks import ranges_of, unread_marks
-from kafkakit.streams.formats.commit import CommitState, Mark, MarkState
-from kafkakit.streams.formats.done_set import DoneSet
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.model.commit import CommitState, Mark, MarkState, OffsetRanges
+from kafkakit.streams.model.done_set import DoneSet
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from msgspec import Meta
 from kafkakit.core.documents import DocumentKind
 from kafkakit.core.lease import Holder
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.formats.identity import CommitIdentity, topic_id_bytes
+from kafkakit.streams.model.commit import CommitIdentity, topic_id_bytes
 
 WORKERS_FOLDER, GRANTS_FOLDER = "assigner/workers", "assigner/grants"
 ROUND_BITS = 24

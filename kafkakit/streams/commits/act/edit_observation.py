@@ -21,8 +21,8 @@ from kafkakit.ports.log import LogReader
 from kafkakit.streams.commits.decide.editing.gate import check_quiet, settled
 from kafkakit.streams.commits.decide.editing.observed import Observed, SeenPartition
 from kafkakit.streams.commits.decide.record_time import time_at
-from kafkakit.streams.formats.dialects.registry import read_metadata
-from kafkakit.streams.formats.identity import CommitIdentity
+from kafkakit.streams.model.commit import CommitIdentity
+from kafkakit.streams.model.dialects.registry import read_metadata
 
 FETCH_BYTES = 8 << 20
 PARTITION_BYTES = 1 << 20

@@ -51,10 +51,9 @@ from kafkakit.streams.commits.decide.hazards.copies import (
     sync_topics,
 )
 from kafkakit.streams.commits.decide.headroom import LIMIT_KEY, Limits, read_limits
-from kafkakit.streams.formats.dialects.bind_search import KnownTopic
-from kafkakit.streams.formats.dialects.facts import CopiedFrom, TimeSpan
-from kafkakit.streams.formats.dialects.mirrormaker import OffsetSync
-from kafkakit.streams.formats.dialects.origin import find_origin
+from kafkakit.streams.model.dialects.dialect import CopiedFrom, TimeSpan
+from kafkakit.streams.model.dialects.registry import KnownTopic, find_origin
+from kafkakit.streams.model.mirrormaker import OffsetSync
 
 FETCH_BYTES = 8 << 20
 COPY_BYTES = 64 << 20  # what is read of one of MirrorMaker's topics at most

@@ -11,7 +11,7 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.execution.act.log_answers import fetch_answers
 from kafkakit.ports.log import LogReader
 from kafkakit.streams.commits.decide.record_time import time_at
-from kafkakit.streams.formats.dialects.facts import TimeSpan
+from kafkakit.streams.model.dialects.dialect import TimeSpan
 
 ROUNDS = ((200, 32 << 10), (8, 1 << 20), (1, 1 << 20))  # partitions at once, bytes for each
 MOST_ALONE = 100  # partitions that are asked one by one

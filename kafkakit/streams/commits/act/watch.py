@@ -15,8 +15,8 @@ from kafkakit.ports.reporter import Reporter, Screen
 from kafkakit.streams.commits.decide.group_look import GroupLook
 from kafkakit.streams.commits.show.change_text import StateChange, change_line
 from kafkakit.streams.commits.show.group_text import screen_text
-from kafkakit.streams.formats.dialects.facts import CommitFacts
-from kafkakit.streams.formats.times import utc_text
+from kafkakit.streams.model.commit import utc_text
+from kafkakit.streams.model.dialects.dialect import CommitFacts
 
 
 class Shown:

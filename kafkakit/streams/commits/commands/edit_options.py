@@ -207,7 +207,7 @@ def named_scope(targets: Mapping[TopicPartition, FileTarget]) -> PartitionScope:
 
 def dialect_name(word: str) -> str:
     """The name of the dialect that the command line calls by this word."""
-    from kafkakit.streams.formats.dialects.registry import dialect_of_word
+    from kafkakit.streams.model.dialects.registry import dialect_of_word
 
     return dialect_of_word(word).name
 

@@ -12,7 +12,7 @@ from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.core.durations import epoch_ms
 from kafkakit.streams.commits.commands import options
 from kafkakit.streams.commits.commands.word_options import DEFAULT_FORM, FormWord
-from kafkakit.streams.formats.dialects.registry import about_forms
+from kafkakit.streams.model.dialects.registry import about_forms
 
 MAX_INPUT = 16 << 20
 MAX_STRING = 1 << 20

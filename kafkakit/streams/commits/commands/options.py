@@ -16,7 +16,7 @@ from kafkakit.cli.option_groups import option
 if TYPE_CHECKING:
     from kafkakit.streams.commits.decide.group_look import CommitScope
     from kafkakit.streams.commits.show.drawing import DrawingStyle
-    from kafkakit.streams.formats.identity import CommitIdentity
+    from kafkakit.streams.model.commit import CommitIdentity
 
 Offset = Annotated[
     int, typer.Option("--offset", metavar="N", min=0, help="The committed offset that the metadata belongs to.")
@@ -79,7 +79,7 @@ class IdentityOptions:
     def identity(self) -> CommitIdentity | None:
         """The identity that all four options give, None when none was given; `UsageError` for some of them."""
         from kafkakit.core.errors import UsageError
-        from kafkakit.streams.formats.identity import CommitIdentity, topic_id_bytes
+        from kafkakit.streams.model.commit import CommitIdentity, topic_id_bytes
 
         given = (bool(self.cluster_id), bool(self.topic_id), self.partition is not None, bool(self.group))
         if not any(given):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 
-from kafkakit.streams.formats.dialects.registry import FORMS, WORDS
+from kafkakit.streams.model.dialects.registry import FORMS, WORDS
 
 if TYPE_CHECKING:
     DialectWord: TypeAlias = str

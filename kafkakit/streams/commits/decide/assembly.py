@@ -10,10 +10,9 @@ from kafkakit.core.log_reads import LogSpan, TopicPlaces
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.commits.decide.group_look import CommitScope, GroupLook
 from kafkakit.streams.commits.decide.headroom import Limits
-from kafkakit.streams.formats.commit import Problem
-from kafkakit.streams.formats.dialects.facts import CommitFacts, CopiedFrom, TimeSpan
-from kafkakit.streams.formats.dialects.registry import dialect_named, read_metadata
-from kafkakit.streams.formats.identity import CommitIdentity
+from kafkakit.streams.model.commit import CommitIdentity, Problem
+from kafkakit.streams.model.dialects.dialect import CommitFacts, CopiedFrom, TimeSpan
+from kafkakit.streams.model.dialects.registry import dialect_named, read_metadata
 
 Answers = Mapping[TopicPartition, CommittedOffset | ItemError]
 UNSTABLE = "UnstableOffsetCommit"

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 from kafkakit.streams.commits.decide.tally import marked
-from kafkakit.streams.formats.commit import CommitState, MarkState
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.model.commit import CommitState, MarkState, OffsetRanges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

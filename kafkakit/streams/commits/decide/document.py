@@ -5,19 +5,21 @@ from dataclasses import dataclass, field
 
 from kafkakit.core.documents import decode_json
 from kafkakit.core.errors import InputError
-from kafkakit.streams.formats.commit import (
+from kafkakit.streams.model.commit import (
+    MAX_OFFSET,
+    CommitIdentity,
     CommitState,
     Mark,
     MarkState,
+    OffsetRanges,
     ReplayWindow,
     RouteMark,
     Spill,
     Watermark,
     Writer,
+    topic_id_bytes,
 )
-from kafkakit.streams.formats.dialects.registry import is_dialect_name
-from kafkakit.streams.formats.identity import CommitIdentity, topic_id_bytes
-from kafkakit.streams.formats.offset_ranges import MAX_OFFSET, OffsetRanges
+from kafkakit.streams.model.dialects.registry import is_dialect_name
 
 DIGEST_BYTES = 8
 READ_SCHEMA = 1

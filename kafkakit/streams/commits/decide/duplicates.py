@@ -8,10 +8,9 @@ the most that can come.
 from dataclasses import dataclass
 
 from kafkakit.streams.commits.decide.tally import tally_of
-from kafkakit.streams.formats.dialects.facts import CommitFacts
-from kafkakit.streams.formats.dialects.registry import dialect_named
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
-from kafkakit.streams.formats.printable import amount
+from kafkakit.streams.model.commit import OffsetRanges, amount
+from kafkakit.streams.model.dialects.dialect import CommitFacts
+from kafkakit.streams.model.dialects.registry import dialect_named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,10 +6,9 @@ from enum import StrEnum
 from kafkakit.core.quantities import format_rough_time
 from kafkakit.streams.commits.decide.duplicates import duplicates_of
 from kafkakit.streams.commits.decide.tally import reach_of
-from kafkakit.streams.formats.commit import CommitState, Mark, MarkState
-from kafkakit.streams.formats.dialects.facts import CommitFacts, TimeSpan
-from kafkakit.streams.formats.dialects.registry import dialect_named
-from kafkakit.streams.formats.times import age_text, interval_text
+from kafkakit.streams.model.commit import CommitState, Mark, MarkState, age_text, interval_text
+from kafkakit.streams.model.dialects.dialect import CommitFacts, TimeSpan
+from kafkakit.streams.model.dialects.registry import dialect_named
 
 
 class OffsetStanding(StrEnum):

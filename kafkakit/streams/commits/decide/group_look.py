@@ -10,8 +10,8 @@ from kafkakit.core.group_facts import GroupMember, GroupState, GroupType
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.printable import printable
 from kafkakit.streams.commits.decide.headroom import Limits
-from kafkakit.streams.formats.dialects.facts import CommitFacts
-from kafkakit.streams.formats.printable import amount
+from kafkakit.streams.model.commit import amount
+from kafkakit.streams.model.dialects.dialect import CommitFacts
 
 NEAR_NAMES = 3
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from kafkakit.streams.formats.dialects.facts import KAFKA_LIMIT, CommitFacts
+from kafkakit.streams.model.dialects.dialect import KAFKA_LIMIT, CommitFacts
 
 LIMIT_KEY = "offset.metadata.max.bytes"
 

@@ -1,8 +1,8 @@
 """A commit from a string, without a cluster."""
 
-from kafkakit.streams.formats.dialects.facts import KAFKA_LIMIT, CommitFacts
-from kafkakit.streams.formats.dialects.registry import read_metadata
-from kafkakit.streams.formats.identity import CommitIdentity
+from kafkakit.streams.model.commit import CommitIdentity
+from kafkakit.streams.model.dialects.dialect import KAFKA_LIMIT, CommitFacts
+from kafkakit.streams.model.dialects.registry import read_metadata
 
 
 def text_of_stdin(data: bytes) -> str:

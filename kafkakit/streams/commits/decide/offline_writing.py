@@ -4,12 +4,10 @@ from dataclasses import dataclass
 
 from kafkakit.core.errors import InfeasibleError, InputError, UsageError
 from kafkakit.streams.commits.decide.document import CommitDocument, identity_of, state_of
-from kafkakit.streams.formats.commit import CommitState
-from kafkakit.streams.formats.dialects.dialect import Dialect, EncodeRequest
-from kafkakit.streams.formats.dialects.registry import dialect_of_form
-from kafkakit.streams.formats.identity import CommitIdentity
-from kafkakit.streams.formats.kkm1.text import utf16_units
-from kafkakit.streams.formats.printable import amount
+from kafkakit.streams.model.commit import CommitIdentity, CommitState, amount
+from kafkakit.streams.model.dialects.dialect import Dialect, EncodeRequest
+from kafkakit.streams.model.dialects.registry import dialect_of_form
+from kafkakit.streams.model.kkm1.text import utf16_units
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

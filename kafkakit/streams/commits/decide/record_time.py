@@ -1,7 +1,7 @@
 """The time of the record at an offset, out of a raw read, in the words of the inspector."""
 
-from kafkakit.streams.formats.dialects.facts import TimeSpan
-from kafkakit.streams.formats.record_times import RecordTime, TimeKind, record_at
+from kafkakit.streams.model.dialects.dialect import TimeSpan
+from kafkakit.streams.model.log_batches import RecordTime, TimeKind, record_at
 
 _SOURCES = {
     TimeKind.RECORD: "its record in the log",

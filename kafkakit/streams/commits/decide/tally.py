@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from kafkakit.streams.formats.commit import CommitState, MarkState, Reading
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.model.commit import CommitState, MarkState, OffsetRanges, Reading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,7 @@ from kafkakit.core.printable import printable
 from kafkakit.core.quantities import counted, format_rough_time
 from kafkakit.report.report import Report
 from kafkakit.streams.commits.decide.difference import Difference, difference
-from kafkakit.streams.formats.commit import CommitState
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
-from kafkakit.streams.formats.printable import ranges_text
+from kafkakit.streams.model.commit import CommitState, OffsetRanges, ranges_text
 
 CHANGE_COLUMNS = ("where", "what", "start", "end", "note")
 

@@ -14,12 +14,18 @@ from kafkakit.streams.commits.decide.tally import Tally, dialect_words, marked, 
 from kafkakit.streams.commits.show.data import commit_data
 from kafkakit.streams.commits.show.drawing import DrawingStyle, draw
 from kafkakit.streams.commits.show.table import COMMIT_COLUMNS, commit_row
-from kafkakit.streams.formats.commit import Mark, MarkState
-from kafkakit.streams.formats.dialects.facts import CommitFacts
-from kafkakit.streams.formats.dialects.registry import dialect_named
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
-from kafkakit.streams.formats.printable import SHOWN_RANGES, ranges_text
-from kafkakit.streams.formats.times import age_text, interval_text, utc_text
+from kafkakit.streams.model.commit import (
+    SHOWN_RANGES,
+    Mark,
+    MarkState,
+    OffsetRanges,
+    age_text,
+    interval_text,
+    ranges_text,
+    utc_text,
+)
+from kafkakit.streams.model.dialects.dialect import CommitFacts
+from kafkakit.streams.model.dialects.registry import dialect_named
 
 LABEL_WIDTH = 14
 MIN_WRAP = 60

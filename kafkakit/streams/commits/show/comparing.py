@@ -5,8 +5,8 @@ import re
 from kafkakit.core.errors import InputError, UsageError
 from kafkakit.streams.commits.decide.document import ShownDocument, state_of
 from kafkakit.streams.commits.show.change_text import StateChange
-from kafkakit.streams.formats.commit import CommitState
-from kafkakit.streams.formats.dialects.registry import read_metadata
+from kafkakit.streams.model.commit import CommitState
+from kafkakit.streams.model.dialects.registry import read_metadata
 
 _STRING = re.compile(r"([0-9]{1,19}):(.*)", re.DOTALL)
 

@@ -4,10 +4,8 @@ from kafkakit.report.blocks import attributes
 from kafkakit.streams.commits.decide.duplicates import duplicates_of
 from kafkakit.streams.commits.decide.hazards.every import hazards_of
 from kafkakit.streams.commits.decide.tally import tally_of
-from kafkakit.streams.formats.commit import CommitState
-from kafkakit.streams.formats.dialects.facts import CommitFacts, TimeSpan
-from kafkakit.streams.formats.identity import CommitIdentity, topic_id_text
-from kafkakit.streams.formats.times import utc_text
+from kafkakit.streams.model.commit import CommitIdentity, CommitState, topic_id_text, utc_text
+from kafkakit.streams.model.dialects.dialect import CommitFacts, TimeSpan
 
 
 def commit_data(facts: CommitFacts) -> dict[str, object]:

@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kafkakit.streams.commits.decide.tally import reach_of
-from kafkakit.streams.formats.commit import CommitState, MarkState
-from kafkakit.streams.formats.offset_ranges import Range
+from kafkakit.streams.model.commit import CommitState, MarkState, Range
 
 MAX_ROWS = 4
 MIN_CELLS = 8

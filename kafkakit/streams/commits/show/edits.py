@@ -10,11 +10,8 @@ from kafkakit.report.blocks import attributes
 from kafkakit.report.report import Report
 from kafkakit.streams.commits.decide.editing.outcome import EditOutcome, PartitionResult
 from kafkakit.streams.commits.decide.editing.plan import EditPlan, PartitionEdit
-from kafkakit.streams.formats.commit import CommitState
-from kafkakit.streams.formats.identity import topic_id_text
-from kafkakit.streams.formats.kkm1.text import utf16_units
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
-from kafkakit.streams.formats.printable import ranges_text
+from kafkakit.streams.model.commit import CommitState, OffsetRanges, ranges_text, topic_id_text
+from kafkakit.streams.model.kkm1.text import utf16_units
 
 COLUMNS = (
     "topic", "partition", "offset", "new_offset", "dialect", "new_dialect", "delivered_again", "passed", "forgotten",

@@ -5,7 +5,7 @@ from kafkakit.core.shell_words import quote
 from kafkakit.report.report import Report
 from kafkakit.streams.commits.decide.explanation import Explanation, OffsetStanding
 from kafkakit.streams.commits.show.data import time_data
-from kafkakit.streams.formats.dialects.facts import CommitFacts, TimeSpan
+from kafkakit.streams.model.dialects.dialect import CommitFacts, TimeSpan
 
 EXPLAINED_COLUMNS = ("offset", "standing", "sentence")
 _STUCK = (OffsetStanding.PENDING, OffsetStanding.RETRYING, OffsetStanding.DEFERRED)

@@ -11,8 +11,8 @@ from kafkakit.streams.commits.show.commit_text import commit_text
 from kafkakit.streams.commits.show.data import commit_data
 from kafkakit.streams.commits.show.drawing import DrawingStyle
 from kafkakit.streams.commits.show.table import COMMIT_COLUMNS, commit_row, commit_table
-from kafkakit.streams.formats.dialects.facts import CommitFacts
-from kafkakit.streams.formats.times import utc_text
+from kafkakit.streams.model.commit import utc_text
+from kafkakit.streams.model.dialects.dialect import CommitFacts
 
 IN_FULL = 8  # commits that are told in full beside the table
 TABLE_ROWS = 60

@@ -7,7 +7,7 @@ from kafkakit.core.quantities import format_rough_time
 from kafkakit.core.tables import text_table
 from kafkakit.streams.commits.decide.hazards.every import hazards_of
 from kafkakit.streams.commits.decide.tally import tally_of
-from kafkakit.streams.formats.dialects.facts import CommitFacts
+from kafkakit.streams.model.dialects.dialect import CommitFacts
 
 COMMIT_COLUMNS = (
     "topic",

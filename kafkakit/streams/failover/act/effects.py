@@ -21,8 +21,7 @@ from kafkakit.streams.failover.act.reading import read_writers
 from kafkakit.streams.failover.decide.fences import FENCE_RATE, SIZE_KEY, SIZE_LIMIT, fence_bindings
 from kafkakit.streams.failover.decide.journal import FenceRecord
 from kafkakit.streams.failover.decide.operation import FenceKind, LaneMove, Operation
-from kafkakit.streams.model.route import Route, Segment, partitions_of, segment_problem
-from kafkakit.streams.model.route_document import lane_client_id
+from kafkakit.streams.model.route import Route, Segment, lane_client_id, partitions_of, segment_problem
 from kafkakit.streams.routes.api import LaneShape, PlacementScope
 from kafkakit.streams.routes.api_act import OpenCluster, create_topics, find_topics, plan_on, set_quotas
 

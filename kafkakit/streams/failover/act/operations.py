@@ -25,8 +25,8 @@ from kafkakit.streams.failover.decide.operation import FailoverRequest, Operatio
 from kafkakit.streams.failover.decide.outcome import RunEnd
 from kafkakit.streams.failover.decide.plan import FailoverPlan
 from kafkakit.streams.failover.decide.targets import home_of, left_cluster
-from kafkakit.streams.formats.identity import topic_id_bytes
 from kafkakit.streams.lanes.api_act import RejectLedger
+from kafkakit.streams.model.commit import topic_id_bytes
 from kafkakit.streams.model.route import Segment
 from kafkakit.streams.routes.api_act import OpenCluster, RouteStore
 

@@ -10,7 +10,7 @@ from kafkakit.streams.failover.act.reading import read_segments
 from kafkakit.streams.failover.decide.backlog import Pace, unread_places
 from kafkakit.streams.failover.decide.evidence import TopicFacts
 from kafkakit.streams.failover.decide.operation import Operation
-from kafkakit.streams.formats.record_times import RecordTime, record_at
+from kafkakit.streams.model.log_batches import RecordTime, record_at
 from kafkakit.streams.model.route import Segment
 from kafkakit.streams.routes.api_act import OpenCluster
 

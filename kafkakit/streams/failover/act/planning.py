@@ -21,9 +21,8 @@ from kafkakit.streams.failover.decide.outcome import EndKind, RunEnd
 from kafkakit.streams.failover.decide.plan import FailoverPlan, make_plan, moves_of, required_groups
 from kafkakit.streams.failover.decide.preconditions import TargetPlace, known_segments
 from kafkakit.streams.failover.decide.standing import routed_at, settled, standing
-from kafkakit.streams.model.operation_edits import begun
 from kafkakit.streams.model.route import Route, RouteOperation, Segment, partitions_of
-from kafkakit.streams.model.route_edits import refuse_open_operation
+from kafkakit.streams.model.route_edits import begun, refuse_open_operation
 from kafkakit.streams.routes.api_act import OpenCluster, own_settings
 
 USUAL_REPLICATION = 3

@@ -155,7 +155,7 @@ def open_failover(
     A command is in the audit log of the stream, or in that of `audited_as`.
     """
     from kafkakit.cli.session import open_session
-    from kafkakit.streams.model.route_document import check_stream
+    from kafkakit.streams.model.route import check_stream
 
     with ExitStack() as stack:
         home = stack.enter_context(open_session(cli, read_only=not command))

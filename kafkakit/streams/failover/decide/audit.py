@@ -11,7 +11,7 @@ from kafkakit.core.event import Event
 from kafkakit.core.journal_lines import RecordKind
 from kafkakit.streams.failover.decide.journal import Line, OperationRecord, Word
 from kafkakit.streams.failover.decide.operation import Operation
-from kafkakit.streams.model.route_document import check_stream
+from kafkakit.streams.model.route import check_stream
 
 MOST_COMMANDS = 1000
 

@@ -11,10 +11,9 @@ from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.commits.api import duplicates_of, hazards_of
 from kafkakit.streams.failover.decide.evidence import Commits, GroupFacts, TopicFacts
-from kafkakit.streams.formats.commit import Reading
-from kafkakit.streams.formats.dialects.facts import CommitFacts
-from kafkakit.streams.formats.dialects.registry import read_metadata
-from kafkakit.streams.formats.identity import CommitIdentity, topic_id_bytes
+from kafkakit.streams.model.commit import CommitIdentity, Reading, topic_id_bytes
+from kafkakit.streams.model.dialects.dialect import CommitFacts
+from kafkakit.streams.model.dialects.registry import read_metadata
 from kafkakit.streams.model.route import Segment
 
 

@@ -6,7 +6,7 @@ proof needs this offset instead. The walk goes back from the end, one raw read a
 
 from dataclasses import dataclass, replace
 
-from kafkakit.streams.formats.log_batches import Batch, LogRecord, batches_of, records_of
+from kafkakit.streams.model.log_batches import Batch, LogRecord, batches_of, records_of
 
 MOST_STEPS = 200
 """Reads of one partition before the walk gives up and takes the end itself, which is never too low."""

@@ -16,7 +16,7 @@ from kafkakit.core.durations import epoch_ms
 from kafkakit.core.journal_lines import Grammar, RecordKind, read_data
 from kafkakit.core.journal_lines import Line as JournalLine
 from kafkakit.streams.failover.decide.operation import FailoverRequest, FenceKind, Operation, Step
-from kafkakit.streams.model.route_document import check_stream
+from kafkakit.streams.model.route import check_stream
 
 HEADER = {"kind": "stream-failover", "schema": 1}
 DAMAGED_HINT = "the journal was changed; the route shows where the operation stands: kafkakit streams show"

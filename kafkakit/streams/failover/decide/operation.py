@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from kafkakit.streams.model.route import Lane, Route, Segment
-from kafkakit.streams.model.route_document import lane_client_id
+from kafkakit.streams.model.route import Lane, Route, Segment, lane_client_id
 
 DEFAULT_QUIET_S = 120.0
 """The window without a fence or acknowledgements: what clients try for by default before they give a record up."""

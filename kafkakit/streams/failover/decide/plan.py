@@ -20,8 +20,7 @@ from kafkakit.streams.failover.decide.preconditions import (
     known_segments,
 )
 from kafkakit.streams.failover.decide.quiet import Basis, window_s
-from kafkakit.streams.model.route import Lane, Route, SegmentState
-from kafkakit.streams.model.route_document import topic_name
+from kafkakit.streams.model.route import Lane, Route, SegmentState, topic_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from kafkakit.core.documents import DocumentKind
 from kafkakit.core.errors import UsageError
 from kafkakit.streams.failover.decide.operation import Step
-from kafkakit.streams.model.route import Lane, Route
-from kafkakit.streams.model.route_document import SHADOW, check_stream
+from kafkakit.streams.model.route import SHADOW, Lane, Route, check_stream
 
 LONGEST_NAME = 200 - len(SHADOW)
 MOST_KEPT = 100

@@ -5,7 +5,8 @@ from kafkakit.streams.failover.decide.actions import RouteEdit
 from kafkakit.streams.failover.decide.evidence import Evidence
 from kafkakit.streams.failover.decide.journal import OperationRecord
 from kafkakit.streams.failover.decide.operation import Operation, ReadOrder, Step
-from kafkakit.streams.model.operation_edits import (
+from kafkakit.streams.model.route import PartitionSeal, Route, Segment, SegmentState
+from kafkakit.streams.model.route_edits import (
     at_step,
     ended,
     opened,
@@ -16,7 +17,6 @@ from kafkakit.streams.model.operation_edits import (
     unopened,
     unsealed,
 )
-from kafkakit.streams.model.route import PartitionSeal, Route, Segment, SegmentState
 
 STEP_AFTER = {
     RouteEdit.OPEN: Step.OPENED,

@@ -12,7 +12,6 @@ from kafkakit.core.durations import epoch_ms
 from kafkakit.core.errors import TryLaterError
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.log import LogReader
-from kafkakit.streams.formats.offsets_log.key_table import KeyTable
 from kafkakit.streams.lag.act.record_reads import RecordReader
 from kafkakit.streams.lag.act.sampling import EndSampler
 from kafkakit.streams.lag.act.schedule import Schedule, WallClockSteps
@@ -35,12 +34,13 @@ from kafkakit.streams.lag.decide.measure.past_lags import set_past_lags
 from kafkakit.streams.lag.decide.measure.table import LagTable, MeasureRules, keep_bounded, measure
 from kafkakit.streams.lag.decide.saved_state import SavedState
 from kafkakit.streams.lag.decide.saving import restore_into, resume_of, state_of
+from kafkakit.streams.model.offsets_log.commits import KeyTable
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from kafkakit.streams.formats.offsets_log.facts import CommitColumns
+    from kafkakit.streams.model.offsets_log.commits import CommitColumns
 
 BUSY_SHARE = 4
 """After a round that took long, the next one waits so many times as long: a quarter of the time at most."""

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from kafkakit.core.log_reads import Fetched
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.log import LogReader
-from kafkakit.streams.formats.record_times import NoRecord, RecordTime, record_at
 from kafkakit.streams.lag.decide.measure.book import LagBook
 from kafkakit.streams.lag.decide.measure.records import ReadRecord
 from kafkakit.streams.lag.decide.measure.table import positions
+from kafkakit.streams.model.log_batches import NoRecord, RecordTime, record_at
 
 if TYPE_CHECKING:
     import numpy as np

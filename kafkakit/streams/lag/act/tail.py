@@ -12,12 +12,11 @@ from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.log_reads import Fetched, LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.log import LogReader
-from kafkakit.streams.formats.identity import NO_TOPIC_ID
-from kafkakit.streams.formats.offsets_log.facts import TOMBSTONE, CommitColumns, CommitRow
-from kafkakit.streams.formats.offsets_log.feed import OffsetsFeed
-from kafkakit.streams.formats.offsets_log.key_table import KeyTable
 from kafkakit.streams.lag.decide.commit_origins import CommitOrigins
 from kafkakit.streams.lag.decide.cursors import NO_RESUME, LogCursor, ReadTotals, Resume, ResumePoint
+from kafkakit.streams.model.commit import NO_TOPIC_ID
+from kafkakit.streams.model.offsets_log.commits import TOMBSTONE, CommitColumns, CommitRow, KeyTable
+from kafkakit.streams.model.offsets_log.feed import OffsetsFeed
 
 if TYPE_CHECKING:
     import numpy as np

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from kafkakit.streams.formats.offsets_log.facts import OpenTransaction
 from kafkakit.streams.lag.decide.cursors import LogCursor, ReadTotals
+from kafkakit.streams.model.offsets_log.commits import OpenTransaction
 
 MAX_LISTED = 20
 BLIND_AFTER_MS = 10_000

@@ -6,10 +6,8 @@ from typing import NamedTuple
 
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.log_reads import LogSpan
-from kafkakit.streams.formats.offsets_log.counts import FeedCounts
-from kafkakit.streams.formats.offsets_log.facts import OpenTransaction
-from kafkakit.streams.formats.offsets_log.feed import OffsetsFeed
-from kafkakit.streams.formats.offsets_log.key_table import KeyTable
+from kafkakit.streams.model.offsets_log.commits import FeedCounts, KeyTable, OpenTransaction
+from kafkakit.streams.model.offsets_log.feed import OffsetsFeed
 
 
 class ResumePoint(NamedTuple):

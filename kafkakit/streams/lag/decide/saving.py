@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kafkakit.core.errors import InputError
-from kafkakit.streams.formats.offsets_log.facts import CommitColumns
 from kafkakit.streams.lag.decide.cursors import Resume, ResumePoint
 from kafkakit.streams.lag.decide.measure.book import LagBook
 from kafkakit.streams.lag.decide.saved_state import SavedState
+from kafkakit.streams.model.offsets_log.commits import CommitColumns
 
 if TYPE_CHECKING:
     import numpy as np

@@ -12,14 +12,13 @@ from kafkakit.core.errors import KafkakitError, LeaseLostError, OperationFailedE
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.cluster_clients import ClusterClients
-from kafkakit.streams.formats.identity import topic_id_bytes
 from kafkakit.streams.lag.api_act import topic_facts
 from kafkakit.streams.lanes.act.batch_writer import BatchRecord, BatchWriter
 from kafkakit.streams.lanes.act.reject_ledger import RejectLedger
 from kafkakit.streams.lanes.act.stream_clusters import StreamClusters, lane_of
 from kafkakit.streams.lanes.decide.copy_plan import CopyOutcome, SourceRetention, copy_at_ms
-from kafkakit.streams.model.provenance import provenance_headers
-from kafkakit.streams.model.reject_entries import Reject
+from kafkakit.streams.model.commit import topic_id_bytes
+from kafkakit.streams.model.provenance import Reject, provenance_headers
 from kafkakit.streams.model.route import DLQ, Route, Segment
 from kafkakit.streams.records.api import Entry
 from kafkakit.streams.records.api_act import RecordReader

@@ -9,7 +9,7 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.ports.clock import Clock
 from kafkakit.streams.lanes.act.lane_reading import LaneReader
 from kafkakit.streams.lanes.act.stream_clusters import StreamClusters
-from kafkakit.streams.model.reconciliation import Reconciliation, SeenRecord, reconcile, seen_record
+from kafkakit.streams.model.record_identity import Reconciliation, SeenRecord, reconcile, seen_record
 from kafkakit.streams.model.route import DLQ, Route, Segment
 
 MOST_RECORDS = 2_000_000

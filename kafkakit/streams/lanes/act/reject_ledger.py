@@ -12,7 +12,7 @@ from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.data import DataPlane
 from kafkakit.streams.lanes.act.batch_writer import BatchRecord, BatchWriter
-from kafkakit.streams.model.reject_entries import REJECTS_TOPIC, Reject, decode_reject, encode_reject
+from kafkakit.streams.model.provenance import REJECTS_TOPIC, Reject, decode_reject, encode_reject
 
 PLACE = TopicPartition(REJECTS_TOPIC, 0)
 MOST_ENTRIES = 1_000_000

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record
 from kafkakit.ports.clock import Clock
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
 from kafkakit.streams.lanes.act.batch_writer import BatchRecord, BatchWriter
 from kafkakit.streams.lanes.act.lane_reading import LaneReader
 from kafkakit.streams.lanes.act.replay_states import ReplayStates
 from kafkakit.streams.lanes.act.stream_clusters import StreamClusters, lane_of
 from kafkakit.streams.lanes.decide.dead_letters import DeadLetter, letter_of
 from kafkakit.streams.lanes.decide.replay_plan import ReplayBudget, ReplayOutcome, ReplayTarget, target_of
+from kafkakit.streams.model.commit import OffsetRanges
 from kafkakit.streams.model.route import DLQ, Route, Segment
 
 MOST_BYTES = 16 << 20

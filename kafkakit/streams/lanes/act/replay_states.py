@@ -6,10 +6,9 @@ from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.formats.identity import CommitIdentity, topic_id_bytes
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
 from kafkakit.streams.lanes.act.stream_clusters import StreamClusters
 from kafkakit.streams.lanes.decide.replay_state import ReplayState, read_replay_state, replay_group
+from kafkakit.streams.model.commit import CommitIdentity, OffsetRanges, topic_id_bytes
 from kafkakit.streams.model.route import Segment
 
 States = dict[TopicPartition, ReplayState]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from kafkakit.core.errors import RefusedError, TryLaterError, UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.cluster_clients import ClusterClients
-from kafkakit.streams.formats.identity import topic_id_bytes
+from kafkakit.streams.model.commit import topic_id_bytes
 from kafkakit.streams.model.route import Lane, Route, Segment
 
 

@@ -39,7 +39,7 @@ def claimed(
     """
     from kafkakit.core.lease import DEFAULT_TTL_S
     from kafkakit.execution.act.lease_guard import HeldClock
-    from kafkakit.streams.model.route_document import check_stream
+    from kafkakit.streams.model.route import check_stream
     from kafkakit.wiring import open_lease
 
     path, say = f"streams/{check_stream(stream)}/lease-{what}", cli_context(ctx).output.say

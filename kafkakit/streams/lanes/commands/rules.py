@@ -41,7 +41,7 @@ def rules(
     from kafkakit.core.durations import epoch_ms
     from kafkakit.streams.lanes.decide.rule_file import LIMIT_BYTES, read_rules
     from kafkakit.streams.lanes.show.routing import rules_report
-    from kafkakit.streams.model.lane_rules import with_rules
+    from kafkakit.streams.model.route import with_rules
     from kafkakit.streams.routes.api_act import RouteStore
 
     cli = cli_context(ctx)

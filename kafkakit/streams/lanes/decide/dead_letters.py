@@ -9,10 +9,8 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.core.query.parser import parse_query
 from kafkakit.core.query.single import Field, NumberField, TextField, compiled, fields_of
 from kafkakit.core.records import Record
-from kafkakit.streams.model.lane_rules import HEADER, header_text, text_of_bytes
-from kafkakit.streams.model.provenance import Provenance, read_provenance
-from kafkakit.streams.model.reject_entries import Reject
-from kafkakit.streams.model.route import Segment
+from kafkakit.streams.model.provenance import Provenance, Reject, read_provenance
+from kafkakit.streams.model.route import HEADER, Segment, header_text, text_of_bytes
 from kafkakit.streams.records.api import Entry
 
 

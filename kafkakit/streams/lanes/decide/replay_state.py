@@ -8,12 +8,10 @@ from dataclasses import dataclass
 
 from kafkakit.core.errors import InfeasibleError, RefusedError
 from kafkakit.core.group_facts import CommittedOffset
-from kafkakit.streams.formats.commit import CommitState, Mark, MarkState
-from kafkakit.streams.formats.done_set import DoneSet
-from kafkakit.streams.formats.identity import CommitIdentity
-from kafkakit.streams.formats.kkm1.decode import read_kkm1
-from kafkakit.streams.formats.kkm1.encode import encode_commit
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.model.commit import CommitIdentity, CommitState, Mark, MarkState, OffsetRanges
+from kafkakit.streams.model.done_set import DoneSet
+from kafkakit.streams.model.kkm1.decode import read_kkm1
+from kafkakit.streams.model.kkm1.encode import encode_commit
 
 LIMIT_CHARS = 4095
 """Kafka's default limit for metadata, less one for the NUL that librdkafka's clients add."""

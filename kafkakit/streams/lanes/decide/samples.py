@@ -11,8 +11,7 @@ import msgspec
 from kafkakit.core.deliveries import OutgoingRecord
 from kafkakit.core.documents import decode_json
 from kafkakit.core.errors import InputError
-from kafkakit.streams.model.lane_rules import LaneChooser
-from kafkakit.streams.model.route import LIVE, LaneRule
+from kafkakit.streams.model.route import LIVE, LaneChooser, LaneRule
 
 LIMIT_BYTES = 64 << 20
 

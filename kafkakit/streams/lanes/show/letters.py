@@ -9,8 +9,8 @@ from kafkakit.core.quantities import counted
 from kafkakit.core.tables import text_table
 from kafkakit.report.blocks import attributes
 from kafkakit.report.report import Report
-from kafkakit.streams.formats.times import utc_text
 from kafkakit.streams.lanes.decide.dead_letters import DeadLetter
+from kafkakit.streams.model.commit import utc_text
 from kafkakit.streams.model.provenance import Provenance
 from kafkakit.streams.records.api import Found, bytes_field, bytes_text
 

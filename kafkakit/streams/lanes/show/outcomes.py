@@ -4,10 +4,10 @@ from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.printable import printable
 from kafkakit.core.quantities import counted
 from kafkakit.report.report import Report
-from kafkakit.streams.formats.times import utc_text
 from kafkakit.streams.lanes.decide.copy_plan import CopyOutcome
 from kafkakit.streams.lanes.decide.purge_plan import PurgeOutcome, PurgePlan
 from kafkakit.streams.lanes.decide.replay_plan import ReplayOutcome
+from kafkakit.streams.model.commit import utc_text
 
 _SHOWN = 20
 

@@ -7,7 +7,7 @@ from kafkakit.core.quantities import counted
 from kafkakit.core.tables import text_table
 from kafkakit.report.blocks import section, text_of
 from kafkakit.report.report import Report
-from kafkakit.streams.model.reconciliation import Reconciliation
+from kafkakit.streams.model.record_identity import Reconciliation
 
 COLUMNS = ("difference", "records")
 SIDE_COLUMNS = ("stream", "records", "ids", "duplicates", "without_id")

@@ -6,8 +6,7 @@ from typing import TypeAlias
 from kafkakit.core.client_quotas import PRODUCER_BYTE_RATE, QuotaEntity
 from kafkakit.core.errors import KafkakitError, OperationFailedError, RefusedError
 from kafkakit.execution.act.cluster_access import ClusterAccess
-from kafkakit.streams.model.route import Lane
-from kafkakit.streams.model.route_document import lane_client_id
+from kafkakit.streams.model.route import Lane, lane_client_id
 
 VISIBLE_WITHIN_S = 30.0
 POLL_S = 0.2

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from kafkakit.core.errors import ConflictError, InputError, TryLaterError, UsageError
 from kafkakit.ports.control import ControlStore
-from kafkakit.streams.model.route import Route
-from kafkakit.streams.model.route_document import (
+from kafkakit.streams.model.route import (
+    Route,
     decode_route,
     encode_route,
     history_folder,

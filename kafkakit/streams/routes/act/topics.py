@@ -8,8 +8,7 @@ from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.log import LogReader
-from kafkakit.streams.model.route import Route, Segment, SegmentState
-from kafkakit.streams.model.route_document import topic_name
+from kafkakit.streams.model.route import Route, Segment, SegmentState, topic_name
 from kafkakit.streams.routes.act.clusters import find_topics
 from kafkakit.streams.routes.decide.new_topics import LaneShape, PlacementScope, PlannedTopic, plan_topics
 

@@ -62,7 +62,7 @@ def add(
     kafkakit --profile prod streams lane add orders bulk --partitions 24 --retention 2d --weight 1 --yes
     kafkakit --profile prod streams lane add orders backfill --quota 5MB/s
     """
-    from kafkakit.streams.model.route_document import check_lane
+    from kafkakit.streams.model.route import check_lane
     from kafkakit.streams.model.route_edits import refuse_known_lane, refuse_open_operation, with_lane, with_quotas
     from kafkakit.streams.routes.decide.new_topics import quotas_of
 

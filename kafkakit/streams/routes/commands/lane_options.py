@@ -82,8 +82,7 @@ class LaneNames:
     def names(self) -> tuple[str, ...]:
         """The lanes in order; `UsageError` for a bad name, a repeated one, or none that is `live`."""
         from kafkakit.core.errors import UsageError
-        from kafkakit.streams.model.route import LIVE
-        from kafkakit.streams.model.route_document import check_lane
+        from kafkakit.streams.model.route import LIVE, check_lane
 
         names = tuple(check_lane(name.strip()) for name in self.lanes.split(",") if name.strip())
         if len(set(names)) < len(names):

@@ -34,7 +34,7 @@ def create(
     kafkakit --profile prod streams create orders --cluster prod-b --lanes live,dlq --dry-run
     """
     from kafkakit.core.errors import UsageError
-    from kafkakit.streams.model.route_document import check_stream, refuse_reserved
+    from kafkakit.streams.model.route import check_stream, refuse_reserved
     from kafkakit.streams.model.route_edits import new_route, with_quotas
     from kafkakit.streams.routes.decide.new_topics import quotas_of
 
@@ -83,7 +83,7 @@ def link(
     kafkakit --profile prod streams link orders --lane slow --topic orders-backfill --cluster prod-b --yes
     """
     from kafkakit.report.report import cluster_words
-    from kafkakit.streams.model.route_document import check_lane, check_stream, refuse_reserved
+    from kafkakit.streams.model.route import check_lane, check_stream, refuse_reserved
     from kafkakit.streams.model.route_edits import missing_quotas, with_topic
     from kafkakit.streams.routes.act.topics import existing_topic, refuse_shared
     from kafkakit.streams.routes.show.routes import changed_report

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from kafkakit.core.control_paths import VALUE_LIMIT_BYTES
 from kafkakit.core.documents import decode_document, encode_document
 from kafkakit.core.errors import InputError, UsageError
-from kafkakit.streams.model.route import Route
-from kafkakit.streams.model.route_document import problem_of
+from kafkakit.streams.model.route import Route, problem_of
 
 CHANGE_KIND = "stream-route-change"
 BY_LIMIT, WHAT_LIMIT = 200, 500

@@ -9,7 +9,7 @@ from kafkakit.core.errors import RefusedError, UsageError
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import ClusterSnapshot, Partition, Topic, TopicPartition
 from kafkakit.core.quantities import parse_rate
-from kafkakit.streams.model.route_document import topic_name
+from kafkakit.streams.model.route import topic_name
 from kafkakit.streams.routes.decide.observed import Spans
 from kafkakit.topicmappr.api import NO_CONSTRAINTS, PlaceRequest, TagConstraints, answered, decide_place
 

@@ -12,7 +12,7 @@ from kafkakit.streams.bombs.act import walking
 from kafkakit.streams.bombs.act.scanning import BombScanner
 from kafkakit.streams.bombs.act.walking import LogWalk
 from kafkakit.streams.bombs.decide import BombScan, FoundBatch, ScanStart, continued
-from kafkakit.streams.formats.log_batches import Codec
+from kafkakit.streams.model.log_batches import Codec
 from tests.clusters.streams_batches import Rec, batch
 from tests.fakes.admin import FakeClock
 from tests.fakes.log_reader import FakeLogReader

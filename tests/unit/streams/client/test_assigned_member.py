@@ -13,9 +13,8 @@ from kafkakit.streams.client.assigned_member import FENCED, AssignedMember
 from kafkakit.streams.client.decide.commits import CommitRule, restore_commit
 from kafkakit.streams.client.decide.work_grants import GrantDocument, GrantedPartition, GrantedTopic, leases_on
 from kafkakit.streams.client.work_session import GroupShare, WorkerOptions, WorkSession
-from kafkakit.streams.formats.commit import CommitState, Writer
-from kafkakit.streams.formats.kkm1.encode import encode_commit
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.model.commit import CommitState, OffsetRanges, Writer
+from kafkakit.streams.model.kkm1.encode import encode_commit
 from tests.contracts.assigned_consumer import AssignedConsumerContract
 from tests.fakes.admin import FakeClock
 from tests.fakes.assigned_consumer import FakeAssignedConsumer

@@ -24,12 +24,10 @@ from kafkakit.streams.client.decide.rules import Mode, RetryRule, WorkLimits, Wo
 from kafkakit.streams.client.options import ConsumerHooks, ConsumerOptions, LeftOut
 from kafkakit.streams.client.records import RecordOrigin, StreamRecord
 from kafkakit.streams.client.reject_references import RejectReferences, with_references
-from kafkakit.streams.formats.batch_verdicts import BatchVerdict
-from kafkakit.streams.formats.commit import CommitState
-from kafkakit.streams.formats.identity import CommitIdentity
-from kafkakit.streams.formats.kkm1.encode import encode_commit
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
 from kafkakit.streams.lanes.api_act import RejectLedger
+from kafkakit.streams.model.commit import CommitIdentity, CommitState, OffsetRanges
+from kafkakit.streams.model.guarded_reads import BatchVerdict
+from kafkakit.streams.model.kkm1.encode import encode_commit
 from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState
 from tests.fakes.group_consumer import FakeGroups
 from tests.rigs.lanes import LaneWorld

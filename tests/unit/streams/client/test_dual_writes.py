@@ -13,7 +13,7 @@ from kafkakit.streams.client.client import StreamClient
 from kafkakit.streams.client.decide.outgoing import ProducerLimits
 from kafkakit.streams.client.decide.send_errors import BackPressureError, DualWriteError, ProducerClosedError
 from kafkakit.streams.client.dual import DualPolicy, DualProducer
-from kafkakit.streams.model.reconciliation import Reconciliation, SeenRecord, reconcile, seen_record
+from kafkakit.streams.model.record_identity import Reconciliation, SeenRecord, reconcile, seen_record
 from tests.rigs.stream_routes import FakeClusters, Routes
 
 LIMIT_S = 120.0

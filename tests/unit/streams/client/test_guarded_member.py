@@ -14,8 +14,8 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.ports.stream_consumer import GroupConsumer, ReadBatch
 from kafkakit.streams.client import guarded_member
 from kafkakit.streams.client.guarded_member import GuardedMember
-from kafkakit.streams.formats.batch_verdicts import VerdictKind
-from kafkakit.streams.formats.log_batches import Codec
+from kafkakit.streams.model.guarded_reads import VerdictKind
+from kafkakit.streams.model.log_batches import Codec
 from tests.clusters.streams_batches import Rec, batch, marker
 from tests.contracts.group_consumer import GroupConsumerContract, Member
 from tests.fakes.admin import FakeClock

@@ -17,7 +17,7 @@ from kafkakit.streams.client.decide.lane_shares import LaneShares
 from kafkakit.streams.client.decide.moves import Dependencies, MoveBudget
 from kafkakit.streams.client.decide.partition_work import PartitionWork, RecordFields
 from kafkakit.streams.client.decide.rules import Mode, MoveRule, RetryRule, WorkLimits, WorkRules
-from kafkakit.streams.formats.commit import CommitState, MarkState
+from kafkakit.streams.model.commit import CommitState, MarkState
 
 FIELDS: RecordFields[int] = RecordFields(time_ms=lambda n: n, key=lambda n: b"k", size=lambda n: 1)
 FAILED = Failure(ending=Ending.RETRY, error="ValueError", text="no")

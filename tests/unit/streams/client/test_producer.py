@@ -27,7 +27,7 @@ from kafkakit.streams.client.decide.send_errors import (
 from kafkakit.streams.client.delivery import Delivery
 from kafkakit.streams.client.producer import Producer, RecordHooks
 from kafkakit.streams.client.record_stamps import RecordStamps
-from kafkakit.streams.formats.record_identity import HEADER, decode_record_id
+from kafkakit.streams.model.record_identity import HEADER, decode_record_id
 from kafkakit.streams.model.route import Segment, SegmentState
 from tests.rigs.stream_routes import FakeClusters
 

@@ -9,8 +9,7 @@ import pytest
 from kafkakit.adapters.clock import SystemClock
 from kafkakit.core.errors import InputError, TryLaterError
 from kafkakit.streams.client.route_follower import RouteFollower
-from kafkakit.streams.model.route import Route
-from kafkakit.streams.model.route_document import encode_route, route_path
+from kafkakit.streams.model.route import Route, encode_route, route_path
 from tests.rigs.stream_routes import FakeClusters
 
 LIMIT_S = 120.0

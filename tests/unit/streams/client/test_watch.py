@@ -30,11 +30,21 @@ from kafkakit.streams.client.pathways import PathwayTracker
 from kafkakit.streams.client.producer import RecordHooks
 from kafkakit.streams.client.records import RecordOrigin, StreamRecord
 from kafkakit.streams.client.watch import Watch, WatchOptions, WatchParts
-from kafkakit.streams.formats.pathways.buckets import Bucket, PathwayBuckets
-from kafkakit.streams.formats.pathways.checkpoints import PathwayNode, PathwayPoint
-from kafkakit.streams.formats.pathways.context import HEADER, PathwayContext, context_of, decode_header
-from kafkakit.streams.formats.pathways.hashes import consume_tags, node_hash, pathway_hash, produce_tags
-from kafkakit.streams.formats.pathways.payload import PayloadSender
+from kafkakit.streams.model.pathways import (
+    HEADER,
+    Bucket,
+    PathwayBuckets,
+    PathwayContext,
+    PathwayNode,
+    PathwayPoint,
+    PayloadSender,
+    consume_tags,
+    context_of,
+    decode_header,
+    node_hash,
+    pathway_hash,
+    produce_tags,
+)
 from tests.fakes.group_consumer import FakeRecord
 from tests.places import ROOT
 from tests.rigs.stream_routes import FakeClusters, Routes

@@ -8,10 +8,9 @@ import pytest
 from kafkakit.core.errors import KafkakitError, RefusedError, TryLaterError, UsageError
 from kafkakit.streams.commits.decide.editing.plan import EditPlan, PartitionEdit
 from kafkakit.streams.commits.decide.editing.request import Landing, Reject, Replay, Reset, Skip, Translate, Unack, Verb
-from kafkakit.streams.formats.commit import CommitState, Mark, MarkState, RouteMark, Watermark
-from kafkakit.streams.formats.dialects.parallel_consumer.encode import write_parallel_consumer
-from kafkakit.streams.formats.dialects.registry import read_metadata
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.model.commit import CommitState, Mark, MarkState, OffsetRanges, RouteMark, Watermark
+from kafkakit.streams.model.dialects.parallel_consumer import write_parallel_consumer
+from kafkakit.streams.model.dialects.registry import read_metadata
 from tests.rigs.editing import GROUP, START_MS, TOPIC, Rig, only, ranges
 
 STREAMS_METADATA = "AQAAAZlk8tg2"

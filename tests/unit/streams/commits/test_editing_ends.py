@@ -19,8 +19,8 @@ from kafkakit.streams.commits.decide.editing.journal import CommitStanding, Edit
 from kafkakit.streams.commits.decide.editing.plan import EditPlan
 from kafkakit.streams.commits.decide.editing.request import Landing, Replay, Reset, Skip, Translate, Unack
 from kafkakit.streams.commits.decide.editing.undoing import finish_plan, undo_plan
-from kafkakit.streams.formats.commit import CommitState, Spill, Watermark, Writer
-from kafkakit.streams.formats.dialects.parallel_consumer.encode import write_parallel_consumer
+from kafkakit.streams.model.commit import CommitState, Spill, Watermark, Writer
+from kafkakit.streams.model.dialects.parallel_consumer import write_parallel_consumer
 from tests.rigs.editing import CLUSTER, GROUP, START_MS, TOPIC, Rig, only, ranges
 
 

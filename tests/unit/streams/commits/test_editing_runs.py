@@ -28,7 +28,7 @@ from kafkakit.streams.commits.decide.editing.outcome import EditOutcome
 from kafkakit.streams.commits.decide.editing.plan import EditPlan
 from kafkakit.streams.commits.decide.editing.request import Landing, Replay, Reset, Skip
 from kafkakit.streams.commits.decide.editing.undoing import finish_plan, undo_plan
-from kafkakit.streams.formats.commit import CommitState
+from kafkakit.streams.model.commit import CommitState
 from tests.invariants.edit_journal import commits_of, verify_edit_journal, verify_writes
 from tests.rigs.editing import CLUSTER, GROUP, Rig, journals, only, ranges
 

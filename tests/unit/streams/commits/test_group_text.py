@@ -11,9 +11,8 @@ from kafkakit.streams.commits.decide.group_look import GroupLook
 from kafkakit.streams.commits.decide.headroom import Limits
 from kafkakit.streams.commits.show.drawing import ASCII
 from kafkakit.streams.commits.show.group_text import IN_FULL, TABLE_ROWS, group_text, screen_text
-from kafkakit.streams.formats.commit import CommitState, Reading
-from kafkakit.streams.formats.dialects.facts import CommitFacts
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.model.commit import CommitState, OffsetRanges, Reading
+from kafkakit.streams.model.dialects.dialect import CommitFacts
 
 NOW = 1_758_335_260_726
 

@@ -12,20 +12,22 @@ from kafkakit.streams.commits.decide.hazards.every import hazards_of
 from kafkakit.streams.commits.decide.headroom import by_fullness, headroom_of, read_limits
 from kafkakit.streams.commits.show.findings import ABOUT
 from kafkakit.streams.commits.show.table import oldest_age_s
-from kafkakit.streams.formats.commit import (
+from kafkakit.streams.model.commit import (
     CommitState,
     Mark,
     MarkState,
+    OffsetRanges,
     Problem,
     Reading,
     ReplayWindow,
     Spill,
     Watermark,
+    age_text,
+    interval_text,
+    utc_text,
 )
-from kafkakit.streams.formats.dialects.facts import CommitFacts, CopiedFrom, TimeSpan
-from kafkakit.streams.formats.dialects.parallel_consumer.record import skipped_at_most
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
-from kafkakit.streams.formats.times import age_text, interval_text, utc_text
+from kafkakit.streams.model.dialects.dialect import CommitFacts, CopiedFrom, TimeSpan
+from kafkakit.streams.model.dialects.parallel_consumer import skipped_at_most
 
 KEY = TopicPartition("t", 0)
 NOW = 1_758_335_260_726

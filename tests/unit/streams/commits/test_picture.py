@@ -3,8 +3,7 @@
 import pytest
 
 from kafkakit.streams.commits.show.drawing import ASCII, BLOCKS, MAX_ROWS, draw
-from kafkakit.streams.formats.commit import CommitState, Mark, MarkState
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.model.commit import CommitState, Mark, MarkState, OffsetRanges
 
 
 def state(base: int, *done: tuple[int, int], marks: tuple[Mark, ...] = ()) -> CommitState:

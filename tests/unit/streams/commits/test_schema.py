@@ -15,10 +15,12 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.core.tables import plain_value
 from kafkakit.streams.commits.decide.document import CommitDocument, StateDocument, identity_of, read_commit, state_of
 from kafkakit.streams.commits.show.data import commit_data
-from kafkakit.streams.formats.commit import (
+from kafkakit.streams.model.commit import (
+    CommitIdentity,
     CommitState,
     Mark,
     MarkState,
+    OffsetRanges,
     Problem,
     Reading,
     ReplayWindow,
@@ -27,9 +29,7 @@ from kafkakit.streams.formats.commit import (
     Watermark,
     Writer,
 )
-from kafkakit.streams.formats.dialects.facts import CommitFacts, CopiedFrom, TimeSpan
-from kafkakit.streams.formats.identity import CommitIdentity
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.model.dialects.dialect import CommitFacts, CopiedFrom, TimeSpan
 
 FULL = CommitState(
     base=100,

@@ -13,8 +13,7 @@ from kafkakit.streams.failover.act.verification import check_certificate
 from kafkakit.streams.failover.decide.operation import Step
 from kafkakit.streams.failover.decide.outcome import CertificateCheck, EndKind
 from kafkakit.streams.failover.decide.standing import settled
-from kafkakit.streams.model.route import Route, SegmentState
-from kafkakit.streams.model.route_document import encode_route, route_path
+from kafkakit.streams.model.route import Route, SegmentState, encode_route, route_path
 from tests.rigs.failover import STREAM, FailoverScene
 from tests.rigs.routes import Killed
 

@@ -13,9 +13,8 @@ from kafkakit.streams.failover.act.journals import OperationJournals
 from kafkakit.streams.failover.decide import preconditions, quiescing, route_edits, steps
 from kafkakit.streams.failover.decide.drained import Item, Missing
 from kafkakit.streams.failover.decide.plan import moves_of
-from kafkakit.streams.model.operation_edits import routed
-from kafkakit.streams.model.route import SegmentState
-from kafkakit.streams.model.route_document import encode_route, route_path
+from kafkakit.streams.model.route import SegmentState, encode_route, route_path
+from kafkakit.streams.model.route_edits import routed
 from kafkakit.streams.routes.act.store import RouteStore
 from tests.rigs.stream_model.explorer import Exploration
 from tests.rigs.stream_model.process import Life
@@ -84,7 +83,7 @@ def old_stays_active(patch: pytest.MonkeyPatch) -> None:
         return replace(found, lanes=tuple(both))
 
     patch.setattr(route_edits, "routed", both_active)
-    patch.setattr("kafkakit.streams.model.route_document._lane_problem", lambda _: None)
+    patch.setattr("kafkakit.streams.model.route._lane_problem", lambda _: None)
 
 
 def delete_by_name(patch: pytest.MonkeyPatch) -> None:

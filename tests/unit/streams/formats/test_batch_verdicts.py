@@ -6,7 +6,7 @@ import tracemalloc
 import pytest
 import zstandard
 
-from kafkakit.streams.formats.batch_verdicts import (
+from kafkakit.streams.model.guarded_reads import (
     MOST_BLOCKS,
     BatchVerdict,
     VerdictKind,
@@ -14,7 +14,7 @@ from kafkakit.streams.formats.batch_verdicts import (
     measured,
     verdicts_of,
 )
-from kafkakit.streams.formats.log_batches import Codec, WalkEnd
+from kafkakit.streams.model.log_batches import Codec, WalkEnd
 from tests.clusters.streams_batches import Rec, batch
 from tests.rigs.bombs import CODECS, MIB, batch_of, gzip_zeros, only_batch, packed, zstd_zeros
 from tests.rigs.segment_writer import legacy

@@ -1,9 +1,8 @@
 import pytest
 
-from kafkakit.streams.formats.commit import Problem
-from kafkakit.streams.formats.dialects.metadata_text import canonical_base64
-from kafkakit.streams.formats.dialects.registry import read_metadata
-from kafkakit.streams.formats.identity import CommitIdentity
+from kafkakit.streams.model.commit import CommitIdentity, Problem
+from kafkakit.streams.model.dialects.dialect import canonical_base64
+from kafkakit.streams.model.dialects.registry import read_metadata
 
 ORDERS = CommitIdentity(cluster_id="prod-a-0001", topic_id=bytes(range(16)), partition=3, group="orders")
 RANGES = "~bEA9kU2IBB2QKAAECAgUCCLawy6eWM-gHBAIHAg"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kafkakit.streams.formats.done_set import DoneSet
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.model.commit import OffsetRanges
+from kafkakit.streams.model.done_set import DoneSet
 
 
 def test_base_advances_when_the_oldest_is_done_at_last() -> None:

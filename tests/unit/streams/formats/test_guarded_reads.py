@@ -5,9 +5,8 @@ import struct
 import pytest
 
 from kafkakit.core.log_reads import Fetched, LogSpan
-from kafkakit.streams.formats.batch_verdicts import VerdictKind
-from kafkakit.streams.formats.guarded_reads import PIECE_BYTES, RECORD_BYTES, GuardedPiece, GuardedRead
-from kafkakit.streams.formats.log_batches import Codec
+from kafkakit.streams.model.guarded_reads import PIECE_BYTES, RECORD_BYTES, GuardedPiece, GuardedRead, VerdictKind
+from kafkakit.streams.model.log_batches import Codec
 from tests.clusters.streams_batches import Rec, batch, marker, varint
 from tests.rigs.bombs import CODECS, batch_of, gzip_zeros, packed, zeros_batch, zstd_zeros
 

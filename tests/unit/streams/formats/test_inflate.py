@@ -7,8 +7,8 @@ import zlib
 import pytest
 import zstandard
 
-from kafkakit.streams.formats.inflate import BombError, inflate_gzip, inflate_zstd
-from kafkakit.streams.formats.zstd_frames import MAX_BLOCK, DamagedError, zstd_size
+from kafkakit.streams.model.compressed_sizes import MAX_BLOCK, DamagedError, zstd_size
+from kafkakit.streams.model.inflate import BombError, inflate_gzip, inflate_zstd
 
 LIMIT = 64 * 1024
 SAMPLES = [b"", b"a", b"abc" * 5000, random.Random(1).randbytes(60_000), bytes(LIMIT)]

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from kafkakit.core.errors import UsageError
-from kafkakit.streams.formats.commit import CommitState
-from kafkakit.streams.formats.dialects.kafka_streams import write_kafka_streams
-from kafkakit.streams.formats.dialects.registry import read_metadata
+from kafkakit.streams.model.commit import CommitState
+from kafkakit.streams.model.dialects.kafka_streams import write_kafka_streams
+from kafkakit.streams.model.dialects.registry import read_metadata
 from tests.places import ROOT
 
 FILE = ROOT / "tests" / "cases" / "streams" / "kafka_streams.json"

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from kafkakit.streams.formats.commit import (
+from kafkakit.streams.model.commit import (
+    CommitIdentity,
     CommitState,
     Mark,
     MarkState,
+    OffsetRanges,
     Problem,
     ReplayWindow,
     RouteMark,
@@ -17,12 +19,9 @@ from kafkakit.streams.formats.commit import (
     Watermark,
     Writer,
 )
-from kafkakit.streams.formats.identity import CommitIdentity
-from kafkakit.streams.formats.kkm1.crc32c import crc32c
-from kafkakit.streams.formats.kkm1.decode import read_kkm1
-from kafkakit.streams.formats.kkm1.encode import encode_commit
-from kafkakit.streams.formats.kkm1.envelope import identity_bytes
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.model.kkm1.decode import identity_bytes, read_kkm1
+from kafkakit.streams.model.kkm1.encode import encode_commit
+from kafkakit.streams.model.kkm1.text import crc32c
 from tests.places import ROOT
 
 CASES: dict[str, Any] = json.loads((ROOT / "tests" / "cases" / "streams" / "kkm1.json").read_text())

@@ -4,11 +4,21 @@ import unicodedata
 
 import pytest
 
-from kafkakit.streams.formats.identity import CommitIdentity
-from kafkakit.streams.formats.kkm1.packing import Encoding, pack_bitmap, pack_rice, pack_runs, pack_smallest, unpack
-from kafkakit.streams.formats.kkm1.text import Alphabet, BadTextError, chars_of, from_text, to_text, utf16_units
-from kafkakit.streams.formats.kkm1.varint import BadBodyError, Cursor, unzigzag, uvarint, zigzag
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.model.commit import CommitIdentity, OffsetRanges
+from kafkakit.streams.model.kkm1.sections import Encoding, pack_bitmap, pack_rice, pack_runs, pack_smallest, unpack
+from kafkakit.streams.model.kkm1.text import (
+    Alphabet,
+    BadBodyError,
+    BadTextError,
+    Cursor,
+    chars_of,
+    from_text,
+    to_text,
+    unzigzag,
+    utf16_units,
+    uvarint,
+    zigzag,
+)
 
 IDENTITY = CommitIdentity(cluster_id="c-1", topic_id=bytes(range(16)), partition=3, group="a/b")
 

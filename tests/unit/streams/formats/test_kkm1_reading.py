@@ -4,14 +4,20 @@ from dataclasses import replace
 
 import pytest
 
-from kafkakit.streams.formats.commit import CommitState, Mark, MarkState, Problem, RouteMark, Spill, Watermark
-from kafkakit.streams.formats.identity import CommitIdentity
-from kafkakit.streams.formats.kkm1.decode import OpenedPayload, open_text, read_kkm1
-from kafkakit.streams.formats.kkm1.encode import encode_commit
-from kafkakit.streams.formats.kkm1.envelope import Flag, seal
-from kafkakit.streams.formats.kkm1.text import MAX_CHARS, Alphabet, to_text
-from kafkakit.streams.formats.kkm1.varint import uvarint
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.model.commit import (
+    CommitIdentity,
+    CommitState,
+    Mark,
+    MarkState,
+    OffsetRanges,
+    Problem,
+    RouteMark,
+    Spill,
+    Watermark,
+)
+from kafkakit.streams.model.kkm1.decode import Flag, OpenedPayload, open_text, read_kkm1, seal
+from kafkakit.streams.model.kkm1.encode import encode_commit
+from kafkakit.streams.model.kkm1.text import MAX_CHARS, Alphabet, to_text, uvarint
 
 IDENTITY = CommitIdentity(cluster_id="c-1", topic_id=bytes(range(16)), partition=0, group="g")
 DONE = OffsetRanges(((101, 103), (105, 110)))

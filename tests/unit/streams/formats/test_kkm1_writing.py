@@ -6,12 +6,20 @@ from dataclasses import replace
 
 import pytest
 
-from kafkakit.streams.formats.commit import CommitState, Mark, MarkState, ReplayWindow, RouteMark, Watermark, Writer
-from kafkakit.streams.formats.identity import CommitIdentity
-from kafkakit.streams.formats.kkm1.decode import read_kkm1
-from kafkakit.streams.formats.kkm1.encode import encode_commit
-from kafkakit.streams.formats.kkm1.ladder import Step, advise
-from kafkakit.streams.formats.offset_ranges import OffsetRanges, Range
+from kafkakit.streams.model.commit import (
+    CommitIdentity,
+    CommitState,
+    Mark,
+    MarkState,
+    OffsetRanges,
+    Range,
+    ReplayWindow,
+    RouteMark,
+    Watermark,
+    Writer,
+)
+from kafkakit.streams.model.kkm1.decode import read_kkm1
+from kafkakit.streams.model.kkm1.encode import Step, advise, encode_commit
 
 IDENTITY = CommitIdentity(cluster_id="c-1", topic_id=bytes(range(16)), partition=0, group="g")
 

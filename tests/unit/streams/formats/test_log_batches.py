@@ -4,7 +4,7 @@ from struct import pack
 
 import pytest
 
-from kafkakit.streams.formats.log_batches import (
+from kafkakit.streams.model.log_batches import (
     Batch,
     Codec,
     LogRecord,

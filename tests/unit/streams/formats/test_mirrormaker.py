@@ -7,7 +7,8 @@ import pytest
 
 from kafkakit.core.errors import InputError
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.formats.dialects.mirrormaker import (
+from kafkakit.streams.model.dialects.registry import read_metadata
+from kafkakit.streams.model.mirrormaker import (
     Checkpoint,
     OffsetSync,
     decode_checkpoint,
@@ -16,7 +17,6 @@ from kafkakit.streams.formats.dialects.mirrormaker import (
     skipped_by_copy,
     syncs_by_partition,
 )
-from kafkakit.streams.formats.dialects.registry import read_metadata
 from tests.places import ROOT
 
 FILE = ROOT / "tests" / "cases" / "streams" / "mirrormaker.json"

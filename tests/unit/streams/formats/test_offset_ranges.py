@@ -3,8 +3,7 @@
 import pytest
 
 from kafkakit.core.errors import UsageError
-from kafkakit.streams.formats.identity import topic_id_bytes, topic_id_text
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.model.commit import OffsetRanges, topic_id_bytes, topic_id_text
 
 
 def test_ranges_are_sorted_and_joined() -> None:

@@ -5,9 +5,17 @@ from typing import Any
 
 import pytest
 
-from kafkakit.streams.formats.offsets_log.keys import GROUP_TYPES, LogKey, Opaque, Undecodable, decode_key
-from kafkakit.streams.formats.offsets_log.records import Entry, decode_entry
-from kafkakit.streams.formats.offsets_log.values import OffsetCommit, decode_offset_commit
+from kafkakit.streams.model.offsets_log.entries import (
+    GROUP_TYPES,
+    Entry,
+    LogKey,
+    OffsetCommit,
+    Opaque,
+    Undecodable,
+    decode_entry,
+    decode_key,
+    decode_offset_commit,
+)
 from tests.clusters.streams_batches import group_key, offset_key, offset_value
 from tests.places import ROOT
 
@@ -104,8 +112,7 @@ def test_four_megabytes_of_key_are_read_or_refused() -> None:
 def test_a_field_of_a_record_without_a_value_has_no_place() -> None:
     import numpy as np
 
-    from kafkakit.streams.formats.offsets_log.rows import _field
-    from kafkakit.streams.formats.offsets_log.views import Views
+    from kafkakit.streams.model.offsets_log.rows import Views, _field
 
     data = b"\x01\x04ab" + bytes(8)  # null, then two bytes
     at, end = np.array([0, 1, 1]), np.array([4, 4, 3])

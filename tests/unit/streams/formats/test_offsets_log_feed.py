@@ -4,17 +4,18 @@ from struct import pack
 
 import pytest
 
-from kafkakit.streams.formats.offsets_log import rows, transactions
-from kafkakit.streams.formats.offsets_log.commits import Held
-from kafkakit.streams.formats.offsets_log.facts import (
+from kafkakit.streams.model.offsets_log import feed as transactions
+from kafkakit.streams.model.offsets_log import rows
+from kafkakit.streams.model.offsets_log.commits import (
     TOMBSTONE,
     CommitColumns,
+    CommitKey,
     FeedFacts,
+    Held,
+    KeyTable,
     OpenTransaction,
 )
-from kafkakit.streams.formats.offsets_log.feed import OffsetsFeed
-from kafkakit.streams.formats.offsets_log.key_table import CommitKey, KeyTable
-from kafkakit.streams.formats.offsets_log.transactions import HELD, TransactionBatch, Transactions
+from kafkakit.streams.model.offsets_log.feed import HELD, OffsetsFeed, TransactionBatch, Transactions
 from tests.clusters.streams_batches import (
     Rec,
     batch,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kafkakit.streams.formats.offsets_log.key_table import CommitKey, KeysFull, KeyTable
-from kafkakit.streams.formats.offsets_log.keys import Undecodable
+from kafkakit.streams.model.offsets_log.commits import CommitKey, KeysFull, KeyTable
+from kafkakit.streams.model.offsets_log.entries import Undecodable
 from tests.clusters.streams_batches import group_key, offset_key
 
 

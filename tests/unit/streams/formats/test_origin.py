@@ -6,13 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from kafkakit.streams.formats.dialects import bind_search
-from kafkakit.streams.formats.dialects.bind_search import KnownTopic, find_owners
-from kafkakit.streams.formats.dialects.origin import Origin, find_origin
-from kafkakit.streams.formats.identity import CommitIdentity
-from kafkakit.streams.formats.kkm1.crc32c import crc32c
-from kafkakit.streams.formats.kkm1.envelope import Flag, bind_of, identity_bytes, seal
-from kafkakit.streams.formats.kkm1.text import Alphabet, to_text
+from kafkakit.streams.model.commit import CommitIdentity
+from kafkakit.streams.model.dialects import registry as bind_search
+from kafkakit.streams.model.dialects.registry import KnownTopic, Origin, find_origin, find_owners
+from kafkakit.streams.model.kkm1.decode import Flag, bind_of, identity_bytes, seal
+from kafkakit.streams.model.kkm1.text import Alphabet, crc32c, to_text
 
 SOURCE = CommitIdentity(cluster_id="prod-a-0001", topic_id=bytes(range(16)), partition=3, group="orders")
 HERE = CommitIdentity(cluster_id="prod-b-0002", topic_id=bytes(range(16, 32)), partition=3, group="orders")

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 import zstandard
 
-from kafkakit.streams.formats.commit import CommitState
-from kafkakit.streams.formats.dialects.parallel_consumer.encode import write_parallel_consumer
-from kafkakit.streams.formats.dialects.registry import read_metadata
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.model.commit import CommitState, OffsetRanges
+from kafkakit.streams.model.dialects.parallel_consumer import write_parallel_consumer
+from kafkakit.streams.model.dialects.registry import read_metadata
 from tests.places import ROOT
 
 FILE = ROOT / "tests" / "cases" / "streams" / "parallel_consumer.json"

@@ -7,16 +7,21 @@ import msgspec
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from kafkakit.streams.formats.pathways.buckets import (
+from kafkakit.streams.model.pathways import (
     BUCKET_MS,
     FOLDED_TAGS,
+    GAMMA,
+    MOST_BINS,
+    OFFSET,
+    DDSketch,
     PathwayBuckets,
+    PathwayNode,
+    PathwayPoint,
+    PayloadSender,
     committed_tags,
+    encode_payload,
     produced_tags,
 )
-from kafkakit.streams.formats.pathways.checkpoints import PathwayNode, PathwayPoint
-from kafkakit.streams.formats.pathways.payload import PayloadSender, encode_payload
-from kafkakit.streams.formats.pathways.sketch import GAMMA, MOST_BINS, OFFSET, DDSketch
 
 NOW = 1_700_000_000_000
 TAGS = ("direction:out", "topic:orders", "type:kafka")

@@ -6,23 +6,23 @@ from typing import Any
 
 import pytest
 
-from kafkakit.streams.formats.pathways.checkpoints import PathwayNode, checkpoint_in, checkpoint_out
-from kafkakit.streams.formats.pathways.context import (
+from kafkakit.streams.model.pathways import (
     EARLIEST_MS,
     HEADER,
     MOST_AHEAD_MS,
+    OFFSET_BASIS,
     OLD_HEADER,
     ContextFault,
     PathwayContext,
+    PathwayNode,
+    checkpoint_in,
+    checkpoint_out,
+    consume_tags,
     context_of,
     decode_binary,
     decode_header,
     encode_binary,
     encode_header,
-)
-from kafkakit.streams.formats.pathways.hashes import (
-    OFFSET_BASIS,
-    consume_tags,
     fnv1_64,
     node_hash,
     pathway_hash,

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from kafkakit.streams.formats.commit import CommitState
-from kafkakit.streams.formats.kkm1.coarsen import ranges_size
-from kafkakit.streams.formats.kkm1.packing import FEW_BYTES, pack_runs, pack_smallest, runs_of
-from kafkakit.streams.formats.kkm1.sections import body_of
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.model.commit import CommitState, OffsetRanges
+from kafkakit.streams.model.kkm1.encode import ranges_size
+from kafkakit.streams.model.kkm1.sections import FEW_BYTES, body_of, pack_runs, pack_smallest, runs_of
 
 
 def columns(done: OffsetRanges) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

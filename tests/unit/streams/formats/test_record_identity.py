@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkakit.streams.formats.record_identity import (
+from kafkakit.streams.model.record_identity import (
     LENGTH,
     RecordId,
     decode_record_id,

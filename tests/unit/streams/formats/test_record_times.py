@@ -4,7 +4,7 @@ from struct import pack
 
 import pytest
 
-from kafkakit.streams.formats.record_times import NoRecord, RecordTime, TimeKind, record_at
+from kafkakit.streams.model.log_batches import NoRecord, RecordTime, TimeKind, record_at
 from tests.clusters.streams_batches import Rec, batch, marker
 
 MS = 1_758_335_260_726

@@ -13,13 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkakit.adapters.log_dirs import LOCAL_FILES
-from kafkakit.streams.formats.kkm1.crc32c import crc32c
-from kafkakit.streams.formats.segment_files.batch_walk import BatchChunk, WalkResult, walk_batches
-from kafkakit.streams.formats.segment_files.checkpoints import leader_epochs, offset_checkpoint
-from kafkakit.streams.formats.segment_files.checksums import crc32c_of_many
-from kafkakit.streams.formats.segment_files.log_tree import partitions_below
-from kafkakit.streams.formats.segment_files.names import DirState, PartitionName, is_foreign, partition_name
-from kafkakit.streams.formats.segment_files.partition_files import Row, ScanOptions, SegmentRows, read_partition
+from kafkakit.streams.model.kkm1.text import crc32c
+from kafkakit.streams.model.log_dirs import (
+    DirState,
+    PartitionName,
+    is_foreign,
+    leader_epochs,
+    offset_checkpoint,
+    partition_name,
+    partitions_below,
+)
+from kafkakit.streams.model.segment_batches import BatchChunk, WalkResult, crc32c_of_many, walk_batches
+from kafkakit.streams.model.segment_rows import Row, ScanOptions, SegmentRows, read_partition
 from tests.rigs.segment_writer import CODECS, CONTROL, TRANSACTIONAL, batch, legacy, txn_entry, write_segment
 
 OPTIONS = ScanOptions(with_crc=True)

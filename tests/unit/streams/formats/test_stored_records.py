@@ -2,9 +2,9 @@
 
 import pytest
 
-from kafkakit.streams.formats.log_batches import HEADER_BYTES, Batch, batches_of
-from kafkakit.streams.formats.stored_records import StoredRecord, stored_records
-from kafkakit.streams.formats.zstd_frames import DamagedError
+from kafkakit.streams.model.compressed_sizes import DamagedError
+from kafkakit.streams.model.guarded_reads import StoredRecord, stored_records
+from kafkakit.streams.model.log_batches import HEADER_BYTES, Batch, batches_of
 from tests.clusters.streams_batches import Rec, batch, uvarint, varint
 from tests.rigs.bombs import batch_of
 

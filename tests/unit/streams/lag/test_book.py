@@ -1,17 +1,15 @@
 import numpy as np
 import pytest
 
-from kafkakit.streams.formats.commit import CommitState, Problem, Watermark
-from kafkakit.streams.formats.dialects.kafka_streams import write_kafka_streams
-from kafkakit.streams.formats.identity import CommitIdentity
-from kafkakit.streams.formats.kkm1.encode import encode_commit
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
 from kafkakit.streams.lag.decide.measure.book import BookLimits
 from kafkakit.streams.lag.decide.measure.figures import EstimateSource, FigureFlag
 from kafkakit.streams.lag.decide.measure.metadata import PROBLEMS
 from kafkakit.streams.lag.decide.measure.records import ReadRecord
 from kafkakit.streams.lag.decide.measure.table import positions
 from kafkakit.streams.lag.decide.measure.topics import TopicFacts
+from kafkakit.streams.model.commit import CommitIdentity, CommitState, OffsetRanges, Problem, Watermark
+from kafkakit.streams.model.dialects.kafka_streams import write_kafka_streams
+from kafkakit.streams.model.kkm1.encode import encode_commit
 from tests.clusters.lag_rows import T0, Bench
 
 ID1, ID2 = b"1" * 16, b"2" * 16

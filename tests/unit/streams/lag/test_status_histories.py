@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kafkakit.streams.formats.identity import NO_TOPIC_ID
-from kafkakit.streams.formats.offsets_log.facts import CommitColumns, CommitRow
 from kafkakit.streams.lag.decide.measure.status import LagStatus
+from kafkakit.streams.model.commit import NO_TOPIC_ID
+from kafkakit.streams.model.offsets_log.commits import CommitColumns, CommitRow
 from tests.clusters.lag_rows import T0, Bench
 
 STEP_S, WINDOW = 10, 10

@@ -4,8 +4,7 @@ import pytest
 
 from kafkakit.core.deliveries import OutgoingRecord
 from kafkakit.core.errors import UsageError
-from kafkakit.streams.model.lane_rules import LaneChooser
-from kafkakit.streams.model.route import LaneRule
+from kafkakit.streams.model.route import LaneChooser, LaneRule
 
 LANES = ("live", "slow", "retry", "dlq")
 NOW_MS = 1_000_000

@@ -7,7 +7,7 @@ import pytest
 from kafkakit.core.errors import OperationFailedError, TryLaterError, UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record
-from kafkakit.streams.formats.log_batches import Batch, LogRecord, RecordFault, batches_of, headers_of, records_of
+from kafkakit.streams.model.log_batches import Batch, LogRecord, RecordFault, batches_of, headers_of, records_of
 from kafkakit.streams.records.act import RecordReader
 from kafkakit.streams.records.decide import Fate, Found, parse_place
 from kafkakit.streams.records.show import records_report

@@ -11,8 +11,16 @@ from kafkakit.core.errors import RefusedError, UsageError
 from kafkakit.core.group_facts import CommittedOffset, GroupState
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.model.route import GONE, FoundTopic, GroupRule, LaneRule, SegmentState, segment_problem
-from kafkakit.streams.model.route_document import decode_route, encode_route
+from kafkakit.streams.model.route import (
+    GONE,
+    FoundTopic,
+    GroupRule,
+    LaneRule,
+    SegmentState,
+    decode_route,
+    encode_route,
+    segment_problem,
+)
 from kafkakit.streams.model.route_edits import existing_lane, paused, with_lane, with_quotas, with_topic, without_lane
 from kafkakit.streams.routes.decide.history import RouteChange, in_effect
 from kafkakit.streams.routes.decide.new_topics import lane_shapes, lane_values

@@ -6,21 +6,24 @@ from dataclasses import replace
 import pytest
 
 from kafkakit.core.errors import RefusedError
-from kafkakit.streams.model.operation_edits import (
+from kafkakit.streams.model.route import PartitionSeal, Route, RouteOperation, SegmentState, problem_of
+from kafkakit.streams.model.route_edits import (
     at_step,
     begun,
     ended,
     opened,
+    paused,
     retired,
     routed,
     sealed,
     stranded,
     unopened,
     unsealed,
+    with_lane,
+    with_quotas,
+    with_topic,
+    without_lane,
 )
-from kafkakit.streams.model.route import PartitionSeal, Route, RouteOperation, SegmentState
-from kafkakit.streams.model.route_document import problem_of
-from kafkakit.streams.model.route_edits import paused, with_lane, with_quotas, with_topic, without_lane
 from kafkakit.streams.routes.act.store import RouteStore
 from tests.fakes.control import FakeControlStore
 from tests.rigs.routes import route, segment

@@ -9,8 +9,16 @@ import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 
-from kafkakit.streams.model.route import GroupRule, LaneRule, PartitionSeal, Route, RouteOperation, SegmentState
-from kafkakit.streams.model.route_document import decode_route, encode_route
+from kafkakit.streams.model.route import (
+    GroupRule,
+    LaneRule,
+    PartitionSeal,
+    Route,
+    RouteOperation,
+    SegmentState,
+    decode_route,
+    encode_route,
+)
 from kafkakit.streams.routes.decide.history import RouteChange, decode_change, encode_change
 from tests.rigs.routes import route, segment
 

@@ -12,8 +12,7 @@ from kafkakit.adapters.control.file import FileControl
 from kafkakit.adapters.files import write_file
 from kafkakit.core.errors import ConflictError, InputError, TryLaterError, UsageError
 from kafkakit.ports.control import ControlStore
-from kafkakit.streams.model.route import LaneRule, Route
-from kafkakit.streams.model.route_document import ROUTE_LIMIT_BYTES, encode_route, history_path, route_path
+from kafkakit.streams.model.route import ROUTE_LIMIT_BYTES, LaneRule, Route, encode_route, history_path, route_path
 from kafkakit.streams.routes.api_act import RouteStore
 from kafkakit.streams.routes.decide.history import encode_change
 from tests.fakes.control import FakeControlStore

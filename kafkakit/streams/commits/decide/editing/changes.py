@@ -7,8 +7,7 @@ and the new base is its first hole. So base never passes a pending offset, whate
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from kafkakit.streams.formats.commit import CommitState, Mark, MarkState, ReplayWindow, Watermark
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.model.commit import CommitState, Mark, MarkState, OffsetRanges, ReplayWindow, Watermark
 
 NO_END = 1 << 63
 

@@ -22,11 +22,9 @@ from kafkakit.streams.commits.decide.editing.request import (
 from kafkakit.streams.commits.decide.editing.undoing import replacing
 from kafkakit.streams.commits.decide.editing.verbs import Wanted, wanted
 from kafkakit.streams.commits.decide.editing.writing import dialect_for, encoded, losses
-from kafkakit.streams.formats.commit import CommitState, Reading, Watermark
-from kafkakit.streams.formats.dialects.dialect import EncodedMetadata
-from kafkakit.streams.formats.dialects.registry import dialect_named, read_metadata
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
-from kafkakit.streams.formats.printable import ranges_text
+from kafkakit.streams.model.commit import CommitState, OffsetRanges, Reading, Watermark, ranges_text
+from kafkakit.streams.model.dialects.dialect import EncodedMetadata
+from kafkakit.streams.model.dialects.registry import dialect_named, read_metadata
 
 MOST_REASONS = 3
 

@@ -7,9 +7,8 @@ from datetime import datetime
 from kafkakit.core.group_facts import CommittedOffset, GroupDescription
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.formats.commit import CommitState, Reading
-from kafkakit.streams.formats.dialects.registry import WITHOUT_METADATA
-from kafkakit.streams.formats.identity import CommitIdentity
+from kafkakit.streams.model.commit import CommitIdentity, CommitState, Reading
+from kafkakit.streams.model.dialects.registry import WITHOUT_METADATA
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

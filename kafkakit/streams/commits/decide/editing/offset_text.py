@@ -3,7 +3,7 @@
 import re
 
 from kafkakit.core.errors import UsageError
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.model.commit import OffsetRanges
 
 MAX_OFFSET = (1 << 62) - 1
 MAX_PARTS = 10_000

@@ -7,8 +7,7 @@ from datetime import datetime
 
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.formats.commit import CommitState
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.model.commit import CommitState, OffsetRanges
 
 FINGERPRINT_CHARS = 12
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.model.commit import OffsetRanges
 
 
 class Landing(StrEnum):

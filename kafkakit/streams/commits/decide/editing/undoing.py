@@ -11,9 +11,8 @@ from kafkakit.streams.commits.decide.editing.changes import all_done
 from kafkakit.streams.commits.decide.editing.journal import CommitChange, CommitStanding, EditRecord, Verdict
 from kafkakit.streams.commits.decide.editing.observed import Observed, SeenPartition
 from kafkakit.streams.commits.decide.editing.plan import EditPlan, PartitionEdit, same_commit
-from kafkakit.streams.formats.commit import CommitState, Reading
-from kafkakit.streams.formats.dialects.registry import WITHOUT_METADATA, read_metadata
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.model.commit import CommitState, OffsetRanges, Reading
+from kafkakit.streams.model.dialects.registry import WITHOUT_METADATA, read_metadata
 
 
 def undo_plan(

@@ -17,9 +17,7 @@ from kafkakit.streams.commits.decide.editing.request import (
     Translate,
     Unack,
 )
-from kafkakit.streams.formats.commit import CommitState, MarkState, ReplayWindow
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
-from kafkakit.streams.formats.printable import ranges_text
+from kafkakit.streams.model.commit import CommitState, MarkState, OffsetRanges, ReplayWindow, ranges_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,9 @@ from kafkakit.core.errors import RefusedError
 from kafkakit.core.quantities import counted
 from kafkakit.streams.commits.decide.editing.changes import in_state
 from kafkakit.streams.commits.decide.editing.observed import Observed, SeenPartition
-from kafkakit.streams.formats.commit import CommitState, MarkState, Reading
-from kafkakit.streams.formats.dialects.dialect import Dialect, EncodedMetadata, EncodeRequest
-from kafkakit.streams.formats.dialects.registry import DIALECTS, WITHOUT_METADATA, dialect_named
-from kafkakit.streams.formats.printable import ranges_text
+from kafkakit.streams.model.commit import CommitState, MarkState, Reading, ranges_text
+from kafkakit.streams.model.dialects.dialect import Dialect, EncodedMetadata, EncodeRequest
+from kafkakit.streams.model.dialects.registry import DIALECTS, WITHOUT_METADATA, dialect_named
 
 
 def dialect_for(seen: SeenPartition, observed: Observed, requested: str) -> str:

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 
 from kafkakit.core.errors import InputError
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.formats.dialects.facts import NUL, CommitFacts, CopiedFrom
-from kafkakit.streams.formats.dialects.mirrormaker import (
+from kafkakit.streams.model.dialects.dialect import NUL, CommitFacts, CopiedFrom
+from kafkakit.streams.model.log_batches import Batch, LogRecord, batches_of, records_of
+from kafkakit.streams.model.mirrormaker import (
     Checkpoint,
     OffsetSync,
     decode_checkpoint,
     decode_offset_sync,
     place_downstream,
 )
-from kafkakit.streams.formats.log_batches import Batch, LogRecord, batches_of, records_of
 
 CHECKPOINTS = ".checkpoints.internal"
 SYNCS = "mm2-offset-syncs."

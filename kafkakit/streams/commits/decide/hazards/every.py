@@ -3,8 +3,7 @@
 from kafkakit.core.findings import Severity
 from kafkakit.streams.commits.decide.hazards.log_hazards import log_hazards
 from kafkakit.streams.commits.decide.hazards.payload_hazards import payload_hazards
-from kafkakit.streams.formats.dialects.facts import CommitFacts
-from kafkakit.streams.formats.dialects.hazard import Hazard
+from kafkakit.streams.model.dialects.dialect import CommitFacts, Hazard
 
 
 def hazards_of(facts: CommitFacts) -> tuple[Hazard, ...]:

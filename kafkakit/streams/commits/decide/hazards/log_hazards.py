@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 
 from kafkakit.core.findings import Severity
-from kafkakit.streams.formats.dialects.facts import CommitFacts
-from kafkakit.streams.formats.dialects.hazard import Hazard
-from kafkakit.streams.formats.dialects.registry import dialect_named
-from kafkakit.streams.formats.printable import amount
+from kafkakit.streams.model.commit import amount
+from kafkakit.streams.model.dialects.dialect import CommitFacts, Hazard
+from kafkakit.streams.model.dialects.registry import dialect_named
 
 
 def log_hazards(facts: CommitFacts) -> Iterator[Hazard]:

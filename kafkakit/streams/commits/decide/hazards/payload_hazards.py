@@ -6,13 +6,10 @@ from kafkakit.core.findings import Severity
 from kafkakit.core.quantities import format_rough_time
 from kafkakit.streams.commits.decide.duplicates import duplicates_of
 from kafkakit.streams.commits.decide.tally import marked, reach_of
-from kafkakit.streams.formats.commit import MarkState, Problem
-from kafkakit.streams.formats.dialects.facts import CommitFacts
-from kafkakit.streams.formats.dialects.hazard import Hazard
-from kafkakit.streams.formats.dialects.registry import dialect_named
-from kafkakit.streams.formats.kkm1.ladder import CLOSE_HOLES_AT, PAUSE_AT
-from kafkakit.streams.formats.printable import amount
-from kafkakit.streams.formats.times import utc_text
+from kafkakit.streams.model.commit import MarkState, Problem, amount, utc_text
+from kafkakit.streams.model.dialects.dialect import CommitFacts, Hazard
+from kafkakit.streams.model.dialects.registry import dialect_named
+from kafkakit.streams.model.kkm1.encode import CLOSE_HOLES_AT, PAUSE_AT
 
 BURROW_BYTES = 127  # from here on Burrow reads a wrong time out of the records of Kafka 4.1 and later
 SKEW_MS = 60_000  # clocks that differ by less are taken for the same

@@ -4,10 +4,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkakit.streams.formats.commit import Reading
-from kafkakit.streams.formats.identity import CommitIdentity
-from kafkakit.streams.formats.offsets_log.facts import TOMBSTONE, CommitColumns
-from kafkakit.streams.formats.offsets_log.key_table import KeyTable
 from kafkakit.streams.lag.decide.measure.arrays import Columns, add_columns, grow_columns
 from kafkakit.streams.lag.decide.measure.ends import EndSamples
 from kafkakit.streams.lag.decide.measure.kept import KeptFigures
@@ -15,6 +11,8 @@ from kafkakit.streams.lag.decide.measure.metadata import CommitMetadata
 from kafkakit.streams.lag.decide.measure.records import RecordCache
 from kafkakit.streams.lag.decide.measure.topics import NONE
 from kafkakit.streams.lag.decide.measure.window import UNKNOWN_LAG, CommitWindow
+from kafkakit.streams.model.commit import CommitIdentity, Reading
+from kafkakit.streams.model.offsets_log.commits import TOMBSTONE, CommitColumns, KeyTable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -175,7 +173,7 @@ class LagBook:
 
     def reading(self, row: int) -> Reading:
         """All that is in one row's metadata."""
-        from kafkakit.streams.formats.dialects.registry import read_metadata
+        from kafkakit.streams.model.dialects.registry import read_metadata
 
         text = self.metadata.text[row].decode("utf-8", "replace")
         slot = int(self.slot[row])

@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from kafkakit.streams.formats.commit import CommitState, Problem, Reading
-from kafkakit.streams.formats.dialects.registry import dialect_named
 from kafkakit.streams.lag.decide.measure.arrays import Columns, add_columns, grow_columns
 from kafkakit.streams.lag.decide.measure.topics import NONE
+from kafkakit.streams.model.commit import CommitState, Problem, Reading
+from kafkakit.streams.model.dialects.registry import dialect_named
 
 if TYPE_CHECKING:
     import numpy as np

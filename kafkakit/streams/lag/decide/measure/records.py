@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkakit.streams.formats.record_times import RecordTime
 from kafkakit.streams.lag.decide.measure.arrays import Columns, add_columns, grow_columns
 from kafkakit.streams.lag.decide.measure.topics import NONE
+from kafkakit.streams.model.log_batches import RecordTime
 
 if TYPE_CHECKING:
     import numpy as np

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from kafkakit.streams.formats.offsets_log.key_table import Names
     from kafkakit.streams.lag.decide.measure.book import LagBook
+    from kafkakit.streams.model.offsets_log.commits import Names
 
     Ints = NDArray[np.int64]
 
