@@ -30,7 +30,7 @@ from kafkakit.streams.assigner.act.leader import AssignerLoop
 from kafkakit.streams.assigner.decide.placing import place
 from kafkakit.streams.assigner.decide.pools import pools_of, problem_of
 from kafkakit.streams.assigner.decide.simulation import FleetShape, SimulatedFleet
-from kafkakit.streams.client.work_session import GroupShare, WorkerOptions, WorkSession
+from kafkakit.streams.client.assigned_member import GroupShare, WorkerOptions, WorkSession
 from tests.fakes.admin import FakeCluster
 from tests.fakes.control import FakeControlStore
 from tests.rigs.assigner import route

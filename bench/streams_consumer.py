@@ -26,9 +26,9 @@ from kafkakit.adapters.clock import SystemClock
 from kafkakit.adapters.kafka.group_consumer import KafkaGroupConsumer
 from kafkakit.config.security import Security
 from kafkakit.streams.client.consumer import StreamConsumer
-from kafkakit.streams.client.decide.rules import Mode, WorkRules
-from kafkakit.streams.client.options import ConsumerOptions
-from kafkakit.streams.client.records import StreamRecord
+from kafkakit.streams.client.dead_letters import ConsumerOptions
+from kafkakit.streams.client.decide.failures import Mode, WorkRules
+from kafkakit.streams.client.workers import StreamRecord
 from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState
 
 TOPIC, PARTITIONS, SIZE = f"orders.live.{os.getpid()}", 4, 1_000

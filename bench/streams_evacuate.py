@@ -34,8 +34,8 @@ from kafkakit.adapters.files import write_file
 from kafkakit.sandbox import lifecycle
 from kafkakit.sandbox.decide.spec import Mode, Secure, build_spec
 from kafkakit.streams.client.connect import connect
-from kafkakit.streams.client.options import ConsumerOptions
-from kafkakit.streams.client.records import StreamRecord
+from kafkakit.streams.client.dead_letters import ConsumerOptions
+from kafkakit.streams.client.workers import StreamRecord
 from kafkakit.streams.failover.act.journals import OperationJournals
 from kafkakit.streams.failover.decide.operation import Step
 from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState

@@ -38,10 +38,9 @@ from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.stream_consumer import GroupConsumer
 from kafkakit.streams.client.consumer import StreamConsumer
-from kafkakit.streams.client.dead_letter_lane import BATCH_LIMIT_BYTES
-from kafkakit.streams.client.decide.rules import Mode, WorkRules
+from kafkakit.streams.client.dead_letters import BATCH_LIMIT_BYTES, ConsumerOptions
+from kafkakit.streams.client.decide.failures import Mode, WorkRules
 from kafkakit.streams.client.guarded_member import FETCH_BYTES, PARTITION_BYTES, GuardedMember
-from kafkakit.streams.client.options import ConsumerOptions
 from kafkakit.streams.model.guarded_reads import GuardedRead
 
 CODECS = ("none", "zstd", "lz4", "snappy", "gzip")

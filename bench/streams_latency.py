@@ -39,7 +39,7 @@ from kafkakit.config.read.folders import find_folders
 from kafkakit.streams.client.client import StreamClient
 from kafkakit.streams.client.connect import ConsumerOptions, RetryRule, WorkRules, connect
 from kafkakit.streams.client.producer import Producer
-from kafkakit.streams.client.records import StreamRecord
+from kafkakit.streams.client.workers import StreamRecord
 from kafkakit.streams.model.route import Route, SegmentState
 from kafkakit.streams.routes.api_act import RouteStore
 

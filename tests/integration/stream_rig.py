@@ -20,11 +20,10 @@ from kafkakit.core.group_facts import CommittedOffset, GroupDescription
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.stream_consumer import GroupConsumer
 from kafkakit.streams.client.consumer import StreamConsumer
-from kafkakit.streams.client.dead_letter_lane import BATCH_LIMIT_BYTES
-from kafkakit.streams.client.decide.commits import restore_commit
-from kafkakit.streams.client.decide.rules import RetryRule, WorkRules
+from kafkakit.streams.client.dead_letters import BATCH_LIMIT_BYTES, ConsumerHooks, ConsumerOptions
+from kafkakit.streams.client.decide.failures import RetryRule, WorkRules
+from kafkakit.streams.client.decide.partition_work import restore_commit
 from kafkakit.streams.client.guarded_member import GuardedMember
-from kafkakit.streams.client.options import ConsumerHooks, ConsumerOptions
 from kafkakit.streams.model.commit import CommitIdentity, CommitState, topic_id_text
 from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState
 from tests.integration.conftest import SandboxCluster

@@ -16,15 +16,13 @@ from kafkakit.config.read.environment import read_environment
 from kafkakit.config.read.settings import Given, load_settings
 from kafkakit.config.security import to_confluent
 from kafkakit.core.errors import UsageError
-from kafkakit.streams.client import dead_letter_lane
+from kafkakit.streams.client import dead_letters as dead_letter_lane
 from kafkakit.streams.client.client import StreamClient
 from kafkakit.streams.client.connect import connect
 from kafkakit.streams.client.consumer import StreamConsumer
-from kafkakit.streams.client.dead_letter_lane import BOMB_REASON
-from kafkakit.streams.client.decide.failures import RejectError
-from kafkakit.streams.client.decide.rules import Mode, WorkLimits, WorkRules
-from kafkakit.streams.client.options import ConsumerOptions
-from kafkakit.streams.client.records import StreamRecord
+from kafkakit.streams.client.dead_letters import BOMB_REASON, ConsumerOptions
+from kafkakit.streams.client.decide.failures import Mode, RejectError, WorkLimits, WorkRules
+from kafkakit.streams.client.workers import StreamRecord
 from kafkakit.streams.model.route import LaneRule
 from kafkakit.streams.routes.api_act import RouteStore
 from kafkakit.wiring import open_control, system_clock

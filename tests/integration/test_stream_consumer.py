@@ -10,11 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.streams.client.dead_letters import RejectedRecord
-from kafkakit.streams.client.decide.failures import DependencyDownError, RejectError
-from kafkakit.streams.client.decide.rules import Mode, MoveRule, RetryRule, WorkRules
-from kafkakit.streams.client.options import ConsumerHooks, ConsumerOptions
-from kafkakit.streams.client.records import StreamRecord
+from kafkakit.streams.client.dead_letters import ConsumerHooks, ConsumerOptions, RejectedRecord
+from kafkakit.streams.client.decide.failures import (
+    DependencyDownError,
+    Mode,
+    MoveRule,
+    RejectError,
+    RetryRule,
+    WorkRules,
+)
+from kafkakit.streams.client.workers import StreamRecord
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.stream_rig import RETRY, MemberProcess, StreamRig
 from tests.rigs.waiting import WAIT_S, becomes

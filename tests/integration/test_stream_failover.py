@@ -23,9 +23,9 @@ from kafkakit.sandbox import lifecycle
 from kafkakit.sandbox.decide.credentials import GUEST, client_security, password_file
 from kafkakit.streams.client.client import StreamClient
 from kafkakit.streams.client.connect import connect
+from kafkakit.streams.client.dead_letters import ConsumerOptions
 from kafkakit.streams.client.decide.outgoing import ProducerLimits
-from kafkakit.streams.client.options import ConsumerOptions
-from kafkakit.streams.client.records import StreamRecord
+from kafkakit.streams.client.workers import StreamRecord
 from kafkakit.streams.failover.act.reading import read_writers
 from kafkakit.streams.model.route import Segment, SegmentState
 from tests.integration.conftest import SandboxCluster, StartCluster

@@ -19,8 +19,8 @@ from kafkakit.config.security import to_confluent
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.stream_consumer import GroupConsumer, ReadBatch
-from kafkakit.streams.client.options import ConsumerHooks, LeftOut
-from kafkakit.streams.client.records import RecordOrigin, StreamRecord
+from kafkakit.streams.client.dead_letters import ConsumerHooks, LeftOut
+from kafkakit.streams.client.workers import RecordOrigin, StreamRecord
 from kafkakit.streams.model.guarded_reads import BatchVerdict, VerdictKind
 from kafkakit.streams.model.log_batches import Codec
 from tests.clusters.streams_batches import Rec, batch

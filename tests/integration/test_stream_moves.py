@@ -18,8 +18,8 @@ from kafkakit.adapters.control.file import FileControl
 from kafkakit.adapters.files import write_file
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.client.connect import connect
-from kafkakit.streams.client.options import ConsumerOptions
-from kafkakit.streams.client.records import StreamRecord
+from kafkakit.streams.client.dead_letters import ConsumerOptions
+from kafkakit.streams.client.workers import StreamRecord
 from kafkakit.streams.routes.api_act import RouteStore
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.runbooks import blocks, run_blocks

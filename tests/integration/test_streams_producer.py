@@ -27,14 +27,12 @@ from kafkakit.core.records import Record
 from kafkakit.ports.control import ControlStore
 from kafkakit.ports.stream_producer import StreamCluster
 from kafkakit.sandbox import lifecycle as run
-from kafkakit.streams.client import route_follower
+from kafkakit.streams.client import control_store as route_follower
 from kafkakit.streams.client.client import StreamClient
 from kafkakit.streams.client.connect import connect
-from kafkakit.streams.client.decide.outgoing import ProducerLimits
-from kafkakit.streams.client.decide.send_errors import NotAcknowledgedError
+from kafkakit.streams.client.decide.outgoing import NotAcknowledgedError, ProducerLimits
 from kafkakit.streams.client.delivery import Delivery
-from kafkakit.streams.client.dual import DualPolicy, DualProducer
-from kafkakit.streams.client.producer import Producer
+from kafkakit.streams.client.producer import DualPolicy, DualProducer, Producer
 from kafkakit.streams.model.compressed_sizes import zstd_size
 from kafkakit.streams.model.record_identity import reconcile, seen_record
 from kafkakit.streams.model.route import Segment, SegmentState

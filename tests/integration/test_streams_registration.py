@@ -12,7 +12,7 @@ from kafkakit.core.errors import TryLaterError
 from kafkakit.streams.client.api import ClientKind
 from kafkakit.streams.client.api_act import read_clients
 from kafkakit.streams.client.client import StreamClient
-from kafkakit.streams.client.records import StreamRecord
+from kafkakit.streams.client.workers import StreamRecord
 from tests.integration.test_streams_producer import LIMIT_S, LIMITS, Pair, client, files, pair, routes
 from tests.rigs.stream_routes import Routes
 

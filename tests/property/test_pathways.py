@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkakit.streams.client.decide.pathway_figures import PathwayTotals
+from kafkakit.streams.client.decide.figures import PathwayTotals
 from kafkakit.streams.model.pathways import (
     FOLDED_TAGS,
     HEADER,

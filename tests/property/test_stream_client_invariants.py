@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from kafkakit.core.deliveries import TopicIdentity
 from kafkakit.core.errors import KafkakitError
 from kafkakit.core.group_facts import CommittedOffset
-from kafkakit.streams.client.decide.commits import restore_commit
+from kafkakit.streams.client.control_store import RouteFollower
+from kafkakit.streams.client.decide.outgoing import check_place, lane_target
+from kafkakit.streams.client.decide.partition_work import restore_commit
 from kafkakit.streams.client.decide.reading import reading_plan
-from kafkakit.streams.client.decide.targets import check_place, lane_target
-from kafkakit.streams.client.route_follower import RouteFollower
 from kafkakit.streams.model.commit import CommitIdentity, CommitState, OffsetRanges, RouteMark, Writer
 from kafkakit.streams.model.kkm1.encode import encode_commit
 from kafkakit.streams.model.route import DLQ, LIVE, Lane, Route, Segment, SegmentState, encode_route, route_path

@@ -11,16 +11,17 @@ from hypothesis import strategies as st
 
 from kafkakit.core.deliveries import OutgoingRecord
 from kafkakit.core.errors import KafkakitError
-from kafkakit.streams.client import route_follower
+from kafkakit.streams.client import control_store as route_follower
 from kafkakit.streams.client.decide.outgoing import (
     INGESTED_HEADER,
+    NotAcknowledgedError,
     ProducerLimits,
+    RecordRefusedError,
     check_record,
     checked_headers,
     complete,
     record_bytes,
 )
-from kafkakit.streams.client.decide.send_errors import NotAcknowledgedError, RecordRefusedError
 from kafkakit.streams.client.delivery import Delivery
 from kafkakit.streams.model.record_identity import HEADER, RecordId, SeenRecord, encode_record_id, reconcile
 from kafkakit.streams.model.route import SegmentState

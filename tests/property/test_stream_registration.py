@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkakit.core.errors import InputError
-from kafkakit.streams.client.decide.registration import (
+from kafkakit.streams.client.decide.client_documents import (
     CLIENT_DOCUMENT,
     ClientDocument,
     ClientEntry,

@@ -8,12 +8,25 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from kafkakit.core.group_facts import CommittedOffset
-from kafkakit.streams.client.decide.commits import CommitRule, next_commit, restore_commit
-from kafkakit.streams.client.decide.failures import Ending, Failure
-from kafkakit.streams.client.decide.moves import Dependencies, MoveBudget
-from kafkakit.streams.client.decide.partition_work import PartitionWork, RecordFields
-from kafkakit.streams.client.decide.ready import Chunk
-from kafkakit.streams.client.decide.rules import Mode, MoveRule, RetryRule, WorkLimits, WorkRules
+from kafkakit.streams.client.decide.failures import (
+    Dependencies,
+    Ending,
+    Failure,
+    Mode,
+    MoveBudget,
+    MoveRule,
+    RetryRule,
+    WorkLimits,
+    WorkRules,
+)
+from kafkakit.streams.client.decide.partition_work import (
+    CommitRule,
+    PartitionWork,
+    RecordFields,
+    next_commit,
+    restore_commit,
+)
+from kafkakit.streams.client.decide.reading import Chunk
 from kafkakit.streams.model.commit import CommitIdentity, CommitState, MarkState, ReplayWindow, RouteMark, Writer
 
 IDENTITY = CommitIdentity(cluster_id="c1", topic_id=bytes(range(16)), partition=0, group="billing")

@@ -10,9 +10,9 @@ import signal
 import sys
 import threading
 
-from kafkakit.streams.client import route_follower
+from kafkakit.streams.client import control_store as route_follower
 from kafkakit.streams.client.connect import ConsumerOptions, WorkerOptions, connect
-from kafkakit.streams.client.records import StreamRecord
+from kafkakit.streams.client.workers import StreamRecord
 
 LOOK_S = 0.1
 

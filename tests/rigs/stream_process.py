@@ -22,14 +22,22 @@ from kafkakit.adapters.kafka.group_consumer import KafkaGroupConsumer
 from kafkakit.config.read.environment import read_environment
 from kafkakit.config.read.settings import Given, Settings, load_settings
 from kafkakit.ports.clock import Clock
-from kafkakit.streams.client import dead_letter_lane, route_follower
+from kafkakit.streams.client import control_store as route_follower
+from kafkakit.streams.client import dead_letters as dead_letter_lane
 from kafkakit.streams.client.client import ClientParts, StreamClient
-from kafkakit.streams.client.decide.commits import CommitRule
-from kafkakit.streams.client.decide.failures import DependencyDownError, RejectError
+from kafkakit.streams.client.dead_letters import ConsumerOptions
+from kafkakit.streams.client.decide.failures import (
+    DependencyDownError,
+    Mode,
+    MoveRule,
+    RejectError,
+    RetryRule,
+    WorkLimits,
+    WorkRules,
+)
 from kafkakit.streams.client.decide.outgoing import ProducerLimits
-from kafkakit.streams.client.decide.rules import Mode, MoveRule, RetryRule, WorkLimits, WorkRules
-from kafkakit.streams.client.options import ConsumerOptions
-from kafkakit.streams.client.records import StreamRecord
+from kafkakit.streams.client.decide.partition_work import CommitRule
+from kafkakit.streams.client.workers import StreamRecord
 from kafkakit.wiring import open_control, open_log, open_stream_cluster, this_process
 
 LOOK_S = 0.1

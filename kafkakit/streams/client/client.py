@@ -13,25 +13,22 @@ from kafkakit.ports.control import ControlStore
 from kafkakit.ports.log import LogReader
 from kafkakit.ports.stream_consumer import AssignedConsumer, GroupConsumer
 from kafkakit.ports.stream_producer import StreamCluster, StreamProducer
-from kafkakit.streams.client.assigned_member import AssignedMember
-from kafkakit.streams.client.asynchronous import AsyncProducer
+from kafkakit.streams.client.assigned_member import AssignedMember, GroupShare, WorkerMeter, WorkerOptions, WorkSession
 from kafkakit.streams.client.consumer import OpenMember, StreamConsumer
-from kafkakit.streams.client.dead_letter_lane import BatchGuard, DeadLetterLane
-from kafkakit.streams.client.decide.consumer_figures import ConsumerFigures
-from kafkakit.streams.client.decide.figures import ProducerMetrics
-from kafkakit.streams.client.decide.outgoing import ProducerLimits
-from kafkakit.streams.client.decide.targets import check_place
-from kafkakit.streams.client.dual import DualPolicy, DualProducer
-from kafkakit.streams.client.options import ConsumerHooks, ConsumerOptions
-from kafkakit.streams.client.producer import Producer, RecordHooks
-from kafkakit.streams.client.registrar import ClientRegistrar
-from kafkakit.streams.client.reject_references import LedgerPorts, RejectReferences, with_references
-from kafkakit.streams.client.route_follower import RouteFollower
-from kafkakit.streams.client.route_rules import RouteRules
-from kafkakit.streams.client.traced_handlers import TracedHandlers
-from kafkakit.streams.client.watch import Watch, WatchParts
-from kafkakit.streams.client.work_session import GroupShare, WorkerOptions, WorkSession
-from kafkakit.streams.client.worker_meter import WorkerMeter
+from kafkakit.streams.client.control_store import ClientRegistrar, RouteFollower, RouteRules
+from kafkakit.streams.client.dead_letters import (
+    BatchGuard,
+    ConsumerHooks,
+    ConsumerOptions,
+    DeadLetterLane,
+    LedgerPorts,
+    RejectReferences,
+    with_references,
+)
+from kafkakit.streams.client.decide.figures import ConsumerFigures, ProducerMetrics
+from kafkakit.streams.client.decide.outgoing import ProducerLimits, check_place
+from kafkakit.streams.client.producer import AsyncProducer, DualPolicy, DualProducer, Producer, RecordHooks
+from kafkakit.streams.client.watch import TracedHandlers, Watch, WatchParts
 from kafkakit.streams.client.workers import AsyncHandler, BatchHandler, Handler
 from kafkakit.streams.lanes.api_act import RejectLedger
 from kafkakit.streams.model.route import DLQ, Segment, lane_client_id

@@ -1,8 +1,12 @@
-"""The thread that reads one cluster of a stream: it polls, offers records to the workers, pauses, commits."""
+"""The thread that reads one cluster of a stream: it polls, offers records to the workers, pauses, commits.
+
+The commits of a member are kept with what was asked and what the group answered.
+"""
 
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
+from zlib import crc32
 
 from kafkakit.core.errors import RefusedError, TryLaterError
 from kafkakit.core.group_facts import CommittedOffset
@@ -10,15 +14,17 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import headers_of
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.stream_consumer import NO_LEASE, GroupConsumer, ReadBatch, ReadRecord
-from kafkakit.streams.client.dead_letters import DeadLetters
-from kafkakit.streams.client.decide.commits import restore_commit
-from kafkakit.streams.client.decide.moves import Dependencies, MoveBudget
-from kafkakit.streams.client.decide.partition_work import PartitionWork
+from kafkakit.streams.client.dead_letters import ConsumerHooks, ConsumerOptions, DeadLetters
+from kafkakit.streams.client.decide.failures import Dependencies, MoveBudget
+from kafkakit.streams.client.decide.partition_work import (
+    MIN_LIMIT_CHARS,
+    CommitRule,
+    NextCommit,
+    PartitionWork,
+    restore_commit,
+)
 from kafkakit.streams.client.decide.reading import Source
-from kafkakit.streams.client.group_commits import GroupCommits
-from kafkakit.streams.client.options import ConsumerHooks, ConsumerOptions
-from kafkakit.streams.client.records import FIELDS, RecordOrigin
-from kafkakit.streams.client.shared_work import OwnedPartition, SharedWork
+from kafkakit.streams.client.workers import FIELDS, OwnedPartition, RecordOrigin, SharedWork
 from kafkakit.streams.model.commit import CommitState
 
 _POLL_S = 0.05
@@ -360,3 +366,74 @@ def _is_wanted(record: ReadRecord, wanted: Callable[[ReadRecord], bool]) -> bool
         return wanted(record)
     except Exception:  # the handler has retries and a dead-letter lane for what it cannot read, a filter has not
         return True
+
+
+TOO_LARGE = "OFFSET_METADATA_TOO_LARGE"
+
+
+class GroupCommits:
+    """For the thread of the reader alone. `owned` are its partitions, `epoch` the route's epoch now."""
+
+    def __init__(
+        self, owned: Mapping[TopicPartition, OwnedPartition], shared: SharedWork, epoch: Callable[[], int]
+    ) -> None:
+        self.written = self.errors = 0
+        self.problem: str | None = None
+        self._owned, self._shared, self._epoch = owned, shared, epoch
+        self._asked: dict[TopicPartition, NextCommit] = {}
+
+    @property
+    def is_asked(self) -> bool:
+        """True while the answer to a commit is awaited."""
+        return bool(self._asked)
+
+    def ask(self, client: GroupConsumer) -> None:
+        """Commit what changed; `answered` gets the answer."""
+        for owned in self._owned.values():
+            owned.end = client.end_offset(owned.partition)
+        for partition in self._asked:  # no answer came in time: it is unknown what was written
+            self._owned[partition].committed_as = ()
+        self._asked = self._next(client, self._owned.values())
+        if self._asked:
+            client.commit_later({partition: commit.committed for partition, commit in self._asked.items()})
+
+    def commit(self, client: GroupConsumer, partitions: Collection[OwnedPartition], wait_s: float) -> None:
+        """Commit what changed and wait for the answer."""
+        for owned in partitions:  # the answer to the latest commit may still be under way, and be an error
+            owned.committed_as = ()
+        commits = self._next(client, partitions)
+        if commits:
+            asked = {partition: commit.committed for partition, commit in commits.items()}
+            self._note(commits, client.commit(asked, wait_s))
+
+    def answered(self, results: Mapping[TopicPartition, str]) -> None:
+        """The answer to `ask`."""
+        asked, self._asked = self._asked, {}
+        self._note(asked, results)
+
+    def forget(self, partition: TopicPartition) -> None:
+        """The partition was taken away."""
+        self._asked.pop(partition, None)
+
+    def _next(self, client: GroupConsumer, partitions: Collection[OwnedPartition]) -> dict[TopicPartition, NextCommit]:
+        epoch, member_hash = self._epoch(), crc32(client.member_id().encode())
+        with self._shared.lock:
+            made = {owned.partition: self._shared.commit_of(owned, epoch, member_hash) for owned in partitions}
+        return {partition: commit for partition, commit in made.items() if commit is not None}
+
+    def _note(self, asked: Mapping[TopicPartition, NextCommit], results: Mapping[TopicPartition, str]) -> None:
+        """What is written now, and which commits are to be made again."""
+        for partition, commit in asked.items():
+            owned, error = self._owned.get(partition), results.get(partition, "no answer")
+            if owned is None:
+                continue
+            if not error:
+                self.written += 1
+                owned.written = commit.encoded.written
+                continue
+            self.errors += 1
+            self.problem = f"commit of {partition}: {error}"
+            owned.committed_as = ()
+            if error == TOO_LARGE:
+                fewer = max(MIN_LIMIT_CHARS, min(owned.rule.limit_chars, len(commit.encoded.text)) * 3 // 4)
+                owned.rule = CommitRule(limit_chars=fewer, alphabets=owned.rule.alphabets)

@@ -24,28 +24,33 @@ from kafkakit.config.read.environment import read_environment
 from kafkakit.config.read.settings import Given, Settings, load_settings
 from kafkakit.ports.stream_consumer import GroupConsumer
 from kafkakit.ports.stream_producer import StreamCluster
+from kafkakit.streams.client.assigned_member import WorkerOptions
 from kafkakit.streams.client.client import AssignedParts, ClientParts, StreamClient
-from kafkakit.streams.client.dead_letter_lane import BATCH_LIMIT_BYTES
-from kafkakit.streams.client.decide.commits import CommitRule
-from kafkakit.streams.client.decide.failures import DependencyDownError, RejectError, RetryLaterError
-from kafkakit.streams.client.decide.outgoing import ProducerLimits
-from kafkakit.streams.client.decide.rules import Mode, MoveRule, RetryRule, WorkLimits, WorkRules
-from kafkakit.streams.client.decide.send_errors import (
+from kafkakit.streams.client.dead_letters import BATCH_LIMIT_BYTES, ConsumerHooks, ConsumerOptions, LedgerPorts
+from kafkakit.streams.client.decide.failures import (
+    DependencyDownError,
+    Mode,
+    MoveRule,
+    RejectError,
+    RetryLaterError,
+    RetryRule,
+    WorkLimits,
+    WorkRules,
+)
+from kafkakit.streams.client.decide.outgoing import (
     BackPressureError,
     DualWriteError,
     LanePausedError,
     NotAcknowledgedError,
     ProducerClosedError,
+    ProducerLimits,
     RecordRefusedError,
     RecordTooLargeError,
 )
-from kafkakit.streams.client.dual import DualPolicy
+from kafkakit.streams.client.decide.partition_work import CommitRule
 from kafkakit.streams.client.guarded_member import GuardedMember
-from kafkakit.streams.client.options import ConsumerHooks, ConsumerOptions
-from kafkakit.streams.client.producer import RecordHooks
-from kafkakit.streams.client.reject_references import LedgerPorts
+from kafkakit.streams.client.producer import DualPolicy, RecordHooks
 from kafkakit.streams.client.watch import Answer, WatchOptions, WatchParts
-from kafkakit.streams.client.work_session import WorkerOptions
 from kafkakit.streams.model.pathways import Bucket, PayloadSender
 from kafkakit.streams.model.record_identity import reconcile, seen_record
 from kafkakit.wiring import (

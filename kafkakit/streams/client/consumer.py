@@ -8,17 +8,22 @@ from kafkakit.core.errors import UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.stream_consumer import GroupConsumer
+from kafkakit.streams.client.assigned_member import GroupShare
 from kafkakit.streams.client.cluster_reader import ClusterReader
-from kafkakit.streams.client.dead_letters import DeadLetters
-from kafkakit.streams.client.decide.consumer_figures import ConsumerFigures, PartitionFigures
-from kafkakit.streams.client.decide.lane_shares import LaneShares
-from kafkakit.streams.client.decide.moves import Dependencies, MoveBudget
-from kafkakit.streams.client.decide.reading import ReadingPlan, reading_plan
-from kafkakit.streams.client.decide.registration import ClientEntry, ClientKind
-from kafkakit.streams.client.options import ConsumerHooks, ConsumerOptions
-from kafkakit.streams.client.shared_work import OwnedPartition, SharedWork
-from kafkakit.streams.client.work_session import GroupShare
-from kafkakit.streams.client.workers import AsyncHandler, BatchHandler, Handler, TaskWorkers, ThreadWorkers
+from kafkakit.streams.client.dead_letters import ConsumerHooks, ConsumerOptions, DeadLetters
+from kafkakit.streams.client.decide.client_documents import ClientEntry, ClientKind
+from kafkakit.streams.client.decide.failures import Dependencies, MoveBudget
+from kafkakit.streams.client.decide.figures import ConsumerFigures, PartitionFigures
+from kafkakit.streams.client.decide.reading import LaneShares, ReadingPlan, reading_plan
+from kafkakit.streams.client.workers import (
+    AsyncHandler,
+    BatchHandler,
+    Handler,
+    OwnedPartition,
+    SharedWork,
+    TaskWorkers,
+    ThreadWorkers,
+)
 from kafkakit.streams.model.commit import ReplayWindow
 from kafkakit.streams.model.route import Route
 

@@ -1,15 +1,32 @@
-"""Writing rejected records elsewhere, until each is durable there: before that no commit passes it."""
+"""What a consumer gives up: written elsewhere until it is durable there, and before that no commit passes it.
 
+Rejected records go into the lane `dlq` of their own stream, or stand by reference in the reject ledger of the cluster
+that holds them. The options of a consumer, and the hooks it calls, say which.
+"""
+
+import json
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field, replace
 
+from kafkakit.core.deliveries import Headers
+from kafkakit.core.errors import UsageError
+from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
+from kafkakit.ports.data import DataPlane
+from kafkakit.ports.log import LogReader
 from kafkakit.ports.stream_consumer import ReadRecord
-from kafkakit.streams.client.decide.failures import Rejection
-from kafkakit.streams.client.records import StreamRecord
-from kafkakit.streams.client.shared_work import OwnedPartition, SharedWork
+from kafkakit.streams.client.decide.failures import Rejection, WorkRules
+from kafkakit.streams.client.decide.outgoing import NotAcknowledgedError, RecordRefusedError, RecordTooLargeError
+from kafkakit.streams.client.decide.partition_work import CommitRule
+from kafkakit.streams.client.producer import Producer
+from kafkakit.streams.client.workers import Checkpoint, OwnedPartition, RecordOrigin, SharedWork, StreamRecord
+from kafkakit.streams.lanes.api_act import RejectLedger
+from kafkakit.streams.model.guarded_reads import BatchVerdict, GuardedRead, VerdictKind
+from kafkakit.streams.model.provenance import RecordFailure, Reject, provenance_headers
+from kafkakit.streams.model.provenance import RecordOrigin as Place
+from kafkakit.streams.model.route import DLQ
 
 _FIRST_S, _MOST_S = 0.1, 5.0
 _SINK_AGAIN_S = 30.0
@@ -137,3 +154,211 @@ class DeadLetters:
             return False
         self.written += 1
         return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerOptions:
+    """How a consumer reads and handles; the defaults suit handlers that wait for other services.
+
+    `lanes` None are all but `dlq`; `strict_live` serves `live` before all others. `revoke_s` and `close_s` bound what
+    a partition that goes elsewhere, and a close, wait for handlers. `strict_guard` judges each batch before any decoder
+    gets it, as docs/bombs.md describes, for about twice the CPU time. `adopt_newer` commits over metadata of a newer
+    version of this client, whose acknowledgements are then lost.
+    """
+
+    concurrency: int = 16
+    work: WorkRules = field(default_factory=WorkRules)
+    commit: CommitRule = field(default_factory=CommitRule)
+    lanes: Collection[str] | None = None
+    strict_live: bool = False
+    commit_every_s: float = 1.0
+    poll_records: int = 2_000
+    revoke_s: float = 5.0
+    close_s: float = 10.0
+    adopt_newer: bool = False
+    strict_guard: bool = False
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.concurrency <= 1_000 or self.poll_records < 1:
+            raise UsageError("concurrency is 1 to 1000, and a poll brings 1 record or more")
+        if self.lanes is not None and not self.lanes:
+            raise UsageError("lanes names no lane, so nothing would be read", hint="None reads all lanes but dlq")
+        if self.commit_every_s <= 0 or min(self.revoke_s, self.close_s) < 0:
+            raise UsageError("commit_every_s is above 0, revoke_s and close_s are 0 or more")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """A batch that the client must not decode: reading continues at `next_offset`, and what is before is durable."""
+
+    next_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerHooks:
+    """What a consumer calls.
+
+    `reject` writes rejected records (none: they stay references in commits, which base does not pass before
+    `StreamConsumer.rejections_are_durable`); `spare` writes those that `reject` could not while their partition is
+    full of what waits. `guard` gets the origin and the offset of a batch that the client cannot decode, the route's
+    epoch, and the verdict that kept the client from decoding it (None where it tried): it makes a note that lasts, or
+    returns None to leave the batch. `filter` sees records before they are handled, by their key and headers: those for
+    which it is false are done at once (an error counts as true). `checkpoint` is called before each record is handled.
+    """
+
+    reject: RejectSink | None = None
+    spare: RejectSink | None = None
+    guard: Callable[[RecordOrigin, int, int, BatchVerdict | None], LeftOut | None] | None = None
+    filter: Callable[[ReadRecord], bool] | None = None
+    checkpoint: Checkpoint | None = None
+
+
+WRITE_S = 30.0
+LEFT_OUT_HEADER = "kafkakit-left-out-bytes"
+LEFT_OUT_HEADERS_HEADER = "kafkakit-left-out-headers"
+BOMB_REASON, CORRUPT_REASON = "batch too large", "batch corrupt"
+BATCH_LIMIT_BYTES = 16 << 20
+"""What a batch may become: members of groups decode more than this, and producers write no more by default."""
+_FETCH_BYTES, _FETCH_MS = 1 << 20, 1_000
+
+
+class DeadLetterLane:
+    """A `RejectSink`: each record goes to the lane with the headers it had and those of its provenance.
+
+    A value that does not fit with these headers is left out, and so are headers that no producer of streams writes: a
+    header counts the bytes, or the headers, and they stay where the provenance says they are.
+    """
+
+    def __init__(self, producer: Producer) -> None:
+        self._producer = producer
+
+    def __call__(self, rejected: RejectedRecord) -> None:
+        """Write a record and wait until all in-sync replicas have it."""
+        record = rejected.record
+        here = place_of(record.origin, record.offset, rejected.epoch, record.timestamp_ms)
+        failure = failure_in(rejected)
+        headers = provenance_headers(record.headers, here, failure)
+        own = provenance_headers((), here, failure)
+        try:
+            try:
+                self.write(record.value, record.key, headers)
+            except RecordTooLargeError:
+                raise
+            except RecordRefusedError:  # another client wrote headers that this one does not
+                left_out = (LEFT_OUT_HEADERS_HEADER, b"%d" % len(record.headers))
+                self.write(record.value, record.key, (*own, left_out))
+        except (RecordTooLargeError, NotAcknowledgedError) as error:
+            if isinstance(error, NotAcknowledgedError) and "MSG_SIZE_TOO_LARGE" not in str(error):
+                raise
+            left_out = (LEFT_OUT_HEADER, b"%d" % (len(record.value or b"") + len(record.key or b"")))
+            self.write(None, None, (*own, left_out))
+
+    def write(self, value: bytes | None, key: bytes | None, headers: Headers) -> None:
+        """Write a record to the lane; raises what `Delivery.result` raises."""
+        record = self._producer.prepared(value, key, headers=headers)
+        self._producer.send_record(record, lane=DLQ, wait_s=WRITE_S).result(WRITE_S)
+
+
+class BatchGuard:
+    """Judges a batch that the client could not decode, unless that was done, and notes in the lane what is passed over.
+
+    The note has the provenance of the batch's first record and, as JSON, the offsets and what the headers tell. The
+    batch itself stays in the log until retention deletes it; `kafkakit streams bombs quarantine` keeps it longer.
+    """
+
+    def __init__(self, open_log: Callable[[str], LogReader], lane: DeadLetterLane, group: str, clock: Clock) -> None:
+        self._open_log, self._lane, self._group, self._clock = open_log, lane, group, clock
+
+    def __call__(
+        self, origin: RecordOrigin, offset: int, epoch: int, verdict: BatchVerdict | None = None
+    ) -> LeftOut | None:
+        """None where the batch does not show why it cannot be decoded."""
+        verdict = verdict or self._verdict(origin, offset)
+        if verdict is None:
+            return None
+        at_ms = verdict.batch.max_ms if verdict.batch is not None else None
+        first = max(offset, verdict.start)
+        note = {
+            "first_offset": first,
+            "last_offset": verdict.end - 1,
+            "kind": verdict.kind.value,
+            "bytes": verdict.size,
+            "at_most_bytes": verdict.at_most_bytes,
+            "reason": verdict.reason,
+        }
+        failure = RecordFailure(
+            group=self._group,
+            reason=CORRUPT_REASON if verdict.kind is VerdictKind.CORRUPT else BOMB_REASON,
+            at_ms=int(self._clock.now().timestamp() * 1000),
+            error_text=str(note),
+        )
+        headers = provenance_headers((), place_of(origin, first, epoch, at_ms), failure)
+        self._lane.write(json.dumps(note, separators=(",", ":")).encode(), None, headers)
+        return LeftOut(next_offset=verdict.end)
+
+    def _verdict(self, origin: RecordOrigin, offset: int) -> BatchVerdict | None:
+        log = self._open_log(origin.source.cluster_id)
+        fetched = log.fetch({origin.partition: offset}, max_bytes=_FETCH_BYTES, wait_ms=_FETCH_MS)[origin.partition]
+        read = GuardedRead(fetched=fetched, start=offset, limit_bytes=BATCH_LIMIT_BYTES)
+        return next(read.pieces()).verdict
+
+
+def place_of(origin: RecordOrigin, offset: int, epoch: int, at_ms: int | None) -> Place:
+    """Where a record lies, as its provenance tells it."""
+    source = origin.source
+    return Place(
+        stream=origin.stream,
+        lane=source.lane,
+        segment=source.segment,
+        epoch=epoch,
+        cluster_id=source.cluster_id,
+        topic=source.topic,
+        partition=origin.partition.partition,
+        offset=offset,
+        at_ms=at_ms,
+    )
+
+
+def failure_in(rejected: RejectedRecord) -> RecordFailure:
+    """Why a record was rejected, as its provenance tells it."""
+    return RecordFailure(
+        group=rejected.group,
+        reason=rejected.reason,
+        at_ms=rejected.at_ms,
+        tries=rejected.tries,
+        error_class=rejected.error,
+        error_text=rejected.text,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerPorts:
+    """What the ledger of one cluster takes; it connects with the first entry."""
+
+    admin: ClusterAdmin
+    data: DataPlane
+
+
+class RejectReferences:
+    """A `RejectSink`: the record stays in its topic, and `kafkakit streams dlq` lists and copies it from there.
+
+    `kafkakit streams dlq copy` must run before retention deletes the topic's records. For one thread.
+    """
+
+    def __init__(self, open_ledger: Callable[[str], RejectLedger]) -> None:
+        self._open, self._ledgers = open_ledger, dict[str, RejectLedger]()
+
+    def __call__(self, rejected: RejectedRecord) -> None:
+        """Write an entry and wait until all in-sync replicas have it; raises as `RejectLedger.add`."""
+        record = rejected.record
+        source = record.origin.source
+        if source.cluster_id not in self._ledgers:
+            self._ledgers[source.cluster_id] = self._open(source.cluster_id)
+        place = place_of(record.origin, record.offset, rejected.epoch, record.timestamp_ms)
+        entry = Reject(topic_id=source.topic_id, place=place, failure=failure_in(rejected))
+        self._ledgers[source.cluster_id].add([entry])
+
+
+def with_references(hooks: ConsumerHooks, references: RejectReferences) -> ConsumerHooks:
+    """The hooks with the ledger: for all that is rejected where nothing else takes it, and in place of what fails."""
+    return replace(hooks, reject=hooks.reject or references, spare=references)

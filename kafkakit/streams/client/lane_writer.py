@@ -1,30 +1,38 @@
 """The records of one lane on their way: which segment takes them, how long, and what is sent again.
 
-A lane has its own lock, budget and connections, so that one that cannot write holds up no other. A record is taken back
-from a segment that takes no more writes, and sent to the one that does: at least once, so it may be on both. Records of
-one lane can change their order around a change of the route, a refusal or a lost connection, and only then.
+A lane has its own lock, budget and connections, so that one that cannot write holds up no other. Its segments are the
+one of the route, those that may come next, and those it leaves. A record is taken back from a segment that takes no
+more writes, and sent to the one that does: at least once, so it may be on both. Records of one lane can change their
+order around a change of the route, a refusal or a lost connection, and only then.
+
+There is one Kafka producer for one segment, with the thread that connects, serves and drops it. It is used for one
+segment and one time: what a fence or a dead cluster did to it ends with it. Closing one may take as long as its cluster
+hangs, so only this thread does it, and no other thread waits for it.
 """
 
+import logging
 import threading
+import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Protocol
 
 from kafkakit.core.deliveries import Delivered, FailureKind, NotDelivered, OutgoingRecord
 from kafkakit.core.errors import KafkakitError, OperationFailedError, TryLaterError
 from kafkakit.ports.clock import Clock
+from kafkakit.ports.stream_producer import StreamProducer
 from kafkakit.streams.client.decide.figures import LaneFigures
-from kafkakit.streams.client.decide.outgoing import ProducerLimits
-from kafkakit.streams.client.decide.send_errors import (
+from kafkakit.streams.client.decide.outgoing import (
     LanePausedError,
+    LaneTarget,
     NotAcknowledgedError,
+    ProducerLimits,
     RecordRefusedError,
+    lane_target,
 )
-from kafkakit.streams.client.decide.targets import lane_target
-from kafkakit.streams.client.delivery import Delivery, WrittenRecord, settle
-from kafkakit.streams.client.kept_records import Entry, KeptRecords, Outcome
-from kafkakit.streams.client.lane_segments import AGAIN_S, LaneSegments
-from kafkakit.streams.client.segment_writer import OpenSegment, SegmentWriter
-from kafkakit.streams.model.route import Route
+from kafkakit.streams.client.delivery import Delivery, Entry, KeptRecords, Outcome, WrittenRecord, settle
+from kafkakit.streams.model.route import Route, Segment
 
 POLL_EVERY = 64
 _new = tuple.__new__
@@ -32,6 +40,118 @@ _new = tuple.__new__
 
 class _Visitor(threading.local):
     is_in = False
+
+
+OpenSegment = Callable[[Segment], StreamProducer]
+
+
+class WriterEvents(Protocol):
+    """The lane of a writer; called from the writer's thread."""
+
+    def connected(self, writer: "SegmentWriter") -> None:
+        """Records may be sent now."""
+        ...
+
+    def not_connected(self, writer: "SegmentWriter", error: KafkakitError) -> None:
+        """The place cannot be reached now, or is not the one the route means; it is tried again."""
+        ...
+
+    def broken(self, writer: "SegmentWriter", reason: str) -> None:
+        """It writes nothing more."""
+        ...
+
+    def is_drained(self, writer: "SegmentWriter") -> bool:
+        """True where no record waits for an answer of this writer."""
+        ...
+
+    def answered(self, writer: "SegmentWriter") -> None:
+        """There may be answers to be taken from its producer."""
+        ...
+
+    def ended(self, writer: "SegmentWriter") -> None:
+        """No answer of this writer is waited for any longer."""
+        ...
+
+
+class SegmentWriter:
+    """`producer` is None until the connection is checked."""
+
+    def __init__(self, segment: Segment, open_segment: OpenSegment, events: WriterEvents, clock: Clock) -> None:
+        self.segment = segment
+        self.producer: StreamProducer | None = None
+        self.is_retired = False
+        """True once it takes no more records."""
+        self.place = segment.id, segment.cluster_id, segment.topic
+        self.sent = self.answered = 0
+        self.guests = 0
+        """Senders that are in `poll` now; the producer is closed after them."""
+        self.is_gone = False
+        """True once nothing that was sent through it can be written any more, as far as this process can tell."""
+        self.guest_polls = 0
+        self._open, self._events, self._clock = open_segment, events, clock
+        self._drain_until_s: float | None = None
+        self._retired = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"kafkakit-segment-{segment.id}", daemon=True)
+
+    def start(self) -> None:
+        """Begin to connect."""
+        self._thread.start()
+
+    def retire(self, drain_s: float) -> None:
+        """Take no more records; those on their way have `drain_s` to be acknowledged. The first call decides."""
+        if not self.is_retired:
+            self._drain_until_s = self._clock.monotonic() + drain_s
+            self.is_retired = True
+            self._retired.set()
+
+    def _run(self) -> None:
+        producer = self._connected()
+        if producer is not None:
+            self.producer = producer
+            self._events.connected(self)
+            self._serve(producer)
+        self._events.ended(self)
+        while self.guests:
+            time.sleep(BUSY_S)
+        if producer is not None:
+            producer.close()
+            self._events.answered(self)
+        self.is_gone = True
+
+    def _serve(self, producer: StreamProducer) -> None:
+        seen = 0
+        while not self._is_over():
+            try:
+                # librdkafka's binding lets go of the interpreter's lock after each answer, and a busy sender keeps it
+                # for 5 ms each time: while senders poll, this thread does not.
+                if self.guest_polls != seen:
+                    seen = self.guest_polls
+                    time.sleep(BUSY_S)
+                    continue
+                producer.poll(POLL_S)
+                self._events.answered(self)
+            except Exception as error:  # a fault of the library or of ours; a new producer continues
+                _LOG.exception("segment %d on %s", self.segment.id, self.segment.cluster)
+                self._events.broken(self, f"{type(error).__name__}: {error}")
+                return
+
+    def _is_over(self) -> bool:
+        if self._drain_until_s is None:
+            return False
+        return self._clock.monotonic() >= self._drain_until_s or self._events.is_drained(self)
+
+    def _connected(self) -> StreamProducer | None:
+        while not self._retired.is_set():
+            try:
+                return self._open(self.segment)
+            except KafkakitError as error:
+                failure = error
+            except Exception as error:  # a library's fault; the lane continues once it is corrected
+                failure = TryLaterError(f"{type(error).__name__}: {error}")
+            _LOG.warning("segment %d on %s: %s", self.segment.id, self.segment.cluster, failure)
+            self._events.not_connected(self, failure)
+            self._retired.wait(CONNECT_AGAIN_S if isinstance(failure, TryLaterError) else RECHECK_S)
+        return None
 
 
 class LaneWriter:
@@ -296,3 +416,109 @@ class LaneWriter:
         )
         kind = LanePausedError if self._segments.is_paused else NotAcknowledgedError
         return self._kept.settled(entry, kind(text, may_be_written=entry.may_be_written or entry.writer is not None))
+
+
+AGAIN_S = 0.25
+
+
+class LaneSegments:
+    """Every call needs the lane's lock. `current` is None while no segment takes writes; `trouble` is why not."""
+
+    def __init__(self, open_segment: OpenSegment, events: WriterEvents, limits: ProducerLimits, clock: Clock) -> None:
+        self.target: LaneTarget | None = None
+        self.current: SegmentWriter | None = None
+        self.trouble: KafkakitError | None = None
+        self._open, self._events, self._limits, self._clock = open_segment, events, limits, clock
+        self._standby: dict[int, SegmentWriter] = {}
+        self._retiring: list[SegmentWriter] = []
+        self._reopen_s = 0.0
+        self._last_segment = 0
+        self._settled_epoch = 0
+
+    @property
+    def is_paused(self) -> bool:
+        """True where the route has no segment for the lane."""
+        return self.target is not None and self.target.segment is None
+
+    def follow(self, target: LaneTarget) -> None:
+        """Take up a newer route; `aim` acts on it."""
+        self.settled_epoch()
+        self.target, self.trouble, self._reopen_s = target, None, 0.0
+
+    def aim(self) -> bool:
+        """Have a writer for the segment of the route and for those that may come next; retire all others.
+
+        True where the lane continues with another segment than before.
+        """
+        if self.target is None:
+            return False
+        segment, now_s, switches = self.target.segment, self._clock.monotonic(), False
+        if self.current is not None and (segment is None or self.current.segment.id != segment.id):
+            self._retire(self.current, self._limits.drain_s)
+            self.current = None
+        if segment is not None and self.current is None and now_s >= self._reopen_s:
+            self.current = self._standby.pop(segment.id, None) or self._started(segment)
+            switches = self._last_segment not in (0, segment.id)
+            self._last_segment = segment.id
+        wanted = {following.id: following for following in self.target.next_segments}
+        for key in self._standby.keys() - wanted.keys():
+            self._retire(self._standby.pop(key), 0)
+        for key in wanted.keys() - self._standby.keys():
+            self._standby[key] = self._started(wanted[key])
+        return switches
+
+    def replace(self, writer: SegmentWriter, reason: str) -> None:
+        """Continue with a new producer after a moment."""
+        if writer is self.current:
+            self.trouble = TryLaterError(reason)
+            self._retire(writer, 0)
+            self.current, self._reopen_s = None, self._clock.monotonic() + AGAIN_S
+
+    def settled_epoch(self) -> int:
+        """The newest epoch that was moved to: no writer of a segment which it does not write can write any more."""
+        target = self.target
+        active = None if target is None or target.segment is None else target.segment.id
+        if target is not None and all(each.is_gone or each.segment.id == active for each in self._retiring):
+            self._settled_epoch = target.epoch
+        return self._settled_epoch
+
+    @property
+    def are_gone(self) -> bool:
+        """True where no writer that was retired can write any more."""
+        return all(each.is_gone for each in self._retiring)
+
+    def close(self) -> None:
+        """Drop every connection, in its own thread."""
+        self.settled_epoch()
+        for writer in (*([self.current] if self.current else ()), *self._standby.values(), *self._retiring):
+            self._retire(writer, 0)
+        self.current = self.target = None
+        self._standby.clear()
+
+    def reason(self) -> str:
+        """Why the lane cannot write now; empty where it can, as far as is known."""
+        if self.target is not None and self.target.reason:
+            return self.target.reason
+        if self.trouble is not None:
+            return str(self.trouble)
+        producer = self.current.producer if self.current else None
+        if producer is None:
+            return "the connection is not there yet"
+        return producer.last_error or ""
+
+    def _started(self, segment: Segment) -> SegmentWriter:
+        writer = SegmentWriter(segment, self._open, self._events, self._clock)
+        writer.start()
+        return writer
+
+    def _retire(self, writer: SegmentWriter, drain_s: float) -> None:
+        if not writer.is_retired:
+            self._retiring = [*(each for each in self._retiring if not each.is_gone), writer]
+        writer.retire(drain_s)
+
+
+POLL_S = 0.05
+BUSY_S = 0.005
+CONNECT_AGAIN_S = 0.2
+RECHECK_S = 5.0
+_LOG = logging.getLogger("kafkakit.streams.client")

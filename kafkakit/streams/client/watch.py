@@ -1,26 +1,55 @@
-"""What is seen of a client from outside: its figures as metrics, the sums of its pathways, its spans."""
+"""What is seen of a client from outside: its figures as metrics, the sums of its pathways, its spans.
+
+A pathway has a checkpoint where a handler gets a record, and one where a record is produced. The context of the record
+that a handler has travels in a variable of its thread or task, so what it produces continues that pathway. A thread
+that a handler starts has none, unless it runs in `contextvars.copy_context()`. With spans, there is one around each
+call of a handler.
+"""
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 
+from kafkakit.core.deliveries import Headers, OutgoingRecord
 from kafkakit.core.durations import epoch_ms
 from kafkakit.core.errors import UsageError
 from kafkakit.core.http_page import HttpPage, HttpRequest, answer_pages
 from kafkakit.ports.clock import Clock
-from kafkakit.ports.spans import Spans
+from kafkakit.ports.spans import HandledRecords, Spans
 from kafkakit.report import metrics_text
 from kafkakit.report.metrics_text import MetricFamily
-from kafkakit.streams.client.decide import consumer_figures, figures, pathway_figures
-from kafkakit.streams.client.decide.consumer_figures import ConsumerFigures
-from kafkakit.streams.client.decide.figures import ProducerMetrics
-from kafkakit.streams.client.options import ConsumerHooks
-from kafkakit.streams.client.pathways import PathwayTracker
+from kafkakit.streams.client.dead_letters import ConsumerHooks
+from kafkakit.streams.client.decide import figures
+from kafkakit.streams.client.decide import figures as consumer_figures
+from kafkakit.streams.client.decide import figures as pathway_figures
+from kafkakit.streams.client.decide.figures import ConsumerFigures, PathwayTotals, ProducerMetrics
 from kafkakit.streams.client.producer import PathwayHeaders, RecordHooks
-from kafkakit.streams.model.pathways import Bucket, PathwayNode, PayloadSender
+from kafkakit.streams.client.workers import (
+    AsyncHandler,
+    BatchHandler,
+    Checkpoint,
+    Handler,
+    StreamRecord,
+    readable_headers,
+)
+from kafkakit.streams.model.pathways import (
+    Bucket,
+    PathwayBuckets,
+    PathwayContext,
+    PathwayNode,
+    PathwayPoint,
+    PayloadSender,
+    checkpoint_in,
+    checkpoint_out,
+    committed_tags,
+    consume_tags,
+    produce_tags,
+    produced_tags,
+)
 
 PERIOD_S = 10.0
 CLOSE_S = 5.0
@@ -67,6 +96,81 @@ class WatchParts:
     serve: Callable[[Answer], str] | None = None
     open_spans: Callable[[], Spans | None] = lambda: None
     close: Callable[[], object] = lambda: None
+
+
+class PathwayTracker:
+    """The pathways through one service; thread-safe. A checkpoint takes microseconds and never waits for an agent."""
+
+    def __init__(self, node: PathwayNode, clock: Clock) -> None:
+        self._node, self._clock = node, clock
+        self._lock = threading.Lock()
+        self._buckets = PathwayBuckets()
+        self._totals_lock = threading.Lock()
+        self._totals = PathwayTotals()
+
+    def producing(self, stream: str) -> PathwayHeaders:
+        """What adds the header to each record that goes to a stream."""
+        node, tags = self._node, produce_tags(stream)
+
+        def headers(record: OutgoingRecord, lane: str) -> Headers:
+            del lane
+            size = len(record.value or b"") + _bytes(record.key, record.headers)
+            found, _, point = checkpoint_out(node, _CONTEXT.get(), tags, epoch_ms(self._clock.now()), size)
+            self._count(point)
+            return found
+
+        return headers
+
+    def reading(self, stream: str, group: str) -> Checkpoint:
+        """What is called before each record of a stream is handled; a record is counted at its first try alone.
+
+        After a batch, the context is that of its last record.
+        """
+        node, tags = self._node, consume_tags(stream, group)
+
+        def checkpoint(record: StreamRecord) -> None:
+            headers = readable_headers(record)
+            size = len(record[0]) + _bytes(record.key, headers)
+            context, point = checkpoint_in(node, headers, tags, epoch_ms(self._clock.now()), size)
+            _CONTEXT.set(context)
+            if not record.tries:
+                self._count(point)
+
+        return checkpoint
+
+    def take(
+        self, consumers: Iterable[ConsumerFigures], now_ms: int, *, everything: bool = False
+    ) -> tuple[Bucket, ...]:
+        """The buckets that have ended, or `everything`, with the offsets that consumers are at."""
+        with self._lock:
+            for found in consumers:
+                self._note(found, now_ms)
+            taken = self._buckets.take(None if everything else now_ms)
+            left_out = {name: getattr(self._buckets, name) for name in ("folded", "dropped", "skewed")}
+        with self._totals_lock:
+            self._totals.add(taken, **left_out)
+        return taken
+
+    def not_sent(self, buckets: int) -> None:
+        """So many buckets that were taken did not come to the agent."""
+        with self._totals_lock:
+            self._totals.unsent_buckets += buckets
+
+    def families(self) -> tuple[MetricFamily, ...]:
+        """What was taken until now, as metrics."""
+        with self._totals_lock:
+            return self._totals.families()
+
+    def _note(self, found: ConsumerFigures, now_ms: int) -> None:
+        for one in found.partitions:
+            place = (one.partition.topic, one.partition.partition, one.cluster_id)
+            self._buckets.note_offset(committed_tags(found.group, *place), one.base, now_ms)
+            if one.lag is not None and one.base + one.lag:
+                self._buckets.note_offset(produced_tags(*place), one.base + one.lag - 1, now_ms)
+
+    def _count(self, point: PathwayPoint) -> None:
+        with self._lock:
+            self._buckets.add(point)
 
 
 class Watch:
@@ -132,11 +236,11 @@ class Watch:
 
     def _families(self) -> list[tuple[str, tuple[MetricFamily, ...]]]:
         found = [
-            (figures.PREFIX, figures.producer_families(self._producers())),
-            (consumer_figures.PREFIX, consumer_figures.consumer_families(self._consumers())),
+            (figures.PRODUCER_PREFIX, figures.producer_families(self._producers())),
+            (consumer_figures.CONSUMER_PREFIX, consumer_figures.consumer_families(self._consumers())),
         ]
         if self._pathways is not None:
-            found.append((pathway_figures.PREFIX, self._pathways.families()))
+            found.append((pathway_figures.PATHWAY_PREFIX, self._pathways.families()))
         return found
 
     def _run(self) -> None:
@@ -166,3 +270,58 @@ class Watch:
             if not self._problem:
                 _LOG.warning("sums of pathways are not sent: %s", error)
         self._problem = problem
+
+
+_CONTEXT: ContextVar[PathwayContext | None] = ContextVar("kafkakit_pathway", default=None)
+
+
+def _bytes(key: bytes | None, headers: Iterable[tuple[str, bytes | None]]) -> int:
+    return len(key or b"") + sum(len(name) + len(value or b"") for name, value in headers)
+
+
+@dataclass(frozen=True, slots=True)
+class TracedHandlers:
+    """Puts spans around the handlers of a group; where there is no handler, there is none after it."""
+
+    spans: Spans
+    group: str
+
+    def single(self, handler: Handler | None) -> Handler | None:
+        """A handler of records, in a span that continues the trace of each."""
+
+        def traced(record: StreamRecord) -> None:
+            with self.spans.handling(self._handled([record])):
+                handler(record)  # type: ignore[misc]
+
+        return handler and traced
+
+    def batch(self, handler: BatchHandler | None) -> BatchHandler | None:
+        """A handler of batches, in a span with links to the traces of the records."""
+
+        def traced(records: Sequence[StreamRecord]) -> Mapping[int, BaseException] | None:
+            with self.spans.handling(self._handled(records, is_batch=True)):
+                return handler(records)  # type: ignore[misc]
+
+        return handler and traced
+
+    def asynchronous(self, handler: AsyncHandler | None) -> AsyncHandler | None:
+        """An asynchronous handler, as `single`."""
+
+        async def traced(record: StreamRecord) -> None:
+            with self.spans.handling(self._handled([record])):
+                await handler(record)  # type: ignore[misc]
+
+        return handler and traced
+
+    def _handled(self, records: Sequence[StreamRecord], *, is_batch: bool = False) -> HandledRecords:
+        first = records[0]
+        return HandledRecords(
+            stream=first.origin.stream,
+            lane=first.lane,
+            group=self.group,
+            partition=first.origin.partition,
+            offset=first.offset,
+            tries=first.tries,
+            headers=[readable_headers(record) for record in records],
+            is_batch=is_batch,
+        )

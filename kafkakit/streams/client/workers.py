@@ -1,13 +1,346 @@
-"""Workers: threads that run synchronous handlers, and tasks of an event loop that run asynchronous ones."""
+"""Records as handlers get them, and the workers that handle them.
+
+The work of all partitions of a consumer lies behind one lock: readers put records in, workers take chunks out. Workers
+are threads that run synchronous handlers, and tasks of an event loop that run asynchronous ones.
+"""
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import repeat
+from operator import methodcaller
+from typing import overload
 
+from kafkakit.core.model import TopicPartition
+from kafkakit.core.records import headers_of
 from kafkakit.ports.clock import Clock
+from kafkakit.ports.stream_consumer import NO_LEASE, MemberLease, ReadRecord
 from kafkakit.streams.client.decide.failures import failure_of
-from kafkakit.streams.client.records import StreamRecord, StreamRecords
-from kafkakit.streams.client.shared_work import SLICE_S, SharedWork, Task
+from kafkakit.streams.client.decide.partition_work import (
+    CommitRule,
+    NextCommit,
+    PartitionWork,
+    RecordFields,
+    next_commit,
+)
+from kafkakit.streams.client.decide.reading import Chunk, LaneShares, Source
+from kafkakit.streams.model.commit import CommitIdentity, CommitState, RouteMark, Writer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordOrigin:
+    """Where records come from: stream, lane, segment, cluster and partition."""
+
+    stream: str
+    source: Source
+    partition: TopicPartition
+
+
+class StreamRecord(tuple[ReadRecord, RecordOrigin, int]):
+    """One record of a stream. Its parts are read from the client's memory when they are asked for.
+
+    A tuple of the client's record, its origin and its tries, since there are a million of them in a second.
+    """
+
+    __slots__ = ()
+
+    @property
+    def origin(self) -> RecordOrigin:
+        """Where it comes from."""
+        return self[1]
+
+    @property
+    def tries(self) -> int:
+        """How often its handling failed before."""
+        return self[2]
+
+    @property
+    def offset(self) -> int:
+        """Its place in the partition."""
+        return self[0].offset()
+
+    @property
+    def key(self) -> bytes | None:
+        """Its key."""
+        return self[0].key()
+
+    @property
+    def value(self) -> bytes | None:
+        """Its value; None for a tombstone."""
+        return self[0].value()
+
+    @property
+    def timestamp_ms(self) -> int | None:
+        """Its time; None where it has none."""
+        kind, time_ms = self[0].timestamp()
+        return time_ms if kind else None
+
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes | None]]:
+        """Its headers, in order; names may repeat."""
+        return headers_of(self[0])
+
+    @property
+    def lane(self) -> str:
+        """The lane that it came by."""
+        return self[1].source.lane
+
+
+def readable_headers(record: StreamRecord) -> Sequence[tuple[str, bytes | None]]:
+    """Its headers, none where the client cannot read their names: for what must not fail the record."""
+    try:
+        return record.headers
+    except Exception:
+        return ()
+
+
+FIELDS: RecordFields[ReadRecord] = RecordFields(
+    time_ms=lambda record: max(0, record.timestamp()[1]), key=methodcaller("key"), size=len
+)
+
+
+class StreamRecords(Sequence[StreamRecord]):
+    """Records of one origin, with the tries of all or of each.
+
+    Each is made when it is asked for, so that thousands of them cost no memory.
+    """
+
+    __slots__ = ("_origin", "_reads", "_tries")
+
+    def __init__(self, reads: Sequence[ReadRecord], origin: RecordOrigin, tries: int | Sequence[int]) -> None:
+        self._reads, self._origin, self._tries = reads, origin, tries
+
+    def __len__(self) -> int:
+        return len(self._reads)
+
+    def __iter__(self) -> Iterator[StreamRecord]:
+        tries = repeat(self._tries) if isinstance(self._tries, int) else self._tries
+        return map(StreamRecord, zip(self._reads, repeat(self._origin), tries, strict=False))
+
+    @overload
+    def __getitem__(self, at: int) -> StreamRecord: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> "StreamRecords": ...
+
+    def __getitem__(self, at: int | slice) -> "StreamRecord | StreamRecords":
+        tries = self._tries
+        if isinstance(at, slice):
+            return StreamRecords(self._reads[at], self._origin, tries if isinstance(tries, int) else tries[at])
+        return StreamRecord((self._reads[at], self._origin, tries if isinstance(tries, int) else tries[at]))
+
+
+SLICE_S = 0.02
+"""How long a worker is to be busy with one chunk, by what earlier records of the lane took."""
+_MOST = 2_000
+_GROWTH = 4
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class OwnedPartition:
+    """A partition of this member. `work` is None while nothing is known of where its log begins.
+
+    `written` is what the latest commit says, `end` the log's end at that time. `still_at` is where reading stands still
+    before that end, since `still_s` of the monotonic clock. Nothing is given out once the `lease` has run out.
+    """
+
+    origin: RecordOrigin
+    identity: CommitIdentity
+    rule: CommitRule
+    work: PartitionWork[ReadRecord] | None
+    written: CommitState | None
+    is_paused: bool = False
+    is_gone: bool = False
+    end: int | None = None
+    still_at: int | None = None
+    still_s: float = 0.0
+    lease: MemberLease = NO_LEASE
+    committed_as: tuple[object, ...] = ()
+
+    @property
+    def partition(self) -> TopicPartition:
+        """The partition's name on its cluster."""
+        return self.origin.partition
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Task:
+    """A chunk at a worker, and when it began (seconds of the monotonic clock)."""
+
+    owned: OwnedPartition
+    chunk: Chunk[ReadRecord]
+    lane: str
+    began_s: float
+
+
+@dataclass(slots=True)
+class _LaneQueue:
+    partitions: deque[OwnedPartition] = field(default_factory=deque)
+    record_s: float = SLICE_S
+
+
+class SharedWork:
+    """Gives chunks to workers by the shares of lanes, and by turns among the partitions of a lane.
+
+    `lock` guards every partition's work, and is notified when a chunk is finished. Workers wait by themselves: one is
+    woken for new work, and wakes the next where there is more.
+    """
+
+    def __init__(self, shares: LaneShares, clock: Clock) -> None:
+        lock = threading.RLock()
+        self.lock = threading.Condition(lock)
+        self._workers = threading.Condition(lock)
+        self.on_work: Callable[[], None] | None = None
+        self._shares = shares
+        self._clock = clock
+        self._lanes: dict[str, _LaneQueue] = {}
+        self._tasks: list[Task] = []
+        self._is_stopping = False
+
+    def now_ms(self) -> int:
+        """The monotonic clock, as the pure parts count it."""
+        return int(self._clock.monotonic() * 1000)
+
+    def update_lanes(self, weights: Mapping[str, int]) -> None:
+        """The lanes of a newer route."""
+        with self.lock:
+            self._shares.update(weights)
+
+    def add(self, owned: OwnedPartition) -> None:
+        """A partition was assigned; call with the lock."""
+        self._lanes.setdefault(owned.origin.source.lane, _LaneQueue()).partitions.append(owned)
+
+    def remove(self, partitions: Collection[OwnedPartition], wait_s: float) -> None:
+        """Give out no more of these, and wait for what workers have of them, at most so long; call with the lock.
+
+        What workers have after that is handled again by the next owner.
+        """
+        for owned in partitions:
+            self._lanes[owned.origin.source.lane].partitions.remove(owned)
+        gone = set(map(id, partitions))
+        self.lock.wait_for(lambda: not any(id(task.owned) in gone for task in self._tasks), wait_s)
+        for owned in partitions:
+            if owned.work is not None:
+                owned.work.settle_all(self.now_ms())
+                owned.work.abandon()
+
+    def announce(self) -> None:
+        """There may be work: wake a worker; call with the lock."""
+        self._workers.notify()
+        if self.on_work is not None:
+            self.on_work()
+
+    def stop(self, wait_s: float) -> None:
+        """Give out nothing more, and wait for what workers have, at most so long."""
+        with self.lock:
+            self._is_stopping = True
+            self._workers.notify_all()
+            self.announce()
+            self.lock.wait_for(lambda: not self._tasks, wait_s)
+
+    @property
+    def is_stopping(self) -> bool:
+        """True after `stop`."""
+        return self._is_stopping
+
+    def next(self, finished: Task | None, wait_s: float) -> Task | None:
+        """Hand a finished task in and take the next one; None after `wait_s` without any, or when stopping."""
+        with self.lock:
+            if finished is not None:
+                self._finish(finished)
+            task = self._take()
+            if task is None and wait_s and not self._is_stopping:
+                self._workers.wait(wait_s)
+                task = self._take()
+            if task is not None and self._ready(self.now_ms()):
+                self.announce()
+            return task
+
+    def wait_for_demand(self, wait_s: float) -> None:
+        """Wait, at most so long, while all workers are busy and more work is there than they have.
+
+        Records that are read long before they are handled have left the processor's caches, and Python's collector
+        looks at each of them some times.
+        """
+        with self.lock:
+            self.lock.wait_for(lambda: not (self._shares.are_all_busy and self._ready(self.now_ms())), wait_s)
+
+    def hand_in(self, task: Task) -> None:
+        """Hand a task in without taking another."""
+        with self.lock:
+            self._finish(task)
+            self.announce()
+
+    def commit_of(self, owned: OwnedPartition, epoch: int, member_hash: int) -> NextCommit | None:
+        """What to commit of a partition now; None where the latest commit says it already. Call with the lock."""
+        work = owned.work
+        if work is None:
+            return None
+        now_ms = self.now_ms()
+        work.settle_all(now_ms)
+        if work.relieve(now_ms):
+            self.announce()
+        says = (*work.signature, epoch)
+        if says == owned.committed_as:
+            return None
+        made = next_commit(
+            work,
+            owned.identity,
+            owned.rule,
+            route=RouteMark(epoch=epoch, segment=owned.origin.source.segment),
+            writer=Writer(member_hash=member_hash, generation=owned.lease.epoch),
+        )
+        owned.committed_as = says
+        return made
+
+    def _finish(self, task: Task) -> None:
+        self._tasks.remove(task)
+        self._shares.ended(task.lane)
+        handled = task.chunk.handled
+        if not task.owned.is_gone and task.owned.work is not None:
+            task.owned.work.finish(task.chunk, self.now_ms())
+        lane = self._lanes[task.lane]
+        if handled and not task.chunk.is_again:
+            took_s = (self._clock.monotonic() - task.began_s) / handled
+            lane.record_s = max(took_s, lane.record_s / _GROWTH)
+        self.lock.notify_all()
+
+    def _take(self) -> Task | None:
+        if self._is_stopping:
+            return None
+        now_ms = self.now_ms()
+        ready = self._ready(now_ms)
+        for name in self._shares.order(ready):
+            lane = self._lanes[name]
+            limit = max(1, min(_MOST, int(SLICE_S / lane.record_s))) if lane.record_s > 0 else _MOST
+            for _ in range(len(lane.partitions)):
+                owned = lane.partitions[0]
+                lane.partitions.rotate(-1)
+                chunk = owned.work.take(limit, now_ms) if owned.work is not None and _is_ours(owned, now_ms) else None
+                if chunk is not None:
+                    self._shares.started(name, len(chunk.offsets), ready)
+                    task = Task(owned=owned, chunk=chunk, lane=name, began_s=self._clock.monotonic())
+                    self._tasks.append(task)
+                    return task
+        return None
+
+    def _ready(self, now_ms: int) -> list[str]:
+        """The lanes that may have work."""
+        return [
+            name
+            for name, lane in self._lanes.items()
+            if any(
+                owned.work is not None and _is_ours(owned, now_ms) and owned.work.has_work(now_ms)
+                for owned in lane.partitions
+            )
+        ]
+
+
+def _is_ours(owned: OwnedPartition, now_ms: int) -> bool:
+    return now_ms < owned.lease.until_s * 1000
+
 
 Handler = Callable[[StreamRecord], object]
 AsyncHandler = Callable[[StreamRecord], Awaitable[object]]

@@ -16,9 +16,8 @@ from kafkakit.adapters.otel_spans import MOST_LINKS, OtelSpans, open_otel_spans
 from kafkakit.core.deliveries import Headers, OutgoingRecord
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.client.decide.reading import Source
-from kafkakit.streams.client.records import RecordOrigin, StreamRecord
-from kafkakit.streams.client.traced_handlers import TracedHandlers
-from kafkakit.streams.client.watch import Watch, WatchOptions, WatchParts
+from kafkakit.streams.client.watch import TracedHandlers, Watch, WatchOptions, WatchParts
+from kafkakit.streams.client.workers import RecordOrigin, StreamRecord
 from tests.fakes.group_consumer import FakeRecord
 
 ORIGIN = RecordOrigin(

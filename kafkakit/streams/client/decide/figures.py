@@ -1,12 +1,20 @@
-"""What a producer counts, and the same as gauges for Prometheus and Datadog."""
+"""What producers and consumers count, and what their pathways came to, as metrics for Prometheus and Datadog.
 
-from collections.abc import Sequence
+Counts are gauges. Of pathways there are sums since the start, and quantiles of the last minute.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from typing import TypeVar
 
 from kafkakit.core.deliveries import ConnectionFigures
-from kafkakit.report.metrics_text import MetricFamily, gauge
+from kafkakit.core.model import TopicPartition
+from kafkakit.report.metrics_text import Labels, MetricFamily, gauge
+from kafkakit.streams.model.pathways import FOLDED_TAGS, Bucket, DDSketch, EdgeKey, EdgeSums, merged_edges
 
-PREFIX = "kafkakit_producer_"
+PRODUCER_PREFIX = "kafkakit_producer_"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -107,4 +115,236 @@ def producer_families(producers: Sequence[ProducerMetrics]) -> tuple[MetricFamil
             "99th percentile of the worst broker's round trip.",
             *(f.round_trip_p99_ms / 1000 if f else 0.0 for f in figures),
         ),
+    )
+
+
+CONSUMER_PREFIX = "kafkakit_consumer_"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionFigures:
+    """One partition of a consumer, now.
+
+    `lag` are offsets from the committed one to the log's end, None while the end is unknown. `duplicates` are the most
+    records that are handled again if the consumer stops now. Counts are since the assignment.
+    """
+
+    cluster_id: str
+    partition: TopicPartition
+    lane: str
+    base: int
+    lag: int | None
+    buffered: int
+    in_flight: int
+    waiting: int
+    undurable: int
+    commit_fill: float
+    duplicates: int
+    handled: int
+    failures: int
+    retries: int
+    rejected: int
+    deferred: int
+    gone: int
+    replayed: int
+    is_paused: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerFigures:
+    """A consumer, now: its partitions, sums over them, and what went wrong last with each cluster."""
+
+    stream: str
+    group: str
+    epoch: int
+    partitions: tuple[PartitionFigures, ...]
+    filtered: int
+    unreadable: int
+    commits: int
+    commit_errors: int
+    reconnects: int
+    dead_letters_written: int
+    dead_letters_failed: int
+    dependencies_down: tuple[str, ...]
+    problems: tuple[str, ...]
+
+    def total(self, name: str) -> int:
+        """The sum of one figure of the partitions; what is unknown counts as 0."""
+        return sum(getattr(partition, name) or 0 for partition in self.partitions)
+
+
+def consumer_families(consumers: Sequence[ConsumerFigures]) -> tuple[MetricFamily, ...]:
+    """The gauges, in a fixed order; the label `consumer` numbers those of one client.
+
+    Those of lanes are sums over the partitions that the consumer has now, so they fall when partitions go elsewhere.
+    """
+    wholes = [(_consumer(at, each), each) for at, each in enumerate(consumers)]
+    lanes = [((*labels, ("lane", lane)), found) for labels, each in wholes for lane, found in _by_lane(each)]
+    single = [((*labels, *_place(one)), one) for labels, each in wholes for one in each.partitions]
+    down = [((*labels, ("dependency", name)), 1.0) for labels, each in wholes for name in each.dependencies_down]
+    return (
+        *(gauge(name, text, *((labels, value(each)) for labels, each in wholes)) for name, text, value in _WHOLE),
+        gauge("dependency_down", "1 for each dependency that handlers found down.", *down),
+        *(gauge(name, text, *((labels, value(found)) for labels, found in lanes)) for name, text, value in _LANE),
+        gauge(
+            "partition_lag_records",
+            "Offsets from the committed one to the end of one partition.",
+            *((labels, float(one.lag)) for labels, one in single if one.lag is not None),
+        ),
+        gauge(
+            "partition_commit_fill",
+            "Share of the metadata of a commit that the next one of one partition takes.",
+            *((labels, one.commit_fill) for labels, one in single),
+        ),
+        gauge(
+            "partition_duplicates",
+            "Most records of one partition that are handled again if the consumer stops now.",
+            *((labels, float(one.duplicates)) for labels, one in single),
+        ),
+    )
+
+
+def _consumer(at: int, found: ConsumerFigures) -> Labels:
+    return (("stream", found.stream), ("group", found.group), ("consumer", str(at)))
+
+
+def _place(one: PartitionFigures) -> Labels:
+    place = one.partition
+    return (
+        ("lane", one.lane),
+        ("cluster_id", one.cluster_id),
+        ("topic", place.topic),
+        ("partition", str(place.partition)),
+    )
+
+
+def _by_lane(found: ConsumerFigures) -> list[tuple[str, list[PartitionFigures]]]:
+    lanes: dict[str, list[PartitionFigures]] = {}
+    for one in found.partitions:
+        lanes.setdefault(one.lane, []).append(one)
+    return sorted(lanes.items())
+
+
+def _sum(name: str) -> Callable[[list[PartitionFigures]], float]:
+    return lambda lane: float(sum(getattr(one, name) or 0 for one in lane))
+
+
+_WHOLE: tuple[tuple[str, str, Callable[[ConsumerFigures], float]], ...] = (
+    ("route_epoch", "Epoch of the route in use.", lambda c: c.epoch),
+    ("filtered_records", "Records that the filter left out.", lambda c: c.filtered),
+    ("unreadable_batches", "Batches that the client could not decode, each attempt.", lambda c: c.unreadable),
+    ("commits", "Commits of partitions that were answered.", lambda c: c.commits),
+    ("commit_errors", "Commits of partitions that failed.", lambda c: c.commit_errors),
+    ("reconnects", "Members that failed and were made again.", lambda c: c.reconnects),
+    ("dead_letters", "Rejected records that were written elsewhere.", lambda c: c.dead_letters_written),
+    ("dead_letter_failures", "Attempts to write one that failed.", lambda c: c.dead_letters_failed),
+    ("dependencies_down", "Dependencies that handlers found down.", lambda c: len(c.dependencies_down)),
+    ("problems", "Clusters and writers with a problem.", lambda c: len(c.problems)),
+)
+_LANE: tuple[tuple[str, str, Callable[[list[PartitionFigures]], float]], ...] = (
+    ("partitions", "Partitions of this consumer.", len),
+    ("paused_partitions", "Those of them that are not read now.", _sum("is_paused")),
+    ("unknown_lag_partitions", "Those of them whose end is not known.", lambda lane: sum(p.lag is None for p in lane)),
+    ("lag_records", "Offsets from the committed ones to the ends.", _sum("lag")),
+    (
+        "commit_fill",
+        "Highest share of a commit's metadata in use.",
+        lambda lane: max(p.commit_fill for p in lane),
+    ),
+    ("duplicates", "Most records that are handled again if the consumer stops now.", _sum("duplicates")),
+    ("buffered_records", "Records read and not handed to handlers.", _sum("buffered")),
+    ("in_flight_records", "Records at handlers.", _sum("in_flight")),
+    ("waiting_records", "Failed records that are to be tried again.", _sum("waiting")),
+    ("undurable_rejections", "Rejected records that are not written elsewhere yet.", _sum("undurable")),
+    ("handled_records", "Records handled.", _sum("handled")),
+    ("failures", "Attempts that failed.", _sum("failures")),
+    ("retries", "Attempts after a record's first one.", _sum("retries")),
+    ("rejected_records", "Records given up.", _sum("rejected")),
+    ("deferred_records", "Records put off for a dependency.", _sum("deferred")),
+    ("gone_offsets", "Offsets without a record.", _sum("gone")),
+    ("replayed_records", "Records handled once more on request.", _sum("replayed")),
+)
+
+T = TypeVar("T")
+PATHWAY_PREFIX = "kafkakit_pathway_"
+MOST_EDGES = 1000
+"""Edges that are kept apart since the start; further ones are summed up as one."""
+WINDOW = 6
+"""Quantiles are those of so many takes of buckets."""
+_QUANTILES = (("0.5", 0.5), ("0.95", 0.95), ("0.99", 0.99), ("1", 1.0))
+_SKETCHES: tuple[tuple[str, str, Callable[[EdgeSums], DDSketch]], ...] = (
+    ("latency_seconds", "Time since the first checkpoint of the pathway.", lambda sums: sums.pathway_s),
+    ("edge_latency_seconds", "Time since the checkpoint before.", lambda sums: sums.edge_s),
+    ("payload_bytes", "Keys, values and headers.", lambda sums: sums.payload_bytes),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sum:
+    count: int = 0
+    total: float = 0.0
+
+    def plus(self, sketch: DDSketch) -> "_Sum":
+        return _Sum(self.count + sketch.count, self.total + sketch.total)
+
+
+class PathwayTotals:
+    """Adds up what was taken of `PathwayBuckets`; for one thread at a time.
+
+    `unsent_buckets` are those that an agent did not get.
+    """
+
+    def __init__(self) -> None:
+        self.unsent_buckets = 0
+        self._window: deque[tuple[Bucket, ...]] = deque(maxlen=WINDOW)
+        self._sums: dict[EdgeKey, tuple[_Sum, ...]] = {}
+        self._left_out = {"folded": 0, "dropped": 0, "skewed": 0}
+
+    def add(self, taken: Sequence[Bucket], *, folded: int, dropped: int, skewed: int) -> None:
+        """Add what one take gave, maybe nothing, and what was counted apart until then."""
+        self._left_out = {"folded": folded, "dropped": dropped, "skewed": skewed}
+        self._window.append(tuple(taken))
+        for key, sums in merged_edges(taken).items():
+            kept = key if key in self._sums or len(self._sums) < MOST_EDGES else (FOLDED_TAGS, 0, 0)
+            before = self._sums.get(kept, (_Sum(),) * len(_SKETCHES))
+            self._sums[kept] = tuple(one.plus(of(sums)) for one, (_, _, of) in zip(before, _SKETCHES, strict=True))
+
+    def families(self) -> tuple[MetricFamily, ...]:
+        """Summaries by stream, direction, group and pathway, and gauges of what is not in them."""
+        recent, left_out = _sorted(merged_edges(chain.from_iterable(self._window))), self._left_out
+        sums = _sorted(self._sums)
+        return (
+            *(
+                MetricFamily(
+                    name=name,
+                    help=about,
+                    samples=tuple(chain.from_iterable(_quantiles(key, of(edge)) for key, edge in recent)),
+                    totals=tuple((_labels(key), each[at].count, each[at].total) for key, each in sums),
+                )
+                for at, (name, about, of) in enumerate(_SKETCHES)
+            ),
+            gauge("folded_points", "Checkpoints summed up as one edge for want of space.", ((), left_out["folded"])),
+            gauge("dropped_points", "Checkpoints and offsets that were left out.", ((), left_out["dropped"])),
+            gauge("skewed_points", "Checkpoints with a time below 0: clocks differ.", ((), left_out["skewed"])),
+            gauge("unsent_buckets", "Buckets of 10 s that the agent did not get.", ((), self.unsent_buckets)),
+        )
+
+
+def _sorted(edges: Mapping[EdgeKey, T]) -> list[tuple[EdgeKey, T]]:
+    return sorted(edges.items(), key=lambda item: item[0])
+
+
+def _quantiles(key: EdgeKey, sketch: DDSketch) -> list[tuple[Labels, float]]:
+    labels = _labels(key)
+    return [((*labels, ("quantile", word)), sketch.quantile(share) or 0.0) for word, share in _QUANTILES]
+
+
+def _labels(key: EdgeKey) -> Labels:
+    tags, hash_, _ = key
+    found = dict(tag.split(":", 1) for tag in tags)
+    return (
+        ("stream", found.get("topic", "others")),
+        ("direction", found.get("direction", "")),
+        ("group", found.get("group", "")),
+        ("pathway", str(hash_)),
     )

@@ -1,16 +1,18 @@
-"""Records as the producer takes them: what is refused, and the headers that each record gets.
+"""Records as the producer takes them: what is refused and why, the headers that each gets, and where they go.
 
-`kafkakit-id` names the record wherever it is copied to (`formats/record_identity.py`). `kafkakit-ingested-ms` is when
-it was handed to the producer, ms of UTC in decimal digits. A record that has them, as a replayed one, keeps them.
+`kafkakit-id` names the record wherever it is copied to (`streams/model/record_identity.py`). `kafkakit-ingested-ms` is
+when it was handed to the producer, ms of UTC in decimal digits. A record that has them, as a replayed one, keeps them.
+The records of a lane go where the route says, once that place is the one that the route means.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kafkakit.core.deliveries import BatchLimits, Headers, OutgoingRecord
-from kafkakit.core.errors import UsageError
-from kafkakit.streams.client.decide.send_errors import RecordRefusedError, RecordTooLargeError
+from kafkakit.core.deliveries import BatchLimits, Headers, OutgoingRecord, TopicIdentity
+from kafkakit.core.errors import OperationFailedError, RefusedError, TryLaterError, UsageError
+from kafkakit.streams.model.commit import NO_TOPIC_ID, topic_id_bytes
 from kafkakit.streams.model.record_identity import HEADER, decode_record_id
+from kafkakit.streams.model.route import Route, Segment, SegmentState
 
 INGESTED_HEADER = "kafkakit-ingested-ms"
 MAX_HEADERS = 1_000
@@ -108,6 +110,14 @@ def record_bytes(record: OutgoingRecord) -> int:
     return size
 
 
+class RecordRefusedError(UsageError):
+    """A record that cannot be written as it is: a wrong type, name, time, partition or lane."""
+
+
+class RecordTooLargeError(RecordRefusedError):
+    """A record above the stream's limit of decompressed bytes."""
+
+
 def too_large(size: int, limit_bytes: int) -> RecordTooLargeError:
     """The error for a record whose bytes are above the limit."""
     return RecordTooLargeError(
@@ -132,3 +142,92 @@ def _check_header(name: object, value: object) -> None:
 
 def _is_damaged_id(header: tuple[str, bytes | None]) -> bool:
     return header[0] == HEADER and (header[1] is None or decode_record_id(header[1]) is None)
+
+
+class ProducerClosedError(UsageError):
+    """The producer was closed before the record was acknowledged; it may be written or not."""
+
+
+class BackPressureError(TryLaterError):
+    """The lane holds as much as it may, and nothing was acknowledged in time; the record was not taken."""
+
+
+class NotAcknowledgedError(OperationFailedError):
+    """A record was given up; `may_be_written` False means that it certainly was not written."""
+
+    def __init__(self, message: str, *, may_be_written: bool, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.may_be_written = may_be_written
+
+
+class LanePausedError(NotAcknowledgedError):
+    """The lane took no writes until the record's time limit ended."""
+
+
+class DualWriteError(NotAcknowledgedError):
+    """One or both sides of a dual write failed; each is None where that side has the record."""
+
+    def __init__(self, primary: BaseException | None, secondary: BaseException | None) -> None:
+        sides = (("primary", primary), ("secondary", secondary))
+        texts = [f"the {name}: {error}" for name, error in sides if error is not None]
+        has_one = primary is None or secondary is None
+        may_be_written = has_one or any(
+            not isinstance(error, NotAcknowledgedError) or error.may_be_written for _, error in sides
+        )
+        super().__init__(f"not written twice: {'; '.join(texts)}", may_be_written=may_be_written)
+        self.primary, self.secondary = primary, secondary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneTarget:
+    """The segment that takes a lane's writes, None while none does, and why not.
+
+    `next_segments` are those that may take them after a change of the route, and are connected to in advance.
+    """
+
+    epoch: int
+    segment: Segment | None
+    next_segments: tuple[Segment, ...] = ()
+    reason: str = ""
+
+
+def lane_target(route: Route, name: str) -> LaneTarget:
+    """Where the records of a lane go."""
+    lane = route.lane(name)
+    if lane is None:
+        return LaneTarget(
+            epoch=route.epoch, segment=None, reason=f"epoch {route.epoch} of the route has no lane {name}"
+        )
+    opened = tuple(segment for segment in lane.segments if segment.state is SegmentState.OPENED)
+    if lane.is_paused or lane.active is None:
+        reason = f"lane {name} is paused in epoch {route.epoch} of the route"
+        return LaneTarget(epoch=route.epoch, segment=None, next_segments=opened, reason=reason)
+    return LaneTarget(epoch=route.epoch, segment=lane.active, next_segments=opened)
+
+
+def check_place(segment: Segment, found: TopicIdentity) -> None:
+    """`RefusedError` unless cluster and topic are those of the segment; an address and a name alone prove nothing.
+
+    `TryLaterError` for a topic that is not there: brokers learn of a new one at different times.
+    """
+    if found.cluster_id != segment.cluster_id:
+        raise RefusedError(
+            f"segment {segment.id} is on cluster {segment.cluster_id}, but the address of profile {segment.cluster} "
+            f"answers as cluster {found.cluster_id}",
+            hint="check the profile's address",
+        )
+    if not found.partitions:
+        raise TryLaterError(f"cluster {found.cluster_id} has no topic {segment.topic}")
+    if _is_other(segment.topic_id, found.topic_id):
+        raise RefusedError(
+            f"segment {segment.id} is topic {segment.topic} with the id {segment.topic_id}, but the topic of that name "
+            f"has the id {found.topic_id}: it was created again",
+            hint="link the new topic to the stream",
+        )
+
+
+def _is_other(wanted: str, found: str) -> bool:
+    if not wanted or not found:
+        return False  # clusters before 2.8 give topics no ids
+    ids = topic_id_bytes(wanted), topic_id_bytes(found)
+    return ids[0] != ids[1] and NO_TOPIC_ID not in ids

@@ -15,12 +15,11 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.ports.stream_consumer import GroupConsumer
 from kafkakit.streams.assigner.act.leader import AssignerLoop, AssignerOptions
 from kafkakit.streams.assigner.act.reading import AssignerReader
-from kafkakit.streams.client.assigned_member import AssignedMember
+from kafkakit.streams.client.assigned_member import AssignedMember, GroupShare, WorkerOptions, WorkSession
 from kafkakit.streams.client.consumer import StreamConsumer
-from kafkakit.streams.client.decide.commits import CommitRule
-from kafkakit.streams.client.options import ConsumerOptions
-from kafkakit.streams.client.records import StreamRecord
-from kafkakit.streams.client.work_session import GroupShare, WorkerOptions, WorkSession
+from kafkakit.streams.client.dead_letters import ConsumerOptions
+from kafkakit.streams.client.decide.partition_work import CommitRule
+from kafkakit.streams.client.workers import StreamRecord
 from kafkakit.streams.model.route import Route, Segment
 from tests.fakes.assigned_consumer import FakeAssignedConsumer
 from tests.fakes.control import FakeControlStore

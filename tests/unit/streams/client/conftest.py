@@ -1,6 +1,6 @@
 import pytest
 
-from kafkakit.streams.client import route_follower
+from kafkakit.streams.client import control_store as route_follower
 
 
 @pytest.fixture(autouse=True)

@@ -9,10 +9,9 @@ from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.lease import Holder
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.stream_consumer import AssignedConsumer, GroupConsumer
-from kafkakit.streams.client.assigned_member import FENCED, AssignedMember
-from kafkakit.streams.client.decide.commits import CommitRule, restore_commit
-from kafkakit.streams.client.decide.work_grants import GrantDocument, GrantedPartition, GrantedTopic, leases_on
-from kafkakit.streams.client.work_session import GroupShare, WorkerOptions, WorkSession
+from kafkakit.streams.client.assigned_member import FENCED, AssignedMember, GroupShare, WorkerOptions, WorkSession
+from kafkakit.streams.client.decide.client_documents import GrantDocument, GrantedPartition, GrantedTopic, leases_on
+from kafkakit.streams.client.decide.partition_work import CommitRule, restore_commit
 from kafkakit.streams.model.commit import CommitState, OffsetRanges, Writer
 from kafkakit.streams.model.kkm1.encode import encode_commit
 from tests.contracts.assigned_consumer import AssignedConsumerContract

@@ -16,14 +16,18 @@ from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.client import cluster_reader
 from kafkakit.streams.client.consumer import StreamConsumer
-from kafkakit.streams.client.dead_letters import RejectedRecord
-from kafkakit.streams.client.decide.commits import restore_commit
-from kafkakit.streams.client.decide.failures import RejectError
+from kafkakit.streams.client.dead_letters import (
+    ConsumerHooks,
+    ConsumerOptions,
+    LeftOut,
+    RejectedRecord,
+    RejectReferences,
+    with_references,
+)
+from kafkakit.streams.client.decide.failures import Mode, RejectError, RetryRule, WorkLimits, WorkRules
+from kafkakit.streams.client.decide.partition_work import restore_commit
 from kafkakit.streams.client.decide.reading import reading_plan
-from kafkakit.streams.client.decide.rules import Mode, RetryRule, WorkLimits, WorkRules
-from kafkakit.streams.client.options import ConsumerHooks, ConsumerOptions, LeftOut
-from kafkakit.streams.client.records import RecordOrigin, StreamRecord
-from kafkakit.streams.client.reject_references import RejectReferences, with_references
+from kafkakit.streams.client.workers import RecordOrigin, StreamRecord
 from kafkakit.streams.lanes.api_act import RejectLedger
 from kafkakit.streams.model.commit import CommitIdentity, CommitState, OffsetRanges
 from kafkakit.streams.model.guarded_reads import BatchVerdict

@@ -6,11 +6,15 @@ import pytest
 
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.client.client import StreamClient
-from kafkakit.streams.client.dead_letter_lane import LEFT_OUT_HEADER, LEFT_OUT_HEADERS_HEADER, DeadLetterLane
-from kafkakit.streams.client.dead_letters import RejectedRecord
+from kafkakit.streams.client.dead_letters import (
+    LEFT_OUT_HEADER,
+    LEFT_OUT_HEADERS_HEADER,
+    DeadLetterLane,
+    RejectedRecord,
+)
 from kafkakit.streams.client.decide.outgoing import ProducerLimits
 from kafkakit.streams.client.decide.reading import Source
-from kafkakit.streams.client.records import RecordOrigin, StreamRecord
+from kafkakit.streams.client.workers import RecordOrigin, StreamRecord
 from kafkakit.streams.model.provenance import read_provenance
 from kafkakit.streams.model.route import DLQ, Segment
 from tests.fakes.group_consumer import FakeRecord

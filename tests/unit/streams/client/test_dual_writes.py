@@ -8,11 +8,15 @@ from dataclasses import replace
 import pytest
 
 from kafkakit.core.errors import UsageError
-from kafkakit.streams.client import dual
+from kafkakit.streams.client import producer as dual
 from kafkakit.streams.client.client import StreamClient
-from kafkakit.streams.client.decide.outgoing import ProducerLimits
-from kafkakit.streams.client.decide.send_errors import BackPressureError, DualWriteError, ProducerClosedError
-from kafkakit.streams.client.dual import DualPolicy, DualProducer
+from kafkakit.streams.client.decide.outgoing import (
+    BackPressureError,
+    DualWriteError,
+    ProducerClosedError,
+    ProducerLimits,
+)
+from kafkakit.streams.client.producer import DualPolicy, DualProducer
 from kafkakit.streams.model.record_identity import Reconciliation, SeenRecord, reconcile, seen_record
 from tests.rigs.stream_routes import FakeClusters, Routes
 

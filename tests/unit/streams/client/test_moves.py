@@ -6,17 +6,22 @@ import pytest
 
 from kafkakit.core.errors import UsageError
 from kafkakit.streams.client.decide.failures import (
+    Dependencies,
     DependencyDownError,
     Ending,
     Failure,
+    Mode,
+    MoveBudget,
+    MoveRule,
     RejectReason,
     RetryLaterError,
+    RetryRule,
+    WorkLimits,
+    WorkRules,
     failure_of,
 )
-from kafkakit.streams.client.decide.lane_shares import LaneShares
-from kafkakit.streams.client.decide.moves import Dependencies, MoveBudget
 from kafkakit.streams.client.decide.partition_work import PartitionWork, RecordFields
-from kafkakit.streams.client.decide.rules import Mode, MoveRule, RetryRule, WorkLimits, WorkRules
+from kafkakit.streams.client.decide.reading import LaneShares
 from kafkakit.streams.model.commit import CommitState, MarkState
 
 FIELDS: RecordFields[int] = RecordFields(time_ms=lambda n: n, key=lambda n: b"k", size=lambda n: 1)

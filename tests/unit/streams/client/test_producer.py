@@ -15,18 +15,18 @@ from kafkakit.core.deliveries import OutgoingRecord
 from kafkakit.core.errors import RefusedError, TryLaterError, UsageError
 from kafkakit.streams.client.client import StreamClient
 from kafkakit.streams.client.decide.figures import LaneFigures
-from kafkakit.streams.client.decide.outgoing import INGESTED_HEADER, ProducerLimits
-from kafkakit.streams.client.decide.send_errors import (
+from kafkakit.streams.client.decide.outgoing import (
+    INGESTED_HEADER,
     BackPressureError,
     LanePausedError,
     NotAcknowledgedError,
     ProducerClosedError,
+    ProducerLimits,
     RecordRefusedError,
     RecordTooLargeError,
 )
 from kafkakit.streams.client.delivery import Delivery
-from kafkakit.streams.client.producer import Producer, RecordHooks
-from kafkakit.streams.client.record_stamps import RecordStamps
+from kafkakit.streams.client.producer import Producer, RecordHooks, RecordStamps
 from kafkakit.streams.model.record_identity import HEADER, decode_record_id
 from kafkakit.streams.model.route import Segment, SegmentState
 from tests.rigs.stream_routes import FakeClusters

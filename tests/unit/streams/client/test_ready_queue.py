@@ -1,10 +1,9 @@
 """What a worker gets of one partition, and what it costs; the order itself is in tests/property/test_stream_work.py."""
 
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.client.decide.failures import Ending, Failure
-from kafkakit.streams.client.decide.ready import Chunk, ReadyQueue
-from kafkakit.streams.client.decide.rules import Mode
-from kafkakit.streams.client.records import RecordOrigin, StreamRecords
+from kafkakit.streams.client.decide.failures import Ending, Failure, Mode
+from kafkakit.streams.client.decide.reading import Chunk, ReadyQueue
+from kafkakit.streams.client.workers import RecordOrigin, StreamRecords
 from tests.fakes.group_consumer import FakeRecord
 
 FAILURE = Failure(ending=Ending.RETRY)

@@ -10,14 +10,15 @@ import pytest
 from kafkakit.adapters.clock import SystemClock
 from kafkakit.core.errors import InputError, TryLaterError
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.client import cluster_reader, registrar
+from kafkakit.streams.client import cluster_reader
+from kafkakit.streams.client import control_store as registrar
 from kafkakit.streams.client.api import ClientKind, ClientRegistration
 from kafkakit.streams.client.api_act import read_clients
 from kafkakit.streams.client.client import StreamClient
 from kafkakit.streams.client.consumer import StreamConsumer
+from kafkakit.streams.client.control_store import BEAT_S, FORGET_S, ClientRegistrar
+from kafkakit.streams.client.decide.client_documents import ClientEntry
 from kafkakit.streams.client.decide.outgoing import ProducerLimits
-from kafkakit.streams.client.decide.registration import ClientEntry
-from kafkakit.streams.client.registrar import BEAT_S, FORGET_S, ClientRegistrar
 from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState
 from tests.fakes.admin import FakeClock
 from tests.fakes.control import FakeControlStore

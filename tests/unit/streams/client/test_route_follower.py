@@ -8,7 +8,7 @@ import pytest
 
 from kafkakit.adapters.clock import SystemClock
 from kafkakit.core.errors import InputError, TryLaterError
-from kafkakit.streams.client.route_follower import RouteFollower
+from kafkakit.streams.client.control_store import RouteFollower
 from kafkakit.streams.model.route import Route, encode_route, route_path
 from tests.rigs.stream_routes import FakeClusters
 

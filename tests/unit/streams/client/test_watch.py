@@ -17,19 +17,18 @@ from kafkakit.core.deliveries import OutgoingRecord
 from kafkakit.core.errors import TryLaterError, UsageError
 from kafkakit.core.http_page import HttpPage, HttpRequest
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.client import pathways, watch
-from kafkakit.streams.client.decide import consumer_figures, figures, pathway_figures
-from kafkakit.streams.client.decide.consumer_figures import ConsumerFigures, PartitionFigures
-from kafkakit.streams.client.decide.outgoing import ProducerLimits
-from kafkakit.streams.client.decide.pathway_figures import MOST_EDGES, PathwayTotals
+from kafkakit.streams.client import watch
+from kafkakit.streams.client import watch as pathways
+from kafkakit.streams.client.dead_letters import ConsumerHooks
+from kafkakit.streams.client.decide import figures
+from kafkakit.streams.client.decide import figures as consumer_figures
+from kafkakit.streams.client.decide import figures as pathway_figures
+from kafkakit.streams.client.decide.figures import MOST_EDGES, ConsumerFigures, PartitionFigures, PathwayTotals
+from kafkakit.streams.client.decide.outgoing import BackPressureError, ProducerLimits
 from kafkakit.streams.client.decide.reading import Source
-from kafkakit.streams.client.decide.send_errors import BackPressureError
-from kafkakit.streams.client.dual import DualPolicy
-from kafkakit.streams.client.options import ConsumerHooks
-from kafkakit.streams.client.pathways import PathwayTracker
-from kafkakit.streams.client.producer import RecordHooks
-from kafkakit.streams.client.records import RecordOrigin, StreamRecord
-from kafkakit.streams.client.watch import Watch, WatchOptions, WatchParts
+from kafkakit.streams.client.producer import DualPolicy, RecordHooks
+from kafkakit.streams.client.watch import PathwayTracker, Watch, WatchOptions, WatchParts
+from kafkakit.streams.client.workers import RecordOrigin, StreamRecord
 from kafkakit.streams.model.pathways import (
     HEADER,
     Bucket,
@@ -461,8 +460,8 @@ def test_the_documentation_names_every_metric() -> None:
         if not row.startswith("| *")
     }
     made = [
-        (figures.PREFIX, figures.producer_families(())),
-        (consumer_figures.PREFIX, consumer_figures.consumer_families(())),
-        (pathway_figures.PREFIX, PathwayTotals().families()),
+        (figures.PRODUCER_PREFIX, figures.producer_families(())),
+        (consumer_figures.CONSUMER_PREFIX, consumer_figures.consumer_families(())),
+        (pathway_figures.PATHWAY_PREFIX, PathwayTotals().families()),
     ]
     assert named == {prefix + family.name for prefix, families in made for family in families}

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from kafkakit.core.errors import InputError, UsageError
 from kafkakit.core.lease import Holder
-from kafkakit.streams.client.decide.work_grants import (
+from kafkakit.streams.client.assigned_member import WorkerMeter, WorkerOptions
+from kafkakit.streams.client.decide.client_documents import (
     GRANT_DOCUMENT,
     ROUND_BITS,
     WORKER_DOCUMENT,
@@ -19,8 +20,6 @@ from kafkakit.streams.client.decide.work_grants import (
     epoch_of,
     leases_on,
 )
-from kafkakit.streams.client.work_session import WorkerOptions
-from kafkakit.streams.client.worker_meter import WorkerMeter
 from tests.fakes.admin import FakeClock
 
 HOLDER = Holder(host="h", user="u", command="c", pid=1)

@@ -1,6 +1,8 @@
-"""The registration of a process's clients of one stream in the control store, kept by a thread; and how it is read.
+"""What a client reads and writes in the control store: the newest route of a stream, its lane rules, its registration.
 
-Nothing on the way of a record waits for it: while the store is away, only the registration gets old.
+A thread for each stream keeps the route that it follows for as long as the client lives, and the lane of each record is
+chosen by the rules of that route. Another thread keeps the registration of the process's clients of one stream, which a
+failover reads. Nothing on the way of a record waits for the store: while it is away, only the registration gets old.
 """
 
 import logging
@@ -9,12 +11,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
-from kafkakit.core.errors import ConflictError
+from kafkakit.core.deliveries import OutgoingRecord
+from kafkakit.core.errors import ConflictError, InputError, KafkakitError, TryLaterError, UsageError
 from kafkakit.core.lease import Holder
 from kafkakit.core.versioned import Versioned
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.control import ControlStore
-from kafkakit.streams.client.decide.registration import (
+from kafkakit.streams.client.decide.client_documents import (
     CLIENT_DOCUMENT,
     ClientDocument,
     ClientEntry,
@@ -23,13 +26,165 @@ from kafkakit.streams.client.decide.registration import (
     merged,
     registrations_of,
 )
+from kafkakit.streams.client.decide.figures import RouteCondition
+from kafkakit.streams.model.route import LaneChooser, Route, decode_route, route_path
+
+WAIT_S = 10.0
+"""Each wait begins with a read of the store, which finds out whether it can be reached."""
+AGAIN_S = 0.5
+_LOG = logging.getLogger("kafkakit.streams.client")
+
+
+class RouteFollower:
+    """Follows one stream's route. While the store is away, the last route stays in use, and `condition` says so.
+
+    A document with an epoch that is not higher, one that cannot be read, and a deletion change nothing.
+    """
+
+    def __init__(self, store: ControlStore, stream: str, clock: Clock) -> None:
+        self._store, self._path, self._stream, self._clock = store, route_path(stream), stream, clock
+        self._lock, self._reading = threading.RLock(), threading.Lock()
+        self._subscribers: list[Callable[[Route], None]] = []
+        self._route: Route | None = None
+        self._version: int | None = None
+        self._ignored = 0
+        self._document_problem = self._problem = ""
+        self._problem_since_s = 0.0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name=f"kafkakit-route-{stream}", daemon=True)
+
+    def start(self) -> None:
+        """Read the route once, then follow it; `UsageError` for a stream that is not there, `TryLaterError` while the
+        store is away."""
+        self.refresh()
+        if self._route is None and self._version is not None:
+            raise InputError(f"the route of stream {self._stream}", self._document_problem)
+        if self._route is None:
+            raise UsageError(
+                f"there is no stream {self._stream} in the control store",
+                hint="kafkakit streams list names them; the profile's control_store says where they are looked for",
+            )
+        self._thread.start()
+
+    @property
+    def epoch(self) -> int:
+        """The epoch in use, 0 before `start`."""
+        return 0 if self._route is None else self._route.epoch
+
+    def current(self) -> Route:
+        """The route to act on; `TryLaterError` before `start`."""
+        if self._route is None:
+            raise TryLaterError(f"the route of stream {self._stream} was not read yet")
+        return self._route
+
+    def subscribe(self, callback: Callable[[Route], None]) -> None:
+        """Call with the present route now, and with each newer one from a thread of the client, in order of epochs."""
+        with self._lock:
+            self._subscribers.append(callback)
+            callback(self.current())
+
+    def unsubscribe(self, callback: Callable[[Route], None]) -> None:
+        """Stop calling it."""
+        with self._lock:
+            self._subscribers.remove(callback)
+
+    def condition(self) -> RouteCondition:
+        """The epoch in use, and why no newer one would be seen now."""
+        problem, since_s = self._problem, self._problem_since_s
+        return RouteCondition(
+            epoch=self.epoch,
+            stale_s=self._clock.monotonic() - since_s if problem else 0.0,
+            problem=problem,
+            ignored_documents=self._ignored,
+        )
+
+    def refresh(self) -> None:
+        """Read the route now, in the caller's thread; `TryLaterError` while the store is away."""
+        with self._reading:
+            self._read()
+
+    def stop(self) -> None:
+        """Stop following; the thread ends some seconds later, as it may be waiting for the store."""
+        self._stop.set()
+
+    def join(self) -> None:
+        """Wait until the thread has ended; the store may be closed then."""
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _follow(self) -> None:
+        while not self._stop.is_set():
+            try:
+                if self._store.await_change(self._path, self._version, WAIT_S) and not self._stop.is_set():
+                    self.refresh()
+                self._note(self._document_problem)
+            except Exception as error:  # whatever a store's client raises must not end the thread
+                self._note(str(error) if isinstance(error, KafkakitError) else f"{type(error).__name__}: {error}")
+                self._stop.wait(AGAIN_S)
+
+    def _read(self) -> None:
+        found = self._store.get(self._path)
+        # A document, a damaged one too, is not read again until it changes.
+        version = None if found is None else found.version
+        if version is not None and version == self._version:
+            return
+        self._version = version
+        self._document_problem = "the route was deleted"
+        if found is None:
+            return
+        try:
+            route = decode_route(found.value, f"the route of stream {self._stream}")
+        except KafkakitError as error:
+            self._document_problem = str(error)
+            return
+        if route.stream != self._stream:
+            self._document_problem = f"the document is the route of stream {route.stream}"
+            return
+        self._document_problem = ""
+        if self._route is not None and route.epoch <= self._route.epoch:
+            self._ignored += 1
+            _LOG.warning(
+                "stream %s: a route of epoch %d is ignored, %d is in use", self._stream, route.epoch, self._route.epoch
+            )
+            return
+        with self._lock:
+            self._route = route
+            for callback in tuple(self._subscribers):
+                callback(route)
+
+    def _note(self, problem: str) -> None:
+        if problem and not self._problem:
+            self._problem_since_s = self._clock.monotonic()
+            _LOG.warning("stream %s: epoch %d of the route stays in use: %s", self._stream, self.epoch, problem)
+        elif self._problem and not problem:
+            _LOG.warning("stream %s: the route can be followed again, epoch %d", self._stream, self.epoch)
+        self._problem = problem
+
+
+class RouteRules:
+    """Follows the rules of the route. Rules that cannot be read leave the ones before in use; without any, `live`."""
+
+    def __init__(self, follower: RouteFollower) -> None:
+        self._follower = follower
+        self._epoch, self._chooser = 0, LaneChooser((), ())
+
+    def __call__(self, record: OutgoingRecord, now_ms: int) -> str:
+        """The lane's name."""
+        route = self._follower.current()
+        if route.epoch > self._epoch:
+            self._epoch = route.epoch
+            try:
+                self._chooser = LaneChooser(route.rules, [lane.name for lane in route.lanes])
+            except UsageError as error:
+                _LOG.warning("stream %s: the rules of epoch %d are not used: %s", route.stream, route.epoch, error)
+        return self._chooser.choose(record, now_ms)
+
 
 BEAT_S = 5.0
 LOOK_S = 0.1
 ANNOUNCE_S = 1.0
 FORGET_S = 25 * 3600.0
 """Longer than any producer tries a record."""
-_LOG = logging.getLogger("kafkakit.streams.client")
 
 
 class RegisteredClient(Protocol):

@@ -1,4 +1,8 @@
-"""What a worker and the Assigner write for each other into the control store.
+"""What clients, workers and the Assigner write for each other into the control store.
+
+A process has one document for each stream below `streams/STREAM/clients`, with one entry for its producers and one for
+the consumers of each group, so that a failover knows when it has moved. Clocks of two hosts are never compared: a
+process that reads documents sees `beat` grow, or not.
 
 A worker is a process that handles records of streams. It has a slot, a short name below `assigner/workers`, where it
 writes its own document a few times a second, each time by compare-and-set: a worker whose document another process
@@ -8,8 +12,9 @@ Epochs of grants only grow, over all partitions and all Assigners: the upper bit
 Assigner's lease, the lower ones count what it wrote. So a commit with a higher epoch is always that of the later owner.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Annotated, NamedTuple
 
 from msgspec import Meta
@@ -18,11 +23,97 @@ from kafkakit.core.documents import DocumentKind
 from kafkakit.core.lease import Holder
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.model.commit import CommitIdentity, topic_id_bytes
+from kafkakit.streams.model.route import check_stream
+
+_Count = Annotated[int, Meta(ge=0, le=2**62)]
+_Text = Annotated[str, Meta(max_length=500)]
+
+
+class ClientKind(StrEnum):
+    """What a client does with the records of a stream."""
+
+    PRODUCER = "producer"
+    CONSUMER = "consumer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class ClientEntry:
+    """The producers of a process (`group` empty), or its consumers of a group.
+
+    `epoch` is the newest one that all of them have finished moving to. A producer has when nothing that it sends can
+    be written any more to a segment that this epoch does not write; a consumer when it reads every segment of this
+    epoch. Records are tried for `delivery_timeout_ms`, 0 for a consumer.
+    """
+
+    kind: ClientKind
+    epoch: _Count
+    group: _Text = ""
+    delivery_timeout_ms: _Count = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientDocument:
+    """One process and one stream, under a random id; `beat` grows with each writing, every 5 s and with each change."""
+
+    id: _Text
+    beat: _Count
+    holder: Holder
+    entries: tuple[ClientEntry, ...]
+
+
+CLIENT_DOCUMENT = DocumentKind("stream-client", ClientDocument)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientRegistration:
+    """One entry of a document. `id` is unique in the stream, and the same for as long as the process has the entry."""
+
+    id: str
+    kind: ClientKind
+    group: str
+    epoch: int
+    delivery_timeout_ms: int
+    beat: int
+    holder: Holder
+
+
+def clients_folder(stream: str) -> str:
+    """Where the documents of a stream's clients are kept."""
+    return f"streams/{check_stream(stream)}/clients"
+
+
+def merged(entries: Iterable[ClientEntry]) -> tuple[ClientEntry, ...]:
+    """One entry for each kind and group, sorted: the lowest epoch, and the longest time that records are tried."""
+    found: dict[tuple[ClientKind, str], ClientEntry] = {}
+    for each in entries:
+        other = found.get((each.kind, each.group), each)
+        found[each.kind, each.group] = ClientEntry(
+            kind=each.kind,
+            group=each.group,
+            epoch=min(each.epoch, other.epoch),
+            delivery_timeout_ms=max(each.delivery_timeout_ms, other.delivery_timeout_ms),
+        )
+    return tuple(found[key] for key in sorted(found))
+
+
+def registrations_of(document: ClientDocument) -> tuple[ClientRegistration, ...]:
+    """The entries of a document, each by itself."""
+    return tuple(
+        ClientRegistration(
+            id=f"{document.id} {each.kind}{f' {each.group}' if each.group else ''}",
+            kind=each.kind,
+            group=each.group,
+            epoch=each.epoch,
+            delivery_timeout_ms=each.delivery_timeout_ms,
+            beat=document.beat,
+            holder=document.holder,
+        )
+        for each in document.entries
+    )
+
 
 WORKERS_FOLDER, GRANTS_FOLDER = "assigner/workers", "assigner/grants"
 ROUND_BITS = 24
-_Count = Annotated[int, Meta(ge=0, le=2**62)]
-_Text = Annotated[str, Meta(max_length=500)]
 _Share = Annotated[float, Meta(ge=0, le=1_000_000)]
 
 
@@ -111,9 +202,6 @@ class GrantDocument:
                 yield PartitionKey(each.stream, each.group, each.cluster_id, each.topic, found.partition), found.epoch
 
 
-GRANT_DOCUMENT = DocumentKind("stream-grant", GrantDocument)
-
-
 class PartitionKey(NamedTuple):
     """One partition as one group reads it: what has an owner."""
 
@@ -122,6 +210,9 @@ class PartitionKey(NamedTuple):
     cluster_id: str
     topic: str
     partition: int
+
+
+GRANT_DOCUMENT = DocumentKind("stream-grant", GrantDocument)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
