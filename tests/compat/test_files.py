@@ -28,7 +28,7 @@ from kafkakit.core.lease import LEASE_DOCUMENT, Holder
 from kafkakit.execution.decide import journal as run_lines
 from kafkakit.execution.decide.control_request import ANSWER_DOCUMENT, decode_control_request, encode_control_request
 from kafkakit.sandbox.decide import state as sandbox_state
-from kafkakit.streams.commits.decide.editing import journal as edit_lines
+from kafkakit.streams.commits.decide.editing import edit as edit_lines
 from kafkakit.streams.lag.decide import saved_state
 from tests.compat.recorded import name_of, recorded
 

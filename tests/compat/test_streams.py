@@ -10,8 +10,8 @@ from kafkakit import wiring
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.journal_lines import decode_lines, replay_lines
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.commits.decide.document import read_commit, read_shown
-from kafkakit.streams.commits.decide.editing.journal import GRAMMAR, EditRecord, Verdict, fold
+from kafkakit.streams.commits.decide.documents import read_commit, read_shown
+from kafkakit.streams.commits.decide.editing.edit import GRAMMAR, EditRecord, Verdict, fold
 from kafkakit.streams.lag.decide.saved_state import decode_state
 from kafkakit.streams.lag.decide.saving import check_state
 from kafkakit.streams.model.commit import CommitState, OffsetRanges

@@ -9,15 +9,17 @@ from hypothesis import strategies as st
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.tables import plain_value
-from kafkakit.streams.commits.decide.difference import difference
-from kafkakit.streams.commits.decide.document import CommitDocument, state_of
-from kafkakit.streams.commits.decide.duplicates import duplicates_of
-from kafkakit.streams.commits.decide.explanation import explain
-from kafkakit.streams.commits.decide.tally import tally_of
-from kafkakit.streams.commits.show.commit_text import commit_text
-from kafkakit.streams.commits.show.data import commit_data, state_data
-from kafkakit.streams.commits.show.drawing import ASCII, draw
-from kafkakit.streams.commits.show.table import COMMIT_COLUMNS, commit_row
+from kafkakit.streams.commits.decide.documents import CommitDocument, state_of
+from kafkakit.streams.commits.decide.offset_states import difference, duplicates_of, explain, tally_of
+from kafkakit.streams.commits.report.commits import (
+    ASCII,
+    COMMIT_COLUMNS,
+    commit_data,
+    commit_row,
+    commit_text,
+    draw,
+    state_data,
+)
 from kafkakit.streams.model.commit import CommitIdentity, CommitState, Mark, MarkState, OffsetRanges
 from kafkakit.streams.model.dialects.dialect import CommitFacts
 from kafkakit.streams.model.dialects.registry import read_metadata

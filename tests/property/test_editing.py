@@ -20,10 +20,22 @@ from kafkakit.core.journal_lines import (
     replay_lines,
 )
 from kafkakit.streams.commits.decide.editing.changes import all_done, first_pending, fitting, marked
-from kafkakit.streams.commits.decide.editing.journal import GRAMMAR, Opening, What, fold
-from kafkakit.streams.commits.decide.editing.plan import same_commit
-from kafkakit.streams.commits.decide.editing.request import Landing, Reject, Replay, Reset, Skip, Translate, Unack, Verb
-from kafkakit.streams.commits.decide.editing.undoing import undo_plan
+from kafkakit.streams.commits.decide.editing.decision import undo_plan
+from kafkakit.streams.commits.decide.editing.edit import (
+    GRAMMAR,
+    Landing,
+    Opening,
+    Reject,
+    Replay,
+    Reset,
+    Skip,
+    Translate,
+    Unack,
+    Verb,
+    What,
+    fold,
+    same_commit,
+)
 from kafkakit.streams.model.commit import CommitState, Mark, MarkState, OffsetRanges, Watermark
 from kafkakit.streams.model.dialects.parallel_consumer import write_parallel_consumer
 from tests.rigs.editing import GROUP, NOW, START_MS, Rig

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from kafkakit.core.errors import InputError
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.commits.decide.editing.offset_file import read_offset_file
+from kafkakit.streams.commits.decide.editing.edit import read_offset_file
 from kafkakit.streams.records.decide import Entry, Found, entries_of, resolved
 from kafkakit.streams.records.show import records_report
 from tests.clusters.streams_batches import Rec, batch

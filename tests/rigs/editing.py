@@ -8,14 +8,10 @@ from pathlib import Path
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.reporter import ProgressBar
-from kafkakit.streams.commits.act.edit_journals import EditJournal, Edits, edits_folder
-from kafkakit.streams.commits.act.edit_observation import Observer, PartitionScope
-from kafkakit.streams.commits.act.editing import Editor
+from kafkakit.streams.commits.act.editing import EditJournal, Editor, Edits, edits_folder
+from kafkakit.streams.commits.act.reading import Observer, PartitionScope
 from kafkakit.streams.commits.decide.editing.decision import decide_edit, times_wanted
-from kafkakit.streams.commits.decide.editing.journal import Opening
-from kafkakit.streams.commits.decide.editing.outcome import EditOutcome
-from kafkakit.streams.commits.decide.editing.plan import EditPlan
-from kafkakit.streams.commits.decide.editing.request import EditRequest, Verb, times_of
+from kafkakit.streams.commits.decide.editing.edit import EditOutcome, EditPlan, EditRequest, Opening, Verb, times_of
 from kafkakit.streams.model.commit import CommitIdentity, CommitState, OffsetRanges
 from kafkakit.streams.model.dialects.registry import read_metadata
 from kafkakit.streams.model.kkm1.encode import encode_commit

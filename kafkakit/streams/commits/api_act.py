@@ -1,5 +1,4 @@
 """What other tools use of `streams commits`: a cluster whose commits are edited."""
 
-from kafkakit.streams.commits.act.edit_journals import edit_lock
-from kafkakit.streams.commits.act.edit_observation import PartitionScope
-from kafkakit.streams.commits.act.edited_cluster import EditedCluster
+from kafkakit.streams.commits.act.editing import EditedCluster, edit_lock
+from kafkakit.streams.commits.act.reading import PartitionScope

@@ -1,20 +1,248 @@
-"""Carrying an edit of commits out: journal, look once more, write, look whether it stands."""
+"""Editing the commits of one cluster: write the journal, look once more, write, look whether the new commits stand.
 
-from collections.abc import Callable, Mapping, Sequence
+Journals of edits are kept on this host, one file an edit, in the order of their names. What an edit needs to know is
+read by `Observer` in `kafkakit/streams/commits/act/reading.py`.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
 
 from kafkakit.core.cluster_facts import ItemError
-from kafkakit.core.errors import KafkakitError, OperationFailedError, RefusedError, TryLaterError
+from kafkakit.core.cluster_id import cluster_id_problem
+from kafkakit.core.errors import (
+    InputError,
+    KafkakitError,
+    OperationFailedError,
+    RefusedError,
+    TryLaterError,
+    UsageError,
+)
 from kafkakit.core.group_facts import CommittedOffset
+from kafkakit.core.journal_lines import RecordKind, line_data
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.printable import printable
+from kafkakit.core.shell_words import quote
+from kafkakit.execution.act.journal_file import DiskFile, LineFile
+from kafkakit.execution.act.line_journal import LineJournal
+from kafkakit.ports.admin import ClusterAdmin
+from kafkakit.ports.clock import Clock
 from kafkakit.ports.groups import GroupAdmin
 from kafkakit.ports.log import LogReader
 from kafkakit.ports.reporter import Reporter
-from kafkakit.streams.commits.act.edit_journals import EditJournal
-from kafkakit.streams.commits.decide.editing.gate import check_quiet, refusal_words, settled
-from kafkakit.streams.commits.decide.editing.journal import CommitChange, CommitStanding, Opening, Verdict
-from kafkakit.streams.commits.decide.editing.outcome import EditOutcome, PartitionResult
-from kafkakit.streams.commits.decide.editing.plan import EditPlan, PartitionEdit, same_commit
-from kafkakit.streams.commits.decide.editing.undoing import standings_after
+from kafkakit.streams.commits.act.reading import Observer, PartitionScope, read_broker_limits
+from kafkakit.streams.commits.decide.editing.decision import (
+    check_quiet,
+    decide_edit,
+    finish_plan,
+    refusal_words,
+    settled,
+    standings_after,
+    times_wanted,
+    undo_plan,
+)
+from kafkakit.streams.commits.decide.editing.edit import (
+    GRAMMAR,
+    CommitChange,
+    CommitStanding,
+    EditOutcome,
+    EditPlan,
+    EditRecord,
+    EditRequest,
+    Opening,
+    PartitionEdit,
+    PartitionResult,
+    Verdict,
+    What,
+    change_data,
+    fold,
+    same_commit,
+    times_of,
+)
+
+Confirm = Callable[[str], bool]
+
+
+class EditJournal(LineJournal[What, EditRecord | None]):
+    """One edit's journal, open for writing."""
+
+    def __init__(self, file: LineFile, clock: Clock) -> None:
+        super().__init__(file, clock, GRAMMAR, fold, None)
+
+    @property
+    def record(self) -> EditRecord | None:
+        """What the lines so far mean; None before the first."""
+        return self.state
+
+    def open(self, opening: Opening) -> None:
+        """Record whose edit it is; the first line."""
+        self.check(What.OPEN, line_data(opening))
+
+    def intend(self, changes: Collection[CommitChange]) -> int:
+        """Record what is about to be written, with what it replaces; returns the number that `answered` refers to."""
+        return self.intent(What.WRITE, {"changes": [change_data(change) for change in changes]})
+
+    def answered(self, intent: int, answers: Mapping[TopicPartition, ItemError | str | None]) -> None:
+        """Record the brokers' answers (None: accepted)."""
+        rows = [[*key, None if error is None else str(error)] for key, error in sorted(answers.items())]
+        self._write(RecordKind.EFFECT, What.WRITE, {"answers": rows}, intent)
+
+    def found(self, standings: Mapping[TopicPartition, CommitStanding]) -> None:
+        """Record which commits stand."""
+        rows = [[*key, standing.value] for key, standing in sorted(standings.items())]
+        self.check(What.FOUND, {"partitions": rows})
+
+    def end(self, verdict: Verdict) -> None:
+        """Record how it came out."""
+        self.check(What.END, {"verdict": verdict.value})
+
+
+class EditedCluster:
+    """Plans edits of one cluster and carries them out; `program` is how to call kafkakit for this cluster."""
+
+    def __init__(
+        self,
+        groups: GroupAdmin,
+        log: LogReader,
+        admin: ClusterAdmin,
+        clock: Clock,
+        reporter: Reporter,
+        *,
+        state_dir: Path,
+        program: str,
+    ) -> None:
+        info = admin.cluster()
+        if problem := cluster_id_problem(info.cluster_id):
+            raise InputError("the cluster", problem)
+        limit = read_broker_limits(admin, info).strictest
+        self.cluster_id, self._reporter, self._clock, self._program = info.cluster_id, reporter, clock, program
+        self._observer = Observer(groups, log, cluster_id=info.cluster_id, limit_chars=limit)
+        self._edits = Edits(edits_folder(state_dir, info.cluster_id), clock)
+        self._editor = Editor(groups, log, reporter, self.recovery_commands)
+
+    def recovery_commands(self, journal: str) -> str:
+        """The commands that finish or undo an interrupted edit."""
+        base = f"{self._program} streams commits"
+        return f"finish it: {base} finish {quote(journal)} --apply; or undo it: {base} undo {quote(journal)} --apply"
+
+    def plan(self, group: str, scope: PartitionScope, request: EditRequest, words: tuple[str, ...]) -> EditPlan:
+        """Plan an edit; `words` state how the request was understood."""
+        observed = self._observer.look(group, scope, times_of(request.verb), self._clock.now())
+        plan = decide_edit(observed, request, words)
+        if wanted := times_wanted(plan):
+            plan = decide_edit(observed.with_times(self._observer.record_times(wanted)), request, words)
+        return plan
+
+    def check_no_interrupted(self, group: str, *, applies: bool) -> None:
+        """Refuse to write while an edit of the group is unfinished (`RefusedError`); warn where only a plan is made."""
+        interrupted = self._edits.interrupted(group)
+        if not interrupted:
+            return
+        words = f"an edit of group {printable(group)} was interrupted"
+        if applies:
+            raise RefusedError(words, hint=self.recovery_commands(interrupted[0]))
+        self._reporter.warn(f"{words}; {self.recovery_commands(interrupted[0])}")
+
+    def carry_out(self, plan: EditPlan, opening: Opening, confirm: Confirm | None) -> EditOutcome:
+        """Write a plan in a journal of its own, if `confirm` (None: no question) agrees."""
+        journal = self._edits.begin(plan.verb, plan.group)
+        return self._carry_out(plan, journal, opening, confirm)
+
+    def journal_to_undo(self, name: str, group: str) -> tuple[EditJournal, EditRecord]:
+        """The journal by its name, or the newest one that can be undone (`last`).
+
+        Raises `RefusedError` for `last` where a newer edit or undo is incomplete or cannot be read.
+        """
+        if name != "last":
+            return self._checked(self._edits.named(name))
+        journal = self._edits.last(group or None)
+        found = self._edits.in_doubt(journal, group or None)
+        if found is None:
+            return self._checked(journal)
+        path, is_damaged = found
+        if is_damaged:
+            hint = f"name the one to undo; the last one that can be read is {journal.name}"
+            raise RefusedError(f"the journal of a newer edit is damaged: {path}", hint=hint)
+        raise RefusedError(f"a newer edit is incomplete: {path}", hint=self.recovery_commands(path))
+
+    def journal_to_finish(self, name: str, group: str) -> tuple[EditJournal, EditRecord]:
+        """The journal by its name, or the newest one that is unfinished (`last`)."""
+        return self._checked(self._edits.last_unfinished(group or None) if name == "last" else self._edits.named(name))
+
+    def reopened(self, journal: EditJournal) -> tuple[EditJournal, EditRecord]:
+        """The journal read again under the lock: until it was taken, another process may have added lines."""
+        return self._checked(self._edits.named(journal.name))
+
+    def undo_plan(self, journal: EditJournal, record: EditRecord, *, over_others: bool, outside_log: bool) -> EditPlan:
+        """The plan that brings back what the edit replaced."""
+        observed = self._observer.look_at(record.opening.group, record.changes, self._clock.now())
+        return undo_plan(record, journal.name, observed, over_others=over_others, outside_log=outside_log)
+
+    def finish_plan(self, record: EditRecord) -> EditPlan:
+        """The plan that writes what an interrupted edit did not."""
+        return finish_plan(record, self._observer.look_at(record.opening.group, record.changes, self._clock.now()))
+
+    def undo(
+        self, journal: EditJournal, record: EditRecord, plan: EditPlan, opening: Opening, confirm: Confirm | None
+    ) -> EditOutcome:
+        """Carry out the undo of a journal, and record there that it is undone."""
+        outcome = self.carry_out(plan, opening, confirm)
+        if not outcome.declined and not outcome.failed:
+            self._record_undone(journal, record)
+        return outcome
+
+    def finish(self, journal: EditJournal, record: EditRecord, plan: EditPlan, confirm: Confirm | None) -> EditOutcome:
+        """Carry on in the journal of an interrupted edit, up to its end."""
+        outcome = self._carry_out(plan, journal, None, confirm)
+        if not plan.changes and record.is_open:
+            standings = standings_after(plan, record)
+            journal.found(standings)
+            is_whole = set(standings.values()) <= {CommitStanding.NEW}
+            journal.end(Verdict.COMPLETE if is_whole else Verdict.INCOMPLETE)
+        return outcome
+
+    def _carry_out(
+        self, plan: EditPlan, journal: EditJournal, opening: Opening | None, confirm: Confirm | None
+    ) -> EditOutcome:
+        if not plan.changes:
+            return EditOutcome(plan=plan)
+        if confirm is not None and not confirm(f"Write this to cluster {self.cluster_id}?"):
+            return EditOutcome(plan=plan, declined=True)
+        outcome = self._editor.carry_out(plan, journal, opening)
+        if plan.removes_group and not outcome.failed:
+            outcome = replace(outcome, group_problem=self._editor.remove_group(plan.group))
+        return outcome
+
+    def _checked(self, journal: EditJournal) -> tuple[EditJournal, EditRecord]:
+        return journal, self._record(journal)
+
+    def _record(self, journal: EditJournal) -> EditRecord:
+        record = journal.record
+        if record is None:
+            raise InputError(journal.name, "holds no edit")
+        if record.opening.cluster_id != self.cluster_id:
+            raise RefusedError(
+                f"{journal.name} is of cluster {record.opening.cluster_id}, this is cluster {self.cluster_id}"
+            )
+        if not record.changes:
+            raise InputError(journal.name, record.story, hint="there is nothing to undo or finish")
+        return record
+
+    def _record_undone(self, undone: EditJournal, record: EditRecord) -> None:
+        """Add the end of their edits to the other journals: the commits stand, and the undo's own journal has it."""
+        try:
+            undone.end(Verdict.UNDONE)
+            for name in self._edits.interrupted(record.opening.group):
+                other = self._edits.named(name)
+                # An earlier undo of the same edit that was interrupted wanted just what stands now.
+                if other.record is not None and other.record.opening.undoes == undone.name:
+                    other.end(Verdict.COMPLETE)
+            if record.opening.undoes is not None:
+                self._edits.named(record.opening.undoes).end(Verdict.COMPLETE)
+        except KafkakitError as error:
+            self._reporter.warn(f"the old commits are back, but an older journal cannot record it: {error.message}")
+
 
 AT_ONCE = 500
 ATTEMPTS = 4
@@ -203,3 +431,133 @@ def _result(
 
 def _at(commit: CommittedOffset | None) -> str:
     return "none" if commit is None else f"at {commit.offset}"
+
+
+SUFFIX = ".journal"
+OpenFile = Callable[[Path], LineFile]
+
+
+class Edits:
+    """The edits of one cluster on this host."""
+
+    def __init__(self, folder: Path, clock: Clock, open_file: OpenFile = DiskFile) -> None:
+        self._folder, self._clock, self._open_file = folder, clock, open_file
+
+    def begin(self, verb: str, group: str) -> EditJournal:
+        """A journal for a new edit, not on disk yet; names sort by time. Only one edit of a group may begin at once."""
+        stamp = self._clock.now().strftime("%Y%m%dT%H%M%S.%f")[:-3] + "Z"
+        number = 0
+        while True:
+            tail = f".{number}" if number else ""
+            path = self._folder / f"{stamp}{tail}-{verb}-{short_name(group)}{SUFFIX}"
+            if not path.exists():
+                return EditJournal(self._open_file(path), self._clock)
+            number += 1
+
+    def named(self, name: str) -> EditJournal:
+        """The journal of a file, by path or by name in the folder; `UsageError` when there is none."""
+        for path in (Path(name), self._folder / name, self._folder / f"{name}{SUFFIX}"):
+            if path.is_file():
+                journal = EditJournal(self._open_file(path.absolute()), self._clock)  # other journals name it
+                if journal.record is None:
+                    raise InputError(str(path), "holds no edit: it was stopped before its first line was written")
+                return journal
+        raise UsageError(f"there is no journal {name!r:.80}", hint=f"those of this host are in {self._folder}")
+
+    def records(self) -> tuple[tuple[str, EditRecord], ...]:
+        """Every edit with the path of its journal, oldest first; empty and damaged journals are passed over."""
+        found = []
+        for path in sorted(self._folder.glob(f"*{SUFFIX}")) if self._folder.is_dir() else ():
+            try:
+                record = EditJournal(self._open_file(path), self._clock).record
+            except InputError:
+                continue
+            if record is not None:
+                found.append((str(path), record))
+        return tuple(found)
+
+    def last(self, group: str | None = None) -> EditJournal:
+        """The newest edit that can be undone: no undo itself, and not undone yet; `UsageError` when there is none."""
+        records = self.records()
+        undone = _undone(records)
+        for path, record in reversed(records):
+            is_asked = group is None or record.opening.group == group
+            may_have_written = record.changes and record.verdict is not Verdict.NOTHING
+            if is_asked and record.opening.undoes is None and may_have_written and Path(path).name not in undone:
+                return self.named(path)
+        raise self._none(group, "undone")
+
+    def in_doubt(self, since: EditJournal, group: str | None = None) -> tuple[str, bool] | None:
+        """The newest edit or undo after that one that did not get to write everything, or whose journal is damaged.
+
+        Its path, and whether it is damaged; None when there is none. Where one is, `last` may not be the edit meant. An
+        undo of that very edit is not in doubt: it is repeated.
+        """
+        undone = _undone(self.records())
+        for path in sorted(self._folder.glob(f"*{SUFFIX}"), reverse=True):
+            if path.name <= Path(since.name).name:
+                return None
+            try:
+                record = EditJournal(self._open_file(path), self._clock).record
+            except InputError:
+                if group is None or path.stem.endswith(short_name(group)):
+                    return str(path), True
+                continue
+            if record is None or path.name in undone or group not in (None, record.opening.group):
+                continue
+            if record.opening.undoes is not None and Path(record.opening.undoes).name == Path(since.name).name:
+                continue
+            if record.is_open or record.verdict is Verdict.INCOMPLETE:
+                return str(path), False
+        return None
+
+    def last_unfinished(self, group: str | None = None) -> EditJournal:
+        """The newest edit, or undo, that did not get to write everything; `UsageError` when there is none."""
+        records = self.records()
+        undone = _undone(records)
+        for path, record in reversed(records):
+            is_asked = group is None or record.opening.group == group
+            is_unfinished = record.is_open or record.verdict is Verdict.INCOMPLETE
+            if is_asked and is_unfinished and Path(path).name not in undone:
+                return self.named(path)
+        raise self._none(group, "finished")
+
+    def interrupted(self, group: str) -> tuple[str, ...]:
+        """The journals of edits of a group that may have written and did not end, oldest first."""
+        records = self.records()
+        undone = _undone(records)
+        return tuple(
+            path
+            for path, record in records
+            if record.opening.group == group and record.is_open and Path(path).name not in undone
+        )
+
+    def _none(self, group: str | None, what: str) -> UsageError:
+        of_group = "" if group is None else f" of group {printable(group)}"
+        return UsageError(f"no edit{of_group} is on record here that could be {what}", hint=f"looked in {self._folder}")
+
+
+def _undone(records: Iterable[tuple[str, EditRecord]]) -> frozenset[str]:
+    """The file names of edits that were taken back, whether or not their own journals got to say so."""
+    names = set()
+    for path, record in records:
+        if record.verdict is Verdict.UNDONE:
+            names.add(Path(path).name)
+        elif record.opening.undoes is not None and record.verdict is Verdict.COMPLETE:
+            names.add(Path(record.opening.undoes).name)
+    return frozenset(names)
+
+
+def short_name(group: str) -> str:
+    """A few characters that tell groups apart in the names of files, whatever characters the groups' names have."""
+    return sha256(group.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+
+
+def edits_folder(state_dir: Path, cluster_id: str) -> Path:
+    """Where the journals of a cluster's edits are; the cluster id was checked."""
+    return state_dir / "commit-edits" / cluster_id
+
+
+def edit_lock(state_dir: Path, cluster_id: str, group: str) -> Path:
+    """The file that an edit of a group locks, so that another one on this host waits."""
+    return state_dir / "locks" / f"{cluster_id}.commits-{short_name(group)}.lock"

@@ -1,47 +1,73 @@
-"""Looking at groups on a live cluster: commits, then logs, then the records that hold them up. Writes nothing.
+"""Reading groups on a live cluster: looks, once or again and again, and what an edit needs to know. Writes nothing.
 
-A look costs, whatever the number of partitions: one request to each coordinator for members, one a group for
-commits, three to each leader for the ends of logs, a few to each leader for record times, and once an inspector the
-brokers' limits. Copies of MirrorMaker are looked for only where a commit holds a map of parallel-consumer, and owners
-of foreign payloads only where there is one.
+A look reads commits, then logs, then the records that hold the commits up. Its cost, whatever the number of
+partitions: one request to each coordinator for members, one a group for commits, three to each leader for the ends of
+logs, a few to each leader for record times, and once an inspector the brokers' limits. Copies of MirrorMaker are
+looked for only if a commit holds a map of parallel-consumer, and owners of foreign payloads only if there is such a
+payload.
+
+Before an edit: one request to the coordinator for the members and one for the commits, three to each leader for the
+ends of logs, one a leader for each time that is looked up, and one a leader for the records at the new offsets.
+
+Times of records are cheap for many partitions at once. A broker gives each partition of a fetch whole batches within
+its bytes, and nothing at all if the first batch is larger, save for the first partition of the answer. So many
+partitions are asked at once with a small limit of bytes each, and those that gave nothing again with more, in the end
+one by one.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import datetime
 
 from kafkakit.core.cluster_facts import ClusterInfo, ItemError
 from kafkakit.core.durations import epoch_ms
-from kafkakit.core.errors import KafkakitError, OperationFailedError, UsageError
-from kafkakit.core.group_facts import GroupDescription, GroupType
-from kafkakit.core.log_reads import LogSpan
+from kafkakit.core.errors import (
+    InterruptedRunError,
+    KafkakitError,
+    OperationFailedError,
+    StopRequested,
+    TerminatedRunError,
+    TerminationRequested,
+    TryLaterError,
+    UsageError,
+)
+from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupType
+from kafkakit.core.lists_in_words import some
+from kafkakit.core.log_reads import LogSpan, TopicPlaces
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.printable import printable
 from kafkakit.execution.act.log_answers import fetch_answers
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.cluster_clients import ClusterClients
 from kafkakit.ports.groups import GroupAdmin
 from kafkakit.ports.log import LogReader
-from kafkakit.streams.commits.act.record_dates import RecordTimes
-from kafkakit.streams.commits.decide.assembly import (
+from kafkakit.ports.reporter import Reporter, Screen
+from kafkakit.streams.commits.decide.editing.changes import Observed, SeenPartition
+from kafkakit.streams.commits.decide.editing.decision import check_quiet, settled
+from kafkakit.streams.commits.decide.group_look import (
+    ALL,
+    LIMIT_KEY,
+    CommitScope,
+    GroupLook,
+    Limits,
     bare_look,
     failed_look,
     foreign,
     is_unstable,
+    no_such_group,
+    nothing_in_scope,
     offsets_to_date,
+    read_limits,
+    refused_group,
     shifted_by_copies,
+    time_at,
     with_findings,
     with_logs,
     with_times,
 )
-from kafkakit.streams.commits.decide.group_look import (
-    ALL,
-    CommitScope,
-    GroupLook,
-    no_such_group,
-    nothing_in_scope,
-    refused_group,
-)
-from kafkakit.streams.commits.decide.hazards.copies import (
+from kafkakit.streams.commits.decide.hazards import (
     Checkpoints,
     checkpoint_topics,
     copied_from,
@@ -50,9 +76,10 @@ from kafkakit.streams.commits.decide.hazards.copies import (
     read_syncs,
     sync_topics,
 )
-from kafkakit.streams.commits.decide.headroom import LIMIT_KEY, Limits, read_limits
-from kafkakit.streams.model.dialects.dialect import CopiedFrom, TimeSpan
-from kafkakit.streams.model.dialects.registry import KnownTopic, find_origin
+from kafkakit.streams.commits.report.groups import StateChange, change_line, screen_text
+from kafkakit.streams.model.commit import CommitIdentity, utc_text
+from kafkakit.streams.model.dialects.dialect import CommitFacts, CopiedFrom, TimeSpan
+from kafkakit.streams.model.dialects.registry import KnownTopic, find_origin, read_metadata
 from kafkakit.streams.model.mirrormaker import OffsetSync
 
 FETCH_BYTES = 8 << 20
@@ -270,3 +297,285 @@ def known_topics(log: LogReader, cluster_id: str) -> list[KnownTopic]:
         KnownTopic(cluster_id=cluster_id, topic=name, topic_id=place.topic_id, partitions=len(place.leaders))
         for name, place in sorted(log.places().items())
     ]
+
+
+ROUNDS = ((200, 32 << 10), (8, 1 << 20), (1, 1 << 20))  # partitions at once, bytes for each
+MOST_ALONE = 100  # partitions that are asked one by one
+MOST = 2_000  # partitions that one call dates
+
+Place = tuple[TopicPartition, int]
+
+
+class RecordTimes:
+    """When records were written, by the log; of one cluster."""
+
+    def __init__(self, log: LogReader) -> None:
+        self._log = log
+
+    def at(self, places: Collection[Place]) -> dict[Place, TimeSpan]:
+        """The times of the records at these offsets, or the next that the log has; one that cannot be told is absent.
+
+        At most `MOST` are asked for, in order of partition.
+        """
+        found: dict[Place, TimeSpan] = {}
+        left = sorted(set(places))[:MOST]
+        for at_once, limit_bytes in ROUNDS:
+            if at_once == 1:
+                left = left[:MOST_ALONE]
+            requested, left = left, []
+            while requested:
+                batch, requested = _one_a_partition(requested, at_once)
+                left += self._ask(batch, limit_bytes, found)
+        return found
+
+    def _ask(self, batch: list[Place], limit_bytes: int, found: dict[Place, TimeSpan]) -> list[Place]:
+        """Ask once; returns those that may tell when they are given more bytes."""
+        answers = fetch_answers(self._log, dict(batch), max_bytes=limit_bytes * len(batch), partition_bytes=limit_bytes)
+        again: list[Place] = []
+        for place in batch:
+            fetched = answers[place[0]]
+            if fetched.error is not None:
+                continue
+            span = time_at(fetched.records, place[1])
+            if span is not None:
+                found[place] = span
+            else:
+                again.append(place)
+        return again
+
+
+def _one_a_partition(places: list[Place], most: int) -> tuple[list[Place], list[Place]]:
+    """The next places to ask at once, no partition twice, and the rest."""
+    batch: dict[TopicPartition, int] = {}
+    rest: list[Place] = []
+    for key, offset in places:
+        if key in batch or len(batch) == most:
+            rest.append((key, offset))
+        else:
+            batch[key] = offset
+    return list(batch.items()), rest
+
+
+class Shown:
+    """Looks on a terminal as a table in place, elsewhere as one line a change."""
+
+    def __init__(self, screen: Screen, *, rows: int, in_place: bool) -> None:
+        self._screen, self._rows, self._in_place = screen, rows, in_place
+
+    def show(self, before: GroupLook | None, look: GroupLook) -> None:
+        """Show a look, or what is different from the one before."""
+        if self._in_place:
+            self._screen.show(screen_text(look, rows=self._rows), "")
+            return
+        for change in changes_between(before, look):
+            self._screen.show("", f"{utc_text(look.at_ms)} {change_line(change)}")
+
+
+def changes_between(before: GroupLook | None, look: GroupLook) -> tuple[StateChange, ...]:
+    """What changed, partition by partition; nothing before the first look."""
+    if before is None:
+        return ()
+    old, new = _states(before), _states(look)
+    changes = [
+        StateChange(
+            where=str(key), before=old[key].state if key in old else None, after=new[key].state if key in new else None
+        )
+        for key in sorted(old.keys() | new.keys())
+    ]
+    return tuple(change for change in changes if not change.is_empty)
+
+
+def watch_group(
+    look: Callable[[], GroupLook],
+    clock: Clock,
+    reporter: Reporter,
+    shown: Shown,
+    *,
+    first: GroupLook,
+    every_s: float,
+    count: int,
+) -> GroupLook:
+    """Look every `every_s` seconds, `count` times or without end (0); returns the last look.
+
+    A cluster that cannot be reached is waited for, and told once each time. Raises `InterruptedRunError` on Ctrl-C.
+    """
+    now, done, is_away = first, 1, False
+    shown.show(None, now)
+    try:
+        while count == 0 or done < count:
+            clock.sleep(every_s)
+            try:
+                before, now = now, look()
+            except TryLaterError as error:
+                if not is_away:
+                    reporter.warn(f"{error.message}; the figures shown are of {utc_text(now.at_ms)}; trying again")
+                is_away = True
+                continue
+            if is_away:
+                reporter.warn("the cluster answers again")
+            is_away = False
+            shown.show(before, now)
+            done += 1
+    except KeyboardInterrupt as stop:
+        if isinstance(stop, TerminationRequested):
+            raise TerminatedRunError("terminated; nothing was changed") from None
+        if isinstance(stop, StopRequested):
+            raise TryLaterError("stopped at the time limit; nothing was changed") from None
+        raise InterruptedRunError("interrupted; nothing was changed") from None
+    return now
+
+
+def _states(look: GroupLook) -> dict[TopicPartition, CommitFacts]:
+    return {facts.key: facts for facts in look.commits if facts.key is not None}
+
+
+PARTITION_BYTES = 1 << 20
+FETCH_AT_ONCE = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionScope:
+    """Which partitions are edited: `topic` ("": every topic that the group committed for), and its `partitions`.
+
+    No partitions named means: those that the group committed for, or with `uncommitted` all that there are. `single`:
+    it has to be one partition. `named`: just these, of any topic, each with the place that names it.
+    """
+
+    topic: str = ""
+    partitions: tuple[int, ...] = ()
+    uncommitted: bool = False
+    single: bool = False
+    named: Mapping[TopicPartition, str] = field(default_factory=dict)
+
+
+class Observer:
+    """Looks at one group of one cluster; `limit_chars` is what its brokers accept as metadata."""
+
+    def __init__(self, groups: GroupAdmin, log: LogReader, *, cluster_id: str, limit_chars: int) -> None:
+        self._groups, self._log = groups, log
+        self._cluster_id, self._limit_chars = cluster_id, limit_chars
+
+    def look(self, group: str, scope: PartitionScope, times_ms: Collection[int], now: datetime) -> Observed:
+        """The group and the partitions in scope; raises `RefusedError` for a live group, `UsageError` for names that
+        do not exist, and `TryLaterError` for an open transaction or an answer that did not come."""
+        description = check_quiet(group, self._groups.describe([group])[group])
+        commits = settled(group, self._groups.committed(group))
+        keys = self._keys(group, scope, commits)
+        if scope.single and len(keys) != 1:
+            count = f"group {printable(group)} committed for {len(keys)}: {some(keys)}"
+            hint = "name it: --topic NAME --partition N"
+            raise UsageError(f"offsets belong to one partition, and {count}", hint=hint)
+        return self._observed(group, keys, commits, times_ms, now, description)
+
+    def look_at(self, group: str, keys: Collection[TopicPartition], now: datetime) -> Observed:
+        """The group and just these partitions, without those of topics that are not there any more."""
+        description = check_quiet(group, self._groups.describe([group])[group])
+        commits = settled(group, self._groups.committed(group))
+        there = self._log.places(sorted({key.topic for key in keys}))
+        return self._observed(group, sorted(k for k in keys if k.topic in there), commits, (), now, description)
+
+    def record_times(self, offsets: Mapping[TopicPartition, Collection[int]]) -> dict[TopicPartition, dict[int, int]]:
+        """The times in ms of the records at these offsets; what is not there, or has no exact time, is left out."""
+        found: dict[TopicPartition, dict[int, int]] = {}
+        wanted = [(key, offset) for key, held in sorted(offsets.items()) for offset in sorted(held)]
+        rounds: list[dict[TopicPartition, int]] = []
+        for key, offset in wanted:
+            place = next((r for r in rounds if key not in r and len(r) < FETCH_AT_ONCE), None)
+            if place is None:
+                rounds.append({key: offset})
+            else:
+                place[key] = offset
+        for requested in rounds:
+            reported = fetch_answers(self._log, requested, max_bytes=FETCH_BYTES, partition_bytes=PARTITION_BYTES)
+            for key, fetched in reported.items():
+                span = time_at(fetched.records, requested[key]) if fetched.error is None else None
+                # The next record that the log has may be pending, and so later than anything that is done.
+                if span is not None and span.is_exact and span.record_offset == requested[key]:
+                    found.setdefault(key, {})[requested[key]] = span.low_ms
+        return found
+
+    def _keys(
+        self, group: str, scope: PartitionScope, commits: Mapping[TopicPartition, CommittedOffset]
+    ) -> list[TopicPartition]:
+        if scope.named:
+            there = self._log.places(sorted({key.topic for key in scope.named}))
+            for key, where in scope.named.items():
+                if key.topic not in there:
+                    raise UsageError(f"{where}: topic {printable(key.topic)} does not exist")
+                if key.partition not in there[key.topic].leaders:
+                    raise UsageError(f"{where}: topic {printable(key.topic)} has no partition {key.partition}")
+            return sorted(scope.named)
+        committed = [key for key in commits if scope.topic in ("", key.topic)]
+        if not scope.topic:
+            if not committed:
+                raise UsageError(f"group {printable(group)} committed nothing, so there is nothing to edit")
+            return committed
+        places = self._log.places([scope.topic]).get(scope.topic)
+        if places is None:
+            raise UsageError(f"topic {printable(scope.topic)} does not exist")
+        if unknown := sorted(set(scope.partitions) - set(places.leaders)):
+            raise UsageError(f"topic {printable(scope.topic)} has no partition {unknown[0]}")
+        if scope.partitions:
+            return [TopicPartition(scope.topic, number) for number in sorted(set(scope.partitions))]
+        if scope.uncommitted:
+            return [TopicPartition(scope.topic, number) for number in sorted(places.leaders)]
+        if not committed:
+            raise UsageError(f"group {printable(group)} committed nothing for topic {printable(scope.topic)}")
+        return committed
+
+    def _observed(
+        self,
+        group: str,
+        keys: Collection[TopicPartition],
+        commits: Mapping[TopicPartition, CommittedOffset],
+        times_ms: Collection[int],
+        now: datetime,
+        description: GroupDescription,
+    ) -> Observed:
+        places = self._log.places(sorted({key.topic for key in keys}))
+        if gone := sorted({key.topic for key in keys} - set(places)):
+            raise UsageError(
+                f"topic {printable(gone[0])} does not exist any more, though the group has commits for it",
+                hint="name the topic that is meant with --topic",
+            )
+        spans = self._log.spans(keys)
+        at = {ms: self._log.offsets_at(dict.fromkeys(keys, ms)) for ms in sorted(set(times_ms))}
+        return Observed(
+            cluster_id=self._cluster_id,
+            taken_at=now,
+            group=description,
+            partitions=tuple(
+                self._seen(group, key, commits.get(key), places[key.topic], spans[key], {ms: at[ms][key] for ms in at})
+                for key in keys
+            ),
+            dialects=frozenset(read_metadata(held.metadata, held.offset).dialect for held in commits.values()),
+            limit_chars=self._limit_chars,
+        )
+
+    def _seen(
+        self,
+        group: str,
+        key: TopicPartition,
+        commit: CommittedOffset | None,
+        places: TopicPlaces,
+        span: LogSpan | ItemError,
+        at: Mapping[int, int | ItemError | None],
+    ) -> SeenPartition:
+        if isinstance(span, ItemError):
+            raise TryLaterError(f"the ends of {key} cannot be read: {span}")
+        offset_at: dict[int, int | None] = {}
+        for ms, answer in at.items():
+            if isinstance(answer, ItemError):
+                raise TryLaterError(f"the offset of a time cannot be found in {key}: {answer}")
+            offset_at[ms] = answer
+        identity = CommitIdentity(
+            cluster_id=self._cluster_id, topic_id=places.topic_id, partition=key.partition, group=group
+        )
+        return SeenPartition(
+            partition=key,
+            identity=identity,
+            span=span,
+            committed=commit,
+            reading=None if commit is None else read_metadata(commit.metadata, commit.offset, identity),
+            offset_at=offset_at,
+        )

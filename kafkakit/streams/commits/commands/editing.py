@@ -1,23 +1,115 @@
-"""`kafkakit streams commits reset|replay|translate`: edits of whole windows of commits."""
+"""`kafkakit streams commits`: the commands that edit what a group committed.
+
+`reset`, `replay` and `translate` edit whole windows of commits; `skip`, `unack` and `reject` edit records that are
+named by their offsets; `delete` removes commits of topics that a group no longer reads, or the whole group; `undo` and
+`finish` follow the journal of an earlier edit. All of them run the same way: connect, lock the group, plan, show the
+plan, ask, carry out, report.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kafkakit.cli import session
+from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.core.durations import epoch_ms
-from kafkakit.streams.commits.commands import edit_options as options
-from kafkakit.streams.commits.commands.edit_run import edit
-from kafkakit.streams.commits.commands.word_options import DialectWord
+from kafkakit.streams.commits.commands import options
+from kafkakit.streams.commits.commands.options import DialectWord, RecordEditOptions, opening_of
+
+if TYPE_CHECKING:
+    from kafkakit.streams.commits.act.editing import EditedCluster
+    from kafkakit.streams.commits.act.reading import PartitionScope
+    from kafkakit.streams.commits.commands.options import EditConsent
+    from kafkakit.streams.commits.decide.editing.edit import EditPlan, EditRequest, Reject, Skip, Unack
+
+
+def edit(
+    ctx: typer.Context,
+    group: str,
+    scope: PartitionScope,
+    request: EditRequest,
+    words: tuple[str, ...],
+    consent: EditConsent,
+    reason: str,
+) -> None:
+    """Plan an edit, show it, and with consent carry it out."""
+    from kafkakit.core.shell_words import quote
+    from kafkakit.streams.commits.decide.editing.edit import verb_name
+    from kafkakit.streams.commits.report.edits import outcome_report
+
+    cli = cli_context(ctx)
+    consent.check(is_answerable=cli.input_allowed)
+    with session.open_session(cli, read_only=True, edits_commits=consent.apply) as opened:
+        cluster = edited_cluster(ctx, opened)
+        lock_group(ctx, opened, group, consent)
+        plan = cluster.plan(group, scope, request, words)
+        consent.check_expected(plan)
+        cluster.check_no_interrupted(group, applies=consent.apply)
+        if not consent.apply:
+            return show_plan(ctx, plan, verb_name(request.verb), group)
+        outcome = cluster.carry_out(plan, opening_of(plan, reason), asking(ctx, plan, consent))
+    undo = f"{cli.program} streams commits undo last --group {quote(group)} --apply"
+    session.finish(cli, outcome_report(outcome, undo))
+    return None
+
+
+def edited_cluster(ctx: typer.Context, opened: session.ClusterSession) -> EditedCluster:
+    """The cluster of the session, with what an edit needs."""
+    from kafkakit.streams.commits.act.editing import EditedCluster
+
+    cli = cli_context(ctx)
+    return EditedCluster(
+        opened.groups,
+        opened.log,
+        opened.admin,
+        opened.clock,
+        cli.output,
+        state_dir=cli.settings.state_dir,
+        program=cli.program,
+    )
+
+
+def lock_group(ctx: typer.Context, opened: session.ClusterSession, group: str, consent: EditConsent) -> None:
+    """Keep other edits of the group on this host off; a plan alone takes no lock and leaves no file."""
+    from kafkakit.core.printable import printable
+    from kafkakit.streams.commits.act.editing import edit_lock
+
+    if consent.apply:
+        path = edit_lock(cli_context(ctx).settings.state_dir, opened.cluster_id, group)
+        opened.lock(path, f"commits of group {printable(group)}", "streams commits")
+
+
+def show_plan(ctx: typer.Context, plan: EditPlan, verb: str, argument: str) -> None:
+    """Print a plan that is not carried out, with the command that carries just this one out."""
+    from kafkakit.cli.command_line import given_words
+    from kafkakit.core.shell_words import quote
+    from kafkakit.streams.commits.report.edits import plan_report
+
+    cli = cli_context(ctx)
+    words = given_words(ctx, ("apply", "expect"))
+    again = " ".join([cli.program, "streams commits", verb, quote(argument), *words])
+    session.finish(cli, plan_report(plan, f"{again} --apply --expect {plan.fingerprint}"))
+
+
+def asking(ctx: typer.Context, plan: EditPlan, consent: EditConsent) -> Callable[[str], bool] | None:
+    """Print the plan that is about to be written, and give the question; None where no question is asked."""
+    from kafkakit.streams.commits.report.edits import render_plan
+
+    output = cli_context(ctx).output
+    if plan.changes:
+        output.say(render_plan(plan))
+    return None if consent.yes else output.ask_typed
 
 
 @with_option_groups
 def reset(
     ctx: typer.Context,
     *,
-    group: options.Group,
+    group: options.EditedGroup,
     to: Annotated[
         str,
         typer.Option(
@@ -67,9 +159,7 @@ def reset(
       --reset-offsets --to-current --export > orders.csv
     """
     from kafkakit.core.errors import UsageError
-    from kafkakit.streams.commits.decide.editing.offset_file import MAX_BYTES, read_offset_file
-    from kafkakit.streams.commits.decide.editing.request import Landing, Reset
-    from kafkakit.streams.commits.decide.editing.targets import parse_target
+    from kafkakit.streams.commits.decide.editing.edit import MAX_BYTES, Landing, Reset, parse_target, read_offset_file
     from kafkakit.wiring import read_input, system_clock
 
     if bool(to) == bool(from_csv):
@@ -90,7 +180,7 @@ def reset(
 def replay(
     ctx: typer.Context,
     *,
-    group: options.Group,
+    group: options.EditedGroup,
     from_: Annotated[
         str,
         typer.Option("--from", metavar="TIME", help="The window's first time: 14:00 (today, local), -2h or ISO 8601."),
@@ -119,9 +209,7 @@ def replay(
       --from 2026-11-22T14:00:00Z --to 2026-11-22T14:05:00Z --apply
     """
     from kafkakit.core.errors import UsageError
-    from kafkakit.streams.commits.decide.editing.moments import parse_moment
-    from kafkakit.streams.commits.decide.editing.offset_text import parse_offsets
-    from kafkakit.streams.commits.decide.editing.request import Replay
+    from kafkakit.streams.commits.decide.editing.edit import Replay, parse_moment, parse_offsets
     from kafkakit.wiring import system_clock
 
     now = system_clock().now()
@@ -148,7 +236,7 @@ def replay(
 def translate(
     ctx: typer.Context,
     *,
-    group: options.Group,
+    group: options.EditedGroup,
     to: Annotated[DialectWord, typer.Option("--to", help="The kind of metadata to write.")],
     choice: options.TopicChoice,
     allowances: options.TranslateAllowances,
@@ -166,7 +254,174 @@ def translate(
     kafkakit --profile prod streams commits translate orders --to pc --all-topics
     kafkakit --profile prod streams commits translate orders --to plain --topic payments --apply
     """
-    from kafkakit.streams.commits.decide.editing.request import Translate
+    from kafkakit.streams.commits.decide.editing.edit import Translate
 
     verb = Translate(to=options.dialect_name(to))
     edit(ctx, group, choice.scope(), allowances.request(verb), (f"to {to}",), consent, reason)
+
+
+@with_option_groups
+def skip(ctx: typer.Context, options: RecordEditOptions) -> None:
+    """Mark records as done so that they are not delivered any more, such as a poison pill.
+
+    A plain commit is one offset, so there only records from the committed offset on can be skipped. Metadata that
+    holds many offsets marks them as skipped.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod streams commits skip orders --topic payments --partition 3 --offsets 102
+    kafkakit --profile prod streams commits skip orders --topic payments --partition 3 --offsets 102,200-210 --apply
+    """
+    from kafkakit.streams.commits.decide.editing.edit import Skip
+
+    _edit_records(ctx, options, Skip)
+
+
+@with_option_groups
+def unack(ctx: typer.Context, options: RecordEditOptions) -> None:
+    """Deliver done records again; all other done records stay done.
+
+    Offsets below the committed one move it back to the lowest of them. This also undoes a skip or a rejection.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod streams commits unack orders --topic payments --partition 3 --offsets 90,95-99
+    kafkakit --profile prod streams commits unack orders --topic payments --partition 3 --offsets 102 --apply
+    """
+    from kafkakit.streams.commits.decide.editing.edit import Unack
+
+    _edit_records(ctx, options, Unack)
+
+
+@with_option_groups
+def reject(ctx: typer.Context, options: RecordEditOptions) -> None:
+    """Mark records as rejected: for metadata that can hold this (kkm1).
+
+    The committed offset stays below the first rejected one, since only the commit records the rejection. To commit
+    past it, without that record, use skip.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod streams commits reject orders --topic payments --partition 3 --offsets 102
+    kafkakit --profile prod streams commits reject orders --topic payments --partition 3 --offsets 102 \\
+      --reason 'broken schema, ticket 4711' --apply
+    """
+    from kafkakit.streams.commits.decide.editing.edit import Reject
+
+    _edit_records(ctx, options, Reject)
+
+
+def _edit_records(ctx: typer.Context, options: RecordEditOptions, verb: type[Skip | Unack | Reject]) -> None:
+    from kafkakit.streams.commits.decide.editing.edit import parse_offsets
+
+    request = options.allowances.request(verb(offsets=parse_offsets(options.offsets)))
+    words = (f"offsets {options.offsets}",)
+    edit(ctx, options.group, options.choice.one_partition, request, words, options.consent, options.reason)
+
+
+@with_option_groups
+def delete(
+    ctx: typer.Context,
+    *,
+    group: options.EditedGroup,
+    choice: options.PartitionChoice,
+    everything: Annotated[bool, typer.Option("--all", help="All commits of the group, and the group itself.")] = False,
+    reason: options.Reason = "",
+    consent: options.EditConsent,
+) -> None:
+    """Delete a group's commits for one topic, or the whole group. The group must have no members.
+
+    Prints the plan. With --apply it is carried out; the deleted commits, with their metadata, are in the journal, and
+    undo commits them again, which also creates the group again. A member that starts without a commit follows its
+    auto.offset.reset.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod streams commits delete orders --topic payments
+    kafkakit --profile prod streams commits delete orders --topic payments --partition 3,7-9 --apply
+    kafkakit --profile prod streams commits delete orders --all --apply --yes
+    kafkakit --profile prod streams commits undo last --group orders --apply
+    """
+    from kafkakit.streams.commits.decide.editing.edit import Delete, EditRequest
+
+    scope = choice.scope_or_all(everything=everything)
+    words = "the whole group" if everything else f"commits for topic {choice.topic}"
+    edit(ctx, group, scope, EditRequest(verb=Delete(whole_group=everything)), (words,), consent, reason)
+
+
+@with_option_groups
+def undo(
+    ctx: typer.Context,
+    *,
+    journal: options.JournalName,
+    group: options.OfGroup = "",
+    even_if_changed: options.EvenIfChanged = False,
+    outside_log: options.OutsideLog = False,
+    reason: options.Reason = "",
+    consent: options.EditConsent,
+) -> None:
+    """Restore the commits that an edit replaced, with exactly their metadata.
+
+    Reports first how far the edit came, if it was interrupted. An undo is an edit too, and can be undone.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod streams commits undo last
+    kafkakit --profile prod streams commits undo last --group orders --apply
+    kafkakit --profile prod streams commits undo 20261122T140000.123Z-skip-1f3a90c2 --apply
+    """
+    from kafkakit.streams.commits.report.edits import outcome_report
+
+    cli = cli_context(ctx)
+    consent.check(is_answerable=cli.input_allowed)
+    with session.open_session(cli, read_only=True, edits_commits=consent.apply) as opened:
+        cluster = edited_cluster(ctx, opened)
+        found, record = cluster.journal_to_undo(journal, group)
+        lock_group(ctx, opened, record.opening.group, consent)
+        found, record = cluster.reopened(found)
+        plan = cluster.undo_plan(found, record, over_others=even_if_changed, outside_log=outside_log)
+        consent.check_expected(plan)
+        if not consent.apply:
+            return show_plan(ctx, plan, "undo", journal)
+        opening = options.opening_of(plan, reason)
+        outcome = cluster.undo(found, record, plan, opening, asking(ctx, plan, consent))
+    session.finish(cli, outcome_report(outcome))
+    return None
+
+
+@with_option_groups
+def finish(
+    ctx: typer.Context, journal: options.JournalName, group: options.OfGroup = "", *, consent: options.EditConsent
+) -> None:
+    """Finish an edit that was interrupted: write what is missing, and verify all of it.
+
+    Commits that another process made since are left as they are. `last` is the newest edit, or undo, that is
+    incomplete.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod streams commits finish last
+    kafkakit --profile prod streams commits finish 20261122T140000.123Z-skip-1f3a90c2 --apply
+    """
+    from kafkakit.streams.commits.report.edits import outcome_report
+
+    cli = cli_context(ctx)
+    consent.check(is_answerable=cli.input_allowed)
+    with session.open_session(cli, read_only=True, edits_commits=consent.apply) as opened:
+        cluster = edited_cluster(ctx, opened)
+        found, record = cluster.journal_to_finish(journal, group)
+        lock_group(ctx, opened, record.opening.group, consent)
+        found, record = cluster.reopened(found)
+        plan = cluster.finish_plan(record)
+        consent.check_expected(plan)
+        if not consent.apply:
+            return show_plan(ctx, plan, "finish", journal)
+        outcome = cluster.finish(found, record, plan, asking(ctx, plan, consent))
+    session.finish(cli, outcome_report(outcome))
+    return None

@@ -1,22 +1,34 @@
-"""The options that commands about commits share."""
+"""The options that commands of `kafkakit streams commits` share, and the values that they stand for.
+
+Names of dialects and of metadata forms on the command line are taken from the dialects themselves.
+"""
 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
 from kafkakit.cli.cluster_words import GROUP_NAME, TOPIC_NAME
 from kafkakit.cli.command_classes import CliContext
 from kafkakit.cli.option_groups import option
+from kafkakit.streams.model.dialects.registry import FORMS, WORDS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafkakit.core.model import TopicPartition
+    from kafkakit.streams.commits.act.reading import PartitionScope
+    from kafkakit.streams.commits.decide.editing.edit import EditPlan, EditRequest, FileTarget, Opening, Verb
     from kafkakit.streams.commits.decide.group_look import CommitScope
-    from kafkakit.streams.commits.show.drawing import DrawingStyle
+    from kafkakit.streams.commits.report.commits import DrawingStyle
     from kafkakit.streams.model.commit import CommitIdentity
+
 
 Offset = Annotated[
     int, typer.Option("--offset", metavar="N", min=0, help="The committed offset that the metadata belongs to.")
@@ -138,7 +150,240 @@ class DrawingOptions:
 
     def style(self, cli: CliContext) -> DrawingStyle:
         """The characters to draw with: blocks where stdout takes them, ASCII elsewhere and where it was asked for."""
-        from kafkakit.streams.commits.show.drawing import ASCII, BLOCKS
+        from kafkakit.streams.commits.report.commits import ASCII, BLOCKS
 
         encoding = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "")
         return ASCII if self.ascii_only or cli.terminal.is_dumb or encoding != "utf8" else BLOCKS
+
+
+MOST_PARTITIONS = 1_000_000
+
+if TYPE_CHECKING:
+    DialectWord: TypeAlias = str
+    FormWord: TypeAlias = str
+else:
+    DialectWord = StrEnum("DialectWord", {word: word for word in WORDS})
+    FormWord = StrEnum("FormWord", {word: word for word in FORMS})
+
+EditedGroup = Annotated[
+    str, typer.Argument(**GROUP_NAME, help="The group; it must have no members.", show_default=False)
+]
+EditedTopic = Annotated[str, typer.Option("--topic", **TOPIC_NAME, help="The topic.", show_default=False)]
+AllTopics = Annotated[bool, typer.Option("--all-topics", help="All topics that the group has commits for.")]
+Partitions = Annotated[
+    str, typer.Option("--partition", metavar="N[,N-N...]", help="Only these partitions.", show_default=False)
+]
+Offsets = Annotated[
+    str,
+    typer.Option("--offsets", metavar="N[,N-N...]", help="Offsets and ranges, both ends included: 102,200-210."),
+]
+As = Annotated[
+    DialectWord | None,
+    typer.Option(
+        "--dialect",
+        help="Write this kind of metadata; if not given, the kind that the group uses. kkm1 and pc hold many offsets, "
+        "if the application reads them.",
+        show_default=False,
+    ),
+]
+Adopt = Annotated[
+    bool, typer.Option("--adopt", help="Overwrite a commit of a newer format; its acknowledgements are lost.")
+]
+OutsideLog = Annotated[bool, typer.Option("--allow-outside-log", help="Allow offsets that the log does not hold.")]
+Coarsen = Annotated[
+    bool,
+    typer.Option("--allow-coarsening", help="Drop acknowledgements where the metadata exceeds the brokers' limit."),
+]
+Reason = Annotated[
+    str, typer.Option("--reason", metavar="WORDS", help="The reason, recorded in the journal.", show_default=False)
+]
+JournalName = Annotated[
+    str, typer.Argument(metavar="JOURNAL", help="The edit's journal, or `last`.", show_default=False)
+]
+OfGroup = Annotated[str, typer.Option("--group", **GROUP_NAME, help="With `last`: the last edit of this group.")]
+EvenIfChanged = Annotated[
+    bool, typer.Option("--even-if-changed", help="Restore even if another process has committed since.")
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionChoice:
+    """Partitions of one topic."""
+
+    topic: EditedTopic = ""
+    partition: Partitions = ""
+
+    @property
+    def one_partition(self) -> PartitionScope:
+        """The one partition that offsets belong to, or the only one that the group committed for.
+
+        Raises `UsageError` when several are named.
+        """
+        from kafkakit.core.errors import UsageError
+
+        scope = _scope(self.topic, self.partition, all_topics=not self.topic)
+        if len(scope.partitions) > 1:
+            raise UsageError("offsets belong to one partition", hint="name it: --topic NAME --partition N")
+        return replace(scope, single=True)
+
+    def scope_or_all(self, *, everything: bool) -> PartitionScope:
+        """The topic's partitions, or with `everything` those of all topics."""
+        return _scope(self.topic, self.partition, all_topics=everything, all_flag="--all")
+
+
+def _scope(
+    topic: str, partition: str, *, all_topics: bool, uncommitted: bool = False, all_flag: str = "--all-topics"
+) -> PartitionScope:
+    from kafkakit.core.errors import UsageError
+    from kafkakit.streams.commits.act.reading import PartitionScope
+
+    if bool(topic) == all_topics:
+        raise UsageError(f"name what is meant: --topic NAME, or {all_flag}")
+    if partition and not topic:
+        raise UsageError("--partition goes with --topic")
+    return PartitionScope(topic=topic, partitions=_numbers(partition), uncommitted=uncommitted)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    from kafkakit.core.errors import UsageError
+    from kafkakit.streams.commits.decide.editing.edit import parse_offsets
+
+    if not text:
+        return ()
+    ranges = parse_offsets(text, "--partition")
+    if (ranges.end or 0) > MOST_PARTITIONS:
+        raise UsageError(f"--partition: {text!r:.40} is above the highest partition there can be")
+    return tuple(number for start, end in ranges for number in range(start, end))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicChoice(PartitionChoice):
+    """Partitions of one topic, or everything that the group committed for."""
+
+    all_topics: AllTopics = False
+
+    def scope(self, *, uncommitted: bool = False) -> PartitionScope:
+        """The partitions that are meant; `UsageError` unless a topic is named, or all are."""
+        return _scope(self.topic, self.partition, all_topics=self.all_topics, uncommitted=uncommitted)
+
+    @property
+    def topic_of_rows(self) -> str:
+        """The topic that all rows of a file must have, "" for any; `UsageError` for a choice that the rows make."""
+        from kafkakit.core.errors import UsageError
+
+        if self.partition or self.all_topics:
+            raise UsageError("the rows of --from-csv name the partitions: leave out --partition and --all-topics")
+        return self.topic
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditAllowances:
+    """What an edit writes, and what it may write over or leave out."""
+
+    dialect: As = None
+    adopt: Adopt = False
+    outside_log: OutsideLog = False
+    coarsen: Coarsen = False
+
+    def request(self, verb: Verb) -> EditRequest:
+        """The request of a verb."""
+        from kafkakit.streams.commits.decide.editing.edit import EditRequest
+
+        return EditRequest(
+            verb=verb,
+            dialect=dialect_name(self.dialect) if self.dialect else "",
+            adopt=self.adopt,
+            outside_log=self.outside_log,
+            coarsen=self.coarsen,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TranslateAllowances:
+    """What a translation may write over or leave out."""
+
+    adopt: Adopt = False
+    coarsen: Coarsen = False
+
+    def request(self, verb: Verb) -> EditRequest:
+        """The request of a verb."""
+        from kafkakit.streams.commits.decide.editing.edit import EditRequest
+
+        return EditRequest(verb=verb, adopt=self.adopt, coarsen=self.coarsen)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditConsent:
+    """Whether a plan is carried out, and which plan it must be."""
+
+    apply: bool = option(
+        False, "--apply", help="Carry out the plan, after confirmation. Without this option nothing changes."
+    )
+    yes: bool = option(
+        False, "--yes", "-y", help="Do not ask for confirmation; needed with --apply where no input is possible."
+    )
+    expect: str = option(
+        "", "--expect", metavar="PLAN", help="Refuse unless the plan has this fingerprint (printed with the plan)."
+    )
+
+    def check(self, *, is_answerable: bool) -> None:
+        """Refuse at once where a question would have to be asked and there is no terminal to answer it."""
+        from kafkakit.core.errors import RefusedError, UsageError
+
+        if self.apply and not self.yes and not is_answerable:
+            raise RefusedError("confirmation needed, but no input is possible here", hint="pass --yes")
+        if not self.apply and self.yes:
+            raise UsageError("--yes does nothing without --apply", hint="add --apply to carry the plan out")
+
+    def check_expected(self, plan: EditPlan) -> None:
+        """Refuse a plan that is not the one that was shown."""
+        from kafkakit.core.errors import RefusedError
+
+        if self.expect and self.expect != plan.fingerprint:
+            raise RefusedError(
+                f"the plan is {plan.fingerprint} now, not {self.expect}: the group's commits or the logs changed",
+                hint="look at the plan again, without --apply",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordEditOptions:
+    """An edit of records that are named by their offsets."""
+
+    group: EditedGroup
+    offsets: Offsets
+    choice: PartitionChoice
+    allowances: EditAllowances
+    reason: Reason = ""
+    consent: EditConsent
+
+
+def opening_of(plan: EditPlan, reason: str) -> Opening:
+    """The first line of the plan's journal: whose edit it is, and why."""
+    from kafkakit.adapters.own_process import this_holder
+    from kafkakit.streams.commits.decide.editing.edit import opening_for
+
+    holder = this_holder(f"streams commits {plan.verb}")
+    return opening_for(plan, who=f"{holder.user}@{holder.host}", reason=reason)
+
+
+def named_scope(targets: Mapping[TopicPartition, FileTarget]) -> PartitionScope:
+    """The partitions that a file names."""
+    from kafkakit.streams.commits.act.reading import PartitionScope
+
+    return PartitionScope(named={key: target.where for key, target in targets.items()})
+
+
+def dialect_name(word: str) -> str:
+    """The name of the dialect that the command line calls by this word."""
+    from kafkakit.streams.model.dialects.registry import dialect_of_word
+
+    return dialect_of_word(word).name
+
+
+def local_time(moment: datetime) -> datetime:
+    """The moment with the zone of this machine; one without a zone is taken as local."""
+    return moment.astimezone()
+
+
+DEFAULT_FORM = FormWord(FORMS[0])

@@ -1,17 +1,24 @@
-"""One look at a group: its commits with all that is known beside them, and what could not be read."""
+"""One look at a group: its commits with all that is known beside them, and what could not be read.
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+A look is put together from what the cluster answered, one step for each kind of answer: commits, ends of logs, and
+times of records out of raw reads. Headroom is how much of `offset.metadata.max.bytes` the commits use; brokers that
+disagree on that limit are named.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import KafkakitError, OperationFailedError, TryLaterError, UsageError
-from kafkakit.core.group_facts import GroupMember, GroupState, GroupType
+from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupMember, GroupState, GroupType, holders_of
+from kafkakit.core.log_reads import LogSpan, TopicPlaces
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.printable import printable
-from kafkakit.streams.commits.decide.headroom import Limits
-from kafkakit.streams.model.commit import amount
-from kafkakit.streams.model.dialects.dialect import CommitFacts
+from kafkakit.streams.model.commit import CommitIdentity, Problem, amount
+from kafkakit.streams.model.dialects.dialect import KAFKA_LIMIT, CommitFacts, CopiedFrom, TimeSpan
+from kafkakit.streams.model.dialects.registry import dialect_named, read_metadata
+from kafkakit.streams.model.log_batches import RecordTime, TimeKind, record_at
 
 NEAR_NAMES = 3
 
@@ -29,6 +36,32 @@ class CommitScope:
 
 
 ALL = CommitScope()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The limit of each broker that told it, and the strictest: the one to keep, since any broker may coordinate.
+
+    `unknown` are brokers that did not answer. `strictest` is Kafka's default where none did, and `is_known` False.
+    """
+
+    of_broker: Mapping[int, int]
+    unknown: tuple[int, ...] = ()
+
+    @property
+    def is_known(self) -> bool:
+        """True when at least one broker told its limit."""
+        return bool(self.of_broker)
+
+    @property
+    def strictest(self) -> int:
+        """The lowest limit, in UTF-16 units."""
+        return min(self.of_broker.values(), default=KAFKA_LIMIT)
+
+    @property
+    def is_mixed(self) -> bool:
+        """True when brokers have different limits, so that a commit's fate depends on the coordinator."""
+        return len(set(self.of_broker.values())) > 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,4 +140,237 @@ def only_commit(look: GroupLook) -> CommitFacts:
     raise UsageError(
         f"group {printable(look.group)} has {len(keys)} commits: {printable(', '.join(keys[:NEAR_NAMES]))}{more}",
         hint="name one with --topic and --partition",
+    )
+
+
+Answers = Mapping[TopicPartition, CommittedOffset | ItemError]
+UNSTABLE = "UnstableOffsetCommit"
+GONE = "UnknownTopic"
+
+
+def failed_look(group: str, cluster_id: str, at_ms: int, limits: Limits, fault: KafkakitError) -> GroupLook:
+    """A group that could not be read at all."""
+    return GroupLook(
+        group=group,
+        cluster_id=cluster_id,
+        at_ms=at_ms,
+        type=GroupType.UNKNOWN,
+        state=GroupState.UNKNOWN,
+        limits=limits,
+        refused={},
+        fault=fault,
+    )
+
+
+def is_unstable(answer: CommittedOffset | ItemError) -> bool:
+    """True for a partition that an open transaction is about to commit."""
+    return isinstance(answer, ItemError) and _plain(answer.name).startswith(_plain(UNSTABLE))
+
+
+def bare_look(
+    described: GroupDescription,
+    answers: Answers,
+    earlier: Answers,
+    scope: CommitScope,
+    *,
+    cluster_id: str,
+    at_ms: int,
+    limits: Limits,
+    version: str | None,
+    program: str,
+) -> GroupLook:
+    """A group's commits before anything of the logs is known; `earlier` stands in for commits in a transaction."""
+    holders = holders_of(described.members)
+    commits: list[CommitFacts] = []
+    refused: dict[TopicPartition, ItemError] = {}
+    for key in sorted(key for key in answers if scope.holds(key)):
+        answer = earlier.get(key, answers[key])
+        first = answers[key]
+        if isinstance(answer, ItemError):
+            refused[key] = answer
+        elif answer.offset < 0 and isinstance(first, ItemError):  # a transaction's, and there is none before it
+            refused[key] = first
+        elif answer.offset >= 0:
+            commits.append(
+                CommitFacts(
+                    offset=answer.offset,
+                    metadata=answer.metadata,
+                    reading=read_metadata(answer.metadata, answer.offset),
+                    at_ms=at_ms,
+                    key=key,
+                    group=described.group,
+                    leader_epoch=answer.leader_epoch,
+                    limit_chars=limits.strictest,
+                    is_limit_known=limits.is_known,
+                    kafka_version=version,
+                    is_unstable=key in earlier,
+                    holder=holders.get(key),
+                    program=program,
+                )
+            )
+    return GroupLook(
+        group=described.group,
+        cluster_id=cluster_id,
+        at_ms=at_ms,
+        type=described.type,
+        state=described.state,
+        limits=limits,
+        members=described.members,
+        commits=tuple(commits),
+        refused=refused,
+    )
+
+
+def with_logs(
+    look: GroupLook, places: Mapping[str, TopicPlaces], spans: Mapping[TopicPartition, LogSpan | ItemError]
+) -> GroupLook:
+    """Add topic ids, ends of logs, and what the payload says once it is known where it stands."""
+    notes: list[str] = []
+    commits: list[CommitFacts] = []
+    for facts in look.commits:
+        key = facts.key
+        if key is None:
+            continue
+        span, place = spans.get(key), places.get(key.topic)
+        is_gone = isinstance(span, ItemError) and _plain(span.name).startswith(_plain(GONE))
+        if isinstance(span, ItemError) and not is_gone:
+            notes.append(f"the log of {key} cannot be read: {span}")
+        # Without the topic's id nothing can be bound or foreign.
+        identity = None
+        if place is not None:
+            identity = CommitIdentity(
+                cluster_id=look.cluster_id, topic_id=place.topic_id, partition=key.partition, group=look.group
+            )
+        commits.append(
+            replace(
+                facts,
+                identity=identity,
+                topic_exists=not is_gone,
+                span=span if isinstance(span, LogSpan) else None,
+                reading=read_metadata(facts.metadata, facts.offset, identity),
+            )
+        )
+    return replace(look, commits=tuple(commits), notes=(*look.notes, *notes))
+
+
+def offsets_to_date(look: GroupLook) -> dict[TopicPartition, int]:
+    """The oldest pending offsets whose record is in the log, by partition."""
+    return {
+        facts.key: facts.first_pending
+        for facts in look.commits
+        if facts.key is not None and facts.span is not None and facts.span.start <= facts.first_pending < facts.span.end
+    }
+
+
+def with_times(look: GroupLook, times: Mapping[tuple[TopicPartition, int], TimeSpan]) -> GroupLook:
+    """Add when the oldest pending records were written."""
+    commits = tuple(
+        facts
+        if facts.key is None
+        else replace(facts, pending_time=times.get((facts.key, facts.first_pending), facts.pending_time))
+        for facts in look.commits
+    )
+    return replace(look, commits=commits)
+
+
+def foreign(look: GroupLook) -> tuple[CommitFacts, ...]:
+    """Commits whose payload belongs to something else."""
+    return tuple(facts for facts in look.commits if facts.reading.problem is Problem.FOREIGN)
+
+
+def shifted_by_copies(look: GroupLook) -> tuple[CommitFacts, ...]:
+    """Commits whose done offsets a copy by MirrorMaker would shift."""
+    return tuple(
+        facts for facts in look.commits if dialect_named(facts.reading.dialect).counts_from_offset and facts.state.done
+    )
+
+
+def with_findings(
+    look: GroupLook, owners: Mapping[TopicPartition, str], copies: Mapping[TopicPartition, CopiedFrom]
+) -> GroupLook:
+    """Add whose the foreign payloads are, and which commits MirrorMaker copied."""
+    if not owners and not copies:
+        return look
+    commits = tuple(
+        facts
+        if facts.key is None
+        else replace(facts, owner=owners.get(facts.key, facts.owner), copied_from=copies.get(facts.key))
+        for facts in look.commits
+    )
+    return replace(look, commits=commits)
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+LIMIT_KEY = "offset.metadata.max.bytes"
+
+
+def read_limits(answers: Mapping[int, Mapping[str, str]], brokers: Iterable[int]) -> Limits:
+    """The limits out of the brokers' settings; a value that is no number counts as not told."""
+    reported: dict[int, int] = {}
+    for broker in sorted(answers):
+        value = answers[broker].get(LIMIT_KEY, "")
+        if value.isascii() and value.isdecimal() and len(value) < 12:
+            reported[broker] = int(value)
+    return Limits(of_broker=reported, unknown=tuple(sorted(set(brokers) - reported.keys())))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headroom:
+    """One group's use of the limit: its fullest commit, and how many commits it has that carry metadata."""
+
+    group: str
+    partitions: int
+    with_metadata: int
+    fullest: CommitFacts | None
+    limit_chars: int
+
+    @property
+    def fill(self) -> float:
+        """The share of the limit that the fullest commit uses."""
+        return 0.0 if self.fullest is None else self.fullest.fill
+
+    @property
+    def free_chars(self) -> int:
+        """How many characters the fullest commit could still grow by; below 0 when it is over."""
+        return self.limit_chars - (0 if self.fullest is None else self.fullest.chars)
+
+
+def headroom_of(group: str, commits: Iterable[CommitFacts], limit_chars: int) -> Headroom:
+    """Sum one group up."""
+    found = list(commits)
+    fullest = max(found, key=lambda facts: facts.chars, default=None)
+    return Headroom(
+        group=group,
+        partitions=len(found),
+        with_metadata=sum(1 for facts in found if facts.chars),
+        fullest=fullest,
+        limit_chars=limit_chars,
+    )
+
+
+def by_fullness(groups: Iterable[Headroom]) -> tuple[Headroom, ...]:
+    """The fullest group first, equal ones by name."""
+    return tuple(sorted(groups, key=lambda headroom: (-headroom.fill, headroom.group)))
+
+
+_SOURCES = {
+    TimeKind.RECORD: "its record in the log",
+    TimeKind.APPEND: "the broker's clock",
+    TimeKind.HEADER: "its batch in the log",
+}
+
+
+def time_at(records: bytes, offset: int) -> TimeSpan | None:
+    """When the record at this offset, or the next one that the log still has, was written; None when it is not here."""
+    found = record_at(records, offset)
+    if not isinstance(found, RecordTime) or found.low_ms < 0 or found.high_ms < 0:
+        return None
+    return TimeSpan(
+        low_ms=found.low_ms,
+        high_ms=found.high_ms,
+        source=_SOURCES[found.kind],
+        record_offset=found.offset if found.is_offset_exact else None,
     )

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.log_reads import Fetched
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.commits.act.edit_observation import Observer
-from kafkakit.streams.commits.act.record_dates import MOST, RecordTimes
+from kafkakit.streams.commits.act.reading import MOST, Observer, RecordTimes
 from tests.clusters.streams_batches import Rec, batch
 from tests.fakes.groups import FakeGroups
 from tests.fakes.log_reader import FakeLogReader

@@ -6,8 +6,18 @@ from random import Random
 import pytest
 
 from kafkakit.core.errors import KafkakitError, RefusedError, TryLaterError, UsageError
-from kafkakit.streams.commits.decide.editing.plan import EditPlan, PartitionEdit
-from kafkakit.streams.commits.decide.editing.request import Landing, Reject, Replay, Reset, Skip, Translate, Unack, Verb
+from kafkakit.streams.commits.decide.editing.edit import (
+    EditPlan,
+    Landing,
+    PartitionEdit,
+    Reject,
+    Replay,
+    Reset,
+    Skip,
+    Translate,
+    Unack,
+    Verb,
+)
 from kafkakit.streams.model.commit import CommitState, Mark, MarkState, OffsetRanges, RouteMark, Watermark
 from kafkakit.streams.model.dialects.parallel_consumer import write_parallel_consumer
 from kafkakit.streams.model.dialects.registry import read_metadata

@@ -13,12 +13,20 @@ from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.act import journal_file as store_lines
 from kafkakit.execution.act.journal_file import DiskFile
-from kafkakit.streams.commits.act.edit_journals import EditJournal, Edits, edits_folder
-from kafkakit.streams.commits.decide.editing.gate import check_quiet, settled
-from kafkakit.streams.commits.decide.editing.journal import CommitStanding, EditRecord, Verdict
-from kafkakit.streams.commits.decide.editing.plan import EditPlan
-from kafkakit.streams.commits.decide.editing.request import Landing, Replay, Reset, Skip, Translate, Unack
-from kafkakit.streams.commits.decide.editing.undoing import finish_plan, undo_plan
+from kafkakit.streams.commits.act.editing import EditJournal, Edits, edits_folder
+from kafkakit.streams.commits.decide.editing.decision import check_quiet, finish_plan, settled, undo_plan
+from kafkakit.streams.commits.decide.editing.edit import (
+    CommitStanding,
+    EditPlan,
+    EditRecord,
+    Landing,
+    Replay,
+    Reset,
+    Skip,
+    Translate,
+    Unack,
+    Verdict,
+)
 from kafkakit.streams.model.commit import CommitState, Spill, Watermark, Writer
 from kafkakit.streams.model.dialects.parallel_consumer import write_parallel_consumer
 from tests.rigs.editing import CLUSTER, GROUP, START_MS, TOPIC, Rig, only, ranges

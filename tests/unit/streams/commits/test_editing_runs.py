@@ -22,12 +22,19 @@ from kafkakit.core.errors import (
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.act.journal_file import DiskFile
-from kafkakit.streams.commits.act.edit_journals import EditJournal, Edits, edits_folder
-from kafkakit.streams.commits.decide.editing.journal import CommitStanding, EditRecord, Verdict
-from kafkakit.streams.commits.decide.editing.outcome import EditOutcome
-from kafkakit.streams.commits.decide.editing.plan import EditPlan
-from kafkakit.streams.commits.decide.editing.request import Landing, Replay, Reset, Skip
-from kafkakit.streams.commits.decide.editing.undoing import finish_plan, undo_plan
+from kafkakit.streams.commits.act.editing import EditJournal, Edits, edits_folder
+from kafkakit.streams.commits.decide.editing.decision import finish_plan, undo_plan
+from kafkakit.streams.commits.decide.editing.edit import (
+    CommitStanding,
+    EditOutcome,
+    EditPlan,
+    EditRecord,
+    Landing,
+    Replay,
+    Reset,
+    Skip,
+    Verdict,
+)
 from kafkakit.streams.model.commit import CommitState
 from tests.invariants.edit_journal import commits_of, verify_edit_journal, verify_writes
 from tests.rigs.editing import CLUSTER, GROUP, Rig, journals, only, ranges

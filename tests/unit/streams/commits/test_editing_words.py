@@ -6,10 +6,7 @@ import pytest
 
 from kafkakit.core.durations import epoch_ms
 from kafkakit.core.errors import UsageError
-from kafkakit.streams.commits.decide.editing.moments import parse_moment
-from kafkakit.streams.commits.decide.editing.offset_text import MAX_OFFSET, parse_offsets
-from kafkakit.streams.commits.decide.editing.request import Landing
-from kafkakit.streams.commits.decide.editing.targets import parse_target
+from kafkakit.streams.commits.decide.editing.edit import MAX_OFFSET, Landing, parse_moment, parse_offsets, parse_target
 from tests.rigs.editing import ranges
 
 EAST = timezone(timedelta(hours=9))

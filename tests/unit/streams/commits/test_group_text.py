@@ -6,11 +6,10 @@ from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.group_facts import GroupState, GroupType
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.commits.act.watch import Shown
-from kafkakit.streams.commits.decide.group_look import GroupLook
-from kafkakit.streams.commits.decide.headroom import Limits
-from kafkakit.streams.commits.show.drawing import ASCII
-from kafkakit.streams.commits.show.group_text import IN_FULL, TABLE_ROWS, group_text, screen_text
+from kafkakit.streams.commits.act.reading import Shown
+from kafkakit.streams.commits.decide.group_look import GroupLook, Limits
+from kafkakit.streams.commits.report.commits import ASCII
+from kafkakit.streams.commits.report.groups import IN_FULL, TABLE_ROWS, group_text, screen_text
 from kafkakit.streams.model.commit import CommitState, OffsetRanges, Reading
 from kafkakit.streams.model.dialects.dialect import CommitFacts
 

@@ -6,12 +6,11 @@ import pytest
 
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.commits.decide.duplicates import duplicates_of
-from kafkakit.streams.commits.decide.explanation import OffsetStanding, explain, standing_of
-from kafkakit.streams.commits.decide.hazards.every import hazards_of
-from kafkakit.streams.commits.decide.headroom import by_fullness, headroom_of, read_limits
-from kafkakit.streams.commits.show.findings import ABOUT
-from kafkakit.streams.commits.show.table import oldest_age_s
+from kafkakit.streams.commits.decide.group_look import by_fullness, headroom_of, read_limits
+from kafkakit.streams.commits.decide.hazards import hazards_of
+from kafkakit.streams.commits.decide.offset_states import OffsetStanding, duplicates_of, explain, standing_of
+from kafkakit.streams.commits.report.commits import oldest_age_s
+from kafkakit.streams.commits.report.groups import ABOUT
 from kafkakit.streams.model.commit import (
     CommitState,
     Mark,

@@ -4,7 +4,7 @@ import pytest
 
 from kafkakit.core.errors import InputError
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.commits.decide.editing.offset_file import read_offset_file
+from kafkakit.streams.commits.decide.editing.edit import read_offset_file
 
 LONG = "a-topic-with-a-name-that-is-quoted-for-its-length"
 

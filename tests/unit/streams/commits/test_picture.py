@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafkakit.streams.commits.show.drawing import ASCII, BLOCKS, MAX_ROWS, draw
+from kafkakit.streams.commits.report.commits import ASCII, BLOCKS, MAX_ROWS, draw
 from kafkakit.streams.model.commit import CommitState, Mark, MarkState, OffsetRanges
 
 

@@ -13,8 +13,8 @@ from kafkakit.core.group_facts import GroupMember
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.tables import plain_value
-from kafkakit.streams.commits.decide.document import CommitDocument, StateDocument, identity_of, read_commit, state_of
-from kafkakit.streams.commits.show.data import commit_data
+from kafkakit.streams.commits.decide.documents import CommitDocument, StateDocument, identity_of, read_commit, state_of
+from kafkakit.streams.commits.report.commits import commit_data
 from kafkakit.streams.model.commit import (
     CommitIdentity,
     CommitState,

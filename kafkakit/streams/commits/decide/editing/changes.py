@@ -1,13 +1,237 @@
-"""Arithmetic of done sets: what each verb makes of a state. Nothing here knows of metadata or clusters.
+"""What each verb makes of the state of one partition, and the new state as commit metadata.
 
 A state is looked at as everything that is done from offset 0 on (`all_done`): verbs add to that set and take from it,
-and the new base is its first hole. So base never passes a pending offset, whatever the verb.
+and the new base is its first hole. So base never passes a pending offset, whatever the verb. This arithmetic knows
+nothing of metadata or clusters. A state is written in the dialect that the group's clients read, or there is a reason
+why that cannot be.
+
+`Observed` is what an edit looks at before it is decided: one group, its commits, and the logs that they belong to.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 
-from kafkakit.streams.model.commit import CommitState, Mark, MarkState, OffsetRanges, ReplayWindow, Watermark
+from kafkakit.core.errors import RefusedError
+from kafkakit.core.group_facts import CommittedOffset, GroupDescription
+from kafkakit.core.log_reads import LogSpan
+from kafkakit.core.model import TopicPartition
+from kafkakit.core.quantities import counted
+from kafkakit.streams.commits.decide.editing.edit import (
+    Delete,
+    EditRequest,
+    Landing,
+    Reject,
+    Replay,
+    Reset,
+    Skip,
+    Translate,
+    Unack,
+)
+from kafkakit.streams.model.commit import (
+    CommitIdentity,
+    CommitState,
+    Mark,
+    MarkState,
+    OffsetRanges,
+    Reading,
+    ReplayWindow,
+    Watermark,
+    ranges_text,
+)
+from kafkakit.streams.model.dialects.dialect import Dialect, EncodedMetadata, EncodeRequest
+from kafkakit.streams.model.dialects.registry import DIALECTS, WITHOUT_METADATA, dialect_named
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A verb's answer for one partition; `may_pass` are the offsets that it was told to count as done."""
+
+    state: CommitState
+    may_pass: OffsetRanges = field(default_factory=OffsetRanges)
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenPartition:
+    """One partition: its commit as the broker stores it (None: none), what that means, and its log.
+
+    `offset_at` holds the first offset at or after each time in ms that was asked for (None: no such record), and
+    `time_at` record times in ms by offset, as far as they were read.
+    """
+
+    partition: TopicPartition
+    identity: CommitIdentity
+    span: LogSpan
+    committed: CommittedOffset | None = None
+    reading: Reading | None = None
+    offset_at: Mapping[int, int | None] = field(default_factory=dict)
+    time_at: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def state(self) -> CommitState | None:
+        """What may be relied upon; None without a commit."""
+        return None if self.reading is None else self.reading.state
+
+    @property
+    def dialect(self) -> str:
+        """The dialect of its metadata."""
+        return WITHOUT_METADATA.name if self.reading is None else self.reading.dialect
+
+
+def wanted(seen: SeenPartition, request: EditRequest) -> Wanted:
+    """Carry the verb out on the partition's state; raises `RefusedError` where it makes no sense there."""
+    verb = request.verb
+    if isinstance(verb, Delete):
+        raise ValueError("a deletion leaves no state")
+    if isinstance(verb, Reset):
+        return _reset(seen, verb, request)
+    state = seen.state
+    if state is None:
+        raise RefusedError(
+            f"{seen.partition}: the group committed nothing there", hint="commits reset gives it a first offset"
+        )
+    if isinstance(verb, Translate):
+        return Wanted(state=state)
+    if isinstance(verb, Replay):
+        return _replay(seen, state, verb, request)
+    _check_inside(seen, verb.offsets, request)
+    if isinstance(verb, Unack):
+        return _unack(state, verb.offsets)
+    return _finish(seen, state, verb)
+
+
+def _finish(seen: SeenPartition, state: CommitState, verb: Skip | Reject) -> Wanted:
+    done = all_done(state)
+    acted = verb.offsets.minus(done)
+    notes = []
+    if idle := verb.offsets.intersection(done):
+        notes.append(f"{ranges_text(idle)}: done already, nothing to do for {_them(idle)}")
+    if not acted:
+        return Wanted(state=state, notes=tuple(notes))
+    kind = MarkState.REJECTED if isinstance(verb, Reject) else MarkState.SKIPPED
+    marks = marked(state.marks, acted, kind)
+    held = held_back(done.union(acted), marks)
+    if held.given_up is not None:
+        if held.given_up < seen.span.start:
+            raise RefusedError(
+                f"{seen.partition}: the log has no offset before the rejected one to commit, and base may not pass it",
+                hint="there is no ledger yet that would remember it: use skip",
+            )
+        notes.append(
+            f"base stays at {held.given_up}, below a rejected offset, since no ledger records it yet: "
+            f"the record at {held.given_up} will be delivered again"
+        )
+    return Wanted(state=state_of(held.done, state, marks), may_pass=acted, notes=tuple(notes))
+
+
+def _unack(state: CommitState, offsets: OffsetRanges) -> Wanted:
+    done = all_done(state)
+    acted = offsets.intersection(done)
+    notes: tuple[str, ...] = ()
+    if idle := offsets.minus(done):
+        notes = (f"{ranges_text(idle)}: pending already, nothing to do for {_them(idle)}",)
+    if not acted:
+        return Wanted(state=state, notes=notes)
+    return Wanted(state=state_of(done.minus(acted), state, marked(state.marks, acted, None)), notes=notes)
+
+
+def _replay(seen: SeenPartition, state: CommitState, verb: Replay, request: EditRequest) -> Wanted:
+    window, notes = _window(seen, verb)
+    if verb.offsets is not None:
+        _check_inside(seen, window, request)
+    done = all_done(state)
+    decided = in_state(state.marks, MarkState.SKIPPED, MarkState.REJECTED).intersection(window)
+    if decided:
+        notes.append(f"{ranges_text(decided)}: skipped or rejected, and stays so (unack opens it)")
+    acted = window.intersection(done).minus(decided)
+    if not acted:
+        return Wanted(state=state, notes=(*notes, "nothing in the window is done, so nothing is opened"))
+    after = state_of(done.minus(acted), state, state.marks)
+    start, end = window.ranges[0]
+    warnings = []
+    if after.replay is not None:
+        still = f"{after.replay.start}-{after.replay.end - 1}"
+        warnings.append(f"the window {still} of an earlier replay stays pending, but is not tagged as one any more")
+    return Wanted(
+        state=replace(after, replay=ReplayWindow(start=max(start, after.base), end=end, request_id=verb.request_id)),
+        notes=tuple(notes),
+        warnings=tuple(warnings),
+    )
+
+
+def _window(seen: SeenPartition, verb: Replay) -> tuple[OffsetRanges, list[str]]:
+    if verb.offsets is not None:
+        first, last = verb.offsets.first, verb.offsets.end
+        return OffsetRanges.of([(first or 0, last or 0)]), []
+    first, last = seen.offset_at.get(verb.from_ms), seen.offset_at.get(verb.to_ms)
+    start, end = (seen.span.end if offset is None else offset for offset in (first, last))
+    notes = [
+        f"the window is {ranges_text(OffsetRanges.of([(start, end)]))}"
+        if start < end
+        else "no record has a time in the window"
+    ]
+    return OffsetRanges.of([(start, end)]), notes
+
+
+def _reset(seen: SeenPartition, verb: Reset, request: EditRequest) -> Wanted:
+    state = seen.state
+    offset, notes = _landing(seen, verb)
+    if not seen.span.start <= offset <= seen.span.end and not request.outside_log:
+        target = verb.targets.get(seen.partition)
+        named = f"{seen.partition}" if target is None else f"{target.where}: {seen.partition}"
+        raise RefusedError(
+            f"{named}: offset {offset} is outside of the log ({seen.span.start} to {seen.span.end})",
+            hint="consumers would fall back to their auto.offset.reset; --allow-outside-log does it anyway",
+        )
+    before = state or CommitState(base=offset)
+    below = OffsetRanges.of([(0, offset)])
+    kept = before.done if verb.keep_done else OffsetRanges()
+    if not verb.keep_done and before.done.within(offset, NO_END):
+        count = before.done.within(offset, NO_END).count
+        notes.append(f"{counted(count, 'done offset')} above it will be delivered again (--keep-done keeps them)")
+    after = state_of(below.union(kept), before, before.marks if verb.keep_done else ())
+    after = after if verb.keep_done else replace(after, forgotten=0)
+    if gone := in_state(before.marks, MarkState.REJECTED).minus(in_state(after.marks, MarkState.REJECTED)):
+        notes.append(f"{ranges_text(gone)}: rejected, of which no record will remain")
+    return Wanted(state=after, may_pass=OffsetRanges.of([(0, NO_END)]), notes=tuple(notes))
+
+
+def _landing(seen: SeenPartition, verb: Reset) -> tuple[int, list[str]]:
+    span, state = seen.span, seen.state
+    if verb.landing is Landing.EARLIEST:
+        return span.start, []
+    if verb.landing is Landing.LATEST:
+        if span.stable < span.end:
+            return span.stable, [f"a transaction is open: {span.end - span.stable} newer offsets will still be read"]
+        return span.end, []
+    if verb.landing is Landing.TIME:
+        found = seen.offset_at.get(verb.value)
+        return (span.stable, ["no record is that new, so it goes to the end"]) if found is None else (found, [])
+    if verb.landing is Landing.FILE:
+        return verb.targets[seen.partition].offset, []
+    if verb.landing is Landing.OFFSET:
+        return verb.value, []
+    if state is None:
+        raise RefusedError(f"{seen.partition}: there is no commit to go forth or back from", hint="name an offset")
+    aim = state.base + verb.value
+    offset = min(max(aim, span.start), span.stable)
+    return offset, [] if offset == aim else [f"{aim} is outside of the log, so it stops at {offset}"]
+
+
+def _check_inside(seen: SeenPartition, offsets: OffsetRanges, request: EditRequest) -> None:
+    outside = offsets.minus(OffsetRanges.of([(seen.span.start, seen.span.end)]))
+    if outside and not request.outside_log:
+        raise RefusedError(
+            f"{seen.partition}: the log ({seen.span.start} to {seen.span.end}) does not hold {ranges_text(outside)}",
+            hint="look at the offsets again; --allow-outside-log does it anyway",
+        )
+
+
+def _them(offsets: OffsetRanges) -> str:
+    return "it" if offsets.count == 1 else "them"
+
 
 NO_END = 1 << 63
 
@@ -151,3 +375,114 @@ def _joined(marks: Iterable[Mark]) -> tuple[Mark, ...]:
         else:
             joined.append(mark)
     return tuple(joined)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """One group at `taken_at`. `dialects` are those of all its commits; `limit_chars` is what the brokers accept."""
+
+    cluster_id: str
+    taken_at: datetime
+    group: GroupDescription
+    partitions: tuple[SeenPartition, ...]
+    dialects: frozenset[str]
+    limit_chars: int
+
+    def with_times(self, times: Mapping[TopicPartition, Mapping[int, int]]) -> "Observed":
+        """Add the record times of more offsets."""
+        reported = tuple(
+            replace(seen, time_at={**seen.time_at, **times.get(seen.partition, {})}) for seen in self.partitions
+        )
+        return replace(self, partitions=reported)
+
+
+def dialect_for(seen: SeenPartition, observed: Observed, requested: str) -> str:
+    """The dialect to write: the one asked for, else the commit's own, else the only one that the group uses.
+
+    An offset alone is committed by clients of every dialect, so the group's other commits count.
+    """
+    if requested:
+        return requested
+    if dialect_named(seen.dialect).has_payload:
+        return seen.dialect
+    others = [name for name in map(dialect_named, observed.dialects) if name.has_payload and name.is_understood]
+    return others[0].name if len(others) == 1 else WITHOUT_METADATA.name
+
+
+def encoded(seen: SeenPartition, observed: Observed, state: CommitState, dialect: Dialect) -> EncodedMetadata:
+    """The metadata for the state; raises `RefusedError` where the dialect does not hold it, or not in its limit."""
+    rejected = in_state(state.marks, MarkState.REJECTED)
+    if rejected and not dialect.holds_details:
+        raise RefusedError(
+            f"{seen.partition}: a {dialect.noun} holds no rejected offsets ({ranges_text(rejected)})",
+            hint="use skip, or --dialect kkm1 when the application reads it",
+        )
+    if state.done and not dialect.holds_done:
+        raise RefusedError(
+            f"{seen.partition}: a {dialect.noun} is one offset: from {state.base} on everything would be read, "
+            f"with {counted(state.done.count, 'offset')} that should stay done ({ranges_text(state.done)})",
+            hint=_one_offset_hint(seen, state, dialect),
+        )
+    limit = min(observed.limit_chars, dialect.client_limit_chars or observed.limit_chars) - dialect.spare_chars
+    found = dialect.encode(
+        EncodeRequest(
+            state=state,
+            limit_chars=limit,
+            identity=seen.identity,
+            replaces=seen.committed,
+            replaced=seen.reading,
+        )
+    )
+    if not found.fits:
+        raise RefusedError(
+            f"{seen.partition}: as a {dialect.noun} this state has more than {limit} characters",
+            hint=dialect.when_too_large,
+        )
+    return found
+
+
+def _one_offset_hint(seen: SeenPartition, state: CommitState, dialect: Dialect) -> str:
+    back = seen.committed is None or state.base < seen.committed.offset
+    instead = f"commits reset --to {state.base}" if back else f"skip everything from {state.base} on"
+    if not back and state.base < seen.span.start:
+        instead = f"commits reset --to {seen.span.start}, where the log begins, and then skip"
+    if dialect.why_one_offset:
+        return f"{dialect.why_one_offset}; what it can do is: {instead}"
+    words = " or ".join(other.word for other in DIALECTS if other.word and other.holds_done)
+    return f"--dialect {words}, when the application reads it; or {instead}"
+
+
+def losses(reading: Reading | None, state: CommitState, dialect: Dialect) -> tuple[str, ...]:
+    """What the present commit holds and the dialect cannot, in words."""
+    if reading is None or reading.dialect == dialect.name:
+        return ()
+    lost: list[str] = []
+    if not dialect.holds_details:
+        lost += [
+            f"{ranges_text(offsets)} {_fate(kind, dialect)}"
+            for kind in (MarkState.REJECTED, MarkState.SKIPPED, MarkState.RETRYING, MarkState.DEFERRED)
+            if (offsets := in_state(state.marks, kind))
+        ]
+        parts = (
+            (state.watermark, "the times of the oldest pending and the newest done record (exact time lag)"),
+            (state.route, "the route epoch and segment"),
+            (state.replay, "the tag of a replay's window"),
+            (state.spill, "the pointer to the ledger"),
+            (state.writer, "which member wrote it"),
+        )
+        lost += [words for value, words in parts if value is not None]
+    if reading.stream_time_ms is not None:
+        lost.append("the stream time of Kafka Streams")
+    if reading.processor:
+        lost.append(f"processor metadata of Kafka Streams ({', '.join(sorted(reading.processor))})")
+    if not dialect_named(reading.dialect).is_understood:
+        lost.append(f"metadata of an unknown dialect ({counted(reading.chars, 'character')})")
+    return tuple(lost)
+
+
+def _fate(kind: MarkState, dialect: Dialect) -> str:
+    if kind.is_done and not dialect.holds_done:
+        return f"is not {kind.name.lower()} any more, and will be delivered"
+    if kind.is_done:
+        return f"stays done, but not as {kind.name.lower()}"
+    return f"stays pending, but not as {kind.name.lower()}"

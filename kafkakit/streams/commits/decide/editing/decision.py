@@ -1,30 +1,51 @@
-"""From what was seen of a group to the plan of an edit: pure, and refusing whatever could lose a record unasked."""
+"""From what was seen of a group to the plan of an edit, refusing whatever could lose a record unasked.
+
+A group may be edited only while it has no members. An edit is undone, or finished if it was interrupted, by a plan from
+its journal and the commits of now.
+"""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
 
-from kafkakit.core.errors import OperationFailedError, RefusedError
-from kafkakit.core.group_facts import CommittedOffset
+from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.errors import OperationFailedError, RefusedError, TryLaterError
+from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupState, GroupType
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.printable import printable
 from kafkakit.core.quantities import counted
-from kafkakit.streams.commits.decide.editing.changes import all_done, redated
-from kafkakit.streams.commits.decide.editing.observed import Observed, SeenPartition
-from kafkakit.streams.commits.decide.editing.plan import EditPlan, PartitionEdit
-from kafkakit.streams.commits.decide.editing.request import (
+from kafkakit.streams.commits.decide.editing.changes import (
+    Observed,
+    SeenPartition,
+    Wanted,
+    all_done,
+    dialect_for,
+    encoded,
+    losses,
+    redated,
+    wanted,
+)
+from kafkakit.streams.commits.decide.editing.edit import (
+    CommitChange,
+    CommitStanding,
     Delete,
+    EditPlan,
+    EditRecord,
     EditRequest,
+    PartitionEdit,
     Reject,
     Replay,
     Reset,
     Skip,
     Translate,
+    Verdict,
+    same_commit,
     verb_name,
 )
-from kafkakit.streams.commits.decide.editing.undoing import replacing
-from kafkakit.streams.commits.decide.editing.verbs import Wanted, wanted
-from kafkakit.streams.commits.decide.editing.writing import dialect_for, encoded, losses
+from kafkakit.streams.commits.decide.group_look import is_unstable
 from kafkakit.streams.model.commit import CommitState, OffsetRanges, Reading, Watermark, ranges_text
 from kafkakit.streams.model.dialects.dialect import EncodedMetadata
-from kafkakit.streams.model.dialects.registry import dialect_named, read_metadata
+from kafkakit.streams.model.dialects.registry import WITHOUT_METADATA, dialect_named, read_metadata
 
 MOST_REASONS = 3
 
@@ -247,3 +268,178 @@ def _done(state: CommitState | None) -> OffsetRanges:
 
 def _held(offsets: OffsetRanges, seen: SeenPartition) -> OffsetRanges:
     return offsets.within(seen.span.start, seen.span.end)
+
+
+def undo_plan(
+    record: EditRecord, name: str, observed: Observed, *, over_others: bool = False, outside_log: bool = False
+) -> EditPlan:
+    """Bring back every commit as it was before the edit, to the last character.
+
+    Raises `RefusedError` where a commit is neither the edit's nor the one before it (`over_others` writes over it), or
+    its topic was recreated, or the old offset is not in the log any more (`outside_log` restores it anyway).
+    Commits of a topic that is gone went with it, and are left out.
+    """
+    edits = []
+    for seen, change in _pairs(record, observed):
+        if seen.identity.topic_id != change.topic_id:
+            raise RefusedError(
+                f"{seen.partition}: its topic was recreated since the edit", hint="the old offset is void: use reset"
+            )
+        if same_commit(seen.committed, change.old):
+            edits.append(replacing(seen, seen.committed, "is as it was before the edit"))
+            continue
+        if not same_commit(seen.committed, change.new) and not over_others:
+            raise RefusedError(
+                f"{seen.partition}: its commit is not the one that the edit wrote ({_words(seen.committed)})",
+                hint="another process committed since; --even-if-changed restores the old one anyway",
+            )
+        old = change.old
+        if old is not None and not seen.span.start <= old.offset <= seen.span.end and not outside_log:
+            raise RefusedError(
+                f"{seen.partition}: the old offset {old.offset} is outside of the log "
+                f"({seen.span.start} to {seen.span.end})",
+                hint="--allow-outside-log restores it anyway",
+            )
+        edits.append(replacing(seen, old))
+    return _plan("undo", record, observed, edits, undoes=name)
+
+
+def finish_plan(record: EditRecord, observed: Observed) -> EditPlan:
+    """Write what an interrupted edit did not get to write, and leave alone what is another process's by now.
+
+    Every interrupted edit has its way to an end by this; one that ended is not made again (`RefusedError`).
+    """
+    edits = []
+    for seen, change in _pairs(record, observed):
+        if seen.identity.topic_id != change.topic_id:
+            edits.append(_left(seen, "its topic was recreated since the edit"))
+        elif same_commit(seen.committed, change.new):
+            edits.append(replacing(seen, seen.committed, "is written already"))
+        elif same_commit(seen.committed, change.old):
+            edits.append(replacing(seen, change.new))
+        else:
+            edits.append(_left(seen, f"another process committed since the edit ({_words(seen.committed)})"))
+    plan = _plan(record.opening.verb, record, observed, edits, undoes=record.opening.undoes)
+    if plan.changes and record.verdict not in (Verdict.OPEN, Verdict.INCOMPLETE):
+        raise RefusedError(f"there is nothing to finish: {record.story}", hint="plan the edit again")
+    return plan
+
+
+def standings_after(plan: EditPlan, record: EditRecord) -> dict[TopicPartition, CommitStanding]:
+    """What stands of an edit once the plan is carried out, by the plan alone; OTHER where it leaves a commit alone."""
+    led = {edit.partition: edit for edit in plan.edits}
+    return {
+        key: CommitStanding.NEW
+        if key in led and led[key].topic_id == change.topic_id and same_commit(led[key].after, change.new)
+        else CommitStanding.OTHER
+        for key, change in sorted(record.changes.items())
+    }
+
+
+def _pairs(record: EditRecord, observed: Observed) -> list[tuple[SeenPartition, CommitChange]]:
+    seen: Mapping[TopicPartition, SeenPartition] = {item.partition: item for item in observed.partitions}
+    return [(seen[key], change) for key, change in sorted(record.changes.items()) if key in seen]
+
+
+def _plan(
+    verb: str, record: EditRecord, observed: Observed, edits: list[PartitionEdit], undoes: str | None
+) -> EditPlan:
+    at: datetime = record.at
+    words = [f"{record.opening.verb} of {at.isoformat(timespec='seconds')} by {record.opening.who}", record.story]
+    seen = {item.partition for item in observed.partitions}
+    words += [f"{key}: its topic is not there any more, left out" for key in sorted(record.changes) if key not in seen]
+    return EditPlan(
+        verb=verb,
+        cluster_id=observed.cluster_id,
+        group=record.opening.group,
+        taken_at=observed.taken_at,
+        limit_chars=observed.limit_chars,
+        edits=tuple(edits),
+        words=tuple(words),
+        request_id=record.opening.request_id,
+        undoes=undoes,
+    )
+
+
+def _left(seen: SeenPartition, why: str) -> PartitionEdit:
+    return replace(replacing(seen, seen.committed), warnings=(f"{why}: left as it is",))
+
+
+def replacing(seen: SeenPartition, after: CommittedOffset | None, note: str = "") -> PartitionEdit:
+    """The edit that puts another commit in the place of the one that was seen, None for none."""
+    found = None if after is None else read_metadata(after.metadata, after.offset, seen.identity)
+    was, becomes = _done(seen.state), _done(found.state if found else None)
+    edit = PartitionEdit(
+        partition=seen.partition,
+        topic_id=seen.identity.topic_id,
+        before=seen.committed,
+        after=after,
+        dialect_before=seen.dialect,
+        dialect_after=_dialect(found),
+        state_before=seen.state,
+        state_after=found.state if found else None,
+        notes=(note,) if note else (),
+    )
+    return replace(
+        edit,
+        reopened=was.minus(becomes).within(seen.span.start, seen.span.end),
+        passed=becomes.minus(was).within(seen.span.start, seen.span.end),
+    )
+
+
+def _dialect(reading: Reading | None) -> str:
+    return WITHOUT_METADATA.name if reading is None else reading.dialect
+
+
+def _words(commit: CommittedOffset | None) -> str:
+    return "there is none" if commit is None else f"it is at {commit.offset}"
+
+
+QUIET = (GroupState.EMPTY, GroupState.DEAD)
+MOST_NAMED = 3
+LIVE_ANSWERS = {
+    "NonEmptyGroupError": "the group has members",
+    "GroupSubscribedToTopicError": "a member of the group is subscribed to the topic",
+}
+"""What the coordinator answers where a member joined after the group was described."""
+
+
+def check_quiet(group: str, reported: GroupDescription | ItemError) -> GroupDescription:
+    """The description of a group without members; raises `RefusedError` for a live one and for share groups, and
+    `TryLaterError` or `OperationFailedError` where the coordinator gives no description."""
+    name = printable(group)
+    if isinstance(reported, ItemError):
+        words = f"group {name} cannot be described: {reported}"
+        raise TryLaterError(words) if reported.retriable else OperationFailedError(words)
+    if reported.type is GroupType.SHARE:
+        raise RefusedError(f"group {name} is a share group: brokers keep its state, not commits")
+    if reported.members or reported.state not in QUIET:
+        clients = sorted({printable(f"{member.client_id}{member.host}") for member in reported.members})
+        named = f": {', '.join(clients[:MOST_NAMED])}" if clients else ""
+        raise RefusedError(
+            f"group {name} is live ({reported.state}, {counted(len(reported.members), 'member')}{named})",
+            hint="stop its members first; a live group would write over the edit",
+        )
+    return reported
+
+
+def refusal_words(error: ItemError) -> str:
+    """A coordinator's refusal to delete, with what to do about it."""
+    reason = LIVE_ANSWERS.get(error.name)
+    return str(error) if reason is None else f"{error}: {reason}; stop the members first"
+
+
+def settled(
+    group: str, reported: Mapping[TopicPartition, CommittedOffset | ItemError]
+) -> dict[TopicPartition, CommittedOffset]:
+    """The commits of a group; raises `TryLaterError` while one of them is in an open transaction or unreadable, and
+    `OperationFailedError` where waiting does not help."""
+    errors = {key: answer for key, answer in sorted(reported.items()) if isinstance(answer, ItemError)}
+    if errors:
+        key, error = next(iter(errors.items()))
+        in_transaction = is_unstable(error)
+        reason = "is in an open transaction" if in_transaction else f"cannot be read: {error}"
+        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        kind = TryLaterError if error.retriable or in_transaction else OperationFailedError
+        raise kind(f"the commit of group {printable(group)} for {key}{more} {reason}", hint="nothing was changed")
+    return {key: answer for key, answer in sorted(reported.items()) if not isinstance(answer, ItemError)}

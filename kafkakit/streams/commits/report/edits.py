@@ -8,8 +8,7 @@ from kafkakit.core.printable import printable
 from kafkakit.core.quantities import counted
 from kafkakit.report.blocks import attributes
 from kafkakit.report.report import Report
-from kafkakit.streams.commits.decide.editing.outcome import EditOutcome, PartitionResult
-from kafkakit.streams.commits.decide.editing.plan import EditPlan, PartitionEdit
+from kafkakit.streams.commits.decide.editing.edit import EditOutcome, EditPlan, PartitionEdit, PartitionResult
 from kafkakit.streams.model.commit import CommitState, OffsetRanges, ranges_text, topic_id_text
 from kafkakit.streams.model.kkm1.text import utf16_units
 
