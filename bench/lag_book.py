@@ -21,8 +21,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kafkakit.streams.lag.decide.measure.book import LagBook
 from kafkakit.streams.lag.decide.measure.ends import EndSamples
 from kafkakit.streams.lag.decide.measure.table import measure
-from kafkakit.streams.lag.decide.views.views import ViewLevel, view
-from kafkakit.streams.lag.show.metrics_text import exposition, families
+from kafkakit.streams.lag.decide.views import ViewLevel, view
+from kafkakit.streams.lag.service_report import exposition, families
 from kafkakit.streams.model.commit import NO_TOPIC_ID, CommitIdentity, CommitState, Watermark
 from kafkakit.streams.model.kkm1.encode import encode_commit
 from kafkakit.streams.model.offsets_log.commits import CommitColumns, KeyTable

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kafkakit.streams.lag.show.metrics_text import _GAUGES, PREFIX
-from kafkakit.streams.lag.show.service_metrics import CONDITIONS
+from kafkakit.streams.lag.service_report import _GAUGES, CONDITIONS, PREFIX
 from tests.places import ROOT
 from tests.rigs.required import promtool
 

@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from kafkakit.streams.lag.decide.condition import MonitorCondition, MonitorPhase
-from kafkakit.streams.lag.decide.looks import Published
-from kafkakit.streams.lag.decide.measure.topics import TopicFacts
-from kafkakit.streams.lag.show.metrics_text import exposition
-from kafkakit.streams.lag.show.service_metrics import all_families
+from kafkakit.streams.lag.decide.measure.ends import TopicFacts
+from kafkakit.streams.lag.decide.monitors import MonitorCondition, MonitorPhase, Published
+from kafkakit.streams.lag.service_report import all_families, exposition
 from tests.clusters.lag_rows import T0, Bench
 from tests.places import ROOT
 from tests.rigs.audit_dashboard import dashboard_json as audits

@@ -8,7 +8,7 @@ from kafkakit.streams.demo.commands import demo
 from kafkakit.streams.failover.commands.app import app as failover
 from kafkakit.streams.failover.commands.planned import move, repartition
 from kafkakit.streams.failover.commands.proving import verify_drain
-from kafkakit.streams.lag.commands.app import app as lag
+from kafkakit.streams.lag.commands import app as lag
 from kafkakit.streams.lanes.commands.app import dlq
 from kafkakit.streams.lanes.commands.reconcile import reconcile
 from kafkakit.streams.lanes.commands.route import route

@@ -16,8 +16,8 @@ from kafkakit.execution.act.journal_file import DiskFile
 from kafkakit.execution.act.run_journal import RunJournal, journal_path
 from kafkakit.execution.decide.journal import What
 from kafkakit.streams.lag.act.monitor import MonitorPace
-from kafkakit.streams.lag.decide.measure.status import LagStatus
-from kafkakit.streams.lag.decide.measure.topics import TopicFacts
+from kafkakit.streams.lag.decide.measure.ends import TopicFacts
+from kafkakit.streams.lag.decide.measure.table import LagStatus
 from tests.clusters.streams_batches import Rec, batch, commit
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.fakes.groups import FakeGroups
@@ -49,9 +49,9 @@ def fleet() -> Iterator[Fleet]:
 
     with (
         mock.patch("kafkakit.wiring.open_log", open_log),
-        mock.patch("kafkakit.streams.lag.act.looks.ONCE_PACE", MonitorPace(wait_ms=10, ends_s=0.02, records_s=0.01)),
+        mock.patch("kafkakit.streams.lag.act.fleet.ONCE_PACE", MonitorPace(wait_ms=10, ends_s=0.02, records_s=0.01)),
         mock.patch(
-            "kafkakit.streams.lag.act.topic_settings.read_topic_facts",
+            "kafkakit.streams.lag.act.reading.read_topic_facts",
             lambda open_admin, topics: {t: TopicFacts() for t in topics},
         ),
     ):

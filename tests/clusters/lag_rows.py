@@ -5,9 +5,8 @@ import struct
 import numpy as np
 
 from kafkakit.streams.lag.decide.measure.book import BookLimits, LagBook
-from kafkakit.streams.lag.decide.measure.ends import EndSamples
+from kafkakit.streams.lag.decide.measure.ends import EndSamples, TopicFacts
 from kafkakit.streams.lag.decide.measure.table import LagTable, MeasureRules, measure
-from kafkakit.streams.lag.decide.measure.topics import TopicFacts
 from kafkakit.streams.model.commit import NO_TOPIC_ID
 from kafkakit.streams.model.offsets_log.commits import TOMBSTONE, CommitColumns, CommitRow, KeyTable
 

@@ -12,8 +12,7 @@ from kafkakit.core.journal_lines import decode_lines, replay_lines
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.commits.decide.documents import read_commit, read_shown
 from kafkakit.streams.commits.decide.editing.edit import GRAMMAR, EditRecord, Verdict, fold
-from kafkakit.streams.lag.decide.saved_state import decode_state
-from kafkakit.streams.lag.decide.saving import check_state
+from kafkakit.streams.lag.decide.saved_state import check_state, decode_state
 from kafkakit.streams.model.commit import CommitState, OffsetRanges
 from kafkakit.streams.model.dialects.registry import read_metadata
 from tests.cli.test_streams_commits import Desk

@@ -11,12 +11,16 @@ from kafkakit.adapters.clock import SystemClock
 from kafkakit.adapters.kafka.log import KafkaLog
 from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.lag.act.monitor import ClusterMonitor, MonitorPace
-from kafkakit.streams.lag.act.watcher import ClusterWatcher, MonitorContext, MonitoredCluster
-from kafkakit.streams.lag.decide.measure.figures import TimeLag
-from kafkakit.streams.lag.decide.measure.status import LagStatus
-from kafkakit.streams.lag.decide.measure.topic_facts import BROKER_KEYS, facts_of
-from kafkakit.streams.lag.decide.measure.topics import TopicFacts
+from kafkakit.streams.lag.act.monitor import (
+    ClusterMonitor,
+    ClusterWatcher,
+    MonitorContext,
+    MonitoredCluster,
+    MonitorPace,
+)
+from kafkakit.streams.lag.decide.measure.ends import BROKER_KEYS, TopicFacts, facts_of
+from kafkakit.streams.lag.decide.measure.table import LagStatus
+from kafkakit.streams.lag.decide.measure.time_lag import TimeLag
 from tests.fakes.groups import FakeGroups
 from tests.integration.conftest import SandboxCluster
 

@@ -12,8 +12,8 @@ import pytest
 
 from kafkakit.adapters.kafka.log import KafkaLog
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.lag.decide.measure.figures import EstimateSource, FigureFlag
-from kafkakit.streams.lag.decide.measure.status import LagStatus
+from kafkakit.streams.lag.decide.measure.table import LagStatus
+from kafkakit.streams.lag.decide.measure.time_lag import EstimateSource, FigureFlag
 from kafkakit.streams.model.commit import CommitIdentity
 from kafkakit.streams.model.dialects.kafka_streams import write_kafka_streams
 from tests.integration.conftest import SandboxCluster, StartCluster

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.streams.lag.decide.condition import MonitorPhase
+from kafkakit.streams.lag.decide.monitors import MonitorPhase
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.lag_watch import new_topic, watching
 from tests.integration.runbooks import blocks, run_blocks

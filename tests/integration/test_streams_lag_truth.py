@@ -14,7 +14,7 @@ import pytest
 
 from kafkakit.adapters.kafka.data import KafkaData
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.lag.decide.measure.figures import EstimateSource
+from kafkakit.streams.lag.decide.measure.time_lag import EstimateSource
 from tests.contracts.data import read_all
 from tests.integration.conftest import SandboxCluster
 from tests.integration.lag_watch import Row, new_topic, watching

@@ -13,13 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kafkakit.streams.lag.decide.measure import table as table_module
-from kafkakit.streams.lag.decide.measure.book import LagBook
-from kafkakit.streams.lag.decide.measure.ends import EndSamples
-from kafkakit.streams.lag.decide.measure.evidence import Evidence
-from kafkakit.streams.lag.decide.measure.figures import TimeLag
-from kafkakit.streams.lag.decide.measure.records import ReadRecord
+from kafkakit.streams.lag.decide.measure.book import LagBook, ReadRecord
+from kafkakit.streams.lag.decide.measure.ends import EndSamples, TopicFacts
 from kafkakit.streams.lag.decide.measure.table import LagTable, MeasureRules, keep_bounded, measure, positions
-from kafkakit.streams.lag.decide.measure.topics import TopicFacts
+from kafkakit.streams.lag.decide.measure.time_lag import Evidence, TimeLag
 from kafkakit.streams.model.commit import NO_TOPIC_ID
 from kafkakit.streams.model.offsets_log.commits import CommitColumns, CommitRow, KeyTable
 from tests.invariants.lag_truth import CLUSTER, GROUP, PARTITION, TOPIC, Setup, World

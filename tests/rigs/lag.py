@@ -6,10 +6,10 @@ from typing import Any
 
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.lag.act.monitor import ClusterMonitor, MonitorPace
-from kafkakit.streams.lag.act.tail import OFFSETS_TOPIC
-from kafkakit.streams.lag.decide.measure.figures import TimeLag
-from kafkakit.streams.lag.decide.measure.status import LagStatus
-from kafkakit.streams.lag.decide.measure.topics import TopicFacts
+from kafkakit.streams.lag.act.reading import OFFSETS_TOPIC
+from kafkakit.streams.lag.decide.measure.ends import TopicFacts
+from kafkakit.streams.lag.decide.measure.table import LagStatus
+from kafkakit.streams.lag.decide.measure.time_lag import TimeLag
 from tests.clusters.streams_batches import Rec, batch, commit, tombstone
 from tests.fakes.admin import FakeClock
 from tests.fakes.log_reader import FakeLogReader

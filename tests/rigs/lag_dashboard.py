@@ -1,7 +1,7 @@
 """A Grafana dashboard over the metrics of the lag service and its recording rules, as the JSON that Grafana imports."""
 
-from kafkakit.streams.lag.decide.measure.status import LagStatus
-from kafkakit.streams.lag.show.metrics_text import PREFIX
+from kafkakit.streams.lag.decide.measure.table import LagStatus
+from kafkakit.streams.lag.service_report import PREFIX
 from tests.rigs.dashboard import Dashboard, Panel, as_json
 
 _CHOSEN = '{cluster=~"$cluster",group=~"$group",topic=~"$topic"}'

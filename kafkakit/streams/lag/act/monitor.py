@@ -1,24 +1,38 @@
-"""The monitor of one cluster: follows its commit log, samples the ends of logs, reads records, and measures on demand.
+"""The monitor of one cluster, and the thread that runs it.
 
-One thread calls `tick` again and again; any thread may call `table` and `condition`.
+The monitor follows the commit log, samples the ends of logs, reads records, and measures on demand. One thread calls
+`tick` again and again; any thread may call `table` and `condition`. Each job of a tick is due again at its own pace; a
+step of the wall clock is noticed.
+
+Each cluster has a thread of its own, so one that is away or broken never holds up another. Its state is kept in one
+file of a folder of the state dir.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from threading import RLock
+from pathlib import Path
+from threading import Event, Lock, RLock, Thread
 from typing import TYPE_CHECKING
 
+from kafkakit.core.control_paths import check_path
 from kafkakit.core.durations import epoch_ms
-from kafkakit.core.errors import TryLaterError
+from kafkakit.core.errors import InputError, KafkakitError, RefusedError, TryLaterError
 from kafkakit.ports.clock import Clock
+from kafkakit.ports.groups import GroupAdmin
 from kafkakit.ports.log import LogReader
-from kafkakit.streams.lag.act.record_reads import RecordReader
-from kafkakit.streams.lag.act.sampling import EndSampler
-from kafkakit.streams.lag.act.schedule import Schedule, WallClockSteps
-from kafkakit.streams.lag.act.tail import OFFSETS_TOPIC, OffsetsTail
-from kafkakit.streams.lag.act.topic_settings import FactsOf, TopicSettings
-from kafkakit.streams.lag.decide.commit_origins import commits_as_of
-from kafkakit.streams.lag.decide.condition import (
+from kafkakit.streams.lag.act.reading import (
+    OFFSETS_TOPIC,
+    EndSampler,
+    FactsOf,
+    OffsetsTail,
+    RecordReader,
+    TopicSettings,
+)
+from kafkakit.streams.lag.decide.measure.book import LagBook, set_past_lags
+from kafkakit.streams.lag.decide.measure.ends import EndSamples
+from kafkakit.streams.lag.decide.measure.table import LagTable, MeasureRules, keep_bounded, measure
+from kafkakit.streams.lag.decide.monitors import (
     ENDS_LIMIT_MS,
     MAX_LISTED,
     MonitorCondition,
@@ -27,13 +41,19 @@ from kafkakit.streams.lag.decide.condition import (
     blindness,
     held_back,
 )
-from kafkakit.streams.lag.decide.cursors import progress_of, resume_points_of
-from kafkakit.streams.lag.decide.measure.book import LagBook
-from kafkakit.streams.lag.decide.measure.ends import EndSamples
-from kafkakit.streams.lag.decide.measure.past_lags import set_past_lags
-from kafkakit.streams.lag.decide.measure.table import LagTable, MeasureRules, keep_bounded, measure
-from kafkakit.streams.lag.decide.saved_state import SavedState
-from kafkakit.streams.lag.decide.saving import restore_into, resume_of, state_of
+from kafkakit.streams.lag.decide.saved_state import (
+    LIMIT_BYTES,
+    SavedState,
+    check_state,
+    commits_as_of,
+    decode_state,
+    encode_state,
+    progress_of,
+    restore_into,
+    resume_of,
+    resume_points_of,
+    state_of,
+)
 from kafkakit.streams.model.offsets_log.commits import KeyTable
 
 if TYPE_CHECKING:
@@ -41,6 +61,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kafkakit.streams.model.offsets_log.commits import CommitColumns
+
 
 BUSY_SHARE = 4
 """After a round that took long, the next one waits so many times as long: a quarter of the time at most."""
@@ -282,3 +303,309 @@ class ClusterMonitor:
 
     def _now_ms(self) -> int:
         return epoch_ms(self._clock.now())
+
+
+FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 2.0
+AFTER_FAULT_S = 30.0
+PROBE_EVERY_S = 5.0
+SAVE_EVERY_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonitoredCluster:
+    """One cluster to watch: its name for people, how to connect, and the id that it must have (None: any).
+
+    `facts_of` reads the settings of its topics; `open_groups` is for the members of groups alone.
+    """
+
+    name: str
+    open_reader: Callable[[], LogReader]
+    facts_of: FactsOf
+    open_groups: Callable[[], GroupAdmin]
+    pinned_id: str | None = None
+
+
+class StateFiles:
+    """Reads and replaces the files; `read_input` and `write_file` are those of `wiring`."""
+
+    def __init__(
+        self, folder: Path, read_input: Callable[[Path, int], bytes], write_file: Callable[[Path, bytes, int], None]
+    ) -> None:
+        self._folder, self._read_input, self._write_file = folder, read_input, write_file
+
+    def path_of(self, cluster_id: str) -> Path:
+        """Where one cluster's file is."""
+        check_path(cluster_id)
+        return self._folder / f"{cluster_id}.state"
+
+    def load(self, cluster_id: str, now_ms: int) -> SavedState | None:
+        """The cluster's state, None where there is none; `InputError` when it must not be used, with the reason."""
+        path = self.path_of(cluster_id)
+        if not path.exists():
+            return None
+        state = decode_state(self._read_input(path, LIMIT_BYTES), str(path))
+        if state.cluster_id != cluster_id:
+            raise InputError(str(path), f"is of cluster {state.cluster_id}")
+        if now_ms - state.saved_ms > MAX_AGE_MS:
+            raise InputError(str(path), "is older than 12 hours; deletions may be gone from the log by now")
+        if state.saved_ms - now_ms > MAX_AGE_MS:
+            raise InputError(str(path), "is from the future; the clock was changed")
+        return state
+
+    def save(self, state: SavedState) -> None:
+        """Replace the cluster's file; raises `KafkakitError` when it cannot be written."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise KafkakitError(f"cannot make {self._folder}: {error.strerror}") from None
+        self._write_file(self.path_of(state.cluster_id), encode_state(state), 0o600)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonitorContext:
+    """What all watchers share: clock, where warnings go and state is kept (None: nowhere), pace and rules."""
+
+    clock: Clock
+    warn: Callable[[str], None]
+    states: StateFiles | None = None
+    pace: MonitorPace | None = None
+    rules: MeasureRules | None = None
+
+
+class ClusterWatcher:
+    """The thread of one cluster. While `carry` is set it monitors; otherwise it only checks whether brokers answer.
+
+    Attributes may be read by any thread.
+    """
+
+    def __init__(self, cluster: MonitoredCluster, context: MonitorContext) -> None:
+        self.name = cluster.name
+        self.cluster_id = ""
+        self.reached_s: float | None = None
+        self.carry = Event()
+        self.is_over = False
+        self._cluster, self._context = cluster, context
+        self._stop = Event()
+        self._lock = Lock()
+        self._monitor: ClusterMonitor | None = None
+        self._error: KafkakitError | None = None
+        self._reported = ""
+        self._thread = Thread(target=self._run, name=f"lag {cluster.name}", daemon=True)
+
+    def start(self) -> None:
+        """Begin; until then nothing is connected."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Request its end; it saves what it knows first."""
+        self._stop.set()
+
+    def join(self, timeout_s: float) -> bool:
+        """Wait for its end; False when it did not end in time (a broker that hangs, say)."""
+        if self._thread.ident is not None:
+            self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    @property
+    def monitor(self) -> ClusterMonitor | None:
+        """The monitor, None while the cluster is not monitored."""
+        with self._lock:
+            return self._monitor
+
+    @property
+    def error(self) -> KafkakitError | None:
+        """Why nothing can be read now, None while all is well."""
+        return self._error
+
+    def condition(self) -> MonitorCondition:
+        """The condition of the monitor, or of the connection while there is no monitor."""
+        monitor, error = self.monitor, self._error
+        now_ms = epoch_ms(self._context.clock.now())
+        if monitor is not None:
+            found = monitor.condition()
+            return replace(found, reason=error.message) if error is not None and not found.reason else found
+        phase = MonitorPhase.CONNECTING if error is None or isinstance(error, TryLaterError) else MonitorPhase.REFUSED
+        return MonitorCondition(
+            cluster=self.name,
+            cluster_id=self.cluster_id,
+            at_ms=now_ms,
+            phase=phase,
+            reason="" if error is None else error.message,
+        )
+
+    def _run(self) -> None:
+        pause_s = FIRST_PAUSE_S
+        try:
+            while not self._stop.is_set():
+                try:
+                    self._one_connection()
+                except KafkakitError as error:
+                    self._fail(error)
+                except Exception as error:  # a fault of ours must not end the service silently
+                    self._fail(KafkakitError(f"unexpected {type(error).__name__}: {error}"))
+                    pause_s = AFTER_FAULT_S
+                self._stop.wait(pause_s)
+                pause_s = min(LONGEST_PAUSE_S, pause_s * 2)
+        finally:
+            self.is_over = True
+
+    def _one_connection(self) -> None:
+        reader = self._cluster.open_reader()
+        try:
+            self._connected(reader)
+        finally:
+            self._drop_monitor()
+            with suppress(Exception):
+                reader.close()
+
+    def _connected(self, reader: LogReader) -> None:
+        pause_s = FIRST_PAUSE_S
+        saved_s = self._context.clock.monotonic()
+        while not self._stop.is_set():
+            try:
+                if not self.cluster_id:
+                    self._identify(reader)
+                if self.carry.is_set():
+                    self._monitor_of(reader).tick()
+                else:
+                    self._drop_monitor()
+                    reader.cluster_id()
+                self._succeed()
+                pause_s = FIRST_PAUSE_S
+            except TryLaterError as error:
+                self._fail(error)
+                self._stop.wait(pause_s)
+                pause_s = min(LONGEST_PAUSE_S, pause_s * 2)
+                continue
+            if not self.carry.is_set():
+                self._wait_to_carry()
+            elif self._context.clock.monotonic() - saved_s >= SAVE_EVERY_S:
+                self._save()
+                saved_s = self._context.clock.monotonic()
+
+    def _identify(self, reader: LogReader) -> None:
+        found = reader.cluster_id()
+        if self._cluster.pinned_id not in (None, found):
+            raise RefusedError(
+                f"{self.name}: the profile pins cluster {self._cluster.pinned_id}, but the address answers as {found}",
+                hint="check the address and the profile's cluster_id",
+            )
+        self.cluster_id = found
+
+    def _monitor_of(self, reader: LogReader) -> ClusterMonitor:
+        monitor = self.monitor
+        if monitor is None:
+            monitor = ClusterMonitor(
+                reader,
+                self._context.clock,
+                self.name,
+                self.cluster_id,
+                facts_of=self._cluster.facts_of,
+                pace=self._context.pace,
+                rules=self._context.rules,
+            )
+            self._restore(monitor)
+            with self._lock:
+                self._monitor = monitor
+        return monitor
+
+    def _restore(self, monitor: ClusterMonitor) -> None:
+        if self._context.states is None:
+            return
+        try:
+            state = self._context.states.load(self.cluster_id, epoch_ms(self._context.clock.now()))
+            if state is not None:
+                check_state(state, str(self._context.states.path_of(self.cluster_id)))
+                monitor.adopt(state)
+        except InputError as error:
+            self._context.warn(f"{self.name}: the saved state is not used: {error.message}")
+
+    def _wait_to_carry(self) -> None:
+        """Wait for the next probe, or until the cluster is to be monitored."""
+        until_s = self._context.clock.monotonic() + PROBE_EVERY_S
+        while not self._stop.is_set() and not self.carry.wait(0.2):
+            if self._context.clock.monotonic() >= until_s:
+                return
+
+    def _drop_monitor(self) -> None:
+        """Drop the monitor, with its state saved."""
+        if self.monitor is not None:
+            try:
+                self._save()
+            finally:
+                with self._lock:
+                    self._monitor = None
+
+    def _save(self) -> None:
+        monitor = self.monitor
+        if monitor is None or self._context.states is None:
+            return
+        try:
+            state = monitor.state()
+            if state is not None:
+                self._context.states.save(state)
+        except (KafkakitError, OSError) as error:
+            self._context.warn(f"{self.name}: the state cannot be saved: {error}")
+
+    def _succeed(self) -> None:
+        self.reached_s = self._context.clock.monotonic()
+        self._error = None
+        if self._reported:
+            self._context.warn(f"{self.name}: brokers answer again")
+            self._reported = ""
+
+    def _fail(self, error: KafkakitError) -> None:
+        self._error = error
+        if self._reported != error.message:
+            self._reported = error.message
+            self._context.warn(f"{self.name}: {error.message}")
+
+
+MAX_AGE_MS = 12 * 3600 * 1000
+"""Brokers keep tombstones for a day (delete.retention.ms): what is read on from an older state could miss some."""
+
+CLOCK_STEP_S = 1.0
+
+
+class Schedule:
+    """The next time of each thing by its name, on the monotonic clock; what was never named is due. For one thread."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._due_s: dict[str, float] = {}
+
+    def is_due(self, what: str, every_s: float) -> bool:
+        """True when the time has come; then it is due again `every_s` from now."""
+        now_s = self._clock.monotonic()
+        if now_s < self._due_s.get(what, now_s):
+            return False
+        self._due_s[what] = now_s + every_s
+        return True
+
+    def set_due(self, what: str, in_s: float) -> None:
+        """Make it due so long from now, whatever was planned."""
+        self._due_s[what] = self._clock.monotonic() + in_s
+
+    def bring_forward(self, what: str, in_s: float) -> None:
+        """Make it due so long from now at the latest."""
+        self._due_s[what] = min(self._due_s.get(what, float("inf")), self._clock.monotonic() + in_s)
+
+
+class WallClockSteps:
+    """Notices that the wall clock was set, by its distance from the monotonic one. For one thread."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._distance_s = self._measured()
+        self.count = 0
+
+    def was_set(self) -> bool:
+        """True when the wall clock moved by more than `CLOCK_STEP_S` against the monotonic one since the last call."""
+        before_s, self._distance_s = self._distance_s, self._measured()
+        is_step = abs(self._distance_s - before_s) > CLOCK_STEP_S
+        self.count += is_step
+        return is_step
+
+    def _measured(self) -> float:
+        return self._clock.monotonic() - self._clock.now().timestamp()

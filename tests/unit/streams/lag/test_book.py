@@ -1,12 +1,10 @@
 import numpy as np
 import pytest
 
-from kafkakit.streams.lag.decide.measure.book import BookLimits
-from kafkakit.streams.lag.decide.measure.figures import EstimateSource, FigureFlag
-from kafkakit.streams.lag.decide.measure.metadata import PROBLEMS
-from kafkakit.streams.lag.decide.measure.records import ReadRecord
+from kafkakit.streams.lag.decide.measure.book import PROBLEMS, BookLimits, ReadRecord
+from kafkakit.streams.lag.decide.measure.ends import TopicFacts
 from kafkakit.streams.lag.decide.measure.table import positions
-from kafkakit.streams.lag.decide.measure.topics import TopicFacts
+from kafkakit.streams.lag.decide.measure.time_lag import EstimateSource, FigureFlag
 from kafkakit.streams.model.commit import CommitIdentity, CommitState, OffsetRanges, Problem, Watermark
 from kafkakit.streams.model.dialects.kafka_streams import write_kafka_streams
 from kafkakit.streams.model.kkm1.encode import encode_commit

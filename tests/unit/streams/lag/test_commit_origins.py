@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kafkakit.streams.lag.decide.commit_origins import CommitOrigins, commits_as_of
+from kafkakit.streams.lag.decide.saved_state import CommitOrigins, commits_as_of
 
 
 def keys(*numbers: int) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":

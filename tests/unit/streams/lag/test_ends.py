@@ -1,7 +1,6 @@
 import numpy as np
 
-from kafkakit.streams.lag.decide.measure.ends import MAX_TOOK_MS, SAMPLES, Bracket, EndSamples
-from kafkakit.streams.lag.decide.measure.topics import NONE
+from kafkakit.streams.lag.decide.measure.ends import MAX_TOOK_MS, NONE, SAMPLES, Bracket, EndSamples
 
 
 def record(ends: EndSamples, slot: int, at: int, end: int, *, took: int = 10, start: int = 0) -> None:

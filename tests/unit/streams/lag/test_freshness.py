@@ -1,9 +1,9 @@
 """What must never pass for a figure of now: old sums, payloads that nothing proves, commits that may be others'."""
 
-from kafkakit.streams.lag.decide.measure.figures import EstimateSource, FigureFlag
-from kafkakit.streams.lag.decide.measure.status import LagStatus
-from kafkakit.streams.lag.decide.measure.topics import TopicFacts
-from kafkakit.streams.lag.show.metrics_text import exposition, families
+from kafkakit.streams.lag.decide.measure.ends import TopicFacts
+from kafkakit.streams.lag.decide.measure.table import LagStatus
+from kafkakit.streams.lag.decide.measure.time_lag import EstimateSource, FigureFlag
+from kafkakit.streams.lag.service_report import exposition, families
 from tests.clusters.lag_rows import Bench
 from tests.invariants.exposition import parse
 from tests.unit.streams.lag.test_book import ID1, ID2, kkm1

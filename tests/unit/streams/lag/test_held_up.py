@@ -10,10 +10,10 @@ from kafkakit.adapters.clock import SystemClock
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.log import LogReader
-from kafkakit.streams.lag.act.tail import OFFSETS_TOPIC
-from kafkakit.streams.lag.act.watcher import ClusterWatcher, MonitorContext, MonitoredCluster
-from kafkakit.streams.lag.decide.condition import MonitorPhase
-from kafkakit.streams.lag.decide.measure.figures import FigureFlag
+from kafkakit.streams.lag.act.monitor import ClusterWatcher, MonitorContext, MonitoredCluster
+from kafkakit.streams.lag.act.reading import OFFSETS_TOPIC
+from kafkakit.streams.lag.decide.measure.time_lag import FigureFlag
+from kafkakit.streams.lag.decide.monitors import MonitorPhase
 from kafkakit.streams.lag.decide.saved_state import decode_state, encode_state
 from tests.fakes.groups import FakeGroups
 from tests.rigs.lag import PARTITIONS, Rig
@@ -121,7 +121,7 @@ def test_what_is_read_after_an_outage_is_not_of_now_before_all_is_read(
     for offset in range(11, 40):
         rig.commit("g", offset)
     rig.clock.advance(3600)
-    monkeypatch.setattr("kafkakit.streams.lag.act.tail.PARTITION_BYTES", 1)
+    monkeypatch.setattr("kafkakit.streams.lag.act.reading.LOG_PARTITION_BYTES", 1)
     rig.monitor.tick()
     assert 10 < rig.row("g").committed < 39
     assert rig.row("g").backlog.as_of_ms <= before
@@ -199,7 +199,7 @@ def test_a_watcher_outlives_whatever_its_client_raises(rig: Rig) -> None:
         MonitorContext(clock=SystemClock(), warn=said.append),
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("kafkakit.streams.lag.act.watcher.AFTER_FAULT_S", 0.01)
+        patch.setattr("kafkakit.streams.lag.act.monitor.AFTER_FAULT_S", 0.01)
         watcher.start()
         end_s = time.monotonic() + 120
         while time.monotonic() < end_s:

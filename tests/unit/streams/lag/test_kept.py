@@ -1,10 +1,10 @@
 import pytest
 
-from kafkakit.streams.lag.decide.measure.figures import EstimateSource, span_text
-from kafkakit.streams.lag.decide.measure.kept import KEPT_MS
-from kafkakit.streams.lag.decide.measure.topics import TopicFacts
-from kafkakit.streams.lag.decide.views.views import ViewLevel, view
-from kafkakit.streams.lag.show.views import age_text
+from kafkakit.streams.lag.decide.measure.book import KEPT_MS
+from kafkakit.streams.lag.decide.measure.ends import TopicFacts
+from kafkakit.streams.lag.decide.measure.time_lag import EstimateSource, span_text
+from kafkakit.streams.lag.decide.views import ViewLevel, view
+from kafkakit.streams.lag.report import age_text
 from tests.rigs.lag import Rig
 
 

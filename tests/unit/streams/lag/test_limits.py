@@ -9,19 +9,20 @@ from kafkakit.core.errors import InputError, UsageError
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
 from kafkakit.execution.decide.journal_state import RunState
 from kafkakit.execution.decide.layered_mapping import Layers
-from kafkakit.streams.lag.decide.measure.status import LagStatus
-from kafkakit.streams.lag.decide.measure.topics import TopicFacts
-from kafkakit.streams.lag.decide.views.limits import (
+from kafkakit.streams.lag.decide.limits import (
     LIMIT_KEYS,
+    CheckResult,
     JudgedBound,
     LagLimits,
     LimitRules,
     Thresholds,
+    Verdict,
+    check_lag,
     parse_thresholds,
 )
-from kafkakit.streams.lag.decide.views.limits_file import read_limit_rules
-from kafkakit.streams.lag.decide.views.own_moves import moved_topics
-from kafkakit.streams.lag.decide.views.thresholds import CheckResult, Verdict, check_lag
+from kafkakit.streams.lag.decide.measure.ends import TopicFacts
+from kafkakit.streams.lag.decide.measure.table import LagStatus
+from kafkakit.streams.lag.decide.monitors import moved_topics, read_limit_rules
 from tests.clusters.lag_rows import Bench
 
 WORDS: Mapping[str, str | None] = {

@@ -8,18 +8,14 @@ import pytest
 
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.lag.act.tail import OFFSETS_TOPIC
-from kafkakit.streams.lag.decide.condition import MonitorPhase
-from kafkakit.streams.lag.decide.looks import Published
-from kafkakit.streams.lag.decide.measure.book import BookLimits
-from kafkakit.streams.lag.decide.measure.figures import EstimateSource, FigureFlag
-from kafkakit.streams.lag.decide.measure.metadata import CommitMetadata
-from kafkakit.streams.lag.decide.measure.status import LagStatus
-from kafkakit.streams.lag.decide.saved_state import decode_state, encode_state
-from kafkakit.streams.lag.decide.saving import check_state
-from kafkakit.streams.lag.show.metrics_text import exposition
-from kafkakit.streams.lag.show.service_metrics import all_families
-from kafkakit.streams.lag.show.views import condition_data
+from kafkakit.streams.lag.act.reading import OFFSETS_TOPIC
+from kafkakit.streams.lag.decide.measure.book import BookLimits, CommitMetadata
+from kafkakit.streams.lag.decide.measure.table import LagStatus
+from kafkakit.streams.lag.decide.measure.time_lag import EstimateSource, FigureFlag
+from kafkakit.streams.lag.decide.monitors import MonitorPhase, Published
+from kafkakit.streams.lag.decide.saved_state import check_state, decode_state, encode_state
+from kafkakit.streams.lag.report import condition_data
+from kafkakit.streams.lag.service_report import all_families, exposition
 from tests.clusters.streams_batches import Rec, commit, marker
 from tests.invariants.exposition import parse
 from tests.rigs.lag import Rig

@@ -3,7 +3,7 @@
 import pytest
 
 from kafkakit.core.errors import UsageError
-from kafkakit.streams.lag.decide.views.selecting import RowFilter
+from kafkakit.streams.lag.decide.views import RowFilter
 from tests.clusters.lag_rows import Bench
 
 TAGS = {"c1": {"a-1": {"tier": "hot"}, "b-1": {"tier": "cold"}}}

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from kafkakit.streams.lag.act.schedule import Schedule, WallClockSteps
+from kafkakit.streams.lag.act.monitor import Schedule, WallClockSteps
 from tests.rigs.lag import SteppingClock
 
 

@@ -13,16 +13,10 @@ from kafkakit.adapters.clock import SystemClock
 from kafkakit.core.errors import TerminatedRunError, TerminationRequested
 from kafkakit.core.lease import Holder, Life
 from kafkakit.ports.log import LogReader
-from kafkakit.streams.lag.act.cluster_shares import ClusterShares
-from kafkakit.streams.lag.act.fleet import Fleet
-from kafkakit.streams.lag.act.monitor import MonitorPace
-from kafkakit.streams.lag.act.serve import LagService, run_service
-from kafkakit.streams.lag.act.state_files import StateFiles
-from kafkakit.streams.lag.act.watcher import MonitorContext, MonitoredCluster
-from kafkakit.streams.lag.decide.condition import MonitorPhase
-from kafkakit.streams.lag.show.metrics_text import exposition
-from kafkakit.streams.lag.show.pages import health_page, json_page
-from kafkakit.streams.lag.show.service_metrics import all_families
+from kafkakit.streams.lag.act.fleet import ClusterShares, Fleet, LagService, run_service
+from kafkakit.streams.lag.act.monitor import MonitorContext, MonitoredCluster, MonitorPace, StateFiles
+from kafkakit.streams.lag.decide.monitors import MonitorPhase
+from kafkakit.streams.lag.service_report import all_families, exposition, health_page, json_page
 from kafkakit.wiring import read_input, write_file
 from tests.fakes.control import FakeControlStore
 from tests.fakes.groups import FakeGroups
@@ -133,7 +127,7 @@ def test_a_cluster_that_is_away_or_wrong_is_its_own_trouble(bench: Bench) -> Non
 
 
 def test_a_fault_of_ours_is_told_and_ends_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkakit.streams.lag.act.watcher.AFTER_FAULT_S", 0.05)
+    monkeypatch.setattr("kafkakit.streams.lag.act.monitor.AFTER_FAULT_S", 0.05)
     fleet = bench.fleet(bench.source("a"))
     real = bench.rigs["a"].reader.places
     monkeypatch.setattr(bench.rigs["a"].reader, "places", lambda _=None: 1 / 0)
@@ -191,7 +185,7 @@ def test_a_service_without_its_control_store_falls_silent(bench: Bench) -> None:
 
 
 def test_a_cluster_that_cannot_be_reached_is_let_go_of(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkakit.streams.lag.act.serve.REACHED_S", 0.2)
+    monkeypatch.setattr("kafkakit.streams.lag.act.fleet.REACHED_S", 0.2)
     service = bench.service(1)
     service.start()
     until_ticked(service, lambda: service.published().carried == ("a", "b"), "it does not take both")

@@ -6,8 +6,8 @@ import pytest
 
 from kafkakit.core.errors import OperationFailedError, TryLaterError
 from kafkakit.core.lease import Holder, Life
-from kafkakit.streams.lag.act.cluster_shares import FORGET_S, INSTANCES, SETTLE_S, TTL_S, ClusterShares, share_path
-from kafkakit.streams.lag.decide.shares import MonitorInstance, fair_share, to_give
+from kafkakit.streams.lag.act.fleet import FORGET_S, INSTANCES, SETTLE_S, TTL_S, ClusterShares, share_path
+from kafkakit.streams.lag.decide.monitors import MonitorInstance, fair_share, to_give
 from tests.fakes.admin import FakeClock
 from tests.fakes.control import FakeControlStore
 

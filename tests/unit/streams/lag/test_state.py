@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kafkakit.core.errors import InputError, KafkakitError
-from kafkakit.streams.lag.act.state_files import MAX_AGE_MS, StateFiles
+from kafkakit.streams.lag.act.monitor import MAX_AGE_MS, StateFiles
 from kafkakit.streams.lag.decide.saved_state import SavedState, decode_state, encode_state
 from kafkakit.wiring import read_input, write_file
 

@@ -1,9 +1,8 @@
 import numpy as np
 import pytest
 
-from kafkakit.streams.lag.decide.measure.figures import FigureFlag
-from kafkakit.streams.lag.decide.measure.status import LagStatus, Present, judge
-from kafkakit.streams.lag.decide.measure.window import SAMPLES, CommitWindow
+from kafkakit.streams.lag.decide.measure.table import SAMPLES, CommitWindow, LagStatus, Present, judge
+from kafkakit.streams.lag.decide.measure.time_lag import FigureFlag
 
 MINUTE = 60_000
 Sample = tuple[int, int]

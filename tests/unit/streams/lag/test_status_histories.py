@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kafkakit.streams.lag.decide.measure.status import LagStatus
+from kafkakit.streams.lag.decide.measure.table import LagStatus
 from kafkakit.streams.model.commit import NO_TOPIC_ID
 from kafkakit.streams.model.offsets_log.commits import CommitColumns, CommitRow
 from tests.clusters.lag_rows import T0, Bench

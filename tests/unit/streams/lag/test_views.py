@@ -3,16 +3,20 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kafkakit.core.errors import UsageError
 from kafkakit.report.metrics_text import MetricFamily
-from kafkakit.streams.lag.decide.measure.forecast import RetentionBasis
-from kafkakit.streams.lag.decide.measure.status import LagStatus
-from kafkakit.streams.lag.decide.measure.table import LagTable, MeasureRules
-from kafkakit.streams.lag.decide.measure.topics import TopicFacts
-from kafkakit.streams.lag.decide.views.limits import JudgedBound, LagLimits, LimitRules, Thresholds, parse_count
-from kafkakit.streams.lag.decide.views.naming import stream_of
-from kafkakit.streams.lag.decide.views.thresholds import Verdict, check_lag
-from kafkakit.streams.lag.decide.views.views import GroupPartition, ViewLevel, view
-from kafkakit.streams.lag.show.metrics_text import datagrams, exposition, families
-from kafkakit.streams.lag.show.views import line_data
+from kafkakit.streams.lag.decide.limits import (
+    JudgedBound,
+    LagLimits,
+    LimitRules,
+    Thresholds,
+    Verdict,
+    check_lag,
+    parse_count,
+)
+from kafkakit.streams.lag.decide.measure.ends import TopicFacts
+from kafkakit.streams.lag.decide.measure.table import LagStatus, LagTable, MeasureRules, RetentionBasis
+from kafkakit.streams.lag.decide.views import GroupPartition, ViewLevel, stream_of, view
+from kafkakit.streams.lag.report import line_data
+from kafkakit.streams.lag.service_report import datagrams, exposition, families
 from tests.clusters.lag_rows import Bench
 from tests.invariants.exposition import parse
 

@@ -1,17 +1,28 @@
-"""What all groups of one cluster have committed, as arrays indexed by the key numbers of its `KeyTable`."""
+"""What all groups of one cluster have committed, as arrays indexed by the key numbers of its `KeyTable`.
+
+By row of the book are kept as well: the metadata of the commit and what was read of it, the time of the record at its
+position for a while, and the last bounded figure.
+
+A group that commits every second stands at another record at each look, and the time of that one is not known before it
+was read: two looks of three had no upper bound. What was proven some seconds ago still is, of that moment; hence the
+bounded figure is kept.
+
+Commits that were made before the monitor began came before any end was known, and a lag that is not known counts as
+none: a group that died before the monitor began would count as healthy from then on. So the lag of such commits is set
+by the first ends that are seen. That is at least what it was, so it is used only if Burrow's rules can be applied: with
+two commits, or one that is old.
+"""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
-from kafkakit.streams.lag.decide.measure.arrays import Columns, add_columns, grow_columns
-from kafkakit.streams.lag.decide.measure.ends import EndSamples
-from kafkakit.streams.lag.decide.measure.kept import KeptFigures
-from kafkakit.streams.lag.decide.measure.metadata import CommitMetadata
-from kafkakit.streams.lag.decide.measure.records import RecordCache
-from kafkakit.streams.lag.decide.measure.topics import NONE
-from kafkakit.streams.lag.decide.measure.window import UNKNOWN_LAG, CommitWindow
-from kafkakit.streams.model.commit import CommitIdentity, Reading
+from kafkakit.streams.lag.decide.measure.ends import NONE, ColumnTypes, EndSamples, add_columns, grow_columns
+from kafkakit.streams.lag.decide.measure.table import UNKNOWN_LAG, CommitWindow
+from kafkakit.streams.lag.decide.measure.time_lag import UNBOUNDED, EstimateSource, FigureFlag, Figures
+from kafkakit.streams.model.commit import CommitIdentity, CommitState, Problem, Reading
+from kafkakit.streams.model.dialects.registry import dialect_named
+from kafkakit.streams.model.log_batches import RecordTime
 from kafkakit.streams.model.offsets_log.commits import TOMBSTONE, CommitColumns, KeyTable
 
 if TYPE_CHECKING:
@@ -20,6 +31,8 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
     Bools = NDArray[np.bool_]
+    Bytes = NDArray[np.int8]
+
 
 NO_SLOT = -2
 """A row whose partition was not looked up yet; NONE when the limit of partitions is reached."""
@@ -30,7 +43,7 @@ NOT_BEHIND = 0
 ANY_SKEW_MS = 60_000
 """More than clocks differ by: a commit this close to the moment a topic was recreated proves nothing later."""
 
-COLUMNS: Columns = {
+BOOK_COLUMNS: ColumnTypes = {
     "offset": ("i8", NONE), "committed_ms": ("i8", NONE), "seen_ms": ("i8", NONE), "id_number": ("i8", NONE),
     "quiet_ms": ("i8", NONE), "behind_ms": ("i8", NONE), "slot": ("i8", NO_SLOT),
 }  # fmt: skip
@@ -82,7 +95,7 @@ class LagBook:
         self.rows_refused = 0
         self._size = 0
         self._ids_seen = 0
-        add_columns(self, COLUMNS)
+        add_columns(self, BOOK_COLUMNS)
 
     def __len__(self) -> int:
         """How many group-partitions have a commit."""
@@ -272,8 +285,275 @@ class LagBook:
         self._size = rows
         if rows <= len(self.offset):
             return
-        grow_columns(self, COLUMNS, rows)
+        grow_columns(self, BOOK_COLUMNS, rows)
         self.metadata.grow(len(self.offset))
         self.window.grow(len(self.offset))
         self.records.grow(len(self.offset))
         self.kept.grow(len(self.offset))
+
+
+PROBLEMS = tuple(Problem)
+METADATA_COLUMNS: ColumnTypes = {
+    "text": ("O", b""), "is_read": ("?", True), "done_end": ("i8", NONE), "pending": ("i8", 0),
+    "oldest_ms": ("i8", NONE), "newest_done_ms": ("i8", NONE), "stream_ms": ("i8", NONE),
+    "problem": ("i1", NONE), "_sizes": ("i4", 0), "_read_with": ("i4", NONE),
+}  # fmt: skip
+
+
+class CommitMetadata:
+    """Metadata as bytes, and after reading it what it holds; before, what a plain commit means. Single-threaded.
+
+    `done_end` is one past the highest done offset, `pending` how many offsets below it are not done; `oldest_ms`,
+    `newest_done_ms` and `stream_ms` are -1 where not given; `problem` is a place in PROBLEMS. At most `max_bytes` are
+    held in all and `max_one_bytes` of one string: `refused` counts the others.
+    """
+
+    text: "NDArray[np.object_]"
+    is_read: "Bools"
+    done_end: "Ints"
+    pending: "Ints"
+    oldest_ms: "Ints"
+    newest_done_ms: "Ints"
+    stream_ms: "Ints"
+    problem: "Bytes"
+    _sizes: "NDArray[np.int32]"
+    _read_with: "NDArray[np.int32]"
+
+    def __init__(self, max_bytes: int, max_one_bytes: int) -> None:
+        self._max_bytes, self._max_one_bytes = max_bytes, max_one_bytes
+        self.total_bytes = 0
+        self.refused = 0
+        add_columns(self, METADATA_COLUMNS)
+
+    def grow(self, rows: int) -> None:
+        """Make space for rows below this number."""
+        grow_columns(self, METADATA_COLUMNS, rows)
+
+    def keep(self, rows: "Ints", offset: "Ints", text: "NDArray[np.object_]") -> None:
+        """Take the metadata of new commits at these offsets; it is read later."""
+        import numpy as np
+
+        sizes = np.fromiter(map(len, text.tolist()), dtype=np.int64, count=len(text))
+        self.total_bytes -= int(self._sizes[rows].sum())
+        too_big = sizes > self._max_one_bytes
+        if self.total_bytes + int(sizes.sum()) > self._max_bytes:
+            too_big |= self.total_bytes + np.cumsum(sizes) > self._max_bytes
+        if too_big.any():
+            self.refused += int(np.count_nonzero(too_big))
+            text[too_big], sizes[too_big] = b"", 0
+        self.total_bytes += int(sizes.sum())
+        self.text[rows], self._sizes[rows] = text, sizes
+        self.is_read[rows] = sizes == 0
+        self.problem[rows] = np.where(too_big, PROBLEMS.index(Problem.TOO_LARGE), NONE)
+        self.done_end[rows] = offset
+        self.pending[rows] = 0
+        for column in (self.oldest_ms, self.newest_done_ms, self.stream_ms):
+            column[rows] = NONE
+
+    def clear(self, rows: "Ints") -> None:
+        """Forget the metadata of these rows."""
+        self.total_bytes -= int(self._sizes[rows].sum())
+        self._sizes[rows] = 0
+        self.text[rows] = b""
+
+    def take(self, row: int, offset: int, reading: Reading, topic_id: int) -> None:
+        """What was read of a row's metadata, with the topic's id of this number (NONE: unknown)."""
+        self.is_read[row], self._read_with[row] = True, topic_id
+        self.problem[row] = NONE if reading.problem is None else PROBLEMS.index(reading.problem)
+        is_foreign = not reading.is_bound and dialect_named(reading.dialect).is_bound
+        state = CommitState(base=offset) if is_foreign else reading.state
+        self.done_end[row] = state.end
+        self.pending[row] = state.pending.count
+        watermark = state.watermark
+        self.oldest_ms[row] = NONE if watermark is None else watermark.oldest_ms
+        self.newest_done_ms[row] = NONE if watermark is None else watermark.newest_done_ms
+        self.stream_ms[row] = NONE if reading.stream_time_ms is None else reading.stream_time_ms
+
+    def reconsider(self, rows: "Ints", topic_ids: "Ints") -> None:
+        """Have metadata read again that was read with another id of its topic than this one, or with none."""
+        self.is_read[rows] &= (self._sizes[rows] == 0) | (self._read_with[rows] == topic_ids)
+
+
+RECORD_COLUMNS: ColumnTypes = {
+    "position": ("i8", NONE), "offset": ("i8", NONE), "time_ms": ("i8", NONE), "low_ms": ("i8", NONE),
+    "high_ms": ("i8", NONE), "read_ms": ("i8", NONE), "is_data": ("?", False), "done_ms": ("i8", NONE),
+    "done_offset": ("i8", NONE), "_generation": ("i8", NONE),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRecord:
+    """The first record at or after `position`: it stands at `offset`, and its time is about `time_ms`.
+
+    It surely is at least `low_ms` and at most `high_ms`, -1 for each that is not proven. `is_data` when it surely is
+    data that consumers get, and at this offset: no marker, and of no transaction whose end is unknown. `read_ms` is
+    the monitor's time when the read was sent.
+    """
+
+    position: int
+    offset: int
+    time_ms: int
+    low_ms: int
+    high_ms: int
+    is_data: bool
+    read_ms: int
+
+    @classmethod
+    def of(cls, position: int, found: RecordTime, read_ms: int) -> "ReadRecord":
+        """What a raw read from `position` on found; a record of a transaction is sure data when that surely was
+        committed."""
+        known = max(found.low_ms, found.high_ms) >= 0
+        low = found.low_ms if found.low_ms >= 0 else found.high_ms
+        return cls(
+            position=position,
+            offset=found.offset,
+            time_ms=(low + found.high_ms) // 2 if known else NONE,
+            low_ms=found.low_ms if found.is_low_proven else NONE,
+            high_ms=found.high_ms if found.is_high_proven else NONE,
+            is_data=found.is_offset_exact and (found.is_committed or not found.is_transactional),
+            read_ms=read_ms,
+        )
+
+
+class RecordCache:
+    """One read record a row, and the newest time of one that has been done since; 81 bytes a row.
+
+    What was read of a log that is another one now (`EndSamples.generation`) is not given out any more.
+    """
+
+    position: "Ints"
+    offset: "Ints"
+    time_ms: "Ints"
+    low_ms: "Ints"
+    high_ms: "Ints"
+    read_ms: "Ints"
+    is_data: "Bools"
+    done_ms: "Ints"
+    done_offset: "Ints"
+    _generation: "Ints"
+
+    def __init__(self, ends: "EndSamples") -> None:
+        self._ends = ends
+        add_columns(self, RECORD_COLUMNS)
+
+    def grow(self, rows: int) -> None:
+        """Make space for rows below this number."""
+        grow_columns(self, RECORD_COLUMNS, rows)
+
+    def note(self, row: int, slot: int, record: ReadRecord) -> None:
+        """Keep what was read for a row; the record before it counts as done from now on where the row passed it."""
+        generation = int(self._ends.generation[slot])
+        if self._generation[row] != generation:
+            self.done_ms[row] = self.done_offset[row] = NONE
+        elif self.is_data[row] and 0 <= self.offset[row] < record.position and self.low_ms[row] > self.done_ms[row]:
+            self.done_ms[row], self.done_offset[row] = self.low_ms[row], self.offset[row]
+        self._generation[row] = generation
+        self.position[row], self.offset[row] = record.position, record.offset
+        self.time_ms[row], self.low_ms[row], self.high_ms[row] = record.time_ms, record.low_ms, record.high_ms
+        self.read_ms[row], self.is_data[row] = record.read_ms, record.is_data
+
+    def drop(self, rows: "Ints") -> None:
+        """Forget what was read for these rows."""
+        self.offset[rows] = self.done_ms[rows] = self.done_offset[rows] = self._generation[rows] = NONE
+
+    def holds(self, rows: "Ints", slots: "Ints", positions: "Ints", *, now_ms: int, ttl_ms: int) -> "Bools":
+        """True where the record read is still the first one at or after the row's position, and not too old."""
+        found: Bools = (
+            (self._generation[rows] == self._ends.generation[slots])
+            & (self.offset[rows] >= positions)
+            & (self.position[rows] <= positions)
+            & (now_ms - self.read_ms[rows] <= ttl_ms)
+        )
+        return found
+
+    def done_since(self, rows: "Ints", slots: "Ints", committed: "Ints") -> "Ints":
+        """The latest known time of a record below the committed offset, -1 for none."""
+        import numpy as np
+
+        same = self._generation[rows] == self._ends.generation[slots]
+        passed = same & self.is_data[rows] & (self.offset[rows] >= 0) & (self.offset[rows] < committed)
+        before = same & (self.done_offset[rows] >= 0) & (self.done_offset[rows] < committed)
+        return np.maximum(np.where(passed, self.low_ms[rows], NONE), np.where(before, self.done_ms[rows], NONE))
+
+
+KEPT_MS = 10_000
+"""Nothing older takes the place of a figure of now."""
+BOUNDED_COLUMNS: ColumnTypes = {
+    "as_of_ms": ("i8", NONE), "estimate_ms": ("i8", NONE), "low_ms": ("i8", NONE), "high_ms": ("i8", NONE),
+    "source": ("i8", NONE), "flags": ("i8", 0), "_generation": ("i8", NONE),
+}  # fmt: skip
+_NAMES = tuple(f.name for f in fields(Figures))
+_ELSE = FigureFlag.NO_END | FigureFlag.OTHER_TOPIC | FigureFlag.LOST | FigureFlag.AHEAD
+
+
+class KeptFigures:
+    """One figure a row, 56 bytes; `generation` is that of the partition's samples (`EndSamples`)."""
+
+    as_of_ms: "Ints"
+    estimate_ms: "Ints"
+    low_ms: "Ints"
+    high_ms: "Ints"
+    source: "Ints"
+    flags: "Ints"
+    _generation: "Ints"
+
+    def __init__(self) -> None:
+        add_columns(self, BOUNDED_COLUMNS)
+
+    def grow(self, rows: int) -> None:
+        """Make space for rows below this number."""
+        grow_columns(self, BOUNDED_COLUMNS, rows)
+
+    def drop(self, rows: "Ints") -> None:
+        """Forget what was kept for these rows."""
+        self.as_of_ms[rows] = NONE
+
+    def keep(self, rows: "Ints", figures: Figures, generation: "Ints") -> None:
+        """Keep those of the figures that are bounded, where what is kept is no better; each row once."""
+        takes = (figures.high_ms != UNBOUNDED) & ~self._is_better(rows, figures, generation)
+        some, found = rows[takes], figures.taken(takes.nonzero()[0])
+        for name in _NAMES:
+            getattr(self, name)[some] = getattr(found, name)
+        self._generation[some] = generation[takes]
+
+    def instead(self, rows: "Ints", figures: Figures, generation: "Ints", now_ms: int) -> Figures:
+        """The figures, with what was kept in the place of those without a bound, where it is not too old, and of those
+        whose interval is wider than the kept one and its age together.
+
+        A group that seems to have caught up is not given an older figure.
+        """
+        import numpy as np
+
+        takes = self._is_better(rows, figures, generation) & ((figures.flags & int(_ELSE)) == 0)
+        takes &= figures.source != int(EstimateSource.CAUGHT_UP)
+        takes &= self.as_of_ms[rows] >= now_ms - KEPT_MS
+        return replace(
+            figures, **{name: np.where(takes, getattr(self, name)[rows], getattr(figures, name)) for name in _NAMES}
+        )
+
+    def _is_better(self, rows: "Ints", figures: Figures, generation: "Ints") -> "Bools":
+        """Where what is kept is of the same log, and narrower even with its age added."""
+        width, age = self.high_ms[rows] - self.low_ms[rows], figures.as_of_ms - self.as_of_ms[rows]
+        is_kept = (self.as_of_ms[rows] >= 0) & (self._generation[rows] == generation)
+        found: Bools = is_kept & (figures.high_ms - figures.low_ms > width + age)
+        return found
+
+
+OLD_MS = 600_000
+
+
+def set_past_lags(book: "LagBook", now_ms: int) -> int:
+    """Set the lags of commits without one, where the log's end is known; returns how many. O(rows)."""
+    import numpy as np
+
+    window, rows = book.window, book.rows()
+    rows = rows[book.slot[rows] >= 0]
+    if not len(rows) or not len(book.ends.end):
+        return 0
+    end = book.ends.end[book.slot[rows]]
+    is_usable = (end >= 0) & ((window.count[rows] >= 2) | (now_ms - book.committed_ms[rows] >= OLD_MS))
+    rows, end = rows[is_usable], end[is_usable]
+    lags, offsets = window.lag[rows], window.offset[rows]
+    unknown = lags == UNKNOWN_LAG
+    window.lag[rows] = np.where(unknown, np.maximum(0, end[:, None] - offsets), lags)
+    return int(np.count_nonzero(unknown))

@@ -1,11 +1,15 @@
-"""Where the partitions' logs end, sampled: the newest sample, and a ring of older ones at doubling distances."""
+"""The topics of one cluster as numbers, what their settings mean for lag, and where their logs end.
 
-from collections.abc import Sequence
+Topics have names, ids and partitions; of their settings count who stamps the records, whether the cleaner works, and
+what retention takes. Ends of logs are sampled: the newest sample, and a ring of older ones at doubling distances.
+Everything is kept in arrays that are indexed by ever higher numbers, and grow with them.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kafkakit.streams.lag.decide.measure.arrays import Columns, add_columns, grow_columns
-from kafkakit.streams.lag.decide.measure.topics import NONE, TopicTable
+from kafkakit.streams.model.commit import NO_TOPIC_ID
 
 if TYPE_CHECKING:
     import numpy as np
@@ -14,20 +18,26 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Bools = NDArray[np.bool_]
 
+
 SAMPLES = 16
 MAX_PARTITIONS = 1_000_000
 START_STEP_MS = 600_000
 MAX_TOOK_MS = 3_600_000
 _ROWS_AT_ONCE = 8192
 
-COLUMNS: Columns = {
+NONE = -1
+
+ColumnTypes = Mapping[str, tuple[str, object]]
+"""Attributes of an object that are arrays of one length: by name the type of the elements, and what fills new rows."""
+
+COLUMNS: ColumnTypes = {
     "end": ("i8", NONE), "stable": ("i8", NONE), "start": ("i8", NONE), "before_ms": ("i8", NONE),
     "after_ms": ("i8", NONE), "effective": ("i8", NONE), "effective_at": ("i8", NONE),
     "effective_is_data": ("?", False), "tail": ("i8", 0), "generation": ("i8", 0), "_count": ("i8", 0),
     "_start_then": ("i8", NONE), "_start_then_ms": ("i8", NONE), "_start_mid": ("i8", NONE),
     "_start_mid_ms": ("i8", NONE),
 }  # fmt: skip
-RING_COLUMNS: Columns = {"_ends": ("i8", None), "_before": ("i8", None), "_took": ("i4", None)}
+RING_COLUMNS: ColumnTypes = {"_ends": ("i8", None), "_before": ("i8", None), "_took": ("i4", None)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,3 +255,215 @@ class EndSamples:
     def _grow(self, rows: int) -> None:
         grow_columns(self, COLUMNS, rows)
         grow_columns(self, RING_COLUMNS, rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicFacts:
+    """Settings of a topic; the defaults claim the least.
+
+    `is_log_append`: brokers stamp the records (message.timestamp.type=LogAppendTime), so times rise with offsets.
+    `is_dense`: every offset from log start to end is a record that is to be consumed: no compaction, and no
+    transactional producer. `retention_ms` and `retention_bytes` are None where unlimited or unknown, or where nothing
+    is deleted by age or size.
+    """
+
+    is_log_append: bool = False
+    is_compacted: bool = False
+    is_dense: bool = False
+    retention_ms: int | None = None
+    retention_bytes: int | None = None
+
+
+class TopicTable:
+    """Numbers for topics and for topic-partitions (slots), each given once and never again; O(1) to look up.
+
+    `id_number` is the number of the topic's present id, NONE while unknown; `since_ms` the moment by which a second
+    id had taken the place of the first, NONE while there was only one. `changes` counts ids that became known.
+    """
+
+    def __init__(self, max_partitions: int) -> None:
+        import numpy as np
+
+        self.max_partitions = max_partitions
+        self.changes = 0
+        self.names: list[str] = []
+        self.facts: list[TopicFacts] = []
+        self.slots: list[dict[int, int]] = []
+        self._numbers: dict[str, int] = {}
+        self._ids: dict[bytes, int] = {}
+        self.ids: list[bytes] = []
+        self.id_number: Ints = np.empty(0, dtype=np.int64)
+        self.since_ms: Ints = np.empty(0, dtype=np.int64)
+        self.topic_of: Ints = np.full(1, NONE, dtype=np.int64)
+        self.partition_of: Ints = np.full(1, NONE, dtype=np.int64)
+        self.slot_count = 0
+
+    def number(self, topic: str) -> int:
+        """The topic's number, a new one if need be."""
+
+        found = self._numbers.get(topic)
+        if found is not None:
+            return found
+        number = len(self.names)
+        self._numbers[topic] = number
+        self.names.append(topic)
+        self.facts.append(TopicFacts())
+        self.slots.append({})
+        self.id_number = grown(self.id_number, number + 1, NONE)
+        self.since_ms = grown(self.since_ms, number + 1, NONE)
+        return number
+
+    def find(self, topic: str, partition: int) -> int | None:
+        """The slot of a partition, None if it has none yet."""
+        number = self._numbers.get(topic)
+        return None if number is None else self.slots[number].get(partition)
+
+    def slot(self, topic: str, partition: int) -> int:
+        """The slot of a partition, a new one if need be; NONE beyond `max_partitions`."""
+
+        found = self.find(topic, partition)
+        if found is not None:
+            return found
+        if self.slot_count >= self.max_partitions:
+            return NONE
+        number = self.number(topic)
+        slot = self.slots[number][partition] = self.slot_count
+        self.slot_count += 1
+        self.topic_of = grown(self.topic_of, self.slot_count, NONE)
+        self.partition_of = grown(self.partition_of, self.slot_count, NONE)
+        self.topic_of[slot], self.partition_of[slot] = number, partition
+        return slot
+
+    def set_facts(self, topic: str, facts: TopicFacts) -> None:
+        """Take over a topic's settings."""
+        self.facts[self.number(topic)] = facts
+
+    def traits(self, slots: "Ints") -> "tuple[Bools, Bools, Bools]":
+        """`is_log_append`, `is_dense` and `is_compacted` of the topics of these slots."""
+        import numpy as np
+
+        rows = [(f.is_log_append, f.is_dense, f.is_compacted) for f in (*self.facts, TopicFacts())]
+        table = np.array(rows, dtype=bool)[self.topic_of[slots]]
+        return table[:, 0], table[:, 1], table[:, 2]
+
+    def retention_ms(self, slots: "Ints") -> "Ints":
+        """`retention_ms` of the topics of these slots, NONE where unlimited or unknown."""
+        import numpy as np
+
+        known = [NONE if f.retention_ms is None else f.retention_ms for f in (*self.facts, TopicFacts())]
+        found: Ints = np.array(known, dtype=np.int64)[self.topic_of[slots]]
+        return found
+
+    def id_of(self, topic_id: bytes) -> int:
+        """The number of a topic id, NONE for the id that stands for none."""
+        if topic_id == NO_TOPIC_ID or not topic_id:
+            return NONE
+        number = self._ids.setdefault(topic_id, len(self.ids))
+        if number == len(self.ids):
+            self.ids.append(topic_id)
+        return number
+
+    def topic_id(self, number: int) -> bytes:
+        """The present id of a topic by its number; sixteen zeros while unknown."""
+        at = int(self.id_number[number])
+        return NO_TOPIC_ID if at == NONE else self.ids[at]
+
+    def see_id(self, topic: str, topic_id: bytes, seen_ms: int) -> bool:
+        """Note the id that a topic has now; True when it is another than before: the topic was recreated."""
+        number = self.number(topic)
+        new, old = self.id_of(topic_id), int(self.id_number[number])
+        if new in (NONE, old):
+            return False
+        self.id_number[number] = new
+        self.changes += 1
+        if old == NONE:
+            return False
+        self.since_ms[number] = seen_ms
+        return True
+
+
+HOUR_MS = 3_600_000
+MINUTE_MS = 60_000
+BROKER_KEYS = (
+    "log.message.timestamp.type",
+    "log.cleanup.policy",
+    "log.retention.ms",
+    "log.retention.minutes",
+    "log.retention.hours",
+    "log.retention.bytes",
+)
+
+
+def facts_of(configs: Mapping[str, Mapping[str, str]], defaults: Mapping[str, str]) -> "dict[str, TopicFacts]":
+    """The facts of each topic from the values set on it and, for the rest, those in force on the brokers.
+
+    A value that is no number counts as unknown. `is_dense` stays False: no setting states it.
+    """
+    return {topic: _facts(values, defaults) for topic, values in sorted(configs.items())}
+
+
+def _facts(values: Mapping[str, str], defaults: Mapping[str, str]) -> TopicFacts:
+    kind = values.get("message.timestamp.type") or defaults.get("log.message.timestamp.type", "CreateTime")
+    policy = (values.get("cleanup.policy") or defaults.get("log.cleanup.policy", "delete")).split(",")
+    is_deleting = "delete" in (word.strip() for word in policy)
+    retention_ms = _number(values.get("retention.ms"))
+    if retention_ms is None:
+        retention_ms = _default_ms(defaults)
+    retention_bytes = _number(values.get("retention.bytes", defaults.get("log.retention.bytes")))
+    return TopicFacts(
+        is_log_append=kind == "LogAppendTime",
+        is_compacted="compact" in (word.strip() for word in policy),
+        retention_ms=_limit(retention_ms) if is_deleting else None,
+        retention_bytes=_limit(retention_bytes) if is_deleting else None,
+    )
+
+
+def _default_ms(defaults: Mapping[str, str]) -> int | None:
+    """The brokers' retention: the finest unit that is set counts."""
+    for key, unit in (("log.retention.ms", 1), ("log.retention.minutes", MINUTE_MS), ("log.retention.hours", HOUR_MS)):
+        number = _number(defaults.get(key))
+        if number is not None:
+            return number * unit if number >= 0 else number
+    return None
+
+
+def _limit(number: int | None) -> int | None:
+    return None if number is None or number < 0 else number
+
+
+def _number(text: str | None) -> int | None:
+    try:
+        return None if text is None else int(text)
+    except ValueError:
+        return None
+
+
+def grown(array: "NDArray[Any]", rows: int, fill: object) -> "NDArray[Any]":
+    """The array itself when it has `rows` rows, else a copy with space for an eighth more, new rows set to `fill`.
+
+    With `fill` None they hold anything, and take no memory until they are written.
+    """
+    import numpy as np
+
+    have = len(array)
+    if have >= rows:
+        return array
+    bigger = np.empty((max(rows, have + have // 8, 64), *array.shape[1:]), dtype=array.dtype)
+    bigger[:have] = array
+    if fill is not None:
+        bigger[have:] = fill
+    return bigger
+
+
+def add_columns(owner: object, columns: ColumnTypes, *shape: int) -> None:
+    """Give an object its columns, empty; each row has `shape`."""
+    import numpy as np
+
+    for name, (dtype, _) in columns.items():
+        setattr(owner, name, np.empty((0, *shape), dtype=dtype))
+
+
+def grow_columns(owner: object, columns: ColumnTypes, rows: int) -> None:
+    """Let the columns of an object have at least `rows` rows, see `grown`."""
+    for name, (_, fill) in columns.items():
+        setattr(owner, name, grown(getattr(owner, name), rows, fill))

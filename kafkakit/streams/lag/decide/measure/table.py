@@ -1,15 +1,60 @@
-"""The lag of everything that groups of one cluster have committed, as one table; rows are those of the book."""
+"""The lag of everything that groups of one cluster have committed, as one table; rows are those of the book.
+
+Beside the lag stand the status by Burrow's rules, on arrays, and a forecast. Both need the last commits of every
+group-partition, which are kept as a ring of samples.
+
+Burrow's documentation ("Consumer Lag Evaluation Rules") states, for the window of the last ten commits of a partition,
+each with its offset, its time and the lag when it was seen:
+
+1. If any lag in the window is zero, the status is OK.
+2. If the offset does not change over the window and the lag is fixed or increasing, the consumer is in error, and the
+   partition STALLED.
+3. If offsets increase over the window, but the lag stays the same or increases between every pair of commits, the
+   consumer is slow: WARNING.
+4. If the time since the last commit is greater than the time between the first and the last commit of the window, the
+   consumer is in error, and the partition STOPPED; but not when the offset is that of the broker, so that there is
+   nothing to do.
+5. Lag that is unknown counts as no lag. Not so here: after a restart it is unknown for all commits of the past, and a
+   group that died before would stay OK without an end. It is only that growth to and from an unknown lag is not
+   judged.
+
+Its program adds REWIND, when an offset is lower than the one before it. Its newer versions judge STOPPED first, and 1
+after it: a group that was caught up and then died had no lag in its window. So do we: no lag now is OK, then come
+STOPPED, 1, REWIND, STALLED, WARNING. Silence counts from when there surely was something to do: many clients commit
+nothing while nothing comes. A lag of no more than the markers of transactions at the log's end is none.
+
+Two or three commits in a row prove little: a window that is shorter than nine steps counts as that long in rule 4, and
+is not judged by rules 2 and 3. Added are LOST (records were deleted before the group did them), and UNKNOWN (no end of
+the log, one below the commit, or figures too old to judge by, which comes before LOST), which never passes for OK.
+
+The forecast says how fast a partition is produced and consumed, when the group will have caught up, and when it will
+lose records. Rates are measured: consumption over the commits of Burrow's window, production over end samples of about
+the last ten minutes. Nothing is extrapolated further than that present rates continue.
+
+Records are lost when the log's start passes the first offset that is not done. Two facts bound or foretell that:
+
+* retention.ms: brokers delete a segment once its newest record is older than that, so no record goes before its own
+  time plus the retention. What is left is at least retention.ms minus the record's age; segments make it longer.
+* the movement of the log's start, whatever moves it (time, size, DeleteRecords): at its pace over the last ten to
+  twenty minutes, a guess.
+"""
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
 
 from kafkakit.core.columns import Columns
-from kafkakit.streams.lag.decide.measure.evidence import Evidence
-from kafkakit.streams.lag.decide.measure.figures import FigureFlag, Figures
-from kafkakit.streams.lag.decide.measure.forecast import Forecast, forecast
-from kafkakit.streams.lag.decide.measure.status import Present, judge
-from kafkakit.streams.lag.decide.measure.time_lag import arrival_lag, backlog_lag, live_lag
-from kafkakit.streams.lag.decide.measure.topics import NONE
+from kafkakit.streams.lag.decide.measure.ends import NONE, ColumnTypes, add_columns, grow_columns
+from kafkakit.streams.lag.decide.measure.time_lag import (
+    UNBOUNDED,
+    UNESTIMATED,
+    Evidence,
+    FigureFlag,
+    Figures,
+    arrival_lag,
+    backlog_lag,
+    live_lag,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,9 +64,28 @@ if TYPE_CHECKING:
     from kafkakit.streams.model.offsets_log.commits import Names
 
     Ints = NDArray[np.int64]
+    Bools = NDArray[np.bool_]
+    Floats = NDArray[np.float64]
 
 
 _ROWS_AT_ONCE = 16_384
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast(Columns):
+    """Columns of one length; rates are records/s and NaN for unknown, times are ms and -1 for never or unknown.
+
+    `eta_ms` is how long until nothing is left to do (0: nothing is), -1 when the group does not gain on the producers
+    or the rates are unknown. `retention_left_ms` is the likely time until records are lost, `retention_low_ms` the
+    time for which they surely stay (0 when that is not known), `retention_basis` a `RetentionBasis`.
+    """
+
+    consumed_per_s: "Floats"
+    produced_per_s: "Floats"
+    eta_ms: "Ints"
+    retention_left_ms: "Ints"
+    retention_low_ms: "Ints"
+    retention_basis: "Ints"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,3 +327,255 @@ def _names(names: "Names", index: "NDArray[np.int32]") -> "tuple[tuple[str, ...]
     place = np.empty(len(words), dtype=np.int64)
     place[order] = np.arange(len(words))
     return tuple(words[at] for at in order), place[inverse.reshape(-1)]
+
+
+class LagStatus(IntEnum):
+    """Health, the worse the higher."""
+
+    OK = 0
+    UNKNOWN = 1
+    WARNING = 2
+    STALLED = 3
+    STOPPED = 4
+    REWIND = 5
+    LOST = 6
+
+    @property
+    def word(self) -> str:
+        """The name as outputs and labels write it."""
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Present:
+    """What is known of each row now, beside its commits; columns of one length.
+
+    `lag` is up to the end that the group can reach, `lost` as in `LagTable`, `flags` those of its figures. `since_ms`
+    is the last commit, or the moment from which on there surely was something to do if that was later. `tail`: see
+    `EndSamples`.
+    """
+
+    lag: "Ints"
+    lost: "Ints"
+    flags: "Ints"
+    since_ms: "Ints"
+    tail: "Ints"
+
+
+def silent(window: "CommitWindow", rows: "Ints", since_ms: "Ints", now_ms: int) -> "Bools":
+    """True where more time has passed since then than the group's window is long."""
+    found: Bools = now_ms - since_ms > window.length_ms(rows)
+    return found
+
+
+def judge(window: "CommitWindow", rows: "Ints", present: Present, *, now_ms: int) -> "Ints":
+    """The `LagStatus` of each row. O(rows)."""
+    import numpy as np
+
+    offset, at_ms, lags, count = window.ordered(rows)
+    first = SAMPLES - count
+    pairs = np.arange(1, SAMPLES) > first[:, None]
+    is_sample = np.arange(SAMPLES) >= first[:, None]
+    step, growth = np.diff(offset, axis=1), np.diff(lags, axis=1)
+    had_none = (is_sample & (lags != UNKNOWN_LAG) & (lags <= present.tail[:, None])).any(axis=1)
+    has_lag = (present.lag > 0) & (count > 0)
+    rewound = (pairs & (step < 0)).any(axis=1)
+    is_fixed = ~(pairs & (step != 0)).any(axis=1)
+    is_known = (lags[:, 1:] != UNKNOWN_LAG) & (lags[:, :-1] != UNKNOWN_LAG)
+    span_ms = at_ms[:, -1] - at_ms[np.arange(len(rows)), np.minimum(first, SAMPLES - 1)]
+    never_less = (count > 1) & (span_ms >= window.step_ms * (SAMPLES - 1))
+    never_less &= ~(pairs & ((growth < 0) | ~is_known)).any(axis=1)
+
+    def has(flags: FigureFlag) -> "Bools":
+        found: Bools = (present.flags & int(flags)) != 0
+        return found
+
+    rules = [
+        (has(FigureFlag.STALE), LagStatus.UNKNOWN),
+        (present.lost > 0, LagStatus.LOST),
+        (has(FigureFlag.NO_END | FigureFlag.OTHER_TOPIC | FigureFlag.AHEAD), LagStatus.UNKNOWN),
+        (~has_lag, LagStatus.OK),
+        (silent(window, rows, present.since_ms, now_ms), LagStatus.STOPPED),
+        (had_none, LagStatus.OK),
+        (rewound, LagStatus.REWIND),
+        (is_fixed & never_less, LagStatus.STALLED),
+        (never_less, LagStatus.WARNING),
+    ]
+    return np.select([found for found, _ in rules], [int(s) for _, s in rules], int(LagStatus.OK)).astype(np.int64)
+
+
+HORIZON_MS = 600_000
+
+
+class RetentionBasis(IntEnum):
+    """What the time left until records are lost rests on."""
+
+    NONE = 0
+    RETENTION_TIME = 1
+    START_MOVEMENT = 2
+
+    @property
+    def word(self) -> str:
+        """The name as outputs write it."""
+        return self.name.lower()
+
+
+def forecast(
+    book: "LagBook", rows: "Ints", evidence: "Evidence", lag: "Ints", backlog: Figures, now_ms: int
+) -> Forecast:
+    """Forecasts for rows of the book, from what was measured for them; O(rows)."""
+    import numpy as np
+
+    consumed, produced = consumption(book, rows, now_ms), production(book, rows, evidence)
+    gain = consumed - produced
+    gains = (lag > 0) & (gain > 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        eta = np.where(gains, np.minimum(lag / np.where(gains, gain, 1.0) * 1000.0, 1e15), -1.0)
+    eta_ms = np.where(lag == 0, 0, np.ceil(eta).astype(np.int64))
+    left, low, basis = _retention(book, rows, evidence, lag, backlog)
+    return Forecast(
+        consumed_per_s=consumed,
+        produced_per_s=produced,
+        eta_ms=eta_ms,
+        retention_left_ms=left,
+        retention_low_ms=low,
+        retention_basis=basis,
+    )
+
+
+def consumption(book: "LagBook", rows: "Ints", now_ms: int) -> "Floats":
+    """Records/s between the first and the last commit of the window.
+
+    NaN with fewer than two moments, after a rewind, and once the group has been silent for longer than its window.
+    """
+    import numpy as np
+
+    offset, at_ms, _, count = book.window.ordered(rows)
+    first = np.minimum(SAMPLES - count, SAMPLES - 1)
+    row = np.arange(len(rows))
+    span_ms = at_ms[:, -1] - at_ms[row, first]
+    step = offset[:, -1] - offset[row, first]
+    known = (count >= 2) & (span_ms > 0) & (step >= 0) & ~silent(book.window, rows, book.committed_ms[rows], now_ms)
+    return np.where(known, step * 1000.0 / np.maximum(1, span_ms), np.nan)
+
+
+def production(book: "LagBook", rows: "Ints", evidence: "Evidence") -> "Floats":
+    """Records/s over the end samples of the last `HORIZON_MS`, or since the first one after; NaN with one sample."""
+    import numpy as np
+
+    has_slot = book.slot[rows] >= 0
+    slots = np.where(has_slot, book.slot[rows], 0)
+    then_end, then_ms = book.ends.sample_since(slots, evidence.after_ms - HORIZON_MS)
+    span_ms = evidence.after_ms - then_ms
+    known = has_slot & (evidence.end >= 0) & (then_ms >= 0) & (span_ms > 0)
+    return np.where(known, (evidence.end - then_end) * 1000.0 / np.maximum(1, span_ms), np.nan)
+
+
+def _retention(
+    book: "LagBook", rows: "Ints", evidence: "Evidence", lag: "Ints", backlog: Figures
+) -> "tuple[Ints, Ints, Ints]":
+    """Likely and sure time left, and the basis; nothing is at risk where there is no lag."""
+    import numpy as np
+
+    e = evidence
+    has_slot = book.slot[rows] >= 0
+    slots = np.where(has_slot, book.slot[rows], 0)
+    at_risk = has_slot & (lag > 0)
+    retention = book.ends.topics.retention_ms(slots)
+    limited = at_risk & (retention >= 0)
+    by_time = np.maximum(0, retention - np.where(backlog.estimate_ms == UNESTIMATED, 0, backlog.estimate_ms))
+    by_time = np.where(limited & (backlog.estimate_ms != UNESTIMATED), by_time, NONE)
+    low = np.where(backlog.high_ms == UNBOUNDED, 0, np.maximum(0, retention - backlog.high_ms))
+    moved, span_ms = book.ends.start_movement(slots)
+    moves = at_risk & (moved > 0) & (span_ms > 0)
+    pace = np.where(moves, (e.position - e.start) * (span_ms / np.maximum(1, moved)), -1.0)
+    by_pace = np.minimum(pace, 1e15).astype(np.int64)
+    sooner = moves & ((by_time < 0) | (by_pace < by_time))
+    left = np.where(sooner, by_pace, by_time)
+    basis = np.where(
+        left < 0,
+        int(RetentionBasis.NONE),
+        np.where(sooner, int(RetentionBasis.START_MOVEMENT), int(RetentionBasis.RETENTION_TIME)),
+    )
+    return left, np.where(limited, low, 0), basis
+
+
+SAMPLES = 10
+UNKNOWN_LAG = -1
+WINDOW_RING_COLUMNS: ColumnTypes = {"offset": ("i8", None), "at_ms": ("i8", None), "lag": ("i8", None)}
+WINDOW_COLUMNS: ColumnTypes = {"count": ("i1", 0), "head": ("i1", 0)}
+
+
+class CommitWindow:
+    """Ten samples a row of (offset, commit time, lag), at most one a `step_ms`; 241 bytes a row.
+
+    A commit that comes sooner than a step after its predecessor replaces that one's offset and lag and keeps its
+    time, else a group that commits often would never fill its window (Burrow's `min-distance`).
+    """
+
+    offset: "Ints"
+    at_ms: "Ints"
+    lag: "Ints"
+    count: "NDArray[np.int8]"
+    head: "NDArray[np.int8]"
+
+    def __init__(self, step_ms: int) -> None:
+        self.step_ms = step_ms
+        add_columns(self, WINDOW_RING_COLUMNS, SAMPLES)
+        add_columns(self, WINDOW_COLUMNS)
+
+    def grow(self, rows: int) -> None:
+        """Make space for rows below this number."""
+        grow_columns(self, WINDOW_RING_COLUMNS, rows)
+        grow_columns(self, WINDOW_COLUMNS, rows)
+
+    def add(self, rows: "Ints", offset: "Ints", at_ms: "Ints", lag: "Ints") -> None:
+        """Take one commit of each row (each row once); `lag` is UNKNOWN_LAG where no end was known."""
+        import numpy as np
+
+        head, count = self.head[rows], self.count[rows]
+        is_soon = (count > 0) & (at_ms - self.at_ms[rows, head] < self.step_ms)
+        head = np.where(is_soon | (count == 0), head, (head + 1) % SAMPLES)
+        self.at_ms[rows, head] = np.where(is_soon, self.at_ms[rows, head], at_ms)
+        self.offset[rows, head] = offset
+        self.lag[rows, head] = lag
+        self.head[rows] = head
+        self.count[rows] = np.where(is_soon, count, np.minimum(count + 1, SAMPLES))
+
+    def clear(self, rows: "Ints") -> None:
+        """Forget what these rows held."""
+        self.count[rows] = 0
+        self.head[rows] = 0
+
+    def saved(self, rows: "Ints") -> "dict[str, NDArray[Any]]":
+        """Copies of all columns of these rows by name; places without a sample hold 0."""
+        import numpy as np
+
+        age = (self.head[rows, None] - np.arange(SAMPLES)) % SAMPLES
+        is_sample = age < self.count[rows, None]
+        found = {name: np.where(is_sample, getattr(self, name)[rows], 0) for name in WINDOW_RING_COLUMNS}
+        return {**found, "count": self.count[rows], "head": self.head[rows]}
+
+    def length_ms(self, rows: "Ints") -> "Ints":
+        """How long the window of each row is: from its first commit to its last one, and nine steps at least."""
+        import numpy as np
+
+        first = (self.head[rows].astype(np.int64) + 1 - self.count[rows]) % SAMPLES
+        span: Ints = self.at_ms[rows, self.head[rows]] - self.at_ms[rows, first]
+        return np.maximum(np.where(self.count[rows] > 0, span, 0), self.step_ms * (SAMPLES - 1))
+
+    def ordered(self, rows: "Ints") -> "tuple[Ints, Ints, Ints, Ints]":
+        """Offsets, commit times and lags of the rows with the oldest first, and how many samples each row has.
+
+        Shape (rows, 10); the valid samples of a row stand at its end.
+        """
+        import numpy as np
+
+        columns = (self.head[rows, None].astype(np.int64) + 1 + np.arange(SAMPLES)) % SAMPLES
+        pick = rows[:, None]
+        return (
+            self.offset[pick, columns],
+            self.at_ms[pick, columns],
+            self.lag[pick, columns],
+            self.count[rows].astype(np.int64),
+        )

@@ -6,23 +6,23 @@ than its arrival, and estimates of the one are none of the other; where brokers 
 
 Time is what the records carry. The truth of the *backlog* lag at a moment is that moment minus the time of the oldest
 record not done: the one with the lowest offset that is not done and is in the log, or is held by the group as its
-commit states. Of the *live* lag it is the moment minus the latest time among the done records, or 0 when no record lies
-beyond the highest done one. Neither is below 0.
+commit states. Of the *live* lag it is the moment minus the latest time among the done records, or 0 when no record
+lies beyond the highest done one. Neither is below 0.
 
 What each source proves:
 
-* Caught up: the commit was seen before the request that brought the end, and lies at or beyond the (effective) end. Its
-  own time would not do: a commit in a transaction takes effect later than that.
+* Caught up: the commit was seen before the request that brought the end, and lies at or beyond the (effective) end.
+  Its own time would not do: a commit in a transaction takes effect later than that.
 * A KKM1 watermark names the record at base exactly if the writer held that record: when something above base is done,
-  or when the two times differ. A writer that holds none has only the time of its newest done record to give, and
-  gives it twice; that proves nothing of the record at base, except where times rise with offsets (LogAppendTime). That
-  an end sample shows an end above base proves no more: the writer need not have fetched the record, and what stands
-  at base may be a marker.
+  or when the two times differ. A writer that holds none has only the time of its newest done record to give, and gives
+  it twice; that proves nothing of the record at base, except where times rise with offsets (LogAppendTime). That an
+  end sample shows an end above base proves no more: the writer need not have fetched the record, and what stands at
+  base may be a marker.
 * A record read at the position is exact if it surely is data. Where the cleaner works it may be gone a moment later,
   and where it stands above the position another one was there before it: then the figure is that of the moment of
   reading.
-* Kafka Streams' stream time is the latest time among done records: the live lag exactly. The record after it may be
-  of any time, so it bounds the backlog only with LogAppendTime.
+* Kafka Streams' stream time is the latest time among done records: the live lag exactly. The record after it may be of
+  any time, so it bounds the backlog only with LogAppendTime.
 * End samples show when a record was appended: with LogAppendTime that is its time, give or take `skew_ms`. With
   CreateTime a record may be older than its appending, yet not younger: a low bound. Both need a record at the
   position, thus a dense topic.
@@ -30,24 +30,121 @@ What each source proves:
 A commit that came in an answer to a request of before was made while that request was under way: its figure holds for
 a moment between the as-of, which is that of the request, and the answer, and its interval covers both.
 
-`skew_ms` is how far the clocks of brokers, producers and the monitor may differ, the time until a record is
-replicated included. A log that is cut, or recreated, between the sample of its ends and a newer commit is noticed by
-the next sample only.
+`skew_ms` is how far the clocks of brokers, producers and the monitor may differ, the time until a record is replicated
+included. A log that is cut, or recreated, between the sample of its ends and a newer commit is noticed by the next
+sample only.
+
+`TimeLag` is the figure: an estimate inside an interval, its source, the moment it was true at, and its text.
+`Evidence` is all that is known of many group-partitions at one moment, as columns: the input of the sources.
 """
 
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
 from typing import TYPE_CHECKING
 
-from kafkakit.streams.lag.decide.measure.figures import UNBOUNDED, UNESTIMATED, EstimateSource, FigureFlag, Figures
+from kafkakit.core.columns import Columns
+from kafkakit.core.quantities import format_rough_time
+from kafkakit.streams.lag.decide.measure.ends import Bracket
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from kafkakit.streams.lag.decide.measure.ends import Bracket
-    from kafkakit.streams.lag.decide.measure.evidence import Evidence
-
     Ints = NDArray[np.int64]
     Bools = NDArray[np.bool_]
+
+
+class EstimateSource(IntEnum):
+    """What the estimate comes from, best first."""
+
+    CAUGHT_UP = 0
+    WATERMARK = 1
+    RECORD = 2
+    STREAM_TIME = 3
+    INTERPOLATED = 4
+    BOUNDS = 5
+    UNKNOWN = 6
+
+    @property
+    def word(self) -> str:
+        """The name as outputs and labels write it."""
+        return self.name.lower()
+
+
+class FigureFlag(IntFlag):
+    """What else is true of a figure.
+
+    FUTURE: a record's time lies ahead of the monitor's clock, the lag was set to 0. CONFLICT: proven sources
+    contradict each other (clocks differ by more than was allowed), the best one alone was used. HELD_BACK: an open
+    transaction holds the partition's stable end back. LOST: records were deleted before the group did them, lag
+    counts from the log's start. AHEAD: committed beyond the end of the log. OTHER_TOPIC: the commit is, or may be, of
+    an earlier topic of the name. NO_END: the end was never seen. STALE: the facts are older than is allowed.
+    """
+
+    FUTURE = 1
+    CONFLICT = 2
+    HELD_BACK = 4
+    LOST = 8
+    AHEAD = 16
+    OTHER_TOPIC = 32
+    NO_END = 64
+    STALE = 128
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The names of the flags that are set, as outputs write them, sorted."""
+        return tuple(sorted(str(flag.name).lower() for flag in self))
+
+
+NO_FLAGS = FigureFlag(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeLag:
+    """The lag at `as_of_ms`, by the monitor's clock: surely at least `low_ms` and, where known, at most `high_ms`.
+
+    Of a commit that was seen later than that, it is the lag at a moment between the two. `estimate_ms` lies inside,
+    None where nothing is known.
+    """
+
+    estimate_ms: int | None
+    low_ms: int
+    high_ms: int | None
+    source: EstimateSource
+    as_of_ms: int
+    flags: FigureFlag = NO_FLAGS
+
+    @property
+    def is_exact(self) -> bool:
+        """True when the interval is one point."""
+        return self.low_ms == self.high_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures(Columns):
+    """Many `TimeLag`s as columns of one length; `high_ms` is UNBOUNDED and `estimate_ms` UNESTIMATED for none."""
+
+    estimate_ms: "Ints"
+    low_ms: "Ints"
+    high_ms: "Ints"
+    source: "Ints"
+    as_of_ms: "Ints"
+    flags: "Ints"
+
+    def __len__(self) -> int:
+        return len(self.low_ms)
+
+    def at(self, row: int) -> TimeLag:
+        """One row as a value."""
+        estimate, high = int(self.estimate_ms[row]), int(self.high_ms[row])
+        return TimeLag(
+            estimate_ms=None if estimate == UNESTIMATED else estimate,
+            low_ms=int(self.low_ms[row]),
+            high_ms=None if high == UNBOUNDED else high,
+            source=EstimateSource(int(self.source[row])),
+            as_of_ms=int(self.as_of_ms[row]),
+            flags=FigureFlag(int(self.flags[row])),
+        )
 
 
 def backlog_lag(evidence: "Evidence", *, skew_ms: int) -> Figures:
@@ -266,3 +363,89 @@ class _Estimates:
             as_of_ms=self.as_of,
             flags=flags,
         )
+
+
+NOT_KNOWN = "?"
+
+UNBOUNDED = (1 << 63) - 1
+"""A high bound that is none, in arrays."""
+
+UNESTIMATED = -1
+"""An estimate that is none, in arrays."""
+
+
+def span_text(ms: int | None) -> str:
+    """A time lag for people: `480ms`, `12.4s`, `3m 20s`; `?` for none."""
+    if ms is None:
+        return NOT_KNOWN
+    if ms < 1000:
+        return f"{ms}ms" if ms else "0s"
+    return f"{ms / 1000:.1f}s" if ms < 60_000 else format_rough_time(ms / 1000)
+
+
+def range_text(lag: TimeLag) -> str:
+    """The interval that holds the truth; one point is `exact`."""
+    if lag.is_exact:
+        return "exact"
+    return f"[{span_text(lag.low_ms)}, {span_text(lag.high_ms)}]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Columns of one length, -1 for unknown; times in ms.
+
+    Of the commit: `committed`, `committed_ms` (coordinator's clock), `seen_ms` and `commits_as_of_ms` (monitor's
+    clock: when this commit arrived, and until when surely all commits had arrived), `quiet_ms` (the moment of the
+    newest end sample that an older commit had reached before it), `position` (the first offset not done at or above
+    the log's start), `done_end` (one past the highest done), and what the metadata holds: `oldest_ms`,
+    `newest_done_ms`, `stream_ms`.
+
+    Of the log: `start`, `stable`, `end` at a moment between `before_ms` and `after_ms` (monitor's clock),
+    `effective_end` where it is known to hold for this `end`: no data that consumers get stands at or above it; and
+    `effective_end_is_data` when such data surely stands right below it. `at_position`, `at_done_end` and
+    `at_last_done` are the end samples around the position, around `done_end` (or the start, if that is higher), and
+    around the offset below `done_end`.
+
+    Of records read: `record_offset` is the first record at or after `position` (as it was when read), its time is
+    about `record_ms` and surely in `record_low_ms` to `record_high_ms`, it was there at `record_read_ms`;
+    `record_is_data` when it surely is visible data, neither marker nor part of a transaction that is open or aborted.
+    `done_record_ms` is the time of any record that is done.
+
+    Of the topic: `is_log_append`, `is_dense`, `is_compacted` (see `TopicFacts`). `is_other_topic`: the commit is not
+    of this topic.
+    """
+
+    committed: "Ints"
+    committed_ms: "Ints"
+    seen_ms: "Ints"
+    commits_as_of_ms: "Ints"
+    quiet_ms: "Ints"
+    position: "Ints"
+    done_end: "Ints"
+    oldest_ms: "Ints"
+    newest_done_ms: "Ints"
+    stream_ms: "Ints"
+    start: "Ints"
+    stable: "Ints"
+    end: "Ints"
+    effective_end: "Ints"
+    effective_end_is_data: "Bools"
+    before_ms: "Ints"
+    after_ms: "Ints"
+    at_position: Bracket
+    at_done_end: Bracket
+    at_last_done: Bracket
+    record_offset: "Ints"
+    record_ms: "Ints"
+    record_low_ms: "Ints"
+    record_high_ms: "Ints"
+    record_read_ms: "Ints"
+    record_is_data: "Bools"
+    done_record_ms: "Ints"
+    is_log_append: "Bools"
+    is_dense: "Bools"
+    is_compacted: "Bools"
+    is_other_topic: "Bools"
+
+    def __len__(self) -> int:
+        return len(self.committed)

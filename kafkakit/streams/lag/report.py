@@ -1,20 +1,26 @@
-"""Views as text for people, as rows for scripts, and as plain data for JSON."""
+"""Views of lag as text for people, as rows for scripts, and as plain data for JSON, with members beside their lines.
 
-from collections.abc import Mapping, Sequence
+Also what changed between two looks, as lines; what `lag check` prints (one line with performance data, the reasons as
+rows, and the exit code); and where share groups stand.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kafkakit.core.errors import KafkakitError
+from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.errors import ExitCode, KafkakitError, OperationFailedError, TryLaterError
+from kafkakit.core.group_facts import GroupState, ShareOffset
+from kafkakit.core.printable import printable
 from kafkakit.core.tables import text_table
-from kafkakit.report.blocks import attributes
+from kafkakit.report.blocks import attributes, records
 from kafkakit.report.report import Report
-from kafkakit.streams.lag.decide.condition import MonitorCondition, MonitorPhase
-from kafkakit.streams.lag.decide.looks import Look
-from kafkakit.streams.lag.decide.measure.figures import NOT_KNOWN, range_text, span_text
-from kafkakit.streams.lag.decide.views.members import Readers
-from kafkakit.streams.lag.decide.views.views import KINDS, LagView, ViewLevel, ViewLine
-from kafkakit.streams.lag.show.members import member_cells, member_columns, member_data, readers_data
+from kafkakit.streams.lag.decide.limits import GRAVITY, Breach, CheckResult, Verdict
+from kafkakit.streams.lag.decide.measure.table import LagStatus
+from kafkakit.streams.lag.decide.measure.time_lag import NOT_KNOWN, range_text, span_text
+from kafkakit.streams.lag.decide.monitors import Look, MonitorCondition, MonitorPhase
+from kafkakit.streams.lag.decide.views import KINDS, LagView, Readers, ViewLevel, ViewLine
 
-COLUMNS: tuple[str, ...] = (
+VIEW_COLUMNS: tuple[str, ...] = (
     "cluster", "group", "topic", "stream", "partition", "partitions", "status", "lag", "pending", "lost", "time_lag_ms",
     "low_ms", "high_ms", "source", "live_ms", "eta_s", "retention_left_s", "unknown", "stale", "lag_as_of_ms",
     "as_of_ms",
@@ -31,7 +37,7 @@ def view_report(
 ) -> Report:
     """A view of a look as the report of a command; with `readers` the members stand beside the lines."""
     data = view_data(view, look.conditions, look.at_ms)
-    columns, rows = COLUMNS, view_rows(view)
+    columns, rows = VIEW_COLUMNS, view_rows(view)
     if readers is not None:
         beside = [member_data(line, readers) for line in view.lines]
         lines = [{**line_data(line), **own} for line, own in zip(view.lines, beside, strict=True)]
@@ -70,7 +76,7 @@ def view_text(view: LagView, conditions: Sequence[MonitorCondition], at_ms: int,
     rows = []
     for number, line in enumerate(lines):
         is_rest = number == len(view.lines)
-        names = [f"({view.others_count:,} more)", *[""] * (len(kinds) - 1)] if is_rest else _names(line, kinds)
+        names = [f"({view.others_count:,} more)", *[""] * (len(kinds) - 1)] if is_rest else _name_cells(line, kinds)
         rows.append(
             [
                 *names,
@@ -132,7 +138,7 @@ def age_text(line: ViewLine, at_ms: int) -> str:
 
 def view_rows(view: LagView) -> tuple[tuple[object, ...], ...]:
     """The lines as cells of `COLUMNS`."""
-    return tuple(tuple(line_data(line)[name] for name in COLUMNS) for line in view.lines)
+    return tuple(tuple(line_data(line)[name] for name in VIEW_COLUMNS) for line in view.lines)
 
 
 def view_data(view: LagView, conditions: Sequence[MonitorCondition], at_ms: int) -> dict[str, object]:
@@ -228,7 +234,7 @@ def condition_data(c: MonitorCondition) -> dict[str, object]:
     }
 
 
-def _names(line: ViewLine, kinds: Sequence[str]) -> list[object]:
+def _name_cells(line: ViewLine, kinds: Sequence[str]) -> list[object]:
     found: Mapping[str, object] = attributes(line, "cluster group topic stream partition")  # fmt: skip
     return [found[kind] for kind in kinds]
 
@@ -247,3 +253,194 @@ def _seconds(ms: int | None) -> float | None:
 
 def _rounded(rate: float | None) -> float | None:
     return None if rate is None else round(rate, 3)
+
+
+NO_OWNER = "no owner"
+
+
+def member_columns(level: ViewLevel) -> tuple[str, ...]:
+    """The columns of the table."""
+    return ("client", "host") if level is ViewLevel.PARTITION else ("members",)
+
+
+def member_cells(line: ViewLine, readers: Readers) -> tuple[object, ...]:
+    """The cells of a line; a partition that no member holds has no owner, members without partitions are counted."""
+    found, owner = readers.of(line), readers.owner(line)
+    if line.partition >= 0:
+        if owner is None:
+            return (NOT_KNOWN, "") if found is None else (NO_OWNER, "")
+        return owner.client_id, owner.host
+    if found is None:
+        return (NOT_KNOWN,)
+    idle = f" ({found.idle} idle)" if found.idle and not line.topic else ""
+    return (f"{readers.count(line)}{idle}",)
+
+
+def member_data(line: ViewLine, readers: Readers) -> dict[str, object]:
+    """What a line has beside its figures; null where it is not known, or where no member holds the partition."""
+    found, owner = readers.of(line), readers.owner(line)
+    if line.partition >= 0:
+        held = {} if owner is None else attributes(owner, "member_id client_id host")
+        return {"described": found is not None, "member_id": None, "client_id": None, "host": None, **held}
+    idle = None if found is None or line.topic else found.idle
+    return {"described": found is not None, "members": readers.count(line), "idle_members": idle}
+
+
+def readers_data(readers: Readers) -> dict[str, object]:
+    """All groups with their members, and what is not known."""
+    groups = [
+        {"cluster": cluster, **attributes(one.group, "group type state coordinator members"), "idle_members": one.idle}
+        for (cluster, _), one in readers.groups.items()
+    ]
+    return {"groups": groups, "member_notes": list(readers.notes)}
+
+
+Statuses = Mapping[tuple[str, ...], LagStatus]
+
+
+def statuses_of(view: LagView) -> dict[tuple[str, ...], LagStatus]:
+    """The status of each line by its names."""
+    return {_line_names(line): line.status for line in view.lines}
+
+
+def change_lines(before: Statuses, view: LagView) -> tuple[str, ...]:
+    """A sentence for each line whose status is another one than before; of new lines, for those that are not well."""
+    found = []
+    for line in view.lines:
+        earlier = before.get(_line_names(line), LagStatus.OK)
+        if line.status is not earlier:
+            found.append(
+                f"{' '.join(_line_names(line))}: {earlier.word} -> {line.status.word}, {line.lag:,} behind, "
+                f"{span_text(line.backlog.estimate_ms)} {range_text(line.backlog)}"
+            )
+    return tuple(found)
+
+
+def _line_names(line: ViewLine) -> tuple[str, ...]:
+    partition = "" if line.partition < 0 else str(line.partition)
+    return tuple(word for word in (line.cluster, line.group, line.stream or line.topic, partition) if word)
+
+
+COMMAND = "streams lag check"
+CHECK_COLUMNS = ("verdict", "cluster", "group", "topic", "partition", "reason", "owner")
+
+
+def check_report(found: CheckResult, look: Look, *, nagios: bool) -> Report:
+    """The verdict over all clusters: one that is not known may be critical, so it outweighs a warning.
+
+    With `nagios` the exit code is the verdict's number.
+    """
+    verdict = max(found.verdict, Verdict.UNKNOWN if look.missing else Verdict.OK, key=GRAVITY.index)
+    summary = _summary(found, verdict, look)
+    rows = tuple(_row(b, b.text) for b in found.breaches)
+    silenced = tuple(_row(b, f"{b.text}; run {b.run} moves the topic") for b in found.silenced)
+    owners = [
+        {"owner": owner or None, "verdict": gravest.name.lower(), "breaches": count}
+        for owner, (gravest, count) in sorted(found.owners.items())
+    ]
+    codes = {Verdict.OK: ExitCode.DONE, Verdict.UNKNOWN: ExitCode.TRY_LATER}
+    return Report(
+        command=COMMAND,
+        data={
+            "verdict": verdict.name.lower(),
+            "summary": summary,
+            "performance": found.performance,
+            "breaches": records(CHECK_COLUMNS, rows),
+            "more": found.more,
+            "owners": owners,
+            "silenced": records(CHECK_COLUMNS, silenced),
+            "silenced_count": found.silenced_count,
+            "clusters": [condition_data(c) for c in look.conditions],
+        },
+        text=f"{summary} | {found.performance}",
+        columns=CHECK_COLUMNS,
+        rows=(*rows, *(("silenced", *row[1:]) for row in silenced)),
+        code=int(verdict) if nagios else codes.get(verdict, ExitCode.FAILED),
+    )
+
+
+def _row(breach: Breach, reason: str) -> tuple[object, ...]:
+    partition = None if breach.partition < 0 else breach.partition
+    verdict = breach.verdict.name.lower()
+    return verdict, breach.cluster, breach.group, breach.topic, partition, reason, breach.owner or None
+
+
+def report_or_unknown(checked: Callable[[], Report]) -> Report:
+    """The report, or for any failure one that a monitoring plugin takes for UNKNOWN."""
+    try:
+        return checked()
+    except KafkakitError as error:
+        summary = f"LAG UNKNOWN - {' '.join(error.message.split())}"
+        data = {"verdict": "unknown", "summary": summary}
+        return Report(command=COMMAND, data=data, text=summary, code=int(Verdict.UNKNOWN))
+
+
+def _summary(found: CheckResult, verdict: Verdict, look: Look) -> str:
+    if not look.missing:
+        return found.summary
+    name, reason = look.missing[0]
+    if found.verdict is verdict and found.breaches:
+        return f"{found.summary}; {name} is not known: {reason}"
+    return f"LAG UNKNOWN - {name}: {reason}"
+
+
+SHARE_GROUP_COLUMNS = ("group", "state", "topic", "partition", "start_offset", "lag", "error")
+
+
+def share_group_report(
+    states: Mapping[str, GroupState], found: Mapping[str, tuple[ShareOffset, ...] | ItemError]
+) -> Report:
+    """One line for each partition of each group; groups that cannot be read are the failure."""
+    rows: list[tuple[object, ...]] = []
+    refused: dict[str, ItemError] = {}
+    for group, offsets in sorted(found.items()):
+        if isinstance(offsets, ItemError):
+            refused[group] = offsets
+            continue
+        for one in offsets:
+            error = None if one.error is None else str(one.error)
+            place = (one.place.topic, one.place.partition)
+            rows.append((group, states[group].value, *place, one.start, one.lag, error))
+        if not offsets:
+            rows.append((group, states[group].value, None, None, None, None, None))
+    columns: tuple[str, ...] = SHARE_GROUP_COLUMNS
+    lines = rows
+    if all(row[-1] is None for row in rows):
+        columns, lines = SHARE_GROUP_COLUMNS[:-1], [row[:-1] for row in rows]
+    text = text_table(columns, lines) if rows else "no share groups found" if not refused else "not known"
+    return Report(
+        command="streams lag share-groups",
+        data={
+            "groups": [{"group": g, "state": states[g].value, "partitions": _data(found[g])} for g in sorted(found)],
+        },
+        text=text + "\n",
+        columns=SHARE_GROUP_COLUMNS,
+        rows=tuple(rows),
+        failure=_failure(refused),
+    )
+
+
+def _data(offsets: tuple[ShareOffset, ...] | ItemError) -> list[dict[str, object]] | None:
+    if isinstance(offsets, ItemError):
+        return None
+    return [
+        {
+            "topic": one.place.topic,
+            "partition": one.place.partition,
+            "start_offset": one.start,
+            "lag": one.lag,
+            "error": None if one.error is None else str(one.error),
+        }
+        for one in offsets
+    ]
+
+
+def _failure(refused: Mapping[str, ItemError]) -> KafkakitError | None:
+    if not refused:
+        return None
+    group, error = min(refused.items())
+    others = f" (and {len(refused) - 1} more groups)" if len(refused) > 1 else ""
+    message = f"share group {printable(group)} cannot be read: {error}{others}"
+    if any(e.retriable for e in refused.values()):
+        return TryLaterError(message)
+    return OperationFailedError(message, hint="reading a group needs the right DESCRIBE on it and on its topics")
