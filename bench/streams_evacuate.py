@@ -36,7 +36,7 @@ from kafkakit.sandbox.decide.spec import Mode, Secure, build_spec
 from kafkakit.streams.client.connect import connect
 from kafkakit.streams.client.dead_letters import ConsumerOptions
 from kafkakit.streams.client.workers import StreamRecord
-from kafkakit.streams.failover.act.journals import OperationJournals
+from kafkakit.streams.failover.act.run import OperationJournals
 from kafkakit.streams.failover.decide.operation import Step
 from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState
 from kafkakit.streams.routes.api_act import RouteStore, find_topics

@@ -6,14 +6,13 @@ from kafkakit.streams.bombs.commands.app import app as bombs
 from kafkakit.streams.commits.commands.app import app as commits
 from kafkakit.streams.demo.commands import demo
 from kafkakit.streams.failover.commands.app import app as failover
-from kafkakit.streams.failover.commands.planned import move, repartition
-from kafkakit.streams.failover.commands.proving import verify_drain
+from kafkakit.streams.failover.commands.app import move, repartition, verify_drain
 from kafkakit.streams.lag.commands import app as lag
 from kafkakit.streams.lanes.commands.app import dlq
 from kafkakit.streams.lanes.commands.reconcile import reconcile
 from kafkakit.streams.lanes.commands.route import route
 from kafkakit.streams.lanes.commands.rules import rules
-from kafkakit.streams.moves.commands.moving import balance, evacuate
+from kafkakit.streams.moves.commands import balance, evacuate
 from kafkakit.streams.pathways.commands import pathway
 from kafkakit.streams.records.commands import app as records
 from kafkakit.streams.routes.commands import inspecting, making

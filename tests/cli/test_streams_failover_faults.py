@@ -11,8 +11,7 @@ from kafkakit.core.errors import LeaseLostError
 from kafkakit.core.lease import LEASE_DOCUMENT, Holder, LeaseRecord, Life
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.act.leases import Lease
-from kafkakit.streams.failover.decide.journal import lease_of
-from kafkakit.streams.failover.decide.operation import Step
+from kafkakit.streams.failover.decide.operation import Step, lease_of
 from tests.rigs.failover import STREAM, FailoverScene
 from tests.rigs.failover_desk import OLD, FailoverDesk
 

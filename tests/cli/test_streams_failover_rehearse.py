@@ -10,10 +10,9 @@ import pytest
 from kafkakit.core.acls import AclBinding, AclOperation, AclPermission, AclResourceKind
 from kafkakit.core.errors import TryLaterError
 from kafkakit.streams.client.api import ClientKind
-from kafkakit.streams.failover.act.rehearsal import RehearsalHistory
-from kafkakit.streams.failover.act.shadow_stream import ShadowStream
-from kafkakit.streams.failover.commands import rehearsal_options
-from kafkakit.streams.failover.decide.rehearsal import LoadFigures, Rehearsal
+from kafkakit.streams.failover.act.rehearsal import RehearsalHistory, ShadowStream
+from kafkakit.streams.failover.commands import options as rehearsal_options
+from kafkakit.streams.failover.decide.history import LoadFigures, Rehearsal
 from kafkakit.streams.model.route import SegmentState
 from kafkakit.streams.routes.api_act import RouteStore
 from tests.rigs.failover import STREAM, FakeClient

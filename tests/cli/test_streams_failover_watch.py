@@ -7,7 +7,7 @@ import pytest
 
 from kafkakit.cli.context import CliContext
 from kafkakit.core.errors import TryLaterError
-from kafkakit.streams.failover.decide.audit import audit_root
+from kafkakit.streams.failover.decide.history import audit_root
 from tests.rigs.failover import STREAM
 from tests.rigs.failover_desk import OLD
 from tests.rigs.failover_desk import FailoverDesk as Desk

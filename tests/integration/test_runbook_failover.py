@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from kafkakit.adapters.control.file import FileControl
 from kafkakit.streams.client.connect import connect
-from kafkakit.streams.failover.decide.rehearsal import shadow_of
+from kafkakit.streams.failover.decide.history import shadow_of
 from kafkakit.wiring import write_file
 from tests.integration.conftest import StartCluster
 from tests.integration.runbooks import blocks, run_blocks

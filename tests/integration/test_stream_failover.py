@@ -26,7 +26,7 @@ from kafkakit.streams.client.connect import connect
 from kafkakit.streams.client.dead_letters import ConsumerOptions
 from kafkakit.streams.client.decide.outgoing import ProducerLimits
 from kafkakit.streams.client.workers import StreamRecord
-from kafkakit.streams.failover.act.reading import read_writers
+from kafkakit.streams.failover.act.observing import read_writers
 from kafkakit.streams.model.route import Segment, SegmentState
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.rigs.waiting import becomes

@@ -20,7 +20,7 @@ from kafkakit.adapters.files import write_file
 from kafkakit.core.client_quotas import PRODUCER_BYTE_RATE, QuotaEntity
 from kafkakit.core.lease import LEASE_DOCUMENT
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.failover.decide.journal import lease_of
+from kafkakit.streams.failover.decide.operation import lease_of
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.stream_clients import loner
 from tests.integration.test_stream_failover import Clusters

@@ -13,32 +13,40 @@ from kafkakit.core.errors import InputError, KafkakitError
 from kafkakit.core.group_facts import CommittedOffset, GroupState, GroupType
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.failover.act.reading import effective_ends
-from kafkakit.streams.failover.decide.actions import (
+from kafkakit.streams.failover.act.observing import effective_ends
+from kafkakit.streams.failover.decide.drained import late_partitions, missing_items
+from kafkakit.streams.failover.decide.evidence import (
+    Basis,
+    ClientFacts,
+    Evidence,
+    GroupFacts,
+    Quiet,
+    QuietWatch,
+    TopicFacts,
+    WriterFacts,
+    basis_of,
+    watch_ends,
+    window_s,
+)
+from kafkakit.streams.failover.decide.history import decode_certificate, make_certificate
+from kafkakit.streams.failover.decide.operation import (
     Certify,
     ChangeRoute,
     CreateTopics,
+    FailoverRequest,
+    FenceChoice,
     Finished,
+    LaneMove,
+    Operation,
+    OperationRecord,
     Refuse,
     ReportLate,
     RouteEdit,
-    Wait,
-)
-from kafkakit.streams.failover.decide.certificate import decode_certificate, make_certificate
-from kafkakit.streams.failover.decide.drained import late_partitions, missing_items
-from kafkakit.streams.failover.decide.evidence import ClientFacts, Evidence, GroupFacts, Quiet, TopicFacts, WriterFacts
-from kafkakit.streams.failover.decide.journal import OperationRecord
-from kafkakit.streams.failover.decide.operation import (
-    FailoverRequest,
-    FenceChoice,
-    LaneMove,
-    Operation,
     Step,
+    Wait,
+    standing,
 )
-from kafkakit.streams.failover.decide.quiet import Basis, QuietWatch, basis_of, watch_ends, window_s
-from kafkakit.streams.failover.decide.route_edits import edited
-from kafkakit.streams.failover.decide.standing import standing
-from kafkakit.streams.failover.decide.steps import next_step
+from kafkakit.streams.failover.decide.steps import edited, next_step
 from kafkakit.streams.model.route import Lane, PartitionSeal, Route, RouteOperation, Segment, SegmentState
 from tests.clusters.streams_batches import Rec, batch, marker
 from tests.fakes.log_reader import FakeLogReader
@@ -289,7 +297,7 @@ def test_any_single_altered_byte_of_a_certificate_shows() -> None:
 @given(st.integers(0, 1), st.sampled_from(["end", "effective_end", "committed"]), st.integers(1, 1000))
 def test_any_altered_offset_shows_even_with_its_hash_made_again(partition: int, field: str, by: int) -> None:
     from kafkakit.core.documents import encode_document
-    from kafkakit.streams.failover.decide import certificate as module
+    from kafkakit.streams.failover.decide import history as module
 
     found, data = make_certificate(*drained(), "1")
     (segment,) = found.segments

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkakit.core.errors import ConflictError, KafkakitError, LeaseLostError
-from kafkakit.streams.failover.act.closing import abort, newest_certificate
+from kafkakit.streams.failover.act.operations import abort, newest_certificate
+from kafkakit.streams.failover.decide.history import EndKind
 from kafkakit.streams.failover.decide.operation import Step
-from kafkakit.streams.failover.decide.outcome import EndKind
 from tests.rigs.failover import STREAM, FailoverScene
 from tests.unit.streams.failover.test_crashes import OLD, check_history, make_scene
 

@@ -13,14 +13,11 @@ from kafkakit.core.lease import Holder
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.client.api import ClientKind, ClientRegistration
-from kafkakit.streams.failover.act.clients import ClientWatch
-from kafkakit.streams.failover.act.effects import Effects
-from kafkakit.streams.failover.act.journals import OperationJournals
-from kafkakit.streams.failover.act.observer import OperationObserver
-from kafkakit.streams.failover.act.planning import Planner
-from kafkakit.streams.failover.act.run import OperationRun, RunParts
+from kafkakit.streams.failover.act.observing import ClientWatch, OperationObserver
+from kafkakit.streams.failover.act.operations import Planner
+from kafkakit.streams.failover.act.run import Effects, OperationJournals, OperationRun, RunParts
+from kafkakit.streams.failover.decide.history import RunEnd
 from kafkakit.streams.failover.decide.operation import FailoverRequest, Step
-from kafkakit.streams.failover.decide.outcome import RunEnd
 from kafkakit.streams.model.commit import CommitIdentity, CommitState, RouteMark
 from kafkakit.streams.model.kkm1.encode import encode_commit
 from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState

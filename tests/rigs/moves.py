@@ -9,13 +9,17 @@ from kafkakit.ports.clock import Clock
 from kafkakit.streams.failover.api import FailoverRequest, OperationKind, lease_of
 from kafkakit.streams.failover.api_act import OperationPorts
 from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState
-from kafkakit.streams.moves.act.journals import Journal, SeriesJournals, record_of, series_lease
-from kafkakit.streams.moves.act.planning import MeasureRule, SeriesIntent, SeriesPlanner
-from kafkakit.streams.moves.act.running import SeriesRun
-from kafkakit.streams.moves.decide.journal import SeriesRecord
-from kafkakit.streams.moves.decide.leftover import SeriesEnd
-from kafkakit.streams.moves.decide.loads import LoadUnit
-from kafkakit.streams.moves.decide.series import Pace, Series
+from kafkakit.streams.moves.act import (
+    Journal,
+    MeasureRule,
+    SeriesIntent,
+    SeriesJournals,
+    SeriesPlanner,
+    SeriesRun,
+    record_of,
+    series_lease,
+)
+from kafkakit.streams.moves.decide import LoadUnit, Pace, Series, SeriesEnd, SeriesRecord
 from tests.rigs.failover import FailoverScene
 
 PARTITIONS = 2

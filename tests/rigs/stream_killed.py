@@ -11,9 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kafkakit.__main__ import main
-from kafkakit.streams.failover.act.effects import Effects
-from kafkakit.streams.failover.act.journals import OperationJournals
-from kafkakit.streams.failover.act.run import OperationRun
+from kafkakit.streams.failover.act.run import Effects, OperationJournals, OperationRun
 
 METHODS: dict[str, tuple[type, str]] = {
     "create": (Effects, "create"),

@@ -6,13 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafkakit.core.errors import KafkakitError, LeaseLostError, TryLaterError
-from kafkakit.streams.failover.act.clients import ClientWatch
-from kafkakit.streams.failover.act.closing import abort, newest_certificate, reclaim
-from kafkakit.streams.failover.act.effects import Effects
-from kafkakit.streams.failover.act.journals import OperationJournals
-from kafkakit.streams.failover.act.observer import OperationObserver
-from kafkakit.streams.failover.act.planning import Planner
-from kafkakit.streams.failover.act.run import OperationRun, RunParts
+from kafkakit.streams.failover.act.observing import ClientWatch, OperationObserver
+from kafkakit.streams.failover.act.operations import Planner, abort, newest_certificate, reclaim
+from kafkakit.streams.failover.act.run import Effects, OperationJournals, OperationRun, RunParts
 from kafkakit.streams.failover.decide.operation import FailoverRequest, Step
 from kafkakit.streams.routes.api_act import RouteStore
 from tests.rigs.failover import STREAM

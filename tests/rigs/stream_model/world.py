@@ -12,8 +12,7 @@ from kafkakit.core.journal_lines import read_lines
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.transactions import OpenTransaction, ProducerState
 from kafkakit.streams.client.api import ClientKind
-from kafkakit.streams.failover.decide.journal import GRAMMAR, OperationRecord, fold
-from kafkakit.streams.failover.decide.operation import FenceChoice
+from kafkakit.streams.failover.decide.operation import GRAMMAR, FenceChoice, OperationRecord, fold
 from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState
 from kafkakit.streams.routes.api_act import RouteStore
 from tests.clusters.streams_batches import Rec, batch, marker

@@ -1,34 +1,73 @@
-"""Operations of streams for commands and for other tools: what one works with, and one that is open under its lease."""
+"""Operations of streams for commands and for other tools: planned, begun or continued, watched, aborted and reclaimed.
 
-from collections.abc import Callable, Sequence
+An operation is open under the lease of its stream. It can be aborted before producers have moved; what it left is
+deleted after they have. It is watched from outside (route, journal and clusters) without the right to change any.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
-from kafkakit.core.errors import KafkakitError
+from kafkakit.core.acls import AclBinding, AclResourceKind
+from kafkakit.core.cluster_facts import ResourceKind
+from kafkakit.core.durations import epoch_ms, format_span
+from kafkakit.core.errors import ConflictError, InputError, KafkakitError, RefusedError, TryLaterError
 from kafkakit.core.event import Event
+from kafkakit.core.journal_lines import line_data
 from kafkakit.core.lease import DEFAULT_TTL_S
+from kafkakit.core.log_reads import LogSpan
+from kafkakit.core.model import TopicPartition
 from kafkakit.execution.act.lease_guard import Held, HeldClock
 from kafkakit.ports.clock import Clock
+from kafkakit.ports.cluster_clients import ClusterClients
 from kafkakit.ports.control import ControlStore
 from kafkakit.ports.reporter import Reporter
-from kafkakit.streams.failover.act.audit import CommandAudit
-from kafkakit.streams.failover.act.clients import ClientWatch
-from kafkakit.streams.failover.act.closing import newest
-from kafkakit.streams.failover.act.effects import Effects
-from kafkakit.streams.failover.act.journals import OnLine, OperationJournals, no_line
-from kafkakit.streams.failover.act.observer import OperationObserver
-from kafkakit.streams.failover.act.planning import Planner
-from kafkakit.streams.failover.act.run import OperationRun, RunParts
-from kafkakit.streams.failover.decide.operation import FailoverRequest, OperationKind, Step
-from kafkakit.streams.failover.decide.outcome import RunEnd
-from kafkakit.streams.failover.decide.plan import FailoverPlan
-from kafkakit.streams.failover.decide.targets import home_of, left_cluster
+from kafkakit.streams.failover.act.observing import ClientWatch, OperationObserver, check_certificate, measure_pace
+from kafkakit.streams.failover.act.run import (
+    CommandAudit,
+    Effects,
+    Journal,
+    OnLine,
+    OperationJournals,
+    OperationRun,
+    RunParts,
+    no_line,
+    state_of,
+)
+from kafkakit.streams.failover.decide.drained import LiveHistory, LiveLook, LiveView, Pace
+from kafkakit.streams.failover.decide.evidence import Evidence
+from kafkakit.streams.failover.decide.history import Closing, DrainCertificate, EndKind, RunEnd
+from kafkakit.streams.failover.decide.operation import (
+    FailoverRequest,
+    LaneMove,
+    Operation,
+    OperationKind,
+    OperationRecord,
+    Step,
+    Word,
+    home_of,
+    left_cluster,
+    routed_at,
+    settled,
+    standing,
+)
+from kafkakit.streams.failover.decide.plan import (
+    FailoverPlan,
+    TargetPlace,
+    inherited,
+    known_segments,
+    make_plan,
+    moves_of,
+    required_groups,
+)
+from kafkakit.streams.failover.decide.steps import next_step, withdrawn
 from kafkakit.streams.lanes.api_act import RejectLedger
 from kafkakit.streams.model.commit import topic_id_bytes
-from kafkakit.streams.model.route import Segment
-from kafkakit.streams.routes.api_act import OpenCluster, RouteStore
+from kafkakit.streams.model.route import Route, RouteOperation, Segment, SegmentState, partitions_of
+from kafkakit.streams.model.route_edits import begun, refuse_open_operation
+from kafkakit.streams.routes.api_act import OpenCluster, RouteStore, find_topics, own_settings
 
 PutEvents = Callable[[str, Sequence[Event]], object]
 """Sends events about a stream to a service."""
@@ -127,6 +166,191 @@ def aimed(parts: RunParts, request: FailoverRequest) -> FailoverRequest:
     return replace(request, to=left_cluster(route, history, request.lanes))
 
 
+class Planner:
+    """Plans operations of one stream; writes nothing until `begin`. `random_hex` makes ids unique."""
+
+    def __init__(self, parts: RunParts, open_cluster: OpenCluster, random_hex: Callable[[], str]) -> None:
+        self._parts, self._open, self._random_hex = parts, open_cluster, random_hex
+
+    def plan(self, request: FailoverRequest, *, measured: bool = False) -> FailoverPlan:
+        """Judge what a failover would need and do now; `RefusedError` while another operation is open.
+
+        With `measured` it takes 6 s more where groups have something to read, and says how long that takes.
+        """
+        route = self._parts.routes.existing(request.stream).route
+        if self._superseded(request, route) is None and not self._is_lost(route):
+            refuse_open_operation(route)
+        target = self._open(request.to)
+        info = target.admin.cluster()
+        alive = [broker.id for broker in info.brokers if broker.is_alive]
+        try:
+            shapes = _known_shapes(route) if request.is_emergency else self._shapes(route)
+        except TryLaterError as error:
+            hint = "--emergency sends producers elsewhere without it, and drains it once it is back"
+            raise TryLaterError(f"an old cluster does not answer: {error.message}", hint=hint) from error
+        moves = tuple(
+            self._sized(move, request, shapes.get(move.lane, (0, {}))[0], len(alive))
+            for move in moves_of(request, route, {lane: configs for lane, (_, configs) in shapes.items()})
+        )
+        operation = Operation(
+            id=f"{route.epoch + 1:06d}-{request.kind}-{self._random_hex()}",
+            request=request,
+            cluster_id=info.cluster_id,
+            moves=moves,
+            groups=(),
+            from_epoch=route.epoch,
+            operator=self._parts.operator,
+            started_ms=epoch_ms(self._parts.clock.now()),
+        )
+        evidence = self._parts.observer.plan_look(operation, route)
+        starts = {
+            n: tuple(s.start for _, s in sorted(f.whole_spans.items()))
+            for n, f in evidence.old.items()
+            if f.whole_spans
+        }
+        operation = replace(operation, groups=required_groups(request, route, evidence), starts=starts)
+        place = TargetPlace(
+            profile=request.to,
+            cluster_id=info.cluster_id,
+            brokers=len(alive),
+            free_bytes=_free_bytes(target, alive),
+            rights=info.operations,
+            bindings={move.topic: _bindings(target, move.topic) for move in moves},
+        )
+        sizes: Mapping[int, int | None] = {}
+        if not request.is_emergency:
+            sizes = {each.id: _bytes_of(self._open(each.cluster), each) for _, each in operation.old_segments(route)}
+        old = known_segments(operation, evidence)
+        pace = measure_pace(self._open, self._parts.clock, operation, old) if measured else Pace()
+        return make_plan(operation, evidence, place, sizes, pace)
+
+    def begin(self, plan: FailoverPlan, approval: str = "") -> OperationRun:
+        """Make the plan the stream's operation; `ConflictError` where the route is not the planned one any more."""
+        parts, operation = self._parts, replace(plan.operation, approval=approval)
+        before = parts.routes.existing(operation.stream).route
+        superseded = self._superseded(operation.request, before)
+        is_replaced = superseded is not None or self._is_lost(before)
+        journal = parts.journals.begin(operation)
+        for fence in inherited(operation, before, state_of(superseded).fences if superseded is not None else ()):
+            journal.intent(Word.FENCE, line_data(fence))
+        opening = RouteOperation(id=operation.id, kind=operation.request.kind, step=Step.PLANNED)
+
+        def edit(found: Route) -> Route:
+            if found.epoch != operation.from_epoch:
+                raise ConflictError(f"stream {operation.stream} was changed since the plan")
+            return begun(replace(found, operation=None) if is_replaced else found, opening)
+
+        parts.require_held()
+        parts.routes.change(
+            operation.stream,
+            edit,
+            by=parts.operator,
+            what=f"operation {operation.id}: begin {operation.request.kind} to {operation.request.to}",
+            at_ms=epoch_ms(parts.clock.now()),
+        )
+        if superseded is not None:
+            superseded.check(Word.STEP, {"step": Step.SUPERSEDED, "epoch": operation.from_epoch + 1})
+        return OperationRun(parts, journal)
+
+    def open_run(self, route: Route) -> OperationRun | None:
+        """The run of the operation that the route names; None without one. `RefusedError` for one of another tool."""
+        if route.operation is None:
+            return None
+        if route.operation.kind not in set(OperationKind):
+            raise RefusedError(f"stream {route.stream} has an operation {route.operation.kind} open")
+        journal = self._parts.journals.open(route.operation.id)
+        if journal.state is None:
+            raise RefusedError(
+                f"operation {route.operation.id} of stream {route.stream} has no journal",
+                hint="the control store lost it; kafkakit streams history shows what the operation changed",
+            )
+        if journal.state.is_aborting:
+            raise RefusedError(
+                f"operation {route.operation.id} is being aborted", hint="kafkakit streams failover abort continues"
+            )
+        return OperationRun(self._parts, journal)
+
+    def resume(self, request: FailoverRequest, route: Route) -> OperationRun | None:
+        """The open operation with this request, whose limits are taken over; None where none is open.
+
+        Raises `RefusedError` where the open operation has another shape, or is being aborted.
+        """
+        if self._superseded(request, route) or self._is_lost(route):
+            return None
+        run = self.open_run(route)
+        if run is None:
+            return None
+        differences = tuple(run.record.request.differences(request))
+        if differences:
+            error = RefusedError(
+                f"operation {run.record.operation.id} is open, and it is not this one",
+                hint="kafkakit streams failover resume continues it, abort ends it before producers have moved",
+            )
+            error.lines = differences
+            raise error
+        if request != run.record.request:
+            self._parts.require_held()
+            run.amend(request)
+        return run
+
+    def finished(self, request: FailoverRequest, route: Route) -> RunEnd | None:
+        """The newest operation where it is this request's and has retired everything; None otherwise.
+
+        How it ended is written down where a crash kept that from happening, so that the same command is told.
+        """
+        for name in reversed(self._parts.journals.names()):
+            try:
+                journal = self._parts.journals.open(name)
+            except InputError as error:  # a damaged journal of the past keeps no stream where it is
+                self._parts.reporter.warn(f"{error}")
+                continue
+            if journal.state is None or settled(journal.state, route) is Step.ABORTED:
+                continue
+            if settled(journal.state, route) is Step.RETIRED:
+                self._parts.require_held()
+                journal.check(Word.STEP, {"step": Step.RETIRED, "epoch": route.epoch})
+            record = state_of(journal)
+            is_same = not tuple(record.request.differences(request)) and routed_at(record.operation, [route])
+            is_done = is_same and record.end in (Step.RETIRED, Step.RECLAIMED)
+            return RunEnd(kind=EndKind.DONE, step=Step.RETIRED, record=record) if is_done else None
+        return None
+
+    def _superseded(self, request: FailoverRequest, route: Route) -> Journal | None:
+        """The journal of the open operation that this request takes over: an emergency leaves the cluster that the open
+        one has moved producers to, and drains everything that is left."""
+        if not request.is_emergency or route.operation is None:
+            return None
+        journal = self._parts.journals.open(route.operation.id)
+        if journal.state is None or journal.state.request.to == request.to:
+            return None
+        step = standing(journal.state.operation, route)
+        return None if step is None or step.can_abort else journal
+
+    def _is_lost(self, route: Route) -> bool:
+        """Whether the open operation has changed nothing but the route's mark, and the store lost its journal."""
+        found = route.operation
+        if found is None or found.kind not in set(OperationKind) or found.step != Step.PLANNED:
+            return False
+        return self._parts.journals.record(found.id) is None
+
+    def _shapes(self, route: Route) -> dict[str, tuple[int, dict[str, str]]]:
+        """Replicas and settings of the topics that are written now, by lane; those of the cluster's own left out."""
+        found = {}
+        for lane in route.lanes:
+            if lane.active is None:
+                continue
+            admin, topic = self._open(lane.active.cluster).admin, lane.active.topic
+            configs = admin.dynamic_configs(ResourceKind.TOPIC, (topic,)).get(topic, {})
+            states = admin.partition_states((topic,)).values()
+            replicas = max((len(state.replicas) for state in states), default=0)
+            found[lane.name] = (replicas, dict(own_settings(configs)))
+        return found
+
+    @staticmethod
+    def _sized(move: LaneMove, request: FailoverRequest, replicas: int, alive: int) -> LaneMove:
+        return replace(move, replication=request.replication or replicas or min(USUAL_REPLICATION, max(1, alive)))
+
+
 class StreamOperation:
     """The operation of one request while this process holds its stream's lease.
 
@@ -189,3 +413,274 @@ class StreamOperation:
     def close(self) -> None:
         """Give the lease back; an operation that is open stays so."""
         self._stack.close()
+
+
+USUAL_REPLICATION = 3
+
+
+def _known_shapes(route: Route) -> dict[str, tuple[int, dict[str, str]]]:
+    """Settings of the topics that are written now, from the route; 0 replicas stand for as many as is usual."""
+    return {lane.name: (0, dict(lane.active.settings)) for lane in route.lanes if lane.active is not None}
+
+
+def _free_bytes(cluster: ClusterClients, brokers: list[int]) -> int | None:
+    """What is free on all log dirs; None where a broker does not say."""
+    try:
+        answers = cluster.admin.log_dirs(brokers, ())
+    except KafkakitError:
+        return None
+    dirs = [each for answer in answers.values() for each in answer.log_dirs]
+    known = [each.usable_bytes for each in dirs if each.usable_bytes is not None]
+    return sum(known) if dirs and len(known) == len(dirs) and len(answers) == len(brokers) else None
+
+
+def _bytes_of(cluster: ClusterClients, segment: Segment) -> int | None:
+    """One copy of a topic; None where it is not known."""
+    keys = partitions_of(segment)
+    try:
+        brokers = [broker.id for broker in cluster.admin.cluster().brokers if broker.is_alive]
+        answers = cluster.admin.log_dirs(brokers, keys)
+    except KafkakitError:
+        return None
+    sizes: dict[TopicPartition, int] = {}
+    for answer in answers.values():
+        for key, copy in answer.replicas.items():
+            sizes[key] = max(copy.size_bytes, sizes.get(key, 0))
+    return sum(sizes.values()) if set(keys) <= set(sizes) else None
+
+
+def _bindings(cluster: ClusterClients, topic: str) -> tuple[AclBinding, ...] | None:
+    try:
+        return cluster.admin.describe_acls(AclResourceKind.TOPIC, topic)
+    except KafkakitError:
+        return None
+
+
+def newest(journals: OperationJournals, route: Route) -> OperationRecord | None:
+    """The operation that the route names, or the newest that was ever begun."""
+    if route.operation is not None:
+        return journals.record(route.operation.id)
+    found = (journals.record(name) for name in reversed(journals.names()))
+    return next((record for record in found if record is not None and record.reached_ms), None)
+
+
+def newest_certificate(journals: OperationJournals, operation: str = "") -> tuple[DrainCertificate, bytes]:
+    """The certificate of an operation, or the newest that counts; `RefusedError` where there is none."""
+    if operation and operation not in journals.names():
+        raise RefusedError(f"the stream has no operation {operation}", hint="kafkakit streams failover history STREAM")
+    for name in (operation,) if operation else reversed(journals.names()):
+        record = journals.record(name)
+        if record is not None and record.certificate:
+            found, data = journals.certificate(name)
+            if found.sha256 != record.certificate:
+                raise RefusedError(f"the certificate of operation {name} is not the one that its journal names")
+            return found, data
+    words = f"operation {operation} has no certificate" if operation else "no operation of the stream has a certificate"
+    raise RefusedError(words, hint="kafkakit streams failover certify")
+
+
+def hash_in_journal(journals: OperationJournals, operation: str) -> str | None:
+    """The hash of the certificate that counts, by the operation's journal; None where the store has no journal."""
+    record = journals.record(operation) if operation in journals.names() else None
+    return None if record is None else record.certificate
+
+
+def abortable(parts: RunParts, stream: str, open_cluster: OpenCluster) -> Closing:
+    """What an abort would delete; `RefusedError` where nothing can be aborted."""
+    journal = _to_abort(parts, stream)
+    made = _made(state_of(journal).operation, open_cluster)
+    return Closing(
+        record=state_of(journal), results=tuple((each.topic, "would be deleted if empty") for each in made.values())
+    )
+
+
+def abort(parts: RunParts, open_cluster: OpenCluster, stream: str) -> Closing:
+    """Take an operation back whose producers have not moved: the route first, then its empty topics.
+
+    May be repeated after a crash; raises `RefusedError` once producers were sent to the target.
+    """
+    journal = _to_abort(parts, stream)
+    operation = state_of(journal).operation
+    route = parts.routes.existing(stream).route
+    if route.operation is not None:
+        journal.intent(Word.ABORT, {"epoch": route.epoch})
+        parts.require_held()
+        parts.routes.change(
+            stream,
+            lambda found: withdrawn(operation, found),
+            by=parts.operator,
+            what=f"operation {operation.id}: abort",
+            at_ms=epoch_ms(parts.clock.now()),
+        )
+    made = _made(operation, open_cluster)
+    results = tuple((each.topic, parts.effects.delete(each, only_empty=True)) for each in made.values())
+    left = parts.routes.existing(stream).route
+    for lane, each in made.items():
+        parts.effects.drop_quota(left, lane, each)
+    journal.check(Word.STEP, {"step": Step.ABORTED, "epoch": route.epoch})
+    return Closing(record=state_of(journal), results=results)
+
+
+def reclaimable(parts: RunParts, open_cluster: OpenCluster, operation: str = "") -> Closing:
+    """What a reclaim would delete, with the check of its certificate; `RefusedError` for one that is not retired."""
+    certificate, _ = newest_certificate(parts.journals, operation)
+    record = parts.journals.record(certificate.operation)
+    route = parts.routes.existing(certificate.stream).route
+    if record is None:
+        raise RefusedError(f"operation {certificate.operation} has no journal")
+    _require_retired(record, route)
+    check = check_certificate(certificate, open_cluster, record.certificate)
+    results = tuple((each.topic, "would be deleted") for each in certificate.segments)
+    return Closing(record=record, results=results, check=check)
+
+
+def reclaim(parts: RunParts, open_cluster: OpenCluster, operation: str, *, grace_s: float, keep: bool) -> Closing:
+    """Delete the old topics of a retired operation by their ids, once the grace is over and nothing came late.
+
+    With `keep` they stay as they are, and the operation is closed. Raises `TryLaterError` within the grace and while a
+    cluster cannot be read, so that a late record is not deleted.
+    """
+    found = reclaimable(parts, open_cluster, operation)
+    journal, check = parts.journals.open(operation), found.check
+    record, route = state_of(journal), parts.routes.existing(found.record.operation.stream).route
+    if check is None or check.late or check.short:
+        return Closing(record=record, results=(), check=check)
+    if Step.RETIRED not in record.reached_ms:
+        journal.check(Word.STEP, {"step": Step.RETIRED, "epoch": route.epoch})
+        record = state_of(journal)
+    left_s = grace_s - (epoch_ms(parts.clock.now()) - record.reached_ms[Step.RETIRED]) / 1000
+    if left_s > 0 and not keep:
+        words = f"the grace of operation {operation} ends in {format_span(left_s)}"
+        raise TryLaterError(words, hint="--grace 0 ends it now")
+    if check.unread and not keep:
+        raise TryLaterError(f"not every old topic can be checked: {check.unread[0]}")
+    results = []
+    for each in check.certificate.segments:
+        journal.intent(Word.RECLAIM, {"topic": each.topic, "topic_id": each.topic_id, "keep": keep})
+        # A store that fails over may lose its newest write: behind the intent, the retirement is not the newest.
+        _require_retired(record, parts.routes.existing(record.operation.stream).route)
+        segment = each.as_segment()
+        result = "kept" if keep else parts.effects.delete(segment, only_empty=False)
+        if result in ("deleted", "does not exist"):
+            fences = [fence for fence in record.fences if fence.segment == each.segment]
+            parts.effects.drop_bindings(segment, tuple(b for fence in fences for b in fence.bindings))
+            parts.effects.drop_quota(route, each.lane, segment)
+        results.append((each.topic, result))
+    journal.check(Word.STEP, {"step": Step.RECLAIMED, "epoch": route.epoch})
+    return Closing(record=state_of(journal), results=tuple(results), check=check)
+
+
+def _require_retired(record: OperationRecord, route: Route) -> None:
+    if record.operation.old_segments(route):
+        raise RefusedError(f"operation {record.operation.id} is not retired", hint="kafkakit streams failover retire")
+
+
+def _to_abort(parts: RunParts, stream: str) -> Journal:
+    """The journal of the operation that is open, or whose abort was cut after the route was changed."""
+    route = parts.routes.existing(stream).route
+    names = (route.operation.id,) if route.operation is not None else reversed(parts.journals.names())
+    for name in names:
+        journal = parts.journals.open(name)
+        record = journal.state
+        if record is None:
+            continue
+        if Step.ROUTED in record.reached_ms:
+            raise RefusedError(f"operation {name} has sent producers to its target, and cannot be aborted")
+        if route.operation is not None:
+            withdrawn(record.operation, route)
+            return journal
+        if record.is_aborting and record.end is None:
+            return journal
+        break
+    raise RefusedError(f"stream {stream} has no operation that could be aborted")
+
+
+def _made(operation: Operation, open_cluster: OpenCluster) -> dict[str, Segment]:
+    """By lane the topics of the target that are there: their names hold the operation's epoch, so they are its own."""
+    cluster = open_cluster(operation.request.to)
+    cluster_id = cluster.admin.cluster().cluster_id
+    if cluster_id != operation.cluster_id:
+        raise RefusedError(f"profile {operation.request.to} reaches cluster {cluster_id}, not {operation.cluster_id}")
+    found = find_topics(cluster.admin, {move.topic for move in operation.moves})
+    return {
+        move.lane: Segment(
+            id=0,
+            cluster=operation.request.to,
+            cluster_id=cluster_id,
+            topic=move.topic,
+            topic_id=found[move.topic].topic_id or "",
+            partitions=found[move.topic].partitions,
+            state=SegmentState.OPENED,
+        )
+        for move in operation.moves
+        if move.topic in found
+    }
+
+
+class OperationWatcher:
+    """One watcher of one stream. It decides as a run would and does nothing of it; the window is its own.
+
+    A look costs what a look of a run costs, and a request to each cluster of the route for the ends of its logs.
+    `holder` tells which process has the stream's lease.
+    """
+
+    def __init__(self, stream: str, parts: RunParts, open_cluster: OpenCluster, holder: Callable[[], str]) -> None:
+        self._stream, self._parts, self._open, self._holder = stream, parts, open_cluster, holder
+        self._history = LiveHistory()
+
+    def look(self) -> LiveView:
+        """One look; raises `TryLaterError` while the control store is away."""
+        parts = self._parts
+        route = parts.routes.existing(self._stream).route
+        record = newest(parts.journals, route) if route.operation is not None else None
+        step = None if record is None else standing(record.operation, route)
+        evidence, action = None, None
+        if record is not None and step is not None:
+            evidence = parts.observer.look(record, route, retiring=True)
+            action = next_step(record, evidence, Step.RETIRED)
+        ends, problems = self._ends(route, evidence)
+        return self._history.view(
+            LiveLook(
+                at_s=parts.clock.monotonic(),
+                at_ms=epoch_ms(parts.clock.now()),
+                route=route,
+                record=record,
+                step=step,
+                evidence=evidence,
+                ends=ends,
+                problems=problems,
+                action=action,
+                holder=self._holder(),
+            )
+        )
+
+    def _ends(self, route: Route, evidence: Evidence | None) -> tuple[dict[int, int], dict[int, str]]:
+        """The ends of all segments; a cluster that this look has found away is not asked again."""
+        ends, problems, by_cluster = dict[int, int](), dict[int, str](), dict[str, list[Segment]]()
+        away: dict[str, str] = {}
+        for _, segment in route.segments():
+            facts = None if evidence is None else evidence.old.get(segment.id)
+            if facts is not None and facts.problem:
+                problems[segment.id] = facts.problem
+                if not facts.is_reachable:
+                    away[segment.cluster] = facts.problem
+            elif facts is not None and facts.whole_spans is not None:
+                ends[segment.id] = sum(span.end for span in facts.whole_spans.values())
+            else:
+                by_cluster.setdefault(segment.cluster, []).append(segment)
+        for cluster, segments in by_cluster.items():
+            if cluster in away:
+                problems |= dict.fromkeys((segment.id for segment in segments), away[cluster])
+                continue
+            try:
+                spans = self._open(cluster).log.spans([key for each in segments for key in partitions_of(each)])
+            except KafkakitError as error:
+                problems |= dict.fromkeys((segment.id for segment in segments), error.message)
+                continue
+            for segment in segments:
+                found = [span for key in partitions_of(segment) if isinstance(span := spans.get(key), LogSpan)]
+                if len(found) == segment.partitions:
+                    ends[segment.id] = sum(span.end for span in found)
+                else:
+                    problems[segment.id] = "not every leader answers"
+        return ends, problems

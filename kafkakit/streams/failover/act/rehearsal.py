@@ -1,25 +1,44 @@
-"""A rehearsal: a shadow of the stream is made, loaded and failed over as the stream would be, and removed."""
+"""A rehearsal: a shadow of the stream is made, loaded and failed over as the stream would be, and removed.
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+The shadow is made like the stream, and removed without a trace, by whichever process comes next. The load is a producer
+that writes every lane of the shadow stream, and a consumer that counts.
+"""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
+from types import TracebackType
 from typing import Protocol
 
+from kafkakit.core.acls import AclResourceKind
+from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.durations import epoch_ms
-from kafkakit.core.errors import ConflictError, KafkakitError, LeaseLostError, OperationFailedError
+from kafkakit.core.errors import (
+    ConflictError,
+    KafkakitError,
+    LeaseLostError,
+    OperationFailedError,
+    TryLaterError,
+    UsageError,
+)
+from kafkakit.core.lease import LEASE_DOCUMENT
 from kafkakit.core.log_reads import LogSpan
+from kafkakit.execution.act.lease_guard import GuardedAdmin
 from kafkakit.execution.act.retrier import wait_until
+from kafkakit.ports.clock import Clock
+from kafkakit.ports.cluster_clients import ClusterClients
 from kafkakit.ports.control import ControlStore
-from kafkakit.streams.failover.act.closing import newest_certificate
-from kafkakit.streams.failover.act.planning import Planner
+from kafkakit.streams.client.api_act import ConsumerOptions, Delivery, Producer, StreamClient, StreamRecord
+from kafkakit.streams.failover.act.observing import check_certificate
+from kafkakit.streams.failover.act.operations import Planner, newest_certificate
 from kafkakit.streams.failover.act.run import RunParts
-from kafkakit.streams.failover.act.shadow_stream import ShadowStream
-from kafkakit.streams.failover.act.verification import check_certificate
-from kafkakit.streams.failover.decide.operation import FailoverRequest, Step
-from kafkakit.streams.failover.decide.outcome import EndKind
-from kafkakit.streams.failover.decide.rehearsal import (
+from kafkakit.streams.failover.decide.history import (
     MOST_KEPT,
     REHEARSAL_DOCUMENT,
+    EndKind,
     LoadFigures,
     Rehearsal,
     RehearsalOutcome,
@@ -27,8 +46,10 @@ from kafkakit.streams.failover.decide.rehearsal import (
     measured_rate,
     rehearsals_folder,
 )
-from kafkakit.streams.model.route import Route, partitions_of
-from kafkakit.streams.routes.api_act import OpenCluster
+from kafkakit.streams.failover.decide.operation import FailoverRequest, Step, lease_of
+from kafkakit.streams.model.route import Lane, Route, Segment, partitions_of
+from kafkakit.streams.routes.api import LaneShape, PlacementScope
+from kafkakit.streams.routes.api_act import OpenCluster, RouteStore, create_topics, find_topics, own_settings, plan_on
 
 MEASURE_S = 5.0
 FLOWS_S = 60.0
@@ -72,6 +93,91 @@ class RehearsalHistory:
         kept = sorted(self._store.values(self._folder).items())
         for name, old in kept[: max(0, len(kept) - MOST_KEPT)]:
             self._store.delete(f"{self._folder}/{name}", old.version)
+
+
+class ShadowStream:
+    """Makes and removes the stream of a name; `guard` is called before each change of a cluster or of the store."""
+
+    def __init__(
+        self, name: str, store: ControlStore, clock: Clock, open_cluster: OpenCluster, guard: Callable[[], None]
+    ) -> None:
+        self._name, self._store, self._clock, self._open, self._guard = name, store, clock, open_cluster, guard
+
+    def make(self, lanes: Sequence[Lane], by: str) -> Route:
+        """A topic for each lane, with the partitions, replicas and settings of the one that is written, and a route."""
+        made = []
+        for number, lane in enumerate(lanes, 1):
+            if lane.active is None:
+                raise UsageError(f"lane {lane.name} has no active segment")
+            segment = replace(self._topic(lane.name, lane.active), id=number)
+            made.append(replace(lane, segments=(segment,), is_paused=False, quota_bytes_per_s=None))
+        route = Route(stream=self._name, epoch=1, next_segment=len(made) + 1, lanes=tuple(made))
+        self._guard()
+        return RouteStore(self._store).create(
+            route, by=by, what="shadow for a rehearsal", at_ms=epoch_ms(self._clock.now())
+        )
+
+    def remove(self, profiles: Collection[str]) -> tuple[str, ...]:
+        """Delete topics, their ACLs, the group and all documents but the lease; returns what was there, in words.
+
+        Topics are known by the shadow's name at the beginning of theirs, which no other stream may have.
+        """
+        found: list[str] = []
+        for profile in sorted(set(profiles)):
+            found += self._remove_from(profile)
+        clients = f"streams/{self._name}/clients"
+        wait_until(self._clock, CLIENTS_S, lambda: not self._store.children(clients))
+        if self._forget(f"streams/{self._name}", keep=lease_of(self._name)):
+            found.append("documents in the control store")
+        return tuple(found)
+
+    def _topic(self, lane: str, like: Segment) -> Segment:
+        cluster = self._open(like.cluster)
+        configs = cluster.admin.dynamic_configs(ResourceKind.TOPIC, (like.topic,)).get(like.topic, {})
+        copies = [len(state.replicas) for state in cluster.admin.partition_states((like.topic,)).values()]
+        shape = LaneShape(lane=lane, partitions=like.partitions, configs=own_settings(configs))
+        snapshot = cluster.admin.snapshot(now=self._clock.now(), sizes=False)
+        scope = PlacementScope(replication=max(copies, default=0) or None)
+        planned = plan_on(snapshot, cluster.log, self._name, 1, (shape,), scope)
+        admin = GuardedAdmin(cluster.admin, self._guard)
+        ((_, segment),) = create_topics(admin, self._clock, like.cluster, cluster.admin.cluster().cluster_id, planned)
+        return segment
+
+    def _remove_from(self, profile: str) -> list[str]:
+        cluster = self._open(profile)
+        admin, found = GuardedAdmin(cluster.admin, self._guard), []
+        topics = self._topics(cluster)
+        for topic, place in sorted(find_topics(cluster.admin, topics).items()):
+            bindings = [each for each in admin.describe_acls(AclResourceKind.TOPIC, topic) or () if each.name == topic]
+            if bindings:
+                admin.delete_acls(bindings)
+            error = admin.delete_topic_by_id(place.topic_id or "")
+            if error is not None:
+                raise OperationFailedError(f"topic {topic} of {profile} is not deleted: {error}")
+            found.append(f"topic {topic} of {profile}")
+        if topics and not wait_until(self._clock, GONE_S, lambda: not self._topics(cluster)):
+            raise TryLaterError(f"topics of {self._name} on {profile} are not gone after {GONE_S:g} s")
+        self._guard()
+        if any(listed.group == self._name for listed in cluster.groups.groups()):
+            if not wait_until(self._clock, LEAVE_S, lambda: cluster.groups.delete(self._name) is None):
+                raise TryLaterError(f"group {self._name} of {profile} still has members")
+            found.append(f"group {self._name} of {profile}")
+        return found
+
+    def _topics(self, cluster: ClusterClients) -> tuple[str, ...]:
+        return tuple(name for name in cluster.admin.topic_operations() if name.startswith(f"{self._name}."))
+
+    def _forget(self, path: str, keep: str) -> bool:
+        """Remove a document and everything below it; whether there was anything."""
+        had = False
+        for name in self._store.children(path):
+            had |= self._forget(f"{path}/{name}", keep)
+        read = None if path == keep else self._store.get(path)
+        if read is not None:
+            self._guard()
+            with suppress(ConflictError):
+                self._store.delete(path, read.version)
+        return had or read is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,3 +288,107 @@ def _ends(route: Route, open_cluster: OpenCluster) -> int:
 
 def _now_ms(parts: RehearsalParts) -> int:
     return epoch_ms(parts.run.clock.now())
+
+
+GONE_S = 30.0
+LEAVE_S = 60.0
+"""Longer than a group keeps a member that was killed."""
+CLIENTS_S = 3.0
+"""A client that closes takes its registration away in the background."""
+
+
+def forget_lease(store: ControlStore, stream: str) -> None:
+    """Remove the lease of a stream that is gone, unless a process holds it."""
+    path = lease_of(stream)
+    read = store.get(path)
+    if read is not None and LEASE_DOCUMENT.decode(read.value, path).holder is None:
+        with suppress(ConflictError):
+            store.delete(path, read.version)
+
+
+PAUSE_S = 0.01
+SEND_WAIT_S = 5.0
+END_S = 30.0
+_KEYS = 100
+
+
+class RehearsalLoad:
+    """Writes and reads while the context is open; the number of a record is in its value. Closes the client."""
+
+    def __init__(self, client: StreamClient, clock: Clock, rehearsal: Rehearsal, lanes: tuple[str, ...]) -> None:
+        self._client, self._clock, self._rehearsal, self._lanes = client, clock, rehearsal, lanes
+        self._lock = threading.Lock()
+        self._open: set[int] = set()
+        self._handled: Counter[int] = Counter()
+        self._last_s: dict[str, float] = {}
+        self._acknowledged = self._failed = self._pause_ms = 0
+        self._sent, self._wrote_s = 0, 0.0
+        self._stop = threading.Event()
+        self._writer = threading.Thread(target=self._write, name="rehearsal-writer", daemon=True)
+
+    def __enter__(self) -> "RehearsalLoad":
+        try:
+            options = ConsumerOptions(lanes=self._lanes, commit_every_s=0.5)
+            shadow = self._rehearsal.shadow
+            self._client.consumer(shadow, shadow, handler=self._handle, options=options).start()
+            self._producer: Producer = self._client.producer(shadow)
+            self._writer.start()
+        except BaseException:
+            self._client.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end_writing()
+        self._client.close()
+
+    def end_writing(self) -> None:
+        """Send no more, and wait for the answers; calling it twice is harmless."""
+        self._stop.set()
+        self._writer.join(END_S)
+        self._producer.flush(END_S)
+
+    def figures(self) -> LoadFigures:
+        """What was done until now."""
+        with self._lock:
+            return LoadFigures(
+                acknowledged=self._acknowledged,
+                failed=self._failed,
+                handled=len(self._handled),
+                handled_again=self._handled.total() - len(self._handled),
+                open=len(self._open),
+                longest_pause_ms=self._pause_ms,
+                per_s=round(self._acknowledged / self._wrote_s, 3) if self._wrote_s else 0.0,
+            )
+
+    def _write(self) -> None:
+        began_s, padding = self._clock.monotonic(), bytes(max(0, self._rehearsal.record_bytes - 20))
+        while not self._stop.wait(PAUSE_S):
+            while not self._stop.is_set() and self._sent < self._wrote_s * self._rehearsal.per_s:
+                number, lane = self._sent, self._lanes[self._sent % len(self._lanes)]
+                value, key = b"%020d" % number + padding, b"%d" % (number % _KEYS)
+                delivery = self._producer.send(value, key, lane=lane, wait_s=SEND_WAIT_S)
+                delivery.add_done_callback(partial(self._note, number, lane))
+                self._sent += 1
+            self._wrote_s = self._clock.monotonic() - began_s
+
+    def _note(self, number: int, lane: str, delivery: Delivery) -> None:
+        """The callback must not wait: its lock is held for moments only."""
+        now_s = self._clock.monotonic()
+        with self._lock:
+            if delivery.exception() is not None:
+                self._failed += 1
+                return
+            self._acknowledged += 1
+            self._pause_ms = max(self._pause_ms, round((now_s - self._last_s.get(lane, now_s)) * 1000))
+            self._last_s[lane] = now_s
+            if number not in self._handled:
+                self._open.add(number)
+
+    def _handle(self, record: StreamRecord) -> None:
+        number = int((record.value or b"")[:20])
+        with self._lock:
+            self._handled[number] += 1
+            self._open.discard(number)

@@ -1,10 +1,11 @@
-"""The options of `streams failover`, and the session that its commands work in."""
+"""The options of `streams failover`, the session that its commands work in, and what rehearsals and live views need."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,10 +20,15 @@ if TYPE_CHECKING:
 
     from kafkakit.cli.context import CliContext
     from kafkakit.cli.session import ClusterSession
-    from kafkakit.streams.failover.act.planning import Planner
+    from kafkakit.ports.clock import Clock
+    from kafkakit.streams.failover.act.operations import OperationWatcher, Planner
+    from kafkakit.streams.failover.act.rehearsal import RehearsalLoad, RehearsalParts
     from kafkakit.streams.failover.act.run import RunParts
+    from kafkakit.streams.failover.decide.drained import LiveView
+    from kafkakit.streams.failover.decide.history import Rehearsal
     from kafkakit.streams.failover.decide.operation import FailoverRequest
     from kafkakit.streams.model.route import Route
+
 
 StreamName = Annotated[str, typer.Argument(metavar="STREAM", help="The stream.", show_default=False)]
 Wait = Annotated[
@@ -31,7 +37,6 @@ Wait = Annotated[
         "--wait", metavar="DURATION", help="End with 75 when nothing could be done for this long; 0: look once."
     ),
 ]
-
 
 Target = Annotated[
     str,
@@ -80,7 +85,7 @@ class FailoverSession:
         events: EventOptions = NO_EVENTS,
         audited_as: str = "",
     ) -> None:
-        from kafkakit.streams.failover.act.audit import CommandAudit
+        from kafkakit.streams.failover.act.run import CommandAudit
 
         self.cli, self.home, self.stream = cli, home, stream
         self._stack, self._command, self._audited_as = stack, command, audited_as or stream
@@ -131,8 +136,8 @@ class FailoverSession:
     def lease_words(self) -> str:
         """Which process works on the stream, in words."""
         from kafkakit.execution.act.lease_reader import read_lease
-        from kafkakit.streams.failover.decide.journal import lease_of
-        from kafkakit.streams.failover.decide.live import NO_PROCESS
+        from kafkakit.streams.failover.decide.drained import NO_PROCESS
+        from kafkakit.streams.failover.decide.operation import lease_of
 
         lease = read_lease(self.home.control, lease_of(self.stream))
         return NO_PROCESS if lease is None or lease.holder is None else str(lease)
@@ -141,7 +146,7 @@ class FailoverSession:
         """What plans and begins operations."""
         from secrets import token_hex
 
-        from kafkakit.streams.failover.act.planning import Planner
+        from kafkakit.streams.failover.act.operations import Planner
 
         return Planner(parts, self.cluster, lambda: token_hex(4))
 
@@ -166,3 +171,142 @@ def _refuse_writes() -> None:
     from kafkakit.core.errors import RefusedError
 
     raise RefusedError("this command changes nothing")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RehearsalOptions:
+    """Where the shadow moves to, and what is written to it."""
+
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to",
+            metavar="PROFILE",
+            help="The profile of the cluster that would take the writes.",
+            autocompletion=complete_profile_names,
+        ),
+    ]
+    rate: float | None = option(
+        None,
+        "--rate",
+        metavar="N",
+        help="Records a second over all lanes; what the stream takes now, measured for 5 s, if not given.",
+    )
+    record_bytes: int = option(
+        1000, "--record-bytes", min=20, max=900_000, metavar="N", help="The size of a record's value."
+    )
+    load: str = option(
+        "5s", "--load", metavar="DURATION", help="How long is written before the failover, and after it."
+    )
+
+    def rehearsal(self, session: FailoverSession, stream: str, route: Route, parts: RehearsalParts) -> Rehearsal:
+        """What is rehearsed; measures the rate where none is given."""
+        from secrets import token_hex
+
+        from kafkakit.core.durations import epoch_ms, parse_duration
+        from kafkakit.streams.failover.act.rehearsal import rate_of
+        from kafkakit.streams.failover.decide.history import Rehearsal, lanes_to_rehearse, stated_rate
+
+        sources = {lane.active.cluster for lane in lanes_to_rehearse(route) if lane.active is not None}
+        load_s = parse_duration(self.load, "--load")
+        per_s = rate_of(route, session.cluster, parts.run) if self.rate is None else stated_rate(self.rate)
+        started_ms = epoch_ms(session.home.clock.now())
+        return Rehearsal(
+            id=f"{started_ms:013d}-{token_hex(4)}",
+            stream=stream,
+            to=self.to,
+            by=session.home.requester,
+            started_ms=started_ms,
+            per_s=round(per_s, 3),
+            record_bytes=self.record_bytes,
+            load_s=load_s,
+            profiles=tuple(sorted({*sources, self.to})),
+        )
+
+    def parts(self, session: FailoverSession, stream: str, run: RunParts) -> RehearsalParts:
+        """What a rehearsal works with."""
+        from kafkakit.streams.failover.act.rehearsal import RehearsalHistory, RehearsalParts, ShadowStream
+
+        shadow = ShadowStream(session.stream, session.home.control, run.clock, session.cluster, run.require_held)
+        return RehearsalParts(
+            run=run,
+            planner=session.planner(run),
+            shadow=shadow,
+            history=RehearsalHistory(session.home.control, stream),
+            open_cluster=session.cluster,
+            open_load=lambda rehearsal, lanes: open_load(session, rehearsal, lanes),
+        )
+
+
+def open_load(session: FailoverSession, rehearsal: Rehearsal, lanes: tuple[str, ...]) -> RehearsalLoad:
+    """The load, with a client of the profile in use, as an application has one."""
+    from kafkakit.streams.client.connect import connect
+    from kafkakit.streams.failover.act.rehearsal import RehearsalLoad
+
+    cli = session.cli
+    return RehearsalLoad(connect(cli.settings.profile, config=cli.given.config), session.home.clock, rehearsal, lanes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveOptions:
+    """How often `status` looks at clusters, and where metrics go."""
+
+    watch: bool = option(
+        False, "--watch", "-w", help="Look at the clusters, and refresh until no operation of the stream is open."
+    )
+    interval: str = option("1s", "--interval", metavar="DURATION", help="Time between two refreshes of --watch.")
+    count: int | None = option(None, "--count", min=1, metavar="N", help="End --watch after this many looks.")
+    metrics: Path | None = option(
+        None,
+        "--metrics",
+        metavar="FILE",
+        help="With --watch, write Prometheus metrics to this file after each look, as a whole, for "
+        "node_exporter's textfile collector.",
+    )
+
+    @property
+    def interval_s(self) -> float:
+        """Seconds between two looks; raises `UsageError`."""
+        from kafkakit.core.durations import parse_duration
+
+        return parse_duration(self.interval, "--interval")
+
+    def refuse_unused(self) -> None:
+        """Raise `UsageError` for metrics or a count without looks at the clusters."""
+        from kafkakit.core.errors import UsageError
+
+        if not self.watch and (self.metrics is not None or self.count is not None):
+            raise UsageError("--metrics and --count are for --watch, which looks at the clusters")
+
+
+def watch_operation(cli: CliContext, clock: Clock, watcher: OperationWatcher, options: LiveOptions) -> LiveView:
+    """Show an operation until none is open; returns the last look."""
+    from kafkakit.execution.act.retrier import Retrier
+    from kafkakit.execution.act.watch_loop import PATIENCE_S, watch_until_idle
+    from kafkakit.streams.failover.report import PhaseLines, live_metrics, live_text, phase_line
+    from kafkakit.wiring import write_file
+
+    phases = PhaseLines()
+
+    def after_look(view: LiveView) -> None:
+        if options.metrics is not None:
+            write_file(options.metrics, live_metrics(view).encode())
+
+    def show(view: LiveView) -> None:
+        if phases.is_new(view) or cli.output.animate:
+            screen.show(live_text(view), phase_line(view))
+
+    with cli.output.screen() as screen:
+        return watch_until_idle(
+            watcher.look,
+            watcher.look,
+            clock,
+            Retrier(clock, cli.output, PATIENCE_S),
+            what="reading the stream",
+            interval_s=options.interval_s,
+            after_look=after_look,
+            show=show,
+            stopped="the operation is not touched",
+            hint="look again: kafkakit streams failover status --watch",
+            count=options.count,
+        )

@@ -1,19 +1,33 @@
-"""Whether old segments are drained for the groups that must read them: the items of the proof, one by one.
+"""How far old segments are drained: the items of the proof, the backlog of groups, and the live view.
 
-Everything is judged against the seal in the route, which never changes, and what the clusters say now.
+For the groups that must read them, all is judged against the seal in the route, which never changes, and what clusters
+say now. The backlog is how many offsets groups still have to read, since when, and how long it takes at their pace.
+The live view adds traffic by segment and what is waited for; it follows from looks of one watcher: rates are between
+the oldest look of the window and the newest one.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.log_reads import LogSpan
+from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import counted
 from kafkakit.streams.failover.decide.evidence import Evidence, GroupFacts, TopicFacts
-from kafkakit.streams.failover.decide.journal import LostRange, OperationRecord
-from kafkakit.streams.model.route import Segment
+from kafkakit.streams.failover.decide.operation import (
+    Action,
+    Finished,
+    LostRange,
+    Operation,
+    OperationRecord,
+    Refuse,
+    ReportLate,
+    Step,
+    Wait,
+)
+from kafkakit.streams.model.route import Route, Segment
 
 
 class Item(StrEnum):
@@ -186,3 +200,324 @@ def _commits_reach(facts: GroupFacts | None, epoch: int) -> bool:
     holding = [] if facts is None else [held for held in facts.held if held]
     epochs = {} if facts is None else facts.epochs
     return bool(holding) and all(max((epochs.get(n, 0) for n in held), default=0) >= epoch for held in holding)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BacklogRow:
+    """What a group still has to read of an old segment; None where it is not known.
+
+    `size_bytes` is its share of one copy, by offsets. `time_lag_s` is the age of the oldest record that is not read,
+    `eta_s` how long reading takes at the measured pace, both None unless they were measured.
+    """
+
+    group: str
+    topic: str
+    offsets: int | None
+    size_bytes: int | None = None
+    time_lag_s: float | None = None
+    eta_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """Two readings of commits `seconds` apart; `later` has the second one by segment id.
+
+    `first_ms` are the times of the records where groups stand, by segment id, partition and offset.
+    """
+
+    seconds: float = 0.0
+    later: Mapping[int, TopicFacts] = field(default_factory=dict)
+    first_ms: Mapping[tuple[int, int, int], int] = field(default_factory=dict)
+
+
+def unread_places(operation: Operation, facts: TopicFacts, topic: str) -> frozenset[tuple[TopicPartition, int]]:
+    """Where required groups stand that have not read everything."""
+    return frozenset(
+        (TopicPartition(topic, number), offset)
+        for name in operation.groups
+        for number, offset in _positions(name, facts).items()
+    )
+
+
+def backlog_rows(
+    operation: Operation,
+    old: Iterable[tuple[Segment, TopicFacts]],
+    sizes: Mapping[int, int | None],
+    pace: Pace,
+    now_ms: int,
+) -> Iterator[BacklogRow]:
+    """A row for each required group and old segment; `sizes` are the bytes of one copy by segment id."""
+    for segment, facts in old:
+        for name in operation.groups:
+            offsets = _unread_offsets(name, facts)
+            held, size = facts.records, sizes.get(segment.id)
+            share = None if offsets is None or size is None else size * offsets // held if held else 0
+            yield BacklogRow(
+                group=name,
+                topic=segment.topic,
+                offsets=offsets,
+                size_bytes=share,
+                time_lag_s=_time_lag_s(name, segment, facts, pace, now_ms),
+                eta_s=_eta_s(name, offsets, facts, pace.later.get(segment.id), pace.seconds),
+            )
+
+
+def _unread_offsets(group: str, facts: TopicFacts) -> int | None:
+    commits = facts.groups[group].commits if group in facts.groups else {}
+    spans = facts.whole_spans
+    if spans is None or any(isinstance(each, ItemError) for each in commits.values()):
+        return None
+    return sum(left_in(commits.get(number), span.end, span.start) for number, span in spans.items())
+
+
+def _positions(group: str, facts: TopicFacts) -> dict[int, int]:
+    """The next offset of each partition that a group has not read to its end."""
+    commits = facts.groups[group].commits if group in facts.groups else {}
+    found: dict[int, int] = {}
+    for number, span in (facts.whole_spans or {}).items():
+        commit = commits.get(number)
+        if not isinstance(commit, ItemError):
+            found[number] = max(span.start, span.start if commit is None else commit.offset)
+    return {number: offset for number, offset in found.items() if offset < (facts.whole_spans or {})[number].end}
+
+
+def _time_lag_s(group: str, segment: Segment, facts: TopicFacts, pace: Pace, now_ms: int) -> float | None:
+    """None unless the record of each place was read; clocks of producers may be ahead, then 0."""
+    places = [(segment.id, number, offset) for number, offset in _positions(group, facts).items()]
+    if not pace.seconds or facts.whole_spans is None or any(place not in pace.first_ms for place in places):
+        return None
+    return max(0.0, max((now_ms - pace.first_ms[place] for place in places), default=0) / 1000)
+
+
+def _eta_s(
+    group: str, offsets: int | None, facts: TopicFacts, later: TopicFacts | None, seconds: float
+) -> float | None:
+    """None where nothing was read between the two readings."""
+    if not seconds or later is None or offsets is None:
+        return None
+    if offsets == 0:
+        return 0.0
+    before, after = (each.groups[group].commits if group in each.groups else {} for each in (facts, later))
+    spans = facts.whole_spans or {}
+    moved = 0
+    for number, commit in after.items():
+        was = before.get(number)
+        if isinstance(commit, ItemError) or isinstance(was, ItemError) or number not in spans:
+            continue
+        moved += max(0, commit.offset - (spans[number].start if was is None else was.offset))
+    return round(offsets * seconds / moved, 1) if moved else None
+
+
+WINDOW_S = 10.0
+NO_PROCESS = "held by no process"
+ACTION_WORDS = {
+    "CreateTopics": "creating the target's topics",
+    "SeedGroups": "committing first offsets for groups",
+    "ChangeRoute": "changing the route",
+    "RaiseFence": "putting up a fence",
+    "LowerFence": "taking a fence down",
+    "Certify": "writing the certificate",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveLook:
+    """One look: the ends of the route's segments, or why they are not known, and what the run would do next.
+
+    `at_s` is by a clock that never goes back. Without a `record` no operation is open.
+    """
+
+    at_s: float
+    at_ms: int
+    route: Route
+    record: OperationRecord | None = None
+    step: Step | None = None
+    evidence: Evidence | None = None
+    ends: Mapping[int, int] = field(default_factory=dict)
+    problems: Mapping[int, str] = field(default_factory=dict)
+    action: Action | None = None
+    holder: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentTraffic:
+    """A segment and what is written to it; None for what is not known (yet)."""
+
+    lane: str
+    segment: int
+    topic: str
+    cluster: str
+    state: str
+    end: int | None
+    records_per_s: float | None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupDrain:
+    """How far a required group is with an old topic: `left` offsets of `total` that the log holds."""
+
+    group: str
+    topic: str
+    segment: int
+    left: int | None
+    total: int | None
+    records_per_s: float | None
+    eta_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveView:
+    """An operation now; without `operation` none is open. `reason` is what is waited for, for programs.
+
+    `eta_s` is the time until the old topics are drained: what is left of the window, and the slowest group.
+    """
+
+    stream: str
+    at_ms: int
+    epoch: int
+    operation: str = ""
+    to: str = ""
+    step: str = ""
+    step_s: float | None = None
+    reason: str = ""
+    lines: tuple[str, ...] = ()
+    window_left_s: float | None = None
+    traffic: tuple[SegmentTraffic, ...] = ()
+    drain: tuple[GroupDrain, ...] = ()
+    eta_s: float | None = None
+    holder: str = ""
+
+    @property
+    def is_idle(self) -> bool:
+        """True while no operation is open."""
+        return not self.operation
+
+
+class LiveHistory:
+    """The looks of one watcher within the window."""
+
+    def __init__(self, window_s: float = WINDOW_S) -> None:
+        self._window_s = window_s
+        self._looks: list[tuple[float, Mapping[int, int], Mapping[tuple[int, str], int]]] = []
+
+    def view(self, look: LiveLook) -> LiveView:
+        """The newest look, with rates over the window."""
+        left = {key: value for key, (value, _) in _backlog(look).items() if value is not None}
+        self._looks.append((look.at_s, look.ends, left))
+        while len(self._looks) > 2 and look.at_s - self._looks[1][0] >= self._window_s:
+            self._looks.pop(0)
+        traffic = tuple(self._traffic(look))
+        if look.record is None or look.step is None:
+            return LiveView(
+                stream=look.route.stream, at_ms=look.at_ms, epoch=look.route.epoch, traffic=traffic, holder=look.holder
+            )
+        drain = tuple(self._drain(look))
+        wait = look.action if isinstance(look.action, Wait) else None
+        reached_ms = look.record.reached_ms.get(look.step)
+        return LiveView(
+            stream=look.route.stream,
+            at_ms=look.at_ms,
+            epoch=look.route.epoch,
+            operation=look.record.operation.id,
+            to=look.record.request.to,
+            step=look.step,
+            step_s=None if reached_ms is None else max(0.0, (look.at_ms - reached_ms) / 1000),
+            reason=_reason(look.action),
+            lines=_lines(look.action),
+            window_left_s=None if wait is None else wait.seconds,
+            traffic=traffic,
+            drain=drain,
+            eta_s=_eta(drain, None if wait is None else wait.seconds, look),
+            holder=look.holder,
+        )
+
+    def _traffic(self, look: LiveLook) -> Iterator[SegmentTraffic]:
+        for lane, segment in look.route.segments():
+            yield SegmentTraffic(
+                lane=lane.name,
+                segment=segment.id,
+                topic=segment.topic,
+                cluster=segment.cluster,
+                state="sealed" if segment.seal else segment.state,
+                end=look.ends.get(segment.id),
+                records_per_s=self._rate(look.at_s, segment.id),
+                problem=look.problems.get(segment.id, ""),
+            )
+
+    def _drain(self, look: LiveLook) -> Iterator[GroupDrain]:
+        topics = {segment.id: segment.topic for _, segment in look.route.segments()}
+        for (number, group), (left, total) in _backlog(look).items():
+            rate = self._drain_rate(look.at_s, (number, group))
+            eta_s = 0.0 if left == 0 else None if left is None or not rate else left / rate
+            yield GroupDrain(
+                group=group, topic=topics[number], segment=number, left=left, total=total, records_per_s=rate,
+                eta_s=eta_s,
+            )  # fmt: skip
+
+    def _rate(self, at_s: float, segment: int) -> float | None:
+        """What was written a second; the oldest look that has the segment counts."""
+        known = [(seen_s, ends[segment]) for seen_s, ends, _ in self._looks if segment in ends]
+        return _per_s(known, at_s, 1)
+
+    def _drain_rate(self, at_s: float, key: tuple[int, str]) -> float | None:
+        known = [(seen_s, left[key]) for seen_s, _, left in self._looks if key in left]
+        return _per_s(known, at_s, -1)
+
+
+def _per_s(known: list[tuple[float, int]], at_s: float, sign: int) -> float | None:
+    if len(known) < 2 or known[-1][0] != at_s or at_s <= known[0][0]:
+        return None
+    return max(0.0, sign * (known[-1][1] - known[0][1]) / (at_s - known[0][0]))
+
+
+def _backlog(look: LiveLook) -> dict[tuple[int, str], tuple[int | None, int | None]]:
+    """Offsets that each required group has left in each old segment, and how many the log holds."""
+    if look.record is None or look.evidence is None:
+        return {}
+    found: dict[tuple[int, str], tuple[int | None, int | None]] = {}
+    for _, segment in look.record.operation.old_segments(look.route):
+        facts = look.evidence.old.get(segment.id)
+        for name in look.record.operation.groups:
+            found[segment.id, name] = (None, None) if facts is None else _left_of_segment(segment, facts, name)
+    return found
+
+
+def _left_of_segment(segment: Segment, facts: TopicFacts, group: str) -> tuple[int | None, int | None]:
+    spans: Mapping[int, LogSpan] = facts.whole_spans or {}
+    commits = facts.groups[group].commits if group in facts.groups else {}
+    if not spans or any(isinstance(each, ItemError) for each in commits.values()):
+        return None, None
+    seals = {seal.partition: seal.effective_end for seal in segment.seal}
+    ends = {number: seals.get(number, span.end) for number, span in spans.items()}
+    left = sum(left_in(commits.get(number), ends[number], span.start) for number, span in spans.items())
+    return left, sum(max(0, ends[number] - span.start) for number, span in spans.items())
+
+
+def _eta(drain: tuple[GroupDrain, ...], window_left_s: float | None, look: LiveLook) -> float | None:
+    """None before producers have moved, and while a group's time is not known."""
+    if look.step not in (Step.ROUTED, Step.SEALED, Step.DRAINED) or any(each.eta_s is None for each in drain):
+        return None
+    if look.step is Step.ROUTED and window_left_s is None:
+        return None
+    slowest_s = max((each.eta_s for each in drain if each.eta_s is not None), default=0.0)
+    # The window and the groups advance side by side.
+    return max(window_left_s or 0.0, slowest_s)
+
+
+def _reason(action: Action | None) -> str:
+    if isinstance(action, Wait | Refuse):
+        return action.reason
+    return "late-writer" if isinstance(action, ReportLate) else ""
+
+
+def _lines(action: Action | None) -> tuple[str, ...]:
+    match action:
+        case Wait() | Refuse():
+            return action.lines
+        case ReportLate():
+            return (f"{len(action.grown)} partitions grew after the seal",)
+        case None | Finished():
+            return ()
+        case _:
+            return (ACTION_WORDS[type(action).__name__],)

@@ -1,15 +1,43 @@
-"""What one look at a stream and its clusters found, as values; what could not be read is absent or says why."""
+"""What one look at a stream and its clusters found, as values; what could not be read is absent or says why.
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+Old topics count as quiet after two equal readings of their ends, far enough apart, on a stated basis. A reading that
+failed proves nothing and changes nothing. A change of the basis (a fence went up, the last producer moved) begins the
+window again, since what was seen before it may have been written under the weaker one.
+
+The effective end is the offset after the last record that readers get: markers, aborted records and emptied batches do
+not count. A client that commits the last record's offset plus one never reaches the end of a log that ends with
+markers, so a proof needs this offset instead. The walk goes back from the end, one raw read at a time.
+
+Commits for old topics say how far members have moved, and what comes a second time.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TypeAlias
 
 from kafkakit.core.acls import AclBinding
 from kafkakit.core.client_quotas import Quotas
 from kafkakit.core.cluster_facts import ItemError
-from kafkakit.core.group_facts import CommittedOffset, GroupState, GroupType
+from kafkakit.core.errors import UsageError
+from kafkakit.core.findings import Severity
+from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupState, GroupType
 from kafkakit.core.log_reads import LogSpan
+from kafkakit.core.model import TopicPartition
 from kafkakit.core.transactions import OpenTransaction, ProducerState
-from kafkakit.streams.failover.decide.operation import FenceKind
+from kafkakit.streams.commits.api import duplicates_of, hazards_of
+from kafkakit.streams.failover.decide.operation import (
+    DEFAULT_QUIET_S,
+    SHORT_WINDOW_S,
+    SKEW_S,
+    FailoverRequest,
+    FenceKind,
+    Operation,
+)
+from kafkakit.streams.model.commit import CommitIdentity, Reading, topic_id_bytes
+from kafkakit.streams.model.dialects.dialect import CommitFacts
+from kafkakit.streams.model.dialects.registry import read_metadata
+from kafkakit.streams.model.log_batches import Batch, LogRecord, batches_of, records_of
 from kafkakit.streams.model.route import Route, Segment
 
 Commits = Mapping[int, CommittedOffset | ItemError]
@@ -158,3 +186,275 @@ class Evidence:
 def unreachable(segments: tuple[Segment, ...], why: str) -> dict[int, TopicFacts]:
     """The facts of segments whose cluster does not answer."""
     return {segment.id: TopicFacts(problem=why, is_reachable=False) for segment in segments}
+
+
+Ends: TypeAlias = Mapping[tuple[int, int], int]
+"""End offsets by segment id and partition."""
+
+
+class Basis(StrEnum):
+    """Why the ends are not expected to grow; FENCE is the strongest."""
+
+    FENCE = "fence"
+    ACKNOWLEDGED = "acknowledged"
+    TIME = "time"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuietWatch:
+    """The readings of one process: `since_s` is after the first equal one, `seen_s` before the latest equal one."""
+
+    basis: Basis
+    ends: Ends
+    since_s: float
+    seen_s: float
+
+    @property
+    def seconds(self) -> float:
+        """How far the first and the latest equal reading are apart."""
+        return max(0.0, self.seen_s - self.since_s)
+
+
+def watch_ends(
+    watch: QuietWatch | None, basis: Basis, ends: Ends | None, began_s: float, ended_s: float
+) -> QuietWatch | None:
+    """Take one more reading into account, which began and ended at these times of a clock that never goes back."""
+    if ends is None:
+        return watch if watch is None or watch.basis is basis else None
+    if watch is None or watch.basis is not basis or watch.ends != ends:
+        return QuietWatch(basis=basis, ends=ends, since_s=ended_s, seen_s=ended_s)
+    return QuietWatch(basis=basis, ends=ends, since_s=watch.since_s, seen_s=began_s)
+
+
+def ends_of(operation: Operation, route: Route, old: Mapping[int, TopicFacts]) -> Ends | None:
+    """The ends of all old logs; None unless every one was read."""
+    found: dict[tuple[int, int], int] = {}
+    for _, segment in operation.old_segments(route):
+        facts = old.get(segment.id)
+        spans = None if facts is None or facts.problem else facts.whole_spans
+        if spans is None:
+            return None
+        found |= {(segment.id, number): span.end for number, span in spans.items()}
+    return found
+
+
+def basis_of(evidence: Evidence, old: Iterable[int], epoch: int) -> Basis:
+    """The strongest basis that this look shows: fences on all old topics, or every registered producer has moved."""
+    if set(old) <= evidence.fenced:
+        return Basis.FENCE
+    producers = evidence.producers()
+    silent = any(client.is_producer and client.is_silent for client in evidence.clients)
+    is_moved = bool(producers) and all(client.epoch >= epoch for client in producers)
+    return Basis.ACKNOWLEDGED if is_moved and not silent else Basis.TIME
+
+
+def window_s(request: FailoverRequest, basis: Basis, evidence: Evidence) -> float:
+    """How long the ends must stay the same: short on a proof, else as long as a producer may keep trying.
+
+    A window of the operator is about producers that nothing is known of: one that is registered, lives and has not
+    moved may still write for its delivery timeout.
+    """
+    if basis is not Basis.TIME:
+        return SHORT_WINDOW_S
+    if request.quiet_s is not None:
+        behind = [each.delivery_timeout_s for each in evidence.producers() if each.epoch < evidence.route.epoch]
+        return max(request.quiet_s, max(behind) + SKEW_S) if behind else request.quiet_s
+    longest = max((client.delivery_timeout_s for client in evidence.clients if client.is_producer), default=0.0)
+    return max(DEFAULT_QUIET_S, longest) + SKEW_S
+
+
+def quiet_of(watch: QuietWatch | None, fence: FenceKind) -> Quiet | None:
+    """The watch as evidence."""
+    return None if watch is None else Quiet(basis=watch.basis, seconds=watch.seconds, fence=fence)
+
+
+MOST_STEPS = 200
+"""Reads of one partition before the walk gives up and takes the end itself, which is never too low."""
+_ABORT = b"\0\0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndWalk:
+    """A walk back from `end`: everything from `position` on holds no record for readers.
+
+    `aborted` are producers whose records below are of an aborted transaction. `found` is the effective end once known.
+    """
+
+    start: int
+    end: int
+    position: int
+    aborted: frozenset[int] = frozenset()
+    step: int = 1
+    steps: int = 0
+    found: int | None = None
+
+    @classmethod
+    def of(cls, start: int, end: int) -> "EndWalk":
+        """A walk over a log; an empty one ends where it begins."""
+        return cls(start=start, end=end, position=end, found=end if end <= start else None)
+
+    @property
+    def offset(self) -> int:
+        """Where to read next."""
+        return max(self.start, self.position - self.step)
+
+    def after(self, buffer: bytes) -> "EndWalk":
+        """Take what a raw read from `offset` returned into account; never raises, for any bytes."""
+        walk = replace(self, steps=self.steps + 1)
+        if walk.steps > MOST_STEPS:
+            return replace(walk, found=self.end)
+        batches = [each for each in batches_of(buffer) if isinstance(each, Batch)]
+        below = [batch for batch in batches if batch.base_offset < self.position]
+        if not below or below[-1].next_offset < self.position:
+            # Compaction took batches away, or the answer was cut before the position: begin lower, up to the start.
+            at_start = self.offset <= self.start and not below
+            return replace(walk, step=self.step * 4, found=self.start if at_start else None)
+        for batch in reversed(below):
+            walk = _with_batch(walk, buffer, batch)
+            if walk.found is not None:
+                return walk
+        return replace(walk, step=1, found=self.start if walk.position <= self.start else None)
+
+
+def _with_batch(walk: EndWalk, buffer: bytes, batch: Batch) -> EndWalk:
+    aborted, lower = walk.aborted, replace(walk, position=batch.base_offset)
+    if batch.is_control:
+        is_abort = _is_abort(buffer, batch)
+        return replace(lower, aborted=aborted | {batch.producer_id} if is_abort else aborted - {batch.producer_id})
+    if batch.is_transactional and batch.producer_id in aborted:
+        return lower
+    last = _last_record(buffer, batch)
+    return lower if last is None else replace(lower, found=max(walk.start, last + 1))
+
+
+def _is_abort(buffer: bytes, batch: Batch) -> bool:
+    marker = next(iter(records_of(buffer, batch)), None)
+    return isinstance(marker, LogRecord) and marker.key is not None and marker.key[2:4] == _ABORT
+
+
+def _last_record(buffer: bytes, batch: Batch) -> int | None:
+    """The offset of a batch's last record, its last offset where that cannot be read; None without records."""
+    if batch.count == 0:
+        return None
+    if batch.count == batch.last_offset_delta + 1:
+        return batch.next_offset - 1
+    last = None
+    for record in records_of(buffer, batch):
+        if not isinstance(record, LogRecord):
+            return batch.next_offset - 1
+        last = record.offset
+    return last
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DuplicateBudget:
+    """How many records come a second time to groups that restart from their commits as they stand.
+
+    `most` is None where nothing bounds it: `unbounded` names the groups. What was handled since the last commit, and is
+    known to members alone, is not in it: clients commit before they hand partitions over.
+    """
+
+    least: int = 0
+    most: int | None = 0
+    unbounded: tuple[str, ...] = ()
+
+    def problem(self, limit: int | None) -> str:
+        """Why the budget is above a limit, empty where it is not, or there is none."""
+        if limit is None or (self.most is not None and self.most <= limit):
+            return ""
+        count = f"at most {self.most:,}" if self.most is not None else "an unknown number of"
+        return f"{count} records may come a second time, --max-duplicates is {limit:,}"
+
+
+def group_facts(segment: Segment, about: GroupDescription, commits: Mapping[TopicPartition, object]) -> GroupFacts:
+    """A group's commits and members, as far as the topic of a segment concerns it."""
+    own: dict[int, CommittedOffset | ItemError] = {}
+    epochs: dict[int, int] = {}
+    has_stream_time = False
+    for key, commit in commits.items():
+        if key.topic != segment.topic or not isinstance(commit, CommittedOffset | ItemError):
+            continue
+        own[key.partition] = commit
+        reading = _reading(segment, about.group, key.partition, commit)
+        if reading is not None and reading.problem is None:
+            has_stream_time |= reading.stream_time_ms is not None
+            if reading.state.route is not None and reading.state.route.segment == segment.id:
+                epochs[key.partition] = reading.state.route.epoch
+    held = (frozenset(k.partition for k in m.partitions if k.topic == segment.topic) for m in about.members)
+    return GroupFacts(
+        group=about.group,
+        type=about.type,
+        state=about.state,
+        commits=own,
+        epochs=epochs,
+        held=tuple(held),
+        has_stream_time=has_stream_time,
+    )
+
+
+def duplicate_budget(old: Mapping[int, tuple[Segment, TopicFacts]], groups: tuple[str, ...]) -> DuplicateBudget:
+    """The budget of groups over old segments, by their commits as they stand."""
+    least, most, unbounded = 0, 0, set[str]()
+    for name, _, facts in _commits_of(old, groups):
+        found = None if facts is None else duplicates_of(facts)
+        least += 0 if found is None else found.low
+        if found is None or found.high is None:
+            unbounded.add(name)
+        else:
+            most += found.high
+    return DuplicateBudget(least=least, most=None if unbounded else most, unbounded=tuple(sorted(unbounded)))
+
+
+def metadata_hazards(
+    old: Mapping[int, tuple[Segment, TopicFacts]], groups: tuple[str, ...]
+) -> tuple[tuple[str, str, str], ...]:
+    """What may go wrong with the commits of groups: group, topic and words, one of each kind with its first place."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for name, topic, facts in _commits_of(old, groups):
+        for hazard in () if facts is None else hazards_of(facts):
+            if hazard.severity is not Severity.NOTE and facts is not None and facts.key is not None:
+                words = f"partition {facts.key.partition}: {hazard.message}"
+                found.setdefault((name, topic, hazard.rule), []).append(words)
+    return tuple(
+        (name, topic, each[0] if len(each) == 1 else f"{each[0]} ({len(each):,} partitions are like this)")
+        for (name, topic, _), each in sorted(found.items())
+    )
+
+
+def _commits_of(
+    old: Mapping[int, tuple[Segment, TopicFacts]], groups: tuple[str, ...]
+) -> Iterator[tuple[str, str, CommitFacts | None]]:
+    """Each commit of groups for old segments, with its topic; None for one that is not known."""
+    for segment, facts in old.values():
+        for name in groups:
+            commits: Commits = facts.groups[name].commits if name in facts.groups else {}
+            for number, commit in commits.items():
+                reading = _reading(segment, name, number, commit)
+                if reading is None or isinstance(commit, ItemError):
+                    yield name, segment.topic, None
+                    continue
+                span = facts.spans.get(number)
+                yield (
+                    name,
+                    segment.topic,
+                    CommitFacts(
+                        offset=commit.offset,
+                        metadata=commit.metadata,
+                        reading=reading,
+                        key=TopicPartition(segment.topic, number),
+                        group=name,
+                        span=span if isinstance(span, LogSpan) else None,
+                    ),
+                )
+
+
+def _reading(segment: Segment, group: str, partition: int, commit: CommittedOffset | ItemError) -> Reading | None:
+    if isinstance(commit, ItemError):
+        return None
+    try:
+        topic_id = topic_id_bytes(segment.topic_id)
+    except UsageError:
+        identity = None
+    else:
+        identity = CommitIdentity(cluster_id=segment.cluster_id, topic_id=topic_id, partition=partition, group=group)
+    return read_metadata(commit.metadata, commit.offset, identity)

@@ -1,10 +1,24 @@
-"""One failover of a stream as values: what was asked, what was planned, and where it stands."""
+"""One failover of a stream as values: what was asked, what was planned, where it stands, and what can be done next.
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+Live state decides what comes next. A line of the journal only remembers what cannot be read again: the request, what a
+fence replaced, when a state was first seen, which offsets a group can never read, and how the operation ended. Nothing
+that expires is in it: that a topic is quiet, or that a fence is up, is proven again by each process. Where an operation
+stands is told by its route.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from enum import StrEnum
+from typing import TypeAlias
 
-from kafkakit.streams.model.route import Lane, Route, Segment, lane_client_id
+from kafkakit.core.acls import AclBinding
+from kafkakit.core.durations import epoch_ms
+from kafkakit.core.errors import RefusedError, UsageError
+from kafkakit.core.journal_lines import Grammar, RecordKind, read_data
+from kafkakit.core.journal_lines import Line as JournalLine
+from kafkakit.core.model import TopicPartition
+from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState, check_stream, lane_client_id
 
 DEFAULT_QUIET_S = 120.0
 """The window without a fence or acknowledgements: what clients try for by default before they give a record up."""
@@ -190,3 +204,357 @@ class Operation:
     def old_segments(self, route: Route) -> tuple[tuple[Lane, Segment], ...]:
         """The segments that drain and are still in the route, with their lanes."""
         return tuple((lane, segment) for lane, segment in route.segments() if segment.id in self.sources)
+
+
+HEADER = {"kind": "stream-failover", "schema": 1}
+DAMAGED_HINT = "the journal was changed; the route shows where the operation stands: kafkakit streams show"
+
+
+class Word(StrEnum):
+    """What a line is about; those up to RECLAIM are effects, with an intent before each."""
+
+    CREATE = "create"
+    SEED = "seed"
+    FENCE = "fence"
+    UNFENCE = "unfence"
+    ROUTE = "route"
+    ABORT = "abort"
+    RECLAIM = "reclaim"
+    PLAN = "plan"
+    AMEND = "amend"
+    STEP = "step"
+    QUIET = "quiet"
+    LATE = "late"
+    LOST = "lost"
+    CERTIFIED = "certified"
+
+
+Line: TypeAlias = JournalLine[Word]
+GRAMMAR = Grammar(header=HEADER, words=Word, damaged_hint=DAMAGED_HINT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FenceRecord:
+    """A fence on the topic of a segment, and what puts it back: the bindings that it added, the value it replaced.
+
+    A quota is on `client_id`, and the value that it replaced is the lane's.
+    """
+
+    segment: int
+    kind: FenceKind
+    bindings: tuple[AclBinding, ...] = ()
+    before: str | None = None
+    client_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostRange:
+    """Offsets that are gone from a log before a group read them."""
+
+    segment: int
+    partition: int
+    group: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationRecord:
+    """A journal folded up: the operation, and what was remembered on the way.
+
+    `reached_ms` is when each step was first seen, `routed_epoch` the route's epoch with the targets active, `unready`
+    are groups that had not acknowledged by then, and `late` counts detections of late writers. `topic_ids` are those of
+    the targets by lane. `certificate` is the sha256 of the newest certificate, empty while there is none that counts;
+    it is about the seals in the route of `certified_epoch`.
+    """
+
+    operation: Operation
+    at: datetime
+    reached_ms: Mapping[Step, int] = field(default_factory=dict)
+    routed_epoch: int | None = None
+    unready: tuple[str, ...] = ()
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    fences: tuple[FenceRecord, ...] = ()
+    lost: tuple[LostRange, ...] = ()
+    late: int = 0
+    basis: str = ""
+    window_s: float = 0.0
+    certificate: str = ""
+    certified_epoch: int = 0
+    is_aborting: bool = False
+
+    @property
+    def request(self) -> FailoverRequest:
+        """What is asked for, as it was last amended."""
+        return self.operation.request
+
+    @property
+    def end(self) -> Step | None:
+        """How it ended; None while it runs."""
+        ends = (Step.ABORTED, Step.SUPERSEDED, Step.RECLAIMED, Step.RETIRED)
+        return next((step for step in ends if step in self.reached_ms), None)
+
+
+def operations_folder(stream: str) -> str:
+    """Where the operations of a stream are kept, one folder each."""
+    return f"streams/{check_stream(stream)}/operations"
+
+
+def journal_root(stream: str, operation: str) -> str:
+    """Where the journal of an operation is kept."""
+    return f"{operations_folder(stream)}/{operation}/journal"
+
+
+def certificate_root(stream: str, operation: str) -> str:
+    """Where the newest certificate of an operation is kept."""
+    return f"{operations_folder(stream)}/{operation}/certificate"
+
+
+def lease_of(stream: str) -> str:
+    """Where the lease of a stream's operations is kept."""
+    return f"streams/{check_stream(stream)}/lease"
+
+
+def fold(record: OperationRecord | None, line: Line) -> OperationRecord:
+    """Take one more line into account."""
+    if (record is None) != (line.what is Word.PLAN):
+        raise ValueError("a journal begins with its plan, and has one")
+    if record is None:
+        return OperationRecord(operation=read_data(line.data, Operation), at=line.time)
+    read = _READERS.get((line.kind, line.what))
+    return record if read is None else read(record, line)
+
+
+def _amended(record: OperationRecord, line: Line) -> OperationRecord:
+    request: FailoverRequest = read_data(line.data, FailoverRequest)
+    groups = (set(record.operation.groups) | set(request.groups)) - set(request.ignored)
+    operation = replace(record.operation, request=request, groups=tuple(sorted(groups)))
+    # A certificate proves what it proves for its own groups alone.
+    certificate = record.certificate if groups == set(record.operation.groups) else ""
+    return replace(record, operation=operation, certificate=certificate)
+
+
+def _reached(record: OperationRecord, line: Line) -> OperationRecord:
+    step = Step(line.data["step"])
+    found = replace(record, reached_ms={step: epoch_ms(line.time), **record.reached_ms})
+    if step is Step.ROUTED and record.routed_epoch is None:
+        unready = tuple(str(each) for each in line.data.get("unready", ()))
+        return replace(found, routed_epoch=int(line.data["epoch"]), unready=unready)
+    return found
+
+
+def _fenced(record: OperationRecord, line: Line) -> OperationRecord:
+    fence = read_data(line.data, FenceRecord)
+    # The first record has what stood before any fence; a later one would name our own fence.
+    known = any((each.segment, each.kind) == (fence.segment, fence.kind) for each in record.fences)
+    return record if known else replace(record, fences=(*record.fences, fence))
+
+
+_READERS: Mapping[tuple[RecordKind, Word], Callable[[OperationRecord, Line], OperationRecord]] = {
+    (RecordKind.CHECK, Word.AMEND): _amended,
+    (RecordKind.CHECK, Word.STEP): _reached,
+    (RecordKind.INTENT, Word.FENCE): _fenced,
+    (RecordKind.CHECK, Word.CREATE): lambda record, line: replace(
+        record, topic_ids={**record.topic_ids, **read_data(line.data["topic_ids"], dict[str, str])}
+    ),
+    (RecordKind.CHECK, Word.UNFENCE): lambda record, line: replace(
+        record, fences=tuple(each for each in record.fences if each.segment != line.data["segment"])
+    ),
+    (RecordKind.CHECK, Word.QUIET): lambda record, line: replace(
+        record, basis=str(line.data["basis"]), window_s=float(line.data["window_s"])
+    ),
+    (RecordKind.CHECK, Word.LATE): lambda record, _: replace(record, late=record.late + 1, certificate=""),
+    (RecordKind.CHECK, Word.LOST): lambda record, line: replace(
+        record, lost=merged_losses(record.lost, read_data(line.data["lost"], tuple[LostRange, ...]))
+    ),
+    (RecordKind.CHECK, Word.CERTIFIED): lambda record, line: replace(
+        record, certificate=str(line.data["sha256"]), certified_epoch=int(line.data["epoch"])
+    ),
+    (RecordKind.INTENT, Word.ABORT): lambda record, _: replace(record, is_aborting=True),
+}
+"""What each line means; a line without an entry changes nothing."""
+
+
+def merged_losses(one: tuple[LostRange, ...], other: tuple[LostRange, ...]) -> tuple[LostRange, ...]:
+    """The larger count of each place, sorted: a gap is seen again at each look until the group has moved past it."""
+    found: dict[tuple[int, int, str], int] = {}
+    for each in (*one, *other):
+        key = (each.segment, each.partition, each.group)
+        found[key] = max(each.count, found.get(key, 0))
+    return tuple(
+        LostRange(segment=segment, partition=partition, group=group, count=count)
+        for (segment, partition, group), count in sorted(found.items())
+    )
+
+
+def standing(operation: Operation, route: Route) -> Step | None:
+    """Where an operation stands by its route alone; None where the route is of another operation, or of none.
+
+    A route that fits no state of the operation is refused with `UsageError`: then another tool changed it.
+    """
+    if route.operation is None or route.operation.id != operation.id:
+        return None
+    lanes = [lane for lane in route.lanes if operation.move_of(lane.name) is not None]
+    targets = [operation.target_in(lane) for lane in lanes]
+    states = {None if target is None else target.state for target in targets}
+    if len(lanes) == len(operation.moves) and len(states) == 1:
+        old = [segment for _, segment in operation.old_segments(route)]
+        if states == {None}:
+            return Step.PLANNED
+        if states == {SegmentState.OPENED}:
+            return Step.OPENED
+        if states == {SegmentState.ACTIVE} and old:
+            if all(segment.seal for segment in old):
+                return Step.SEALED
+            is_stranded = any(segment.state is SegmentState.STRANDED for segment in old)
+            return Step.STRANDED if is_stranded else Step.ROUTED
+    raise UsageError(
+        f"the route of stream {route.stream} is in no state of operation {operation.id}",
+        hint="kafkakit streams history names the change; nothing is done until the route is put right",
+    )
+
+
+def routed_at(operation: Operation, routes: Iterable[Route]) -> int | None:
+    """The first epoch in which an operation's targets were active, from the routes that came into effect."""
+    for route in sorted(routes, key=lambda each: each.epoch):
+        targets = [operation.target_in(lane) for lane in route.lanes if operation.move_of(lane.name) is not None]
+        if targets and all(each is not None and each.state is SegmentState.ACTIVE for each in targets):
+            return route.epoch
+    return None
+
+
+def settled(record: OperationRecord, route: Route) -> Step | None:
+    """How an operation that the route does not name any more ended; None where its journal says so already, or the
+    route is still its own. One that was cut before it began counts as aborted."""
+    if record.end is not None or (route.operation is not None and route.operation.id == record.operation.id):
+        return None
+    if record.reached_ms and record.operation.old_segments(route) and Step.ROUTED in record.reached_ms:
+        return Step.SUPERSEDED
+    is_active = bool(record.reached_ms) and routed_at(record.operation, [route]) is not None
+    return Step.RETIRED if is_active and not record.operation.old_segments(route) else Step.ABORTED
+
+
+class RouteEdit(StrEnum):
+    """The changes of the route that an operation makes, each a single compare-and-set."""
+
+    OPEN = "open"
+    ROUTE = "route"
+    STRAND = "strand"
+    SEAL = "seal"
+    UNSEAL = "unseal"
+    RETIRE = "retire"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTopics:
+    """Create the target's topics of these lanes, and wait until they can be seen."""
+
+    moves: tuple[LaneMove, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeedGroups:
+    """Commit the start of the target's logs for groups that have no offset there, so that no record is skipped."""
+
+    offsets: Mapping[str, Mapping[TopicPartition, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeRoute:
+    """Change the route, if it is still the one that was looked at; `unready` are groups that had not acknowledged."""
+
+    edit: RouteEdit
+    unready: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RaiseFence:
+    """Put a fence on the topic of a segment."""
+
+    segment: Segment
+    kind: FenceKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LowerFence:
+    """Take the fence off the topic of a segment: it holds up `transactions`; without any, it is not needed any more."""
+
+    segment: Segment
+    transactions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportLate:
+    """Void the seal: these partitions (segment id, partition, offsets) grew after it."""
+
+    grown: tuple[tuple[int, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certify:
+    """Write the certificate: nothing is missing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """Look again later; `reason` is for programs, `lines` for people. `seconds` is left where that is known."""
+
+    reason: str
+    lines: tuple[str, ...]
+    seconds: float | None = None
+    records: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refuse:
+    """Stop: the state is one that only an operator can judge."""
+
+    reason: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """There is nothing more to do up to the step that was asked for."""
+
+    step: Step
+
+
+Action: TypeAlias = (
+    CreateTopics | SeedGroups | ChangeRoute | RaiseFence | LowerFence | ReportLate | Certify | Wait | Refuse | Finished
+)
+
+
+def home_of(route: Route, lanes: Collection[str]) -> str:
+    """The profile of the cluster that the first of these lanes is written on; `UsageError` for one that is absent."""
+    for name in lanes:
+        lane = route.lane(name)
+        if lane is None or lane.active is None:
+            raise UsageError(f"stream {route.stream} has no lane {name} that is written")
+        return lane.active.cluster
+    raise UsageError("no lane is named")
+
+
+def left_cluster(route: Route, history: Sequence[Route], lanes: Collection[str] = ()) -> str:
+    """The profile of the cluster that the lanes were written on before the present one; without names all lanes.
+
+    `history` are the routes that came into effect, oldest first. Raises `RefusedError` where no lane was ever on
+    another cluster, or lanes came from different ones.
+    """
+    found: dict[str, list[str]] = {}
+    for lane in route.lanes:
+        if lane.active is None or (lanes and lane.name not in lanes):
+            continue
+        for earlier in reversed(history):
+            before = earlier.lane(lane.name)
+            active = None if before is None else before.active
+            if active is not None and active.cluster_id != lane.active.cluster_id:
+                found.setdefault(active.cluster, []).append(lane.name)
+                break
+    if not found:
+        raise RefusedError(
+            f"stream {route.stream} has not left a cluster", hint="kafkakit streams move STREAM --to CLUSTER"
+        )
+    if len(found) > 1:
+        words = "; ".join(f"{', '.join(names)}: {profile}" for profile, names in sorted(found.items()))
+        raise RefusedError(f"lanes of stream {route.stream} came from different clusters: {words}", hint="--lane LANE")
+    return next(iter(found))

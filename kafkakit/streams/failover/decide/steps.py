@@ -2,26 +2,17 @@
 
 The order of its questions is the order of the states. It never concludes anything from what it could not read: then it
 waits. Every action can be repeated: after a crash the same look leads to the same action.
+
+From routed to sealed come fences, transactions, and the window in which the ends of old topics stay the same. Changes
+of the route follow from the evidence that led to them.
 """
 
 from collections.abc import Iterator
 
+from kafkakit.core.errors import RefusedError
 from kafkakit.core.group_facts import GroupState
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import counted
-from kafkakit.streams.failover.decide.actions import (
-    Action,
-    Certify,
-    ChangeRoute,
-    CreateTopics,
-    Finished,
-    LowerFence,
-    Refuse,
-    ReportLate,
-    RouteEdit,
-    SeedGroups,
-    Wait,
-)
 from kafkakit.streams.failover.decide.drained import (
     AckKind,
     Item,
@@ -29,13 +20,45 @@ from kafkakit.streams.failover.decide.drained import (
     ack_of,
     late_partitions,
     missing_items,
+    waiting_producers,
 )
-from kafkakit.streams.failover.decide.evidence import Evidence, TopicFacts
-from kafkakit.streams.failover.decide.journal import OperationRecord
-from kafkakit.streams.failover.decide.operation import FenceKind, LaneMove, Step
-from kafkakit.streams.failover.decide.preconditions import differing_configs
-from kafkakit.streams.failover.decide.quiescing import quiesce, refuse_others, strand
-from kafkakit.streams.failover.decide.standing import settled, standing
+from kafkakit.streams.failover.decide.evidence import Basis, Evidence, TopicFacts, window_s
+from kafkakit.streams.failover.decide.operation import (
+    Action,
+    Certify,
+    ChangeRoute,
+    CreateTopics,
+    FenceChoice,
+    FenceKind,
+    Finished,
+    LaneMove,
+    LowerFence,
+    Operation,
+    OperationRecord,
+    RaiseFence,
+    ReadOrder,
+    Refuse,
+    ReportLate,
+    RouteEdit,
+    SeedGroups,
+    Step,
+    Wait,
+    settled,
+    standing,
+)
+from kafkakit.streams.failover.decide.plan import choose_fence, differing_configs, judge_fences
+from kafkakit.streams.model.route import PartitionSeal, Route, Segment, SegmentState
+from kafkakit.streams.model.route_edits import (
+    at_step,
+    ended,
+    opened,
+    retired,
+    routed,
+    sealed,
+    stranded,
+    unopened,
+    unsealed,
+)
 
 
 def next_step(record: OperationRecord, evidence: Evidence, until: Step = Step.RETIRED) -> Action:
@@ -185,4 +208,169 @@ def _wait_for(missing: tuple[Missing, ...]) -> Action:
         reason=missing[0].item,
         lines=tuple(each.text for each in missing),
         records=sum(each.records for each in missing if each.item is Item.BACKLOG),
+    )
+
+
+FENCE_AFTER_S = 5.0
+"""How long registered producers have to move before an automatic fence goes up, which fails their sends."""
+
+
+def strand(record: OperationRecord, evidence: Evidence) -> Action | None:
+    """Mark what cannot be reached, in an emergency; None: there is nothing to mark."""
+    gone = [segment for _, segment in record.operation.old_segments(evidence.route) if _is_away(segment, evidence)]
+    if record.request.is_emergency and any(segment.state is not SegmentState.STRANDED for segment in gone):
+        return ChangeRoute(edit=RouteEdit.STRAND)
+    return None
+
+
+def quiesce(record: OperationRecord, evidence: Evidence) -> Action:
+    """Old topics until they can be sealed."""
+    old = [segment for _, segment in record.operation.old_segments(evidence.route)]
+    away = [segment for segment in old if _is_away(segment, evidence)]
+    if away:
+        lines = tuple(f"{each.topic}: {_problem(each, evidence)}" for each in away)
+        reason = "stranded" if record.request.is_emergency else "source-unreachable"
+        lines = (*lines, "producers have moved; the old topics are sealed and drained once their cluster answers")
+        return strand(record, evidence) or Wait(reason=reason, lines=lines)
+    differing = refuse_others(record, evidence)
+    if differing is not None:
+        return differing
+    fence = _fence(record, evidence, old)
+    if fence is not None:
+        return fence
+    open_in = [each.topic for each in old if _has_open(evidence.old[each.id])]
+    if open_in:
+        return Wait(reason=Item.TRANSACTIONS, lines=tuple(f"{topic}: a transaction is open" for topic in open_in))
+    quiet = evidence.quiet
+    if quiet is None:
+        return Wait(reason="quiet", lines=("not every end of an old log could be read",))
+    wanted = window_s(record.request, Basis(quiet.basis), evidence)
+    if quiet.seconds < wanted:
+        behind = waiting_producers(evidence, record.routed_epoch or evidence.route.epoch)
+        words = f"the ends of old logs must stay the same for {wanted:g} s (basis: {quiet.basis})"
+        moving = tuple(f"producer {each} has not moved yet" for each in behind[:5])
+        return Wait(reason="quiet", lines=(words, *moving), seconds=wanted - quiet.seconds)
+    if any(len(evidence.old[each.id].effective) < each.partitions for each in old):
+        return Wait(reason="effective-ends", lines=("the last records of old logs could not be found yet",))
+    return ChangeRoute(edit=RouteEdit.SEAL)
+
+
+def refuse_others(record: OperationRecord, evidence: Evidence) -> Refuse | None:
+    """Refuse where a cluster that answers is another one, or has another topic under the name; None: all are meant."""
+    found = ((segment, evidence.old.get(segment.id)) for _, segment in record.operation.old_segments(evidence.route))
+    lines = tuple(
+        f"{segment.topic}: {facts.problem}"
+        for segment, facts in found
+        if facts is not None and facts.is_reachable and facts.problem
+    )
+    return Refuse(reason="source-differs", lines=lines) if lines else None
+
+
+def _fence(record: OperationRecord, evidence: Evidence, old: list[Segment]) -> Action | None:
+    """Raise a fence where one is wanted and can be used; take one away that holds up a transaction."""
+    choice, epoch = record.request.fence, record.routed_epoch or evidence.route.epoch
+    for segment in old:
+        writers = evidence.writers.get(segment.id)
+        if writers is None or choice is FenceChoice.NONE:
+            continue
+        if writers.problem and choice is not FenceChoice.AUTO:
+            return Wait(reason="fence-unknown", lines=(f"{segment.topic}: {writers.problem}",))
+        raised = [each.kind for each in record.fences if each.segment == segment.id]
+        if FenceKind.CONFIG in raised and writers.open_transactions:
+            return LowerFence(segment=segment, transactions=writers.open_transactions)
+        is_early = waiting_producers(evidence, epoch) and evidence.routed_for_s < FENCE_AFTER_S
+        if segment.id in evidence.fenced | evidence.delayed or (choice is FenceChoice.AUTO and is_early):
+            continue
+        verdicts = judge_fences(record.operation, segment, evidence.old[segment.id], writers)
+        kind = raised[0] if raised else choose_fence(choice, verdicts)
+        if kind is not FenceKind.NONE:
+            return RaiseFence(segment=segment, kind=kind)
+    return None
+
+
+def _is_away(segment: Segment, evidence: Evidence) -> bool:
+    facts = evidence.old.get(segment.id)
+    return facts is None or not facts.is_reachable
+
+
+def _problem(segment: Segment, evidence: Evidence) -> str:
+    facts = evidence.old.get(segment.id)
+    return "it was not looked at" if facts is None else facts.problem
+
+
+def _has_open(facts: TopicFacts) -> bool:
+    return any(span.stable < span.end for span in (facts.whole_spans or {}).values())
+
+
+STEP_AFTER = {
+    RouteEdit.OPEN: Step.OPENED,
+    RouteEdit.ROUTE: Step.ROUTED,
+    RouteEdit.STRAND: Step.STRANDED,
+    RouteEdit.SEAL: Step.SEALED,
+    RouteEdit.UNSEAL: Step.ROUTED,
+    RouteEdit.RETIRE: Step.RETIRED,
+}
+
+
+def edited(record: OperationRecord, route: Route, edit: RouteEdit, evidence: Evidence) -> Route:
+    """The route after a change; `RefusedError` where it is not in the state that the change is for."""
+    operation = record.operation
+    old = [segment for _, segment in operation.old_segments(route)]
+    route = at_step(route, operation.id, STEP_AFTER[edit])
+    match edit:
+        case RouteEdit.OPEN:
+            return opened(route, targets_of(operation, evidence))
+        case RouteEdit.ROUTE:
+            return routed(route, [move.lane for move in operation.moves])
+        case RouteEdit.STRAND:
+            gone = [each.id for each in old if each.id not in evidence.old or not evidence.old[each.id].is_reachable]
+            return stranded(route, gone)
+        case RouteEdit.SEAL:
+            back = stranded(route, [each.id for each in old], is_stranded=False)
+            unsealed_yet = [each for each in old if not each.seal]
+            return sealed(back, {each.id: _seal(each, evidence) for each in unsealed_yet}, at_ms=evidence.now_ms)
+        case RouteEdit.UNSEAL:
+            return unsealed(route, [each.id for each in old])
+        case RouteEdit.RETIRE:
+            return ended(retired(route, [each.id for each in old]), operation.id)
+
+
+def withdrawn(operation: Operation, route: Route) -> Route:
+    """The route without the operation and what it opened; refused once producers were sent to the target."""
+    targets = {lane.name: target for lane in route.lanes if (target := operation.target_in(lane)) is not None}
+    active = [name for name, target in targets.items() if target.state is not SegmentState.OPENED]
+    if active:
+        raise RefusedError(
+            f"operation {operation.id} has sent producers to its target, and cannot be aborted",
+            hint="a failover back to the old cluster is an operation of its own",
+        )
+    return ended(unopened(at_step(route, operation.id, Step.ABORTED), targets), operation.id)
+
+
+def targets_of(operation: Operation, evidence: Evidence) -> dict[str, Segment]:
+    """The segments of the target by lane, as they were found."""
+    return {
+        move.lane: Segment(
+            id=0,
+            cluster=operation.request.to,
+            cluster_id=operation.cluster_id,
+            topic=move.topic,
+            topic_id=evidence.targets[move.lane].topic_id or "",
+            partitions=move.partitions,
+            state=SegmentState.OPENED,
+            settings=move.configs,
+            is_held=operation.request.order is ReadOrder.STRICT,
+        )
+        for move in operation.moves
+    }
+
+
+def _seal(segment: Segment, evidence: Evidence) -> tuple[PartitionSeal, ...]:
+    facts = evidence.old[segment.id]
+    spans = facts.whole_spans
+    if spans is None:
+        raise RefusedError(f"{segment.topic}: not every end is known")
+    return tuple(
+        PartitionSeal(partition=n, end=span.end, stable_end=span.stable, effective_end=facts.effective[n])
+        for n, span in sorted(spans.items())
     )

@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkakit.streams.failover.decide.audit import MOST_COMMANDS, read_commands
+from kafkakit.streams.failover.decide.history import MOST_COMMANDS, read_commands
 
 
 def line(number: int, outcome: str, **more: str) -> bytes:

@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from kafkakit.core.errors import ConflictError, LeaseLostError, OperationFailedError, RefusedError, TryLaterError
-from kafkakit.streams.failover.act import closing
-from kafkakit.streams.failover.act.closing import abort, newest_certificate
-from kafkakit.streams.failover.act.verification import check_certificate
-from kafkakit.streams.failover.decide.operation import Step
-from kafkakit.streams.failover.decide.outcome import CertificateCheck, EndKind
-from kafkakit.streams.failover.decide.standing import settled
+from kafkakit.streams.failover.act import operations as closing
+from kafkakit.streams.failover.act.observing import check_certificate
+from kafkakit.streams.failover.act.operations import abort, newest_certificate
+from kafkakit.streams.failover.decide.history import CertificateCheck, EndKind
+from kafkakit.streams.failover.decide.operation import Step, settled
 from kafkakit.streams.model.route import Route, SegmentState, encode_route, route_path
 from tests.rigs.failover import STREAM, FailoverScene
 from tests.rigs.routes import Killed

@@ -8,9 +8,16 @@ import pytest
 
 from kafkakit.core.errors import ConflictError
 from kafkakit.core.group_facts import CommittedOffset
-from kafkakit.streams.failover.act import effects, observer, planning, reading, run
-from kafkakit.streams.failover.act.journals import OperationJournals
-from kafkakit.streams.failover.decide import preconditions, quiescing, route_edits, steps
+from kafkakit.streams.failover.act import observing as observer
+from kafkakit.streams.failover.act import observing as reading
+from kafkakit.streams.failover.act import operations as planning
+from kafkakit.streams.failover.act import run
+from kafkakit.streams.failover.act import run as effects
+from kafkakit.streams.failover.act.run import OperationJournals
+from kafkakit.streams.failover.decide import plan as preconditions
+from kafkakit.streams.failover.decide import steps
+from kafkakit.streams.failover.decide import steps as quiescing
+from kafkakit.streams.failover.decide import steps as route_edits
 from kafkakit.streams.failover.decide.drained import Item, Missing
 from kafkakit.streams.failover.decide.plan import moves_of
 from kafkakit.streams.model.route import SegmentState, encode_route, route_path

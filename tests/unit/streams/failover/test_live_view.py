@@ -5,9 +5,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkakit.streams.failover.decide.live import LiveHistory, LiveLook
-from kafkakit.streams.failover.decide.operation import Step
-from kafkakit.streams.failover.decide.rehearsal import (
+from kafkakit.streams.failover.decide.drained import LiveHistory, LiveLook
+from kafkakit.streams.failover.decide.history import (
     DAY_MS,
     REHEARSAL_DOCUMENT,
     LoadFigures,
@@ -16,6 +15,7 @@ from kafkakit.streams.failover.decide.rehearsal import (
     readiness,
     readiness_at,
 )
+from kafkakit.streams.failover.decide.operation import Step
 from tests.rigs.routes import route
 
 LOAD = LoadFigures(acknowledged=1000, handled=1000, per_s=100.0, longest_pause_ms=400)

@@ -9,10 +9,9 @@ from kafkakit.core.errors import RefusedError, UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.client.decide.reading import reading_plan
 from kafkakit.streams.failover.act.operations import aimed
-from kafkakit.streams.failover.decide.operation import FailoverRequest, OperationKind, ReadOrder, Step
-from kafkakit.streams.failover.decide.outcome import EndKind
-from kafkakit.streams.failover.decide.preconditions import Level
-from kafkakit.streams.failover.decide.targets import left_cluster
+from kafkakit.streams.failover.decide.history import EndKind
+from kafkakit.streams.failover.decide.operation import FailoverRequest, OperationKind, ReadOrder, Step, left_cluster
+from kafkakit.streams.failover.decide.plan import Level
 from tests.rigs.failover import STREAM, FailoverScene
 
 OLD = "orders.live.1"

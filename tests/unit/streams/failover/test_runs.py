@@ -18,16 +18,14 @@ from kafkakit.core.errors import (
 from kafkakit.core.group_facts import GroupType
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.client.api import ClientKind, ClientRegistration
-from kafkakit.streams.failover.act.closing import abort, newest_certificate, reclaim
+from kafkakit.streams.failover.act.observing import check_certificate
+from kafkakit.streams.failover.act.operations import abort, newest_certificate, reclaim
 from kafkakit.streams.failover.act.run import RunParts, same
-from kafkakit.streams.failover.act.verification import check_certificate
-from kafkakit.streams.failover.decide.actions import RouteEdit
 from kafkakit.streams.failover.decide.evidence import Evidence
-from kafkakit.streams.failover.decide.journal import OperationRecord
-from kafkakit.streams.failover.decide.operation import FenceChoice, Step
-from kafkakit.streams.failover.decide.outcome import EndKind
-from kafkakit.streams.failover.decide.route_edits import edited
-from kafkakit.streams.failover.show.runs import run_report
+from kafkakit.streams.failover.decide.history import EndKind
+from kafkakit.streams.failover.decide.operation import FenceChoice, OperationRecord, RouteEdit, Step
+from kafkakit.streams.failover.decide.steps import edited
+from kafkakit.streams.failover.report import run_report
 from kafkakit.streams.model.route import GroupRule, SegmentState
 from tests.rigs.failover import STREAM, FailoverScene, FakeClient, SceneLog
 from tests.rigs.routes import Killed

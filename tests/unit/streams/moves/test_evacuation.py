@@ -8,8 +8,7 @@ from kafkakit.core.errors import RefusedError, UsageError
 from kafkakit.streams.failover.api import EndKind
 from kafkakit.streams.failover.api_act import StreamOperation
 from kafkakit.streams.model.route import RouteOperation
-from kafkakit.streams.moves.decide.leftover import NOT_PLANNED, left_over
-from kafkakit.streams.moves.decide.series import HOUR_MS, Pace, most_in_an_hour
+from kafkakit.streams.moves.decide import HOUR_MS, NOT_PLANNED, Pace, left_over, most_in_an_hour
 from tests.rigs.moves import MovesScene
 from tests.rigs.routes import Killed
 

@@ -6,9 +6,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkakit.streams.moves.decide.loads import LoadUnit, TopicReading, load_of
-from kafkakit.streams.moves.decide.series import HOUR_MS, Pace, most_in_an_hour
-from kafkakit.streams.moves.decide.spread import PPM, SpreadItem, SpreadProblem, loads_of, spread
+from kafkakit.streams.moves.decide import (
+    HOUR_MS,
+    PPM,
+    LoadUnit,
+    Pace,
+    SpreadItem,
+    SpreadProblem,
+    TopicReading,
+    load_of,
+    loads_of,
+    most_in_an_hour,
+    spread,
+)
 
 
 def largest(problem: SpreadProblem, at: tuple[int, ...]) -> float:

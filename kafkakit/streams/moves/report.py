@@ -8,9 +8,7 @@ from kafkakit.core.tables import plain_value, text_table
 from kafkakit.report.blocks import optional_section, records, section, text_of
 from kafkakit.report.report import Report
 from kafkakit.streams.failover.api import EndKind, FailoverPlan, Level
-from kafkakit.streams.moves.decide.leftover import SeriesEnd
-from kafkakit.streams.moves.decide.series import MoveEnd, Pace, Series, SpreadFigures, most_in_an_hour
-from kafkakit.streams.moves.decide.spread import PPM
+from kafkakit.streams.moves.decide import PPM, MoveEnd, Pace, Series, SeriesEnd, SpreadFigures, most_in_an_hour
 
 MOVE_COLUMNS = ("stream", "to", "lanes", "load", "verdict", "text")
 SHARE_COLUMNS = ("cluster", "capacity", "before", "after", "use")
