@@ -27,9 +27,8 @@ from kafkakit.adapters.clock import SystemClock
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.lease import Holder
 from kafkakit.streams.assigner.act.leader import AssignerLoop
-from kafkakit.streams.assigner.decide.placing import place
-from kafkakit.streams.assigner.decide.pools import pools_of, problem_of
-from kafkakit.streams.assigner.decide.simulation import FleetShape, SimulatedFleet
+from kafkakit.streams.assigner.decide.assignment import FleetShape, SimulatedFleet
+from kafkakit.streams.assigner.decide.placing import place, pools_of, problem_of
 from kafkakit.streams.client.assigned_member import GroupShare, WorkerOptions, WorkSession
 from tests.fakes.admin import FakeCluster
 from tests.fakes.control import FakeControlStore
@@ -150,7 +149,7 @@ def reaction(rounds: int = 8, count: int = 20) -> dict[str, object]:
 
 
 def _holds_not(loop: AssignerLoop) -> bool:
-    from kafkakit.streams.assigner.decide.health import Reason
+    from kafkakit.streams.assigner.standing import Reason
 
     found = loop._health["a-id"].watches.get(Reason.UNREACHABLE)
     return found is None or not found.holds

@@ -1,8 +1,7 @@
 """`kafkakit streams`: names over topics, what groups committed, lag and latency, records, and bombs."""
 
 from kafkakit.cli.command_classes import CliCommand, new_group
-from kafkakit.streams.assigner.commands.app import app as assigner
-from kafkakit.streams.bombs.commands.app import app as bombs
+from kafkakit.streams.assigner.commands import app as assigner
 from kafkakit.streams.commits.commands.app import app as commits
 from kafkakit.streams.demo.commands import demo
 from kafkakit.streams.failover.commands.app import app as failover
@@ -14,7 +13,8 @@ from kafkakit.streams.lanes.commands.route import route
 from kafkakit.streams.lanes.commands.rules import rules
 from kafkakit.streams.moves.commands import balance, evacuate
 from kafkakit.streams.pathways.commands import pathway
-from kafkakit.streams.records.commands import app as records
+from kafkakit.streams.records.commands import bombs_app as bombs
+from kafkakit.streams.records.commands import records_app as records
 from kafkakit.streams.routes.commands import inspecting, making
 from kafkakit.streams.routes.commands.lane import app as lane
 

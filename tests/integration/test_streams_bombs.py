@@ -19,10 +19,10 @@ from kafkakit.adapters.kafka.log import KafkaLog
 from kafkakit.config.security import to_confluent
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.bombs.act.scanning import BombScanner
-from kafkakit.streams.bombs.decide import BombScan, ScanStart
 from kafkakit.streams.model.guarded_reads import VerdictKind, batch_verdict
 from kafkakit.streams.model.log_batches import Batch, batches_of
+from kafkakit.streams.records.act import BombScanner
+from kafkakit.streams.records.decide import BombScan, ScanStart
 from kafkakit.wiring import system_clock
 from tests.integration.conftest import SandboxCluster, SilentReporter
 from tests.integration.stream_clients import loner, member, produce, until_left

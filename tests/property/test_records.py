@@ -7,8 +7,7 @@ from kafkakit.core.errors import InputError
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.commits.decide.editing.edit import read_offset_file
-from kafkakit.streams.records.decide import Entry, Found, entries_of, resolved
-from kafkakit.streams.records.show import records_report
+from kafkakit.streams.records.decide import Entry, Found, entries_of, records_report, resolved
 from tests.clusters.streams_batches import Rec, batch
 
 KEY = TopicPartition("t", 0)

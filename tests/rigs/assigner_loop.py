@@ -10,10 +10,9 @@ from kafkakit.execution.act.leases import Lease
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.cluster_clients import ClusterClients
 from kafkakit.ports.control import ControlStore
-from kafkakit.streams.assigner.act.automatic import AutomaticFailovers, EmergencyFailover
 from kafkakit.streams.assigner.act.leader import AssignerLoop, AssignerOptions, AssignerParts
-from kafkakit.streams.assigner.decide.policy import AutomaticPolicy
-from kafkakit.streams.assigner.decide.standing import LEASE_PATH
+from kafkakit.streams.assigner.act.watching import AutomaticFailovers, EmergencyFailover
+from kafkakit.streams.assigner.standing import LEASE_PATH, AutomaticPolicy
 from kafkakit.streams.client.api import (
     GRANT_DOCUMENT,
     WORKER_DOCUMENT,

@@ -38,9 +38,8 @@ def demo(
     from kafkakit.sandbox.api import demo_environment
     from kafkakit.sandbox.api_act import DemoTools, refuse_existing, store_of
     from kafkakit.streams.client.connect import connect
-    from kafkakit.streams.demo.act.running import DemoSession, run_streams_demo
-    from kafkakit.streams.demo.decide import DemoPlan
-    from kafkakit.streams.demo.show import summary_report
+    from kafkakit.streams.demo.act import DemoSession, run_streams_demo
+    from kafkakit.streams.demo.decide import DemoPlan, summary_report
     from kafkakit.wiring import open_control, system_clock
 
     cli = cli_context(ctx)

@@ -1,21 +1,62 @@
-"""Reading records at an offset. Writes nothing and joins no group.
+"""Reading logs: the records at an offset, and batches that are not safe to decompress.
 
-Cost: metadata, the ends of the log, and fetches from its leader; for records of transactions, and for batches
-compressed with snappy or lz4, a consumer that reads the same offsets as well.
+Both write nothing to the cluster and join no group. Records at an offset cost metadata, the ends of the log, and
+fetches from its leader; for records of transactions, and for batches compressed with snappy or lz4, a consumer that
+reads the same offsets as well.
+
+A scan for unsafe batches covers everything up to now, or what comes. It reads logs header by header up to their ends.
+Memory: one answer of each leader, whatever batches hold. Cost: metadata, three requests to each leader for the ends of
+logs, and a fetch of everything between. In quarantine each batch is in a file as it was fetched, with a file beside it
+that says where it is from.
 """
 
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
 from contextlib import closing
 from itertools import islice
+from pathlib import Path
 
 from kafkakit.core.cluster_facts import ItemError
-from kafkakit.core.errors import OperationFailedError, TryLaterError, UsageError
+from kafkakit.core.errors import (
+    InterruptedRunError,
+    OperationFailedError,
+    RefusedError,
+    StopRequested,
+    TerminatedRunError,
+    TerminationRequested,
+    TryLaterError,
+    UsageError,
+)
+from kafkakit.core.log_reads import Fetched, LogSpan, TopicPlaces
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.printable import printable
+from kafkakit.core.quantities import counted
 from kafkakit.core.records import Record
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.data import DataPlane
 from kafkakit.ports.log import LogReader
-from kafkakit.streams.records.decide import Entry, Found, entries_of, resolved
+from kafkakit.ports.reporter import ProgressBar, Reporter
+from kafkakit.streams.model.commit import OffsetRanges
+from kafkakit.streams.model.guarded_reads import measured, verdicts_of
+from kafkakit.streams.model.log_batches import WalkEnd
+from kafkakit.streams.records.decide import (
+    MOST_FOUND,
+    BombScan,
+    Entry,
+    Found,
+    FoundBatch,
+    KeptBatch,
+    ScanStart,
+    Walked,
+    continued,
+    encode_provenance,
+    entries_of,
+    failed_reads,
+    folder_names,
+    provenance,
+    resolved,
+    starts_of,
+)
 
 FETCH_BYTES = 1 << 20
 WAIT_MS = 500
@@ -94,3 +135,293 @@ class RecordReader:
                 if (records and records[-1].offset >= last) or key in consumer.ended():
                     return found, True
         return found, False
+
+
+AT_ONCE = 64
+WALK_FETCH_BYTES = 8 << 20
+PARTITION_BYTES = 1 << 20
+NAP_S = 0.1
+OUT_OF_RANGE = "OffsetOutOfRangeError"
+OnFound = Callable[[FoundBatch, bytes], None]
+"""Gets each batch that is not safe, with its bytes as they were fetched."""
+
+
+class BombScanner:
+    """Looks for batches of one cluster that may become more than `limit_bytes`; see `LogWalk` for `wait_s`."""
+
+    def __init__(self, log: LogReader, clock: Clock, *, limit_bytes: int, wait_s: float) -> None:
+        self._log, self._clock, self._limit_bytes, self._wait_s = log, clock, limit_bytes, wait_s
+
+    def partitions(self, topics: Collection[str], numbers: Collection[int] = ()) -> dict[TopicPartition, bytes]:
+        """The partitions of topics, all or those with these numbers, each with its topic's id.
+
+        Raises `UsageError` for what does not exist.
+        """
+        places = self._log.places(sorted(set(topics)))
+        found: dict[TopicPartition, bytes] = {}
+        for topic in sorted(set(topics)):
+            found |= _chosen(topic, places.get(topic), numbers)
+        return found
+
+    def scan(
+        self, keys: Collection[TopicPartition], start: ScanStart, bar: ProgressBar, on_found: OnFound | None = None
+    ) -> BombScan:
+        """Everything from `start` on, up to where the logs end now; `on_found` gets each batch with its bytes, too."""
+        spans = self._log.spans(keys)
+        at = {} if start.since_ms is None else self._log.offsets_at(dict.fromkeys(keys, start.since_ms))
+        unread = failed_reads(spans) | failed_reads(at)
+        known = {key: span for key, span in spans.items() if isinstance(span, LogSpan) and key not in unread}
+        found: list[FoundBatch] = []
+        more = 0
+
+        def note(one: FoundBatch, raw: bytes) -> None:
+            nonlocal more
+            if on_found is not None:
+                on_found(one, raw)
+            if len(found) < MOST_FOUND:
+                found.append(one)
+            else:
+                more += 1
+
+        ends = {key: span.end if start.end is None else min(span.end, start.end) for key, span in known.items()}
+        walked = self._walk(starts_of(known, start.offset, at), ends, note, bar)
+        return BombScan(
+            cluster_id=self._log.cluster_id(),
+            limit_bytes=self._limit_bytes,
+            partitions=len(keys),
+            batches=walked.batches,
+            size=walked.size,
+            unread=unread | dict(walked.unread),
+            found=tuple(sorted(found, key=lambda one: (one.key, one.verdict.start))),
+            more=more,
+        )
+
+    def watch(
+        self,
+        topics: Collection[str],
+        numbers: Collection[int],
+        reporter: Reporter,
+        line_of: Callable[[FoundBatch], str],
+        *,
+        every_s: float,
+    ) -> None:
+        """Look every `every_s` seconds at what came since, partitions that are new included, and report each batch.
+
+        Ends by a signal alone: `InterruptedRunError`, `TerminatedRunError`, or `TryLaterError` at the time limit. While
+        the cluster does not answer, a warning is given once.
+        """
+        spans = self._log.spans(list(self.partitions(topics, numbers)))
+        cursors = {key: span.end for key, span in spans.items() if isinstance(span, LogSpan)}
+        count = 0
+        warned: frozenset[str] = frozenset()
+
+        def note(one: FoundBatch, raw: bytes) -> None:
+            nonlocal count
+            del raw
+            count += 1
+            reporter.say(line_of(one))
+
+        try:
+            while True:
+                self._clock.sleep(every_s)
+                cursors, problems = self._look(topics, numbers, cursors, note)
+                for problem in sorted(problems - warned):
+                    reporter.warn(f"{problem}; trying again")
+                if warned and not problems:
+                    reporter.warn("all partitions are read again")
+                warned = problems
+        except KeyboardInterrupt as stop:
+            words = f"; {counted(count, 'batch', 'batches')} found, nothing was changed"
+            if isinstance(stop, TerminationRequested):
+                raise TerminatedRunError(f"terminated{words}") from None
+            if isinstance(stop, StopRequested):
+                raise TryLaterError(f"stopped at the time limit{words}") from None
+            raise InterruptedRunError(f"interrupted{words}") from None
+
+    def _look(
+        self,
+        topics: Collection[str],
+        numbers: Collection[int],
+        cursors: dict[TopicPartition, int],
+        note: OnFound,
+    ) -> tuple[dict[TopicPartition, int], frozenset[str]]:
+        """Read from the cursors to the ends; the new cursors, and what could not be read."""
+        try:
+            spans = self._log.spans(list(self.partitions(topics, numbers)))
+        except (TryLaterError, UsageError) as error:
+            return cursors, frozenset([error.message])
+        known = {key: span for key, span in spans.items() if isinstance(span, LogSpan)}
+        starts = continued(known, cursors)
+        walked = self._walk(starts, {key: span.end for key, span in known.items()}, note, None)
+        unread = failed_reads(spans) | dict(walked.unread)
+        return cursors | dict(walked.offsets), frozenset(f"{key}: {reason}" for key, reason in unread.items())
+
+    def _walk(
+        self,
+        starts: Mapping[TopicPartition, int],
+        ends: Mapping[TopicPartition, int],
+        on_found: OnFound,
+        bar: ProgressBar | None,
+    ) -> Walked:
+        walk = LogWalk(self._log, self._clock, limit_bytes=self._limit_bytes, wait_s=self._wait_s, on_found=on_found)
+        return walk.run(starts, ends, bar)
+
+
+def _chosen(topic: str, found: TopicPlaces | None, numbers: Collection[int]) -> dict[TopicPartition, bytes]:
+    if found is None:
+        raise UsageError(f"topic {printable(topic)} does not exist")
+    if unknown := sorted(set(numbers) - set(found.leaders)):
+        raise UsageError(f"topic {printable(topic)} has no partition {unknown[0]}")
+    return {TopicPartition(topic, number): found.topic_id for number in sorted(numbers or found.leaders)}
+
+
+class LogWalk:
+    """One reading of partitions, each from its start to its end, `AT_ONCE` at a time.
+
+    A partition that comes no further for `wait_s` is given up, with the reason; the others are read on.
+    """
+
+    def __init__(self, log: LogReader, clock: Clock, *, limit_bytes: int, wait_s: float, on_found: OnFound) -> None:
+        self._log, self._clock, self._limit_bytes, self._wait_s = log, clock, limit_bytes, wait_s
+        self._on_found = on_found
+        self._at: dict[TopicPartition, int] = {}
+        self._problems: dict[TopicPartition, str] = {}
+        self._unread: dict[TopicPartition, str] = {}
+        self._batches = self._size = 0
+
+    def run(
+        self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], bar: ProgressBar | None
+    ) -> Walked:
+        """Read on until each partition is at its end or given up."""
+        self._at = dict(starts)
+        waiting = deque(sorted(key for key in starts if starts[key] < ends[key]))
+        keys = tuple(waiting)
+        total = sum(ends[key] - starts[key] for key in keys)
+        deadlines: dict[TopicPartition, float] = {}
+        while waiting or deadlines:
+            while waiting and len(deadlines) < AT_ONCE:
+                deadlines[waiting.popleft()] = self._clock.monotonic() + self._wait_s
+            before = {key: self._at[key] for key in deadlines}
+            self._take(self._fetched(before), ends)
+            now = self._clock.monotonic()
+            for key, offset in before.items():
+                if self._at[key] > offset:
+                    deadlines[key] = now + self._wait_s
+                elif now >= deadlines[key]:
+                    self._unread.setdefault(key, self._problems.get(key, "its leader does not answer"))
+                if self._at[key] >= ends[key] or key in self._unread:
+                    del deadlines[key]
+            if bar is not None:
+                bar.update(sum(min(self._at[key], ends[key]) - starts[key] for key in keys), total)
+            if all(self._at[key] == offset for key, offset in before.items()) and deadlines:
+                self._clock.sleep(NAP_S)
+        return Walked(offsets=self._at, unread=self._unread, batches=self._batches, size=self._size)
+
+    def _fetched(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, Fetched]:
+        try:
+            return self._log.fetch(
+                offsets, max_bytes=WALK_FETCH_BYTES, wait_ms=WAIT_MS, partition_bytes=PARTITION_BYTES
+            )
+        except TryLaterError as error:
+            self._problems |= dict.fromkeys(offsets, error.message)
+            return {}
+
+    def _take(self, answers: Mapping[TopicPartition, Fetched], ends: Mapping[TopicPartition, int]) -> None:
+        has_records = any(answer.records for answer in answers.values())
+        for key, answer in answers.items():
+            if answer.error is not None:
+                self._fail(key, answer.error)
+            elif answer.records:
+                self._read(key, answer.records)
+            elif answer.answered and not has_records:
+                # No other partition filled the answer, so compaction left nothing up to the end.
+                self._at[key] = ends[key]
+
+    def _read(self, key: TopicPartition, records: bytes) -> None:
+        before = self._at[key]
+        for item in verdicts_of(records, before, self._limit_bytes):
+            if isinstance(item, WalkEnd):
+                if item.is_corrupt and self._at[key] == before:
+                    self._unread[key] = f"{item.reason} after offset {before - 1}, and where it ends is unknown"
+                return
+            verdict = measured(records, item, self._limit_bytes)
+            self._at[key] = max(before, verdict.end)
+            self._batches += 1
+            self._size += verdict.size
+            if not verdict.is_safe:
+                raw = records[item.position : item.position + item.size]
+                self._on_found(FoundBatch(key=key, verdict=verdict), raw)
+
+    def _fail(self, key: TopicPartition, error: ItemError) -> None:
+        self._problems[key] = str(error)
+        if error.name == OUT_OF_RANGE:
+            self._follow_start(key)
+        elif not error.retriable:
+            self._unread[key] = str(error)
+
+    def _follow_start(self, key: TopicPartition) -> None:
+        """Continue where the log begins now, if retention was faster than the reading."""
+        try:
+            span = self._log.spans([key])[key]
+        except TryLaterError:
+            return
+        if isinstance(span, LogSpan) and span.start > self._at[key]:
+            self._at[key] = span.start
+        elif isinstance(span, LogSpan):
+            self._unread[key] = "its log was cut off, or its topic created again, while it was read"
+
+
+FILE_MODE, FOLDER_MODE = 0o600, 0o700
+Write = Callable[[Path, bytes, int], None]
+"""Replaces a file as a whole, and returns once it is on disk."""
+
+
+class Quarantine:
+    """A folder of batches: `CLUSTER/TOPIC-PARTITION/OFFSET.log`, and `OFFSET.json` once that is whole.
+
+    It takes batches with offsets in `wanted`. With `is_planned` nothing is written.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        write: Write,
+        *,
+        cluster_id: str,
+        topic_ids: Mapping[TopicPartition, bytes],
+        wanted: OffsetRanges,
+        limit_bytes: int,
+        is_planned: bool,
+    ) -> None:
+        self._folder, self._write, self._cluster_id, self._topic_ids = folder, write, cluster_id, topic_ids
+        self._wanted, self._limit_bytes, self._is_planned = wanted, limit_bytes, is_planned
+        self.kept: list[KeptBatch] = []
+
+    def keep(self, found: FoundBatch, raw: bytes) -> None:
+        """Write a batch that has a wanted offset; one that is there already is written again.
+
+        Raises `RefusedError` where another batch is there, `OperationFailedError` where the disk takes no more.
+        """
+        if not self._wanted.within(found.verdict.start, found.verdict.end):
+            return
+        if self._is_planned:
+            self.kept.append(KeptBatch(found=found))
+            return
+        *folders, name = folder_names(self._cluster_id, found)
+        folder = self._folder.joinpath(*folders)
+        batch, beside = folder / f"{name}.log", folder / f"{name}.json"
+        document = encode_provenance(
+            provenance(self._cluster_id, self._topic_ids[found.key], found, raw, self._limit_bytes)
+        )
+        try:
+            folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+            if beside.exists() and batch.read_bytes() != raw:
+                raise RefusedError(
+                    f"{batch} holds another batch, of an earlier topic of that name",
+                    hint="move it away, or name another folder with --out-path",
+                )
+        except OSError as error:
+            raise OperationFailedError(f"cannot write below {self._folder}: {error.strerror}") from None
+        self._write(batch, raw, FILE_MODE)
+        self._write(beside, document, FILE_MODE)
+        self.kept.append(KeptBatch(found=found, path=str(batch)))

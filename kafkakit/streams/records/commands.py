@@ -1,21 +1,41 @@
-"""`kafkakit streams records`: the records that offsets stand for."""
+"""`kafkakit streams records`: the records that offsets stand for. `kafkakit streams bombs`: batches that are too large.
+
+`bombs scan` and `bombs watch` find batches that become too large when they are decompressed; `bombs quarantine` keeps
+such batches in files and lets a group pass them.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kafkakit.cli import session
+from kafkakit.cli.cluster_words import GROUP_NAME, TOPIC_NAME
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
+from kafkakit.cli.option_groups import option, with_option_groups
 from kafkakit.cli.record_options import MaxBytes
+from kafkakit.cli.run_options import Consent
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from kafkakit.cli.session import ClusterSession
+    from kafkakit.report.report import Report
+    from kafkakit.streams.model.commit import OffsetRanges
+    from kafkakit.streams.records.act import BombScanner
+    from kafkakit.streams.records.decide import KeptBatch, ScanStart
+
 
 MOST_RECORDS = 1_000
 
-app = new_group("Show the records that offsets stand for.")
+records_app = new_group("Show the records that offsets stand for.")
 
 
-@app.command("show", cls=CliCommand, short_help="Show the record at an offset.")
+@records_app.command("show", cls=CliCommand, short_help="Show the record at an offset.")
 def show(
     ctx: typer.Context,
     place: Annotated[str, typer.Argument(metavar="TOPIC/PARTITION@OFFSET", help="The record.", show_default=False)],
@@ -40,8 +60,7 @@ def show(
     kafkakit --profile prod streams records show payments/3@102 --max-bytes 10000000 -o json
     """
     from kafkakit.streams.records.act import RecordReader
-    from kafkakit.streams.records.decide import parse_place
-    from kafkakit.streams.records.show import records_report
+    from kafkakit.streams.records.decide import parse_place, records_report
 
     cli = cli_context(ctx)
     key, offset = parse_place(place)
@@ -49,3 +68,291 @@ def show(
         reader = RecordReader(opened.log, opened.data, opened.clock, wait_s=opened.settings.request_timeout_s)
         found, cluster_id = reader.read(key, offset, count), opened.log.cluster_id()
     session.finish(cli, records_report(found, cluster_id, max_bytes))
+
+
+Topics = Annotated[
+    list[str], typer.Argument(**{**TOPIC_NAME, "metavar": "TOPIC..."}, help="The topics.", show_default=False)
+]
+Topic = Annotated[str, typer.Argument(**TOPIC_NAME, help="The topic.", show_default=False)]
+From = Annotated[
+    int | None,
+    typer.Option("--from", metavar="OFFSET", min=0, help="Begin at this offset instead of the log's start."),
+]
+Since = Annotated[
+    str,
+    typer.Option(
+        "--since",
+        metavar="TIME",
+        help="Begin at the first record of this time or later: 14:00 (today, local), -2h or ISO 8601.",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchLimit:
+    """Which partitions are looked at, and what a batch may become."""
+
+    partition: str = option("", "--partition", metavar="N[,N-N...]", help="Only these partitions.")
+    limit: str = option(
+        "100MB",
+        "--limit",
+        metavar="SIZE",
+        help="Report batches that can become larger than this. Consumers on librdkafka stop at a third of their "
+        "receive.message.max.bytes already: 33MB for its default.",
+    )
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The partitions named, none for all; raises `UsageError`."""
+        from kafkakit.core.errors import UsageError
+        from kafkakit.streams.commits.api import parse_offsets
+
+        if not self.partition:
+            return ()
+        ranges = parse_offsets(self.partition, "--partition")
+        if (ranges.end or 0) > MOST_PARTITIONS:
+            raise UsageError(f"--partition: {self.partition!r:.40} is above the highest partition there can be")
+        return tuple(number for start, end in ranges for number in range(start, end))
+
+    @property
+    def limit_bytes(self) -> int:
+        """The limit as bytes; raises `UsageError`."""
+        from kafkakit.core.errors import UsageError
+        from kafkakit.core.quantities import parse_size
+
+        found = parse_size(self.limit, "--limit")
+        if found < LEAST_LIMIT:
+            raise UsageError(f"--limit: {self.limit} is below {LEAST_LIMIT} bytes")
+        return found
+
+    def scanner(self, opened: ClusterSession) -> BombScanner:
+        """What looks at the cluster."""
+        from kafkakit.streams.records.act import BombScanner
+
+        wait_s = opened.settings.request_timeout_s
+        return BombScanner(opened.log, opened.clock, limit_bytes=self.limit_bytes, wait_s=wait_s)
+
+
+@with_option_groups
+def quarantine(
+    ctx: typer.Context,
+    *,
+    topic: Topic,
+    offsets: Annotated[
+        str,
+        typer.Option("--offsets", metavar="N[,N-N...]", help="Only batches with these offsets; otherwise all."),
+    ] = "",
+    which: BatchLimit,
+    out_path: Annotated[
+        Path | None,
+        typer.Option("--out-path", metavar="DIR", help="The folder; if not given, one in the state folder."),
+    ] = None,
+    group: Annotated[
+        str, typer.Option("--group", **GROUP_NAME, help="Let this group pass the batches; it must have no members.")
+    ] = "",
+    reject: Annotated[
+        bool, typer.Option("--reject", help="Mark them as rejected instead of done: for metadata that holds this.")
+    ] = False,
+    consent: Consent,
+) -> int:
+    """Keep batches that become too large in files, and let a group pass them.
+
+    Each batch over the limit is written as it was fetched, still compressed, to CLUSTER/TOPIC-PARTITION/OFFSET.log,
+    which Kafka's tools read as a segment. OFFSET.json beside it holds where it is from, its checksums and its
+    producer. The topic is not changed. With --group the offsets of one partition's batches are marked as done in the
+    group's commit, as streams commits skip does: the plan is shown first, and undo takes it back.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod streams bombs quarantine payments --dry-run
+    kafkakit --profile prod streams bombs quarantine payments --partition 3 --offsets 102 --out-path kept
+    kafkakit --profile prod streams bombs quarantine payments --partition 3 --offsets 102 --group orders --yes
+    """
+    from kafkakit.core.errors import RefusedError, TryLaterError, UsageError
+    from kafkakit.core.printable import printable
+    from kafkakit.streams.records.act import Quarantine
+    from kafkakit.streams.records.decide import quarantine_report
+    from kafkakit.wiring import write_file
+
+    cli = cli_context(ctx)
+    if group and len(which.numbers) != 1:
+        raise UsageError("--group is about one partition", hint="name it: --partition N")
+    if reject and not group:
+        raise UsageError("--reject does nothing without --group")
+    if group:
+        consent.require_possible(cli)
+    wanted, start = quarantined_offsets(offsets)
+    with session.open_session(cli, read_only=True, edits_commits=bool(group) and not consent.dry_run) as opened:
+        scanner, folder = which.scanner(opened), out_path or cli.settings.state_dir / "quarantine"
+        keys = scanner.partitions([topic], which.numbers)
+        kept = Quarantine(
+            folder,
+            write_file,
+            cluster_id=opened.cluster_id,
+            topic_ids=keys,
+            wanted=wanted,
+            limit_bytes=which.limit_bytes,
+            is_planned=consent.dry_run,
+        )
+        with cli.output.progress("reading batch headers") as bar:
+            scan = scanner.scan(list(keys), start, bar, kept.keep)
+        if offsets and not kept.kept:
+            raise RefusedError(f"no batch of {printable(topic)} with offsets {offsets:.80} is over the limit")
+        if scan.unread:
+            key, reason = min(scan.unread.items())
+            words = f"{printable(str(key))} was not read to the end: {printable(reason)}"
+            raise TryLaterError(words, hint="what was found before is kept; no commit was changed")
+        edit = _marked(ctx, opened, group, kept.kept, consent, reject=reject) if group and kept.kept else None
+    report = quarantine_report(kept.kept, scan.cluster_id, str(folder), edit, is_planned=consent.dry_run)
+    return session.finish(cli, report)
+
+
+def _marked(
+    ctx: typer.Context,
+    opened: session.ClusterSession,
+    group: str,
+    kept: Sequence[KeptBatch],
+    consent: Consent,
+    *,
+    reject: bool,
+) -> Report:
+    """Mark the batches' offsets in the group's commit, after its plan was shown and confirmed."""
+    from kafkakit.core.shell_words import quote
+    from kafkakit.streams.commits import api
+    from kafkakit.streams.commits.api_act import EditedCluster, PartitionScope, edit_lock
+    from kafkakit.streams.records.decide import offsets_to_mark
+
+    cli, key = cli_context(ctx), kept[0].found.key
+    cluster = EditedCluster(
+        opened.groups,
+        opened.log,
+        opened.admin,
+        opened.clock,
+        cli.output,
+        state_dir=cli.settings.state_dir,
+        program=cli.program,
+    )
+    if not consent.dry_run:
+        opened.lock(edit_lock(cli.settings.state_dir, opened.cluster_id, group), f"commits of group {group}", "bombs")
+    offsets = offsets_to_mark(kept, opened.log.spans([key])[key])
+    request = api.EditRequest(verb=(api.Reject if reject else api.Skip)(offsets=offsets))
+    words = ("batches in quarantine",)
+    plan = cluster.plan(group, PartitionScope(topic=key.topic, partitions=(key.partition,)), request, words)
+    cluster.check_no_interrupted(group, applies=not consent.dry_run)
+    if consent.dry_run:
+        return api.plan_report(plan, "")
+    if plan.changes:
+        cli.output.say(api.render_plan(plan))
+    opening = api.opening_for(plan, who=opened.requester, reason="batches in quarantine")
+    outcome = cluster.carry_out(plan, opening, None if consent.yes else cli.output.ask_typed)
+    return api.outcome_report(outcome, f"{cli.program} streams commits undo last --group {quote(group)} --apply")
+
+
+MOST_PARTITIONS = 1_000_000
+LEAST_LIMIT = 1_000
+
+
+def quarantined_offsets(offsets: str) -> tuple[OffsetRanges, ScanStart]:
+    """The offsets whose batches are meant, all for "", and the part of a log that holds them."""
+    from kafkakit.streams.commits.api import parse_offsets
+    from kafkakit.streams.model.commit import MAX_OFFSET, OffsetRanges
+    from kafkakit.streams.records.decide import ScanStart
+
+    if not offsets:
+        return OffsetRanges.of([(0, MAX_OFFSET)]), ScanStart()
+    ranges = parse_offsets(offsets)
+    return ranges, ScanStart(offset=ranges.first, end=ranges.end)
+
+
+@bombs_app.command("scan", cls=CliCommand, short_help="Look for such batches in topics.")
+@with_option_groups
+def scan(
+    ctx: typer.Context,
+    *,
+    topics: Topics,
+    from_: From = None,
+    since: Since = "",
+    which: BatchLimit,
+) -> int:
+    """Look for batches in topics that become larger than a limit when they are decompressed.
+
+    Reads the logs up to their present ends and looks at headers: zstd, lz4 and snappy batches are bounded by their
+    blocks. Gzip has no sizes that can be relied on: a batch that may exceed the limit is inflated up to it, and
+    nothing of it is kept. Reads only, and joins no group. Exits 1 when a batch is found, 0 when none is, 75 when none
+    is found and a partition was not read to its end.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod streams bombs scan payments
+    kafkakit --profile prod streams bombs scan payments orders --since -2h --limit 33MB
+    kafkakit --profile prod streams bombs scan payments --partition 3 --from 1000000 -o json
+    """
+    from kafkakit.streams.records.decide import scan_report
+
+    cli = cli_context(ctx)
+    with session.open_session(cli, read_only=True) as opened:
+        start = scan_start(from_, since, opened.clock.now())
+        scanner = which.scanner(opened)
+        keys = scanner.partitions(topics, which.numbers)
+        with cli.output.progress("reading batch headers") as bar:
+            found = scanner.scan(list(keys), start, bar)
+    return session.finish(cli, scan_report(found, cli.program))
+
+
+def scan_start(offset: int | None, since: str, now: datetime) -> ScanStart:
+    """Where a scan begins; `UsageError` for a time that cannot be read, or for both."""
+    from kafkakit.core.errors import UsageError
+    from kafkakit.streams.commits.api import parse_moment
+    from kafkakit.streams.records.decide import ScanStart
+
+    if offset is not None and since:
+        raise UsageError("name one start: --from OFFSET or --since TIME")
+    moment = parse_moment(since, "--since", now, lambda at: at.astimezone()) if since else None
+    return ScanStart(offset=offset, since_ms=None if moment is None else moment.ms)
+
+
+bombs_app = new_group("Find batches that become too large when they are decompressed, and quarantine them.")
+bombs_app.command("quarantine", cls=CliCommand, short_help="Keep such batches in files, and let a group pass them.")(
+    quarantine
+)
+
+
+@bombs_app.command("watch", cls=CliCommand, short_help="Report such batches as they come.")
+@with_option_groups
+def watch(
+    ctx: typer.Context,
+    *,
+    topics: Topics,
+    which: BatchLimit,
+    interval: Annotated[str, typer.Option("--interval", metavar="DURATION", help="Time between two looks.")] = "5s",
+    once: Annotated[
+        bool, typer.Option("--once", help="Look once at the records of the last interval and end, for timers.")
+    ] = False,
+) -> int:
+    """Report batches that become too large as they come into topics: a line each.
+
+    Begins at the ends of the logs, and reads what came since every --interval. New partitions are read from their
+    start. While a leader does not answer, a warning says so and the command continues. Ctrl-C ends it. With --once
+    the records of the last interval are looked at, by their times; it ends like scan.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod streams bombs watch payments orders --limit 33MB
+    kafkakit --profile prod streams bombs watch payments --once --interval 10m
+    """
+    from kafkakit.core.durations import epoch_ms, parse_duration
+    from kafkakit.streams.records.decide import ScanStart, found_line, scan_report
+
+    cli = cli_context(ctx)
+    every_s = parse_duration(interval, "--interval")
+    with session.open_session(cli, read_only=True) as opened:
+        scanner = which.scanner(opened)
+        if not once:
+            scanner.watch(topics, which.numbers, cli.output, found_line, every_s=every_s)
+        start = ScanStart(since_ms=epoch_ms(opened.clock.now()) - round(1000 * every_s))
+        with cli.output.progress("reading batch headers") as bar:
+            found = scanner.scan(list(scanner.partitions(topics, which.numbers)), start, bar)
+    return session.finish(cli, scan_report(found, cli.program))

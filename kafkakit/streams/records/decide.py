@@ -1,18 +1,35 @@
-"""The records at an offset, out of raw reads of a log: what is there, and why something is not.
+"""The records at an offset, batches that are not safe to decompress (bombs), and how both are shown.
 
-A raw read holds what read_committed consumers never see: markers, and records of aborted and open transactions. What
-it does not inflate (snappy, lz4) comes from such a consumer.
+A raw read of a log holds what read_committed consumers never see: markers, and records of aborted and open
+transactions. What it does not inflate (snappy, lz4) comes from such a consumer. Where a record is not there, the
+reason is. In text, rows and JSON fields, bytes are text if they are UTF-8, else hexadecimal digits or base64.
+
+Of bombs there is what a scan found, as findings, rows and data, what is kept of a batch in quarantine, and which
+offsets a group is to pass over.
 """
 
+import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from kafkakit.core.errors import UsageError
+from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.cluster_id import cluster_id_problem
+from kafkakit.core.documents import encode_document
+from kafkakit.core.errors import ExitCode, InputError, OperationFailedError, TryLaterError, UsageError
+from kafkakit.core.findings import Finding, Rule, Severity, findings_data, findings_text, in_order
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.printable import printable
+from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.core.records import Record
+from kafkakit.core.shell_words import quote
+from kafkakit.report.blocks import attributes
+from kafkakit.report.report import Report
+from kafkakit.streams.model.commit import OffsetRanges, amount, topic_id_text, utc_text
+from kafkakit.streams.model.guarded_reads import BatchVerdict, VerdictKind
 from kafkakit.streams.model.log_batches import (
     Batch,
     Codec,
@@ -187,3 +204,424 @@ def _entry(record: LogRecord, batch: Batch) -> Entry:
         headers=tuple((name.decode("utf-8", "backslashreplace"), value) for name, value in named),
         instead=f"unreadable: {headers.reason}" if isinstance(headers, RecordFault) else "",
     )
+
+
+RECORD_COLUMNS = (
+    "offset",
+    "last",
+    "timestamp_ms",
+    "timestamp_type",
+    "key",
+    "value",
+    "value_bytes",
+    "transaction",
+    "instead",
+)
+FATES = {
+    Fate.COMMITTED: "committed",
+    Fate.ABORTED: "aborted: read_committed consumers pass over it",
+    Fate.OPEN: "open: read_committed consumers wait for its end",
+    Fate.UNKNOWN: "its end was not read in time",
+}
+
+
+def records_report(found: Found, cluster_id: str, most_bytes: int) -> Report:
+    """What was found; keys, values and headers are cut after `most_bytes`. It fails where nothing was found."""
+    place = printable(f"{found.key.topic}/{found.key.partition}@{found.offset}")
+    lines = [f"{place} on cluster {cluster_id}: the log holds {found.span.start} to {found.span.end - 1}"]
+    if found.span.start == found.span.end:
+        lines = [f"{place} on cluster {cluster_id}: the log is empty, the next offset is {found.span.end}"]
+    if found.entries and found.problem:
+        lines.append(f"{found.offset} was {found.problem}")
+    for entry in found.entries:
+        lines += ["", *_lines(entry, most_bytes)]
+    return Report(
+        command="streams records show",
+        data={
+            "cluster_id": cluster_id,
+            "topic": found.key.topic,
+            "partition": found.key.partition,
+            "offset": found.offset,
+            "log_start": found.span.start,
+            "log_stable": found.span.stable,
+            "log_end": found.span.end,
+            "problem": found.problem or None,
+            "records": [_data(entry, most_bytes) for entry in found.entries],
+        },
+        text="\n".join(lines),
+        columns=RECORD_COLUMNS,
+        rows=tuple(_row(entry, most_bytes) for entry in found.entries),
+        failure=None if found.entries else OperationFailedError(f"{place}: {found.problem}"),
+    )
+
+
+def _lines(entry: Entry, most: int) -> Iterator[str]:
+    batch = entry.batch
+    yield f"offset {entry.offset}" if entry.last == entry.offset else f"offsets {entry.offset} to {entry.last}"
+    if entry.instead:
+        of = f" of producer {batch.producer_id}, epoch {batch.producer_epoch}" if batch.is_control else ""
+        yield f"  {entry.instead}{of}"
+    if entry.at_ms >= 0:
+        yield f"  time         {utc_text(entry.at_ms)} ({entry.time_type})"
+    if not entry.instead:
+        yield f"  key          {bytes_text(entry.key, most)}"
+        yield f"  value        {bytes_text(entry.value, most)}"
+        for name, value in entry.headers:
+            yield f"  header       {printable(name)} = {bytes_text(value, most)}"
+    if entry.fate is not None:
+        yield f"  transaction  {FATES[entry.fate]} (producer {batch.producer_id}, epoch {batch.producer_epoch})"
+
+
+def bytes_text(data: bytes | None, most: int) -> str:
+    """Bytes for people: UTF-8 as it is, others as hexadecimal digits, with their size; cut after `most`."""
+    if data is None:
+        return "null"
+    text = _decoded(data, most)
+    shown = f"hex {data[:most].hex()}" if text is None else printable(text)
+    cut = f", the first {most:,} shown" if len(data) > most else ""
+    return f"{shown} ({counted(len(data), 'byte')}{cut})" if data else "empty"
+
+
+def _decoded(data: bytes, most: int) -> str | None:
+    """The first bytes as text, without a character that the cut splits; None where all of it is no UTF-8."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return None
+    return data[:most].decode(errors="ignore")
+
+
+def bytes_field(data: bytes | None, most: int) -> dict[str, object] | None:
+    """Bytes for programs: `text` or `base64`, `bytes` and `truncated`; None for null."""
+    if data is None:
+        return None
+    text = _decoded(data, most)
+    held = {"base64": b64encode(data[:most]).decode()} if text is None else {"text": text}
+    return {**held, "bytes": len(data), "truncated": len(data) > most}
+
+
+def _data(entry: Entry, most: int) -> dict[str, object]:
+    batch = entry.batch
+    return {
+        "offset": entry.offset,
+        "last_offset": entry.last,
+        "instead": entry.instead or None,
+        "timestamp_ms": entry.at_ms if entry.at_ms >= 0 else None,
+        "timestamp_type": entry.time_type,
+        "key": bytes_field(entry.key, most),
+        "value": bytes_field(entry.value, most),
+        "headers": [{"name": name, "value": bytes_field(value, most)} for name, value in entry.headers],
+        "compression": batch.codec_name,
+        "transaction": entry.fate,
+        "producer_id": batch.producer_id if batch.producer_id >= 0 else None,
+        "producer_epoch": batch.producer_epoch if batch.producer_id >= 0 else None,
+    }
+
+
+def _row(entry: Entry, most: int) -> tuple[object, ...]:
+    key, value = (None if data is None else bytes_text(data, most) for data in (entry.key, entry.value))
+    size = None if entry.value is None else len(entry.value)
+    at_ms = entry.at_ms if entry.at_ms >= 0 else None
+    return (entry.offset, entry.last, at_ms, entry.time_type, key, value, size, entry.fate, entry.instead or None)
+
+
+KIND = "quarantined-batch"
+MOST_FOUND = 10_000
+"""So many batches are listed; the others are counted."""
+_CRC_AT = 17  # in the header of a batch of format 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundBatch:
+    """A batch that is not safe to decompress."""
+
+    key: TopicPartition
+    verdict: BatchVerdict
+
+    @property
+    def place(self) -> str:
+        """Topic, partition and first offset, as `streams records show` takes them."""
+        return f"{self.key.topic}/{self.key.partition}@{self.verdict.start}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanStart:
+    """Where a scan begins: an offset, or a record time in ms since 1970, or where each log does; and before `end`."""
+
+    offset: int | None = None
+    since_ms: int | None = None
+    end: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Walked:
+    """What became of reading partitions up to their ends.
+
+    `offsets` is where each reading is to continue. `unread` has the partitions that were not read to their end, with
+    the reason.
+    """
+
+    offsets: Mapping[TopicPartition, int]
+    unread: Mapping[TopicPartition, str]
+    batches: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BombScan:
+    """What a scan found on a cluster: at most `MOST_FOUND` batches, and `more` that are not listed.
+
+    `size` is how many bytes of batches were looked at, `unread` as in `Walked`.
+    """
+
+    cluster_id: str
+    limit_bytes: int
+    partitions: int
+    batches: int
+    size: int
+    unread: Mapping[TopicPartition, str]
+    found: tuple[FoundBatch, ...] = ()
+    more: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuarantinedBatch:
+    """What the file beside a batch in quarantine says of it; sizes in bytes, times in ms since 1970.
+
+    `crc` is the checksum in the header, None where the header cannot be read; `sha256` is that of the batch's file.
+    """
+
+    cluster_id: str
+    topic: str
+    topic_id: str
+    partition: int
+    first_offset: int
+    last_offset: int
+    bytes: int
+    crc: int | None
+    sha256: str
+    verdict: str
+    reason: str
+    codec: str | None
+    records: int | None
+    producer_id: int | None
+    producer_epoch: int | None
+    first_ms: int | None
+    max_ms: int | None
+    at_most_bytes: int
+    declared_bytes: int | None
+    limit_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptBatch:
+    """A batch in quarantine and the file it is in; `path` is "" where it was only planned."""
+
+    found: FoundBatch
+    path: str = ""
+
+
+def starts_of(
+    spans: Mapping[TopicPartition, LogSpan], offset: int | None, at: Mapping[TopicPartition, int | ItemError | None]
+) -> dict[TopicPartition, int]:
+    """Where reading begins: at an offset, at the first record of a time (`at`), or where the log does.
+
+    Offsets outside of a log count as its ends.
+    """
+    starts = {}
+    for key, span in spans.items():
+        found = at.get(key, span.start if offset is None else offset)
+        wanted = span.end if found is None or isinstance(found, ItemError) else found
+        starts[key] = min(max(wanted, span.start), span.end)
+    return starts
+
+
+def continued(
+    spans: Mapping[TopicPartition, LogSpan], cursors: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """Where a reading continues: at its cursor, or where the log begins for what is new, was cut off or deleted."""
+    return {
+        key: cursors[key] if span.start <= cursors.get(key, -1) <= span.end else span.start
+        for key, span in spans.items()
+    }
+
+
+def failed_reads(answers: Mapping[TopicPartition, object]) -> dict[TopicPartition, str]:
+    """The partitions that a leader gave no answer for, with its reason."""
+    return {key: str(answer) for key, answer in answers.items() if isinstance(answer, ItemError)}
+
+
+def provenance(cluster_id: str, topic_id: bytes, found: FoundBatch, raw: bytes, limit_bytes: int) -> QuarantinedBatch:
+    """What is written beside the bytes of a batch."""
+    verdict, batch = found.verdict, found.verdict.batch
+    has_producer = batch is not None and batch.producer_id >= 0
+    return QuarantinedBatch(
+        cluster_id=cluster_id,
+        topic=found.key.topic,
+        topic_id=topic_id_text(topic_id),
+        partition=found.key.partition,
+        first_offset=verdict.start,
+        last_offset=verdict.end - 1,
+        bytes=len(raw),
+        crc=int.from_bytes(raw[_CRC_AT : _CRC_AT + 4], "big") if batch is not None else None,
+        sha256=hashlib.sha256(raw).hexdigest(),
+        verdict=verdict.kind,
+        reason=verdict.reason,
+        codec=batch.codec_name if batch is not None else None,
+        records=batch.count if batch is not None else None,
+        producer_id=batch.producer_id if batch is not None and has_producer else None,
+        producer_epoch=batch.producer_epoch if batch is not None and has_producer else None,
+        first_ms=batch.base_ms if batch is not None else None,
+        max_ms=batch.max_ms if batch is not None else None,
+        at_most_bytes=verdict.at_most_bytes,
+        declared_bytes=verdict.declared_bytes,
+        limit_bytes=limit_bytes,
+    )
+
+
+def encode_provenance(record: QuarantinedBatch) -> bytes:
+    """The file beside a batch, schema `quarantined-batch`."""
+    return encode_document(KIND, record)
+
+
+def folder_names(cluster_id: str, found: FoundBatch) -> tuple[str, str, str]:
+    """The folders of a batch below the quarantine, and its file's name without its end.
+
+    The name is that of a Kafka segment, so that Kafka's own tools read the file. Raises `InputError` for a cluster id
+    or a topic that is no name of a folder.
+    """
+    topic = found.key.topic
+    if problem := cluster_id_problem(cluster_id):
+        raise InputError("the cluster", problem)
+    if not topic or not all(letter.isascii() and (letter.isalnum() or letter in "._-") for letter in topic):
+        raise InputError("the cluster", f"topic {topic!r:.80} is not a name that Kafka allows")
+    return cluster_id, f"{topic}-{found.key.partition}", f"{found.verdict.start:020d}"
+
+
+def offsets_to_mark(kept: Iterable[KeptBatch], span: LogSpan | ItemError) -> OffsetRanges:
+    """The offsets of batches in quarantine, as far as the log has not deleted them."""
+    first = span.start if isinstance(span, LogSpan) else 0
+    return OffsetRanges.of((max(first, one.found.verdict.start), one.found.verdict.end) for one in kept)
+
+
+BOMB_COLUMNS = (
+    "topic", "partition", "offset", "last_offset", "verdict", "codec", "bytes", "at_most_bytes", "declared_bytes",
+    "ratio", "records", "producer_id", "producer_epoch", "first_ms", "max_ms", "reason",
+)  # fmt: skip
+BOMB = Rule("decompression-bomb", Severity.ERROR, "no batch becomes larger than the limit when it is decompressed")
+CORRUPT = Rule("corrupt-batch", Severity.ERROR, "a batch is what its format asks for")
+UNREAD = Rule("partition-unread", Severity.WARNING, "all partitions can be read to their end")
+
+
+def batch_words(found: FoundBatch) -> str:
+    """One batch in a line without its place."""
+    verdict, batch = found.verdict, found.verdict.batch
+    last = verdict.end - 1
+    where = f"offset {last}" if last == verdict.start else f"offsets {verdict.start} to {last}"
+    if batch is None:
+        return printable(f"{where}: {verdict.reason}")
+    size = f"{batch.codec_name} batch of {format_bytes(verdict.size)}"
+    if verdict.kind is VerdictKind.CORRUPT:
+        what = f"{size} is corrupt: {verdict.reason}"
+    else:
+        what = f"{size} can hold {format_bytes(verdict.at_most_bytes)}, {verdict.ratio:,.0f} times its size"
+        what += f" ({verdict.reason})" if verdict.reason else ""
+    producer = f", producer {batch.producer_id} epoch {batch.producer_epoch}" if batch.producer_id >= 0 else ""
+    times = f"times {utc_text(batch.base_ms)} to {utc_text(batch.max_ms)}"
+    return printable(f"{what}; {where}, {amount(batch.count, 'record')}{producer}, {times}")
+
+
+def found_line(found: FoundBatch) -> str:
+    """One batch in a line with its place."""
+    return f"{printable(found.place)}: {batch_words(found)}"
+
+
+def scan_report(scan: BombScan, program: str) -> Report:
+    """What a scan found. It exits 1 with findings; 75 without one where a partition was not read to its end."""
+    findings = _findings(scan, program)
+    unread = [f"{printable(str(key))}: {printable(reason)}" for key, reason in sorted(scan.unread.items())]
+    total = len(scan.found) + scan.more
+    head = (
+        f"cluster {scan.cluster_id}: {counted(scan.partitions, 'partition')}, {scan.batches:,} batches"
+        f" ({format_bytes(scan.size)}) read, limit {amount(scan.limit_bytes, 'byte')}"
+    )
+    more = f"and {scan.more} more batches that are not listed\n" if scan.more else ""
+    missing = TryLaterError(
+        f"{len(unread)} of {counted(scan.partitions, 'partition')} not read to the end: {unread[0]}" if unread else "",
+        hint="what was read holds no batch over the limit",
+    )
+    return Report(
+        command="streams bombs scan",
+        data={
+            **attributes(scan, "cluster_id limit_bytes partitions batches"),
+            "bytes": scan.size,
+            "found": total,
+            "listed": [dict(zip(BOMB_COLUMNS, batch_row(found), strict=True)) for found in scan.found],
+            "unread": [
+                {"topic": key.topic, "partition": key.partition, "reason": reason}
+                for key, reason in sorted(scan.unread.items())
+            ],
+            **findings_data(findings),
+        },
+        text=f"{head}\n\n{findings_text(findings)}{more}",
+        columns=BOMB_COLUMNS,
+        rows=tuple(batch_row(found) for found in scan.found),
+        failure=missing if unread and not total else None,
+        code=ExitCode.FAILED if total else ExitCode.DONE,
+    )
+
+
+def batch_row(found: FoundBatch) -> tuple[object, ...]:
+    """One batch, under `COLUMNS`."""
+    verdict, batch = found.verdict, found.verdict.batch
+    first = (*found.key, verdict.start, verdict.end - 1, verdict.kind.value)
+    sizes = (verdict.size, verdict.at_most_bytes, verdict.declared_bytes, round(verdict.ratio, 1))
+    if batch is None:
+        return (*first, None, *sizes, None, None, None, None, None, verdict.reason)
+    producer = (batch.producer_id, batch.producer_epoch) if batch.producer_id >= 0 else (None, None)
+    times = (batch.base_ms, batch.max_ms)
+    return (*first, batch.codec_name, *sizes, batch.count, *producer, *times, verdict.reason or None)
+
+
+def quarantine_report(
+    kept: Sequence[KeptBatch], cluster_id: str, folder: str, edit: Report | None, *, is_planned: bool
+) -> Report:
+    """Which batches are in quarantine, or would be, and what becomes of the group's commits (`edit`)."""
+    words = "would be written below" if is_planned else "are kept below" if len(kept) > 1 else "is kept below"
+    lines = [f"cluster {cluster_id}: {counted(len(kept), 'batch', 'batches')} {words} {printable(folder)}"]
+    if not kept:
+        lines = [f"cluster {cluster_id}: no batch is over the limit, nothing was written"]
+    for one in kept:
+        lines.append(f"  {found_line(one.found)}")
+        if one.path:
+            lines.append(f"    {printable(one.path)}")
+    report = Report(
+        command="streams bombs quarantine",
+        data={
+            "cluster_id": cluster_id,
+            "folder": folder,
+            "planned": is_planned,
+            "batches": [
+                {**dict(zip(BOMB_COLUMNS, batch_row(one.found), strict=True)), "path": one.path or None} for one in kept
+            ],
+            "edit": None if edit is None else edit.data,
+        },
+        text="\n".join(lines),
+        columns=(*BOMB_COLUMNS, "path"),
+        rows=tuple((*batch_row(one.found), one.path or None) for one in kept),
+    )
+    if edit is None:
+        return report
+    return replace(report, text=f"{report.text}\n\n{edit.text}", failure=edit.failure)
+
+
+def _findings(scan: BombScan, program: str) -> tuple[Finding, ...]:
+    found = []
+    for one in scan.found:
+        rule = CORRUPT if one.verdict.kind is VerdictKind.CORRUPT else BOMB
+        command = f"{program} streams bombs quarantine {quote(one.key.topic)} --partition {one.key.partition}"
+        hint = f"{command} --offsets {one.verdict.start} --limit {scan.limit_bytes}"
+        found.append(rule.finding(printable(one.place), batch_words(one), hint))
+    for key, reason in sorted(scan.unread.items()):
+        found.append(UNREAD.finding(printable(str(key)), printable(reason), "scan it again when its leader answers"))
+    return in_order(found)

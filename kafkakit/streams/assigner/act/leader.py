@@ -2,36 +2,61 @@
 
 A tick looks at workers, routes and clusters, decides, and writes what changed. Whatever goes wrong with the store, what
 was decided is given up, and the next tick reads and adopts every grant again.
+
+In the control store stand workers and grants, requests of operators that a worker gets nothing more, and the Assigner's
+own documents, which commands read. Routes of all streams are read a part at a time; those of which workers know a newer
+epoch come first.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kafkakit.core.durations import epoch_ms, format_duration
-from kafkakit.core.errors import ConflictError, LeaseLostError, TryLaterError, UsageError
-from kafkakit.core.lease import MAX_TTL_S, Holder, Life
+from kafkakit.core.errors import ConflictError, InputError, LeaseLostError, TryLaterError, UsageError
+from kafkakit.core.lease import MAX_TTL_S, Holder, LeaseRecord, Life
+from kafkakit.execution.act.lease_reader import read_lease
 from kafkakit.execution.act.leases import Lease
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.cluster_clients import ClusterClients
 from kafkakit.ports.control import ControlStore
-from kafkakit.streams.assigner.act.automatic import AutomaticFailovers
-from kafkakit.streams.assigner.act.catalog import RouteCatalog
-from kafkakit.streams.assigner.act.grants import GrantStore, WorkerLooks
-from kafkakit.streams.assigner.act.watching import PROBE_S, ClusterWatch, WatchedCluster
-from kafkakit.streams.assigner.decide.assignment import Assignment, AssignmentStep
-from kafkakit.streams.assigner.decide.health import ClusterHealth, HealthRules, judged
-from kafkakit.streams.assigner.decide.policy import AutomaticPolicy, verdicts
-from kafkakit.streams.assigner.decide.pools import PartitionFacts
-from kafkakit.streams.assigner.decide.roster import witnesses
-from kafkakit.streams.assigner.decide.standing import (
+from kafkakit.streams.assigner.act.watching import PROBE_S, AutomaticFailovers, ClusterWatch, WatchedCluster
+from kafkakit.streams.assigner.decide.assignment import (
+    Assignment,
+    AssignmentStep,
+    Roster,
+    SeenWorker,
+    living,
+    observed,
+    witnesses,
+)
+from kafkakit.streams.assigner.decide.placing import PartitionFacts
+from kafkakit.streams.assigner.standing import (
     DRAINS_FOLDER,
+    HISTORY_DOCUMENT,
+    HISTORY_PATH,
+    LEASE_PATH,
     MOST_LINES,
     STANDING_DOCUMENT,
     STANDING_PATH,
     AssignerStanding,
+    AutomaticHistory,
+    AutomaticPolicy,
+    ClusterHealth,
     ClusterStanding,
+    HealthRules,
+    judged,
+    verdicts,
 )
-from kafkakit.streams.client.api import WorkerDocument
+from kafkakit.streams.client.api import (
+    GRANT_DOCUMENT,
+    GRANTS_FOLDER,
+    WORKER_DOCUMENT,
+    WORKERS_FOLDER,
+    GrantDocument,
+    WorkerDocument,
+    grant_path,
+    worker_path,
+)
 from kafkakit.streams.model.route import Route
 from kafkakit.streams.routes.api_act import RouteStore
 
@@ -293,3 +318,217 @@ def _wanted(
 
 def _opening(open_cluster: Callable[[str], ClusterClients], profile: str) -> Callable[[], ClusterClients]:
     return lambda: open_cluster(profile)
+
+
+class WorkerLooks:
+    """The workers from look to look; the time without a change is counted by our own clock."""
+
+    def __init__(self, store: ControlStore, clock: Clock, life_of: Callable[[Holder], Life]) -> None:
+        self._store, self._clock, self._life_of = store, clock, life_of
+        self.roster: Roster = {}
+        self._looked_s = float("-inf")
+
+    def look(self) -> Roster:
+        """Read all workers. `TryLaterError` while the store is away, `InputError` for a document of a newer version."""
+        found: dict[str, tuple[int, WorkerDocument]] = {}
+        looked_s, self._looked_s = self._looked_s, float("-inf")
+        for slot, kept in self._store.values(WORKERS_FOLDER).items():
+            before = self.roster.get(slot)
+            same = before is not None and before.version == kept.version
+            document = (
+                before.document
+                if before is not None and same
+                else WORKER_DOCUMENT.stored(kept.value, worker_path(slot))
+            )
+            found[slot] = (kept.version, document)
+        now_s = self._clock.monotonic()
+        self.roster, self._looked_s = observed(self.roster, found, looked_s, now_s, self._life_of), now_s
+        return self.roster
+
+
+class GrantStore:
+    """The grants under one lease; `require_held` is asked before each write."""
+
+    def __init__(self, store: ControlStore, require_held: Callable[[], None]) -> None:
+        self._store, self._require_held = store, require_held
+        self._versions: dict[str, int] = {}
+
+    def adopt(self, assignment: Assignment, roster: Roster) -> None:
+        """Read all grants and write each again under our token; `ConflictError` where an earlier Assigner still wrote.
+
+        After this nothing that another one sent before it lost the lease can come into effect.
+        """
+        found = self._store.values(GRANTS_FOLDER)
+        self._versions = {slot: kept.version for slot, kept in found.items()}
+        documents = {s: GRANT_DOCUMENT.stored(kept.value, grant_path(s)) for s, kept in found.items()}
+        self.write(assignment.adopt(documents, roster))
+
+    def write(self, documents: Mapping[str, GrantDocument]) -> None:
+        """Write documents by compare-and-set; after an error it is unknown which ones, and all are to be adopted."""
+        for slot, document in documents.items():
+            self._require_held()
+            self._versions[slot] = self._store.cas(
+                grant_path(slot), GRANT_DOCUMENT.encode(document), self._versions.get(slot)
+            )
+
+    def remove_dead(self, assignment: Assignment, roster: Roster) -> tuple[dict[str, WorkerDocument], tuple[str, ...]]:
+        """Remove the documents of dead workers, so that none of them is one again, and free what they had.
+
+        Returns the workers that live, and the slots of those that do not; one that wrote meanwhile lives.
+        """
+        workers, gone = living(roster), []
+        for slot, seen in roster.items():
+            if seen.is_dead and not self._fence(slot, seen):
+                workers[slot] = seen.document
+        for slot in [slot for slot in (*assignment.slots, *roster) if slot not in workers]:
+            if slot not in gone:
+                gone.append(slot)
+                assignment.drop(slot)
+                self._remove(slot)
+        return dict(sorted(workers.items())), tuple(gone)
+
+    def _fence(self, slot: str, seen: SeenWorker) -> bool:
+        self._require_held()
+        try:
+            self._store.delete(worker_path(slot), seen.version)
+        except ConflictError:
+            found = self._store.get(worker_path(slot))
+            return found is None
+        return True
+
+    def _remove(self, slot: str) -> None:
+        version = self._versions.pop(slot, None)
+        if version is not None:
+            self._require_held()
+            self._store.delete(grant_path(slot), version)
+
+
+NAMES_EVERY_S = 30.0
+MOST_READS = 200
+
+
+class RouteCatalog:
+    """Keeps the newest route of each stream. A `refresh` costs at most `MOST_READS`, and a list of names at times."""
+
+    def __init__(self, store: RouteStore, clock: Clock) -> None:
+        self.routes: dict[str, Route] = {}
+        self.problems: dict[str, str] = {}
+        self._store, self._clock = store, clock
+        self._names: tuple[str, ...] = ()
+        self._next = 0
+        self._names_s = float("-inf")
+
+    def refresh(self, workers: Iterable[WorkerDocument]) -> Mapping[str, Route]:
+        """Read those that are new or older than what a worker knows, then the next ones of all; returns all.
+
+        `TryLaterError` while the store is away. A document that cannot be read changes nothing and is a problem.
+        """
+        known = {each.stream: each.epoch for document in workers for each in document.subscriptions}
+        due = [s for s, epoch in sorted(known.items()) if s not in self.routes or self.routes[s].epoch < epoch]
+        now_s = self._clock.monotonic()
+        if now_s - self._names_s >= NAMES_EVERY_S:
+            self._names, self._names_s = self._store.names(), now_s
+            for name in self.routes.keys() - set(self._names):
+                del self.routes[name]
+        left = max(0, MOST_READS - len(due))
+        turn = self._names[self._next : self._next + left]
+        self._next = self._next + left if self._next + left < len(self._names) else 0
+        for stream in (*due[:MOST_READS], *turn):
+            self._read(stream)
+        return self.routes
+
+    def _read(self, stream: str) -> None:
+        try:
+            found = self._store.read(stream)
+        except InputError as error:
+            self.problems[stream] = str(error)
+            return
+        self.problems.pop(stream, None)
+        if found is None:
+            self.routes.pop(stream, None)
+        elif stream not in self.routes or self.routes[stream].epoch < found.route.epoch:
+            self.routes[stream] = found.route
+
+
+_LOOK_S = 0.2
+
+
+class Drains:
+    """Drains of workers by the name of their slots; a drain ends with the worker's process."""
+
+    def __init__(self, store: ControlStore, clock: Clock) -> None:
+        self._store, self._clock = store, clock
+
+    def worker(self, name: str) -> WorkerDocument:
+        """The worker of a slot, or of an id; `UsageError` where there is none."""
+        for slot, kept in self._store.values(WORKERS_FOLDER).items():
+            document = WORKER_DOCUMENT.stored(kept.value, worker_path(slot))
+            if name in (slot, document.id):
+                return document
+        raise UsageError(f"there is no worker {name}", hint="kafkakit streams assigner show names them")
+
+    def request(self, worker: WorkerDocument, by: str) -> None:
+        """Ask for a drain; one that was asked for stays."""
+        path = f"{DRAINS_FOLDER}/{worker.id}"
+        if self._store.get(path) is None:
+            try:
+                self._store.cas(path, by.encode(), None)
+            except ConflictError:
+                return
+
+    def undo(self, worker: WorkerDocument) -> None:
+        """Ask for no drain any more."""
+        path = f"{DRAINS_FOLDER}/{worker.id}"
+        found = self._store.get(path)
+        if found is not None:
+            self._store.delete(path, found.version)
+
+    def held(self, worker: WorkerDocument) -> int:
+        """How many partitions the worker may read now."""
+        for slot, kept in self._store.values(GRANTS_FOLDER).items():
+            document = GRANT_DOCUMENT.stored(kept.value, grant_path(slot))
+            if document.worker == worker.id:
+                return sum(len(topic.partitions) for topic in document.topics)
+        return 0
+
+    def wait(self, worker: WorkerDocument, wait_s: float) -> int:
+        """Wait until it holds none, so long at most; how many it still holds."""
+        until_s = self._clock.monotonic() + wait_s
+        while (left := self.held(worker)) and self._clock.monotonic() < until_s:
+            self._clock.sleep(_LOOK_S)
+        return left
+
+
+class AssignerReader:
+    """One read for each document; `TryLaterError` while the store is away."""
+
+    def __init__(self, store: ControlStore) -> None:
+        self._store = store
+
+    def workers(self) -> dict[str, WorkerDocument]:
+        """The workers by slot, dead ones too until the Assigner removes them."""
+        found = self._store.values(WORKERS_FOLDER).items()
+        return {slot: WORKER_DOCUMENT.stored(kept.value, worker_path(slot)) for slot, kept in found}
+
+    def grants(self) -> dict[str, GrantDocument]:
+        """What each slot may read."""
+        found = self._store.values(GRANTS_FOLDER).items()
+        return {slot: GRANT_DOCUMENT.stored(kept.value, grant_path(slot)) for slot, kept in found}
+
+    def draining(self) -> frozenset[str]:
+        """The ids of workers that are to be drained."""
+        return frozenset(self._store.children(DRAINS_FOLDER))
+
+    def lease(self) -> LeaseRecord | None:
+        """The lease of the Assigner in charge."""
+        return read_lease(self._store, LEASE_PATH)
+
+    def standing(self) -> AssignerStanding | None:
+        """Where the Assigner in charge stands; None where none ever was."""
+        found = self._store.get(STANDING_PATH)
+        return None if found is None else STANDING_DOCUMENT.stored(found.value, STANDING_PATH)
+
+    def history(self) -> AutomaticHistory:
+        """The automatic failovers of the last day."""
+        found = self._store.get(HISTORY_PATH)
+        return AutomaticHistory() if found is None else HISTORY_DOCUMENT.stored(found.value, HISTORY_PATH)

@@ -8,9 +8,9 @@ import pytest
 
 from kafkakit.adapters.clock import SystemClock
 from kafkakit.core.errors import ConflictError, LeaseLostError, RefusedError
-from kafkakit.streams.assigner.act.automatic import MOST_AT_ONCE, AutomaticFailovers
 from kafkakit.streams.assigner.act.leader import AssignerOptions
-from kafkakit.streams.assigner.decide.policy import AutomaticMode, AutomaticPolicy, Verdict
+from kafkakit.streams.assigner.act.watching import MOST_AT_ONCE, AutomaticFailovers
+from kafkakit.streams.assigner.standing import AutomaticMode, AutomaticPolicy, Verdict
 from tests.fakes.admin import FakeClock
 from tests.fakes.control import FakeControlStore
 from tests.rigs.assigner import route, worker

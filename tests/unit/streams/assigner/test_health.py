@@ -5,14 +5,18 @@ from dataclasses import replace
 import pytest
 
 from kafkakit.core.errors import UsageError
-from kafkakit.streams.assigner.decide.health import ClusterHealth, HealthRules, Probe, Reason, judged
-from kafkakit.streams.assigner.decide.policy import (
+from kafkakit.streams.assigner.standing import (
     HISTORY_DOCUMENT,
     AutomaticHistory,
     AutomaticMode,
     AutomaticPolicy,
     AutomaticStart,
+    ClusterHealth,
+    HealthRules,
+    Probe,
+    Reason,
     Verdict,
+    judged,
     verdicts,
 )
 from kafkakit.streams.model.route import Lane, Route, RouteOperation

@@ -8,9 +8,8 @@ import pytest
 
 from kafkakit.core.errors import ConflictError, InputError, TryLaterError
 from kafkakit.core.lease import Holder, Life
-from kafkakit.streams.assigner.act.leader import AssignerLoop, AssignerOptions
-from kafkakit.streams.assigner.act.reading import AssignerReader
-from kafkakit.streams.assigner.decide.standing import DRAINS_FOLDER
+from kafkakit.streams.assigner.act.leader import AssignerLoop, AssignerOptions, AssignerReader
+from kafkakit.streams.assigner.standing import DRAINS_FOLDER
 from kafkakit.streams.client.api import WorkerDocument, grant_path, worker_path
 from tests.fakes.admin import FakeClock
 from tests.fakes.control import FakeControlStore

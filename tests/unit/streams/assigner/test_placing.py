@@ -7,8 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkakit.streams.assigner.decide.placing import place
-from kafkakit.streams.assigner.decide.problem import NONE, PlacementProblem, loads_of, shares_of
+from kafkakit.streams.assigner.decide.placing import NONE, PlacementProblem, loads_of, place, shares_of
 
 
 def problem(load: list[int], capacity: list[int], **more: Any) -> PlacementProblem:

@@ -8,7 +8,7 @@ import pytest
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.assigner.act.watching import ClusterWatch, WatchedCluster
-from kafkakit.streams.assigner.decide.pools import PartitionFacts, rounded
+from kafkakit.streams.assigner.decide.placing import PartitionFacts, rounded
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.fakes.groups import FakeGroups
 from tests.rigs.assigner_loop import FakeClients

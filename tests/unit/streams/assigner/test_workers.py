@@ -13,8 +13,7 @@ from kafkakit.adapters.clock import SystemClock
 from kafkakit.core.lease import Holder
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.stream_consumer import GroupConsumer
-from kafkakit.streams.assigner.act.leader import AssignerLoop, AssignerOptions
-from kafkakit.streams.assigner.act.reading import AssignerReader
+from kafkakit.streams.assigner.act.leader import AssignerLoop, AssignerOptions, AssignerReader
 from kafkakit.streams.client.assigned_member import AssignedMember, GroupShare, WorkerOptions, WorkSession
 from kafkakit.streams.client.consumer import StreamConsumer
 from kafkakit.streams.client.dead_letters import ConsumerOptions

@@ -8,11 +8,10 @@ import pytest
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.bombs.act import walking
-from kafkakit.streams.bombs.act.scanning import BombScanner
-from kafkakit.streams.bombs.act.walking import LogWalk
-from kafkakit.streams.bombs.decide import BombScan, FoundBatch, ScanStart, continued
 from kafkakit.streams.model.log_batches import Codec
+from kafkakit.streams.records import act as walking
+from kafkakit.streams.records.act import BombScanner, LogWalk
+from kafkakit.streams.records.decide import BombScan, FoundBatch, ScanStart, continued
 from tests.clusters.streams_batches import Rec, batch
 from tests.fakes.admin import FakeClock
 from tests.fakes.log_reader import FakeLogReader
@@ -90,7 +89,7 @@ def test_retention_that_is_faster_than_the_scan(scene: Scene) -> None:
 def test_a_topic_that_is_created_again_meanwhile_is_said_to_be_unread(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(walking, "FETCH_BYTES", 1)
+    monkeypatch.setattr(walking, "WALK_FETCH_BYTES", 1)
     monkeypatch.setattr(walking, "PARTITION_BYTES", 1)
     scene.log.append(KEY, BOMB, *[ordinary()] * 4)
     scene.before_fetch(2, lambda: scene.log.add_topic(TOPIC))
@@ -102,7 +101,7 @@ def test_a_topic_that_is_created_again_meanwhile_is_said_to_be_unread(
 
 def test_batches_larger_than_an_answer_come_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     scene = Scene(3)
-    monkeypatch.setattr(walking, "FETCH_BYTES", 200)
+    monkeypatch.setattr(walking, "WALK_FETCH_BYTES", 200)
     monkeypatch.setattr(walking, "PARTITION_BYTES", 100)
     for number in range(3):
         scene.log.append(TopicPartition(TOPIC, number), ordinary(), BOMB)
@@ -110,7 +109,7 @@ def test_batches_larger_than_an_answer_come_one_by_one(monkeypatch: pytest.Monke
 
 
 def test_a_long_reading_goes_on_as_long_as_it_comes_further(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(walking, "FETCH_BYTES", 1)
+    monkeypatch.setattr(walking, "WALK_FETCH_BYTES", 1)
     scene.log.append(KEY, *[ordinary()] * 10, BOMB)
     scene.log.slow.add(1)  # the leader answers every other fetch
     fetch = scene.log.fetch
@@ -126,7 +125,7 @@ def test_a_long_reading_goes_on_as_long_as_it_comes_further(scene: Scene, monkey
 
 
 def test_reading_ends_where_it_is_told_to(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(walking, "FETCH_BYTES", 1)
+    monkeypatch.setattr(walking, "WALK_FETCH_BYTES", 1)
     scene.log.append(KEY, ordinary(), BOMB, BOMB, BOMB)
     assert places(scene.scan(offset=3, end=9)) == [(0, 3), (0, 8)]
     assert places(scene.scan(offset=3, end=99)) == [(0, 3), (0, 8), (0, 13)]
@@ -161,7 +160,7 @@ def test_a_header_that_cannot_be_read_ends_the_reading_of_its_partition_alone() 
 
 
 def test_a_cluster_that_goes_away_leaves_what_was_found(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(walking, "FETCH_BYTES", 1)
+    monkeypatch.setattr(walking, "WALK_FETCH_BYTES", 1)
     monkeypatch.setattr(walking, "PARTITION_BYTES", 1)
     scene.log.append(KEY, BOMB, ordinary(), ordinary())
     fetch = scene.log.fetch

@@ -8,8 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkakit.core.errors import UsageError
-from kafkakit.streams.demo.decide import DemoEvents, DemoPlan, DemoSummary, moved, percentile, summary_of
-from kafkakit.streams.demo.show import summary_report
+from kafkakit.streams.demo.decide import (
+    DemoEvents,
+    DemoPlan,
+    DemoSummary,
+    moved,
+    percentile,
+    summary_of,
+    summary_report,
+)
 from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState
 
 ACTIVE, DRAINING, OPENED = SegmentState.ACTIVE, SegmentState.DRAINING, SegmentState.OPENED

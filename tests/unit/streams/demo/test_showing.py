@@ -2,8 +2,15 @@
 
 from dataclasses import replace
 
-from kafkakit.streams.demo.decide import DemoEvents, LaneCounts, PhaseFigures, summary_of
-from kafkakit.streams.demo.show import phase_line, phase_text, summary_report
+from kafkakit.streams.demo.decide import (
+    DemoEvents,
+    LaneCounts,
+    PhaseFigures,
+    phase_line,
+    phase_text,
+    summary_of,
+    summary_report,
+)
 
 LANES = {"live": LaneCounts(written=12, handled=10, p99_ms=3.6), "slow": LaneCounts(written=1)}
 OUTAGE = PhaseFigures(

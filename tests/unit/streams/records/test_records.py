@@ -9,8 +9,7 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record
 from kafkakit.streams.model.log_batches import Batch, LogRecord, RecordFault, batches_of, headers_of, records_of
 from kafkakit.streams.records.act import RecordReader
-from kafkakit.streams.records.decide import Fate, Found, parse_place
-from kafkakit.streams.records.show import records_report
+from kafkakit.streams.records.decide import Fate, Found, parse_place, records_report
 from tests.clusters.streams_batches import Rec, batch, marker
 from tests.fakes.admin import FakeClock
 from tests.fakes.log import FakeLog

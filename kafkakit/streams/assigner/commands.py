@@ -1,0 +1,321 @@
+"""`kafkakit streams assigner run|show|drain|explain|simulate`, with their options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
+from kafkakit.cli.completion import complete_group_names
+from kafkakit.cli.option_groups import option, with_option_groups
+from kafkakit.cli.session import finish, open_session
+from kafkakit.streams.assigner.standing import AutomaticMode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafkakit.streams.assigner.act.leader import AssignerOptions
+    from kafkakit.streams.assigner.decide.assignment import FleetShape
+    from kafkakit.streams.assigner.standing import AutomaticPolicy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopOptions:
+    """The times of the loop, and when a cluster counts as unreachable and as healthy."""
+
+    tick: str = option("200ms", "--tick", metavar="DURATION", help="How often workers are looked at.")
+    lease_ttl: str = option(
+        "3s", "--lease-ttl", metavar="DURATION", help="How long another Assigner waits before it takes over."
+    )
+    balance_after: str = option(
+        "1m",
+        "--balance-after",
+        metavar="DURATION",
+        help="Move partitions for balance when no worker came or went for this long.",
+    )
+    down_after: str = option(
+        "1.5s", "--down-after", metavar="DURATION", help="A cluster that is silent for this long is unreachable."
+    )
+    healthy_after: str = option(
+        "30s", "--healthy-after", metavar="DURATION", help="What was wrong is over when it was not seen for this long."
+    )
+    max_disk_use: str = option(
+        "90%", "--max-disk-use", metavar="PERCENT", help="A cluster with a fuller log dir is not healthy: disk-full."
+    )
+
+    def parsed(self) -> AssignerOptions:
+        """The values; `UsageError` for what is no duration or no percentage."""
+        from kafkakit.core.durations import parse_duration
+        from kafkakit.core.quantities import parse_percent
+        from kafkakit.streams.assigner.act.leader import AssignerOptions
+        from kafkakit.streams.assigner.standing import HealthRules
+
+        return AssignerOptions(
+            tick_s=parse_duration(self.tick, "--tick"),
+            lease_ttl_s=parse_duration(self.lease_ttl, "--lease-ttl"),
+            balance_after_s=parse_duration(self.balance_after, "--balance-after"),
+            health=HealthRules(
+                down_s=parse_duration(self.down_after, "--down-after"),
+                leave_s=parse_duration(self.healthy_after, "--healthy-after"),
+                disk_used=float(parse_percent(self.max_disk_use, "--max-disk-use")),
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyOptions:
+    """When streams are failed over without an operator."""
+
+    auto_failover: AutomaticMode = option(
+        AutomaticMode.OFF,
+        "--auto-failover",
+        help="Fail streams over from a cluster that nothing reaches: off, dry-run (only report), on.",
+    )
+    failover_target: list[str] | None = option(
+        None,
+        "--failover-target",
+        metavar="FROM=TO",
+        help="Where streams of a cluster go, by profiles. Repeatable; a cluster without one is left alone.",
+    )
+    confirm: str = option(
+        "10s", "--confirm", metavar="DURATION", help="How long the cluster must have been unreachable."
+    )
+    witnesses: int = option(
+        2, "--witnesses", min=1, metavar="N", help="So many workers must have got no answer either."
+    )
+    quorum: float = option(
+        0.6, "--quorum", min=0.51, max=1.0, metavar="PART", help="And this part of the workers that read the cluster."
+    )
+    cool_down: str = option(
+        "1h", "--cool-down", metavar="DURATION", help="A stream is not moved again by itself for this long."
+    )
+    failovers_a_day: int = option(
+        10, "--failovers-a-day", min=1, max=500, metavar="N", help="So many streams at most are moved in 24 h."
+    )
+
+    def parsed(self, require_profile: Callable[[str], object]) -> AutomaticPolicy:
+        """The policy; `UsageError` for one that makes no sense, or where `require_profile` raises it for a name."""
+        from kafkakit.core.durations import parse_duration
+        from kafkakit.core.errors import UsageError
+        from kafkakit.streams.assigner.standing import AutomaticPolicy
+
+        pairs = [each.partition("=") for each in self.failover_target or ()]
+        if not all(source and target for source, _, target in pairs):
+            raise UsageError("--failover-target is FROM=TO, two profiles")
+        if len({source for source, _, _ in pairs}) < len(pairs):
+            raise UsageError("--failover-target names two targets for one cluster")
+        for source, _, target in pairs:
+            require_profile(source)
+            require_profile(target)
+        return AutomaticPolicy(
+            mode=self.auto_failover,
+            targets={source: target for source, _, target in pairs},
+            confirm_s=parse_duration(self.confirm, "--confirm"),
+            witnesses=self.witnesses,
+            quorum=self.quorum,
+            cool_down_s=parse_duration(self.cool_down, "--cool-down"),
+            per_day=self.failovers_a_day,
+        )
+
+
+@with_option_groups
+def run(ctx: typer.Context, loop: LoopOptions, policy: PolicyOptions) -> None:
+    """Share the partitions of all streams out among their workers, and watch the streams' clusters.
+
+    Workers are applications whose client was opened with `worker=WorkerOptions(...)`. Several Assigners may run with
+    one control store: one is in charge, and another one takes over when it ends. A worker that dies has its partitions
+    taken over by others within 2 s. While no Assigner runs, workers keep what they have. SIGTERM ends it with exit 143;
+    a control document of a newer version with 2.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod streams assigner run
+    kafkakit --profile prod streams assigner run --auto-failover dry-run --failover-target east=west
+    kafkakit --profile prod streams assigner run --auto-failover on --failover-target east=west --failovers-a-day 5
+    """
+    from collections.abc import Iterator
+    from contextlib import ExitStack, contextmanager
+
+    from kafkakit.adapters.own_process import life_of
+    from kafkakit.cli.session import ProfileSessions, open_session
+    from kafkakit.cli.stream_operations import operation_ports
+    from kafkakit.streams.assigner.act.leader import AssignerLoop, AssignerParts
+    from kafkakit.streams.assigner.act.watching import AutomaticFailovers, OperationFailover
+    from kafkakit.streams.assigner.standing import LEASE_PATH
+    from kafkakit.streams.failover.api_act import OperationPorts
+    from kafkakit.wiring import open_lease
+
+    name = "streams assigner run"
+
+    cli, options = cli_context(ctx), loop.parsed()
+    rules = policy.parsed(cli.load_settings)
+
+    @contextmanager
+    def ports() -> Iterator[OperationPorts]:
+        with ExitStack() as own:
+            home = own.enter_context(open_session(cli))
+            yield operation_ports(cli, home, ProfileSessions(cli, own, read_only=False), name)
+
+    with ExitStack() as stack:
+        session, say = stack.enter_context(open_session(cli)), cli.output.say
+        lease = open_lease(session.control, session.clock, "all streams", name, say, LEASE_PATH, "the Assigner")
+        parts = AssignerParts(
+            store=session.control,
+            lease=lease,
+            clock=session.clock,
+            life_of=life_of,
+            open_cluster=lambda profile: stack.enter_context(
+                open_session(cli, read_only=True, settings=cli.load_settings(profile))
+            ),
+            automatic=AutomaticFailovers(
+                session.control, session.clock, rules.mode, OperationFailover(ports), lease.require_held, say
+            ),
+            policy=rules,
+            say=say,
+        )
+        AssignerLoop(parts, options).run()
+
+
+def show(ctx: typer.Context) -> int:
+    """Show the Assigner in charge, the clusters as it sees them, and its workers.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod streams assigner show
+    """
+    from kafkakit.streams.assigner.act.leader import AssignerReader
+    from kafkakit.streams.assigner.standing import standing_report
+
+    cli = cli_context(ctx)
+    with open_session(cli, read_only=True) as session:
+        found = AssignerReader(session.control)
+        report = standing_report(
+            found.standing(), found.lease(), found.workers(), found.grants(), found.draining(), found.history()
+        )
+    return finish(cli, report)
+
+
+def drain(
+    ctx: typer.Context,
+    worker: Annotated[str, typer.Argument(metavar="WORKER", help="The worker, by its name or id of `show`.")],
+    undo: Annotated[bool, typer.Option("--undo", help="Let it have partitions again.")] = False,
+    wait: Annotated[
+        str, typer.Option("--wait", metavar="DURATION", help="End with 75 when it still has some after this long.")
+    ] = "1m",
+) -> int:
+    """Take all partitions from a worker, so that its process can be ended without a pause.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod streams assigner drain 3fa1
+    """
+    from kafkakit.core.durations import parse_duration_or_zero
+    from kafkakit.core.errors import ExitCode
+    from kafkakit.streams.assigner.act.leader import Drains
+    from kafkakit.streams.assigner.standing import drain_report
+
+    cli, wait_s = cli_context(ctx), parse_duration_or_zero(wait, "--wait")
+    with open_session(cli) as session:
+        drains = Drains(session.control, session.clock)
+        found = drains.worker(worker)
+        if undo:
+            drains.undo(found)
+            left, code = drains.held(found), ExitCode.DONE
+        else:
+            drains.request(found, session.requester)
+            left = drains.wait(found, wait_s)
+            code = ExitCode.TRY_LATER if left else ExitCode.DONE
+    return finish(cli, drain_report(found, left, code, is_undone=undo))
+
+
+def explain(
+    ctx: typer.Context,
+    stream: Annotated[str, typer.Argument(metavar="STREAM", help="The stream.")],
+    group: Annotated[
+        str, typer.Argument(metavar="GROUP", help="The group that reads it.", autocompletion=complete_group_names)
+    ],
+) -> int:
+    """Show which worker reads each partition of a stream for a group, with its epoch, and why.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod streams assigner explain orders billing
+    """
+    from kafkakit.streams.assigner.act.leader import AssignerReader
+    from kafkakit.streams.assigner.standing import explain_report, explained
+    from kafkakit.streams.routes.api_act import RouteStore
+
+    cli = cli_context(ctx)
+    with open_session(cli, read_only=True) as session:
+        reader = AssignerReader(session.control)
+        route = RouteStore(session.control).existing(stream).route
+        found = explained(route, group, reader.workers(), reader.grants(), reader.draining())
+    return finish(cli, explain_report(stream, group, found))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetOptions:
+    """The fleet of a simulation."""
+
+    clusters: int = option(2, "--clusters", min=1, metavar="N", help="Clusters.")
+    streams: int = option(10, "--streams", min=1, metavar="N", help="Streams, each on one cluster.")
+    partitions: int = option(12, "--partitions", min=1, metavar="N", help="Partitions of each stream.")
+    workers: int = option(10, "--workers", min=1, metavar="N", help="Workers, of three sizes.")
+    pools: int = option(1, "--pools", min=1, metavar="N", help="Pools that workers and streams are divided into.")
+    zones: int = option(3, "--zones", min=1, metavar="N", help="Zones of workers and of leaders.")
+    seed: int = option(1, "--seed", metavar="N", help="Another seed makes another fleet.")
+
+    def shape(self) -> FleetShape:
+        """The numbers."""
+        from kafkakit.streams.assigner.decide.assignment import FleetShape
+
+        return FleetShape(
+            clusters=self.clusters,
+            streams=self.streams,
+            partitions=self.partitions,
+            workers=self.workers,
+            pools=self.pools,
+            zones=self.zones,
+            seed=self.seed,
+        )
+
+
+@with_option_groups
+def simulate(
+    ctx: typer.Context,
+    fleet: FleetOptions,
+    kill: Annotated[
+        list[int] | None,
+        typer.Option("--kill", min=1, metavar="N", help="Kill so many workers at once. Repeatable: one after another."),
+    ] = None,
+    kill_cluster: Annotated[
+        list[int] | None,
+        typer.Option("--kill-cluster", min=0, metavar="N", help="Fail over from the cluster of this number."),
+    ] = None,
+) -> int:
+    """Show what the Assigner would do with a fleet of this size when workers and clusters die; nothing is read.
+
+    Examples:
+
+    \b
+    kafkakit streams assigner simulate --workers 500 --streams 100 --partitions 100 --kill 1 --kill 10
+    """
+    from kafkakit.streams.assigner.decide.assignment import SimulatedFleet, simulated
+    from kafkakit.streams.assigner.standing import simulation_report
+
+    cli, shape = cli_context(ctx), fleet.shape()
+    return finish(cli, simulation_report(shape, simulated(SimulatedFleet(shape), kill or (), kill_cluster or ())))
+
+
+app = new_group("Share the partitions of streams out among workers, and watch the streams' clusters.")
+app.command("run", cls=CliCommand, short_help="Run an Assigner.")(run)
+app.command("show", cls=CliCommand, short_help="Show the Assigner, clusters and workers.")(show)
+app.command("drain", cls=CliCommand, short_help="Take all partitions from a worker.")(drain)
+app.command("explain", cls=CliCommand, short_help="Show why partitions are read where they are.")(explain)
+app.command("simulate", cls=CliCommand, short_help="Show what deaths would lead to.")(simulate)
