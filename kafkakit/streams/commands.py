@@ -7,16 +7,14 @@ from kafkakit.streams.demo.commands import demo
 from kafkakit.streams.failover.commands.app import app as failover
 from kafkakit.streams.failover.commands.app import move, repartition, verify_drain
 from kafkakit.streams.lag.commands import app as lag
-from kafkakit.streams.lanes.commands.app import dlq
-from kafkakit.streams.lanes.commands.reconcile import reconcile
-from kafkakit.streams.lanes.commands.route import route
-from kafkakit.streams.lanes.commands.rules import rules
+from kafkakit.streams.lanes.commands import dlq, reconcile, route, rules
 from kafkakit.streams.moves.commands import balance, evacuate
-from kafkakit.streams.pathways.commands import pathway
 from kafkakit.streams.records.commands import bombs_app as bombs
 from kafkakit.streams.records.commands import records_app as records
-from kafkakit.streams.routes.commands import inspecting, making
-from kafkakit.streams.routes.commands.lane import app as lane
+from kafkakit.streams.routes.commands import app as inspecting
+from kafkakit.streams.routes.commands import app as making
+from kafkakit.streams.routes.commands.app import app as lane
+from kafkakit.streams.routes.commands.app import pathway
 
 app = new_group(
     "Create streams and their lanes, inspect and edit committed offsets, measure lag and latency, show records, "

@@ -8,7 +8,7 @@ import pytest
 
 from kafkakit import wiring
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.lanes.act import reconciling
+from kafkakit.streams.lanes.act import dead_letters as reconciling
 from kafkakit.streams.model.record_identity import HEADER, RecordId, encode_record_id, format_record_id
 from kafkakit.streams.model.route import LaneRule, Route, encode_route, route_path
 from tests.rigs.command_line import Home, Ran

@@ -10,7 +10,8 @@ from kafkakit import wiring
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record
 from kafkakit.streams.model.pathways import HEADER, PathwayContext, encode_header
-from kafkakit.streams.pathways import act, decide
+from kafkakit.streams.routes import pathways as decide
+from kafkakit.streams.routes.act import clusters as act
 from tests.clusters.streams_batches import Rec, batch, marker
 from tests.fakes.admin import FakeClock
 from tests.fakes.log import FakeLog

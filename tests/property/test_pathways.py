@@ -28,7 +28,7 @@ from kafkakit.streams.model.pathways import (
     merged_edges,
     produce_tags,
 )
-from kafkakit.streams.pathways.api import SeenStream, seen_edges
+from kafkakit.streams.routes.pathways import SeenStream, seen_edges
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 CONTEXTS = st.tuples(st.integers(0, 2**64 - 1), INT64, INT64).map(lambda parts: PathwayContext(*parts))

@@ -8,8 +8,8 @@ from kafkakit.core.durations import epoch_ms
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record
 from kafkakit.ports.data import Headers
+from kafkakit.streams.lanes.act.dead_letters import StreamClusters
 from kafkakit.streams.lanes.act.reject_ledger import RejectLedger
-from kafkakit.streams.lanes.act.stream_clusters import StreamClusters
 from kafkakit.streams.model.commit import topic_id_text
 from kafkakit.streams.model.provenance import REJECTS_TOPIC, RecordFailure, RecordOrigin, Reject, provenance_headers
 from kafkakit.streams.model.route import Lane, LaneRule, Route, Segment, SegmentState, encode_route, route_path

@@ -48,8 +48,16 @@ from kafkakit.streams.failover.decide.history import (
 )
 from kafkakit.streams.failover.decide.operation import FailoverRequest, Step, lease_of
 from kafkakit.streams.model.route import Lane, Route, Segment, partitions_of
-from kafkakit.streams.routes.api import LaneShape, PlacementScope
-from kafkakit.streams.routes.api_act import OpenCluster, RouteStore, create_topics, find_topics, own_settings, plan_on
+from kafkakit.streams.routes.api_act import (
+    LaneShape,
+    OpenCluster,
+    PlacementScope,
+    RouteStore,
+    create_topics,
+    find_topics,
+    own_settings,
+    plan_on,
+)
 
 MEASURE_S = 5.0
 FLOWS_S = 60.0

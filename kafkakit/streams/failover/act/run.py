@@ -83,8 +83,16 @@ from kafkakit.streams.failover.decide.operation import (
 from kafkakit.streams.failover.decide.plan import FENCE_RATE, SIZE_KEY, SIZE_LIMIT, fence_bindings
 from kafkakit.streams.failover.decide.steps import edited, next_step
 from kafkakit.streams.model.route import Route, Segment, lane_client_id, partitions_of, segment_problem
-from kafkakit.streams.routes.api import LaneShape, PlacementScope
-from kafkakit.streams.routes.api_act import OpenCluster, RouteStore, create_topics, find_topics, plan_on, set_quotas
+from kafkakit.streams.routes.api_act import (
+    LaneShape,
+    OpenCluster,
+    PlacementScope,
+    RouteStore,
+    create_topics,
+    find_topics,
+    plan_on,
+    set_quotas,
+)
 
 POLL_S = 0.25
 CONFLICTS = 10

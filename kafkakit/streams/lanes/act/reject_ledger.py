@@ -1,7 +1,11 @@
-"""The ledger of rejected records of one cluster, in a compacted topic with one partition."""
+"""The ledger of rejected records of one cluster, in a compacted topic with one partition.
+
+Records of a batch count only once all of the batch was acknowledged.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Protocol
 
 from kafkakit.core.cluster_facts import ResourceKind
@@ -10,8 +14,7 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.core.new_topic import MOST_REPLICAS, replicas_of_new_topic
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
-from kafkakit.ports.data import DataPlane
-from kafkakit.streams.lanes.act.batch_writer import BatchRecord, BatchWriter
+from kafkakit.ports.data import DataPlane, Headers, Producer
 from kafkakit.streams.model.provenance import REJECTS_TOPIC, Reject, decode_reject, encode_reject
 
 PLACE = TopicPartition(REJECTS_TOPIC, 0)
@@ -103,3 +106,41 @@ class RejectLedger:
         error = admin.create_topic(REJECTS_TOPIC, {0: replicas}, {**_CONFIGS, "min.insync.replicas": in_sync})
         if error is not None and error.name != "TopicAlreadyExistsError":
             raise OperationFailedError(f"cannot create topic {REJECTS_TOPIC}: {error}", hint="grant CREATE on it")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchRecord:
+    """One record to write; a value of None is null."""
+
+    place: TopicPartition
+    value: bytes | None
+    key: bytes | None
+    headers: Headers = ()
+
+
+class BatchWriter:
+    """Writes batches to one cluster, through one producer while nothing fails. For one thread."""
+
+    def __init__(self, data: DataPlane, *, wait_s: float) -> None:
+        self._data, self._wait_s = data, wait_s
+        self._producer: Producer | None = None
+
+    def write(self, records: Sequence[BatchRecord], hint: str) -> None:
+        """Return once all in-sync replicas have every record.
+
+        Raises `OperationFailedError` with the hint where they do not within `wait_s`, or a broker refuses: some of the
+        records may be there then.
+        """
+        producer, self._producer = self._producer or self._data.producer(), None
+        before = producer.acknowledged
+        for record in records:
+            producer.send(record.place, record.value, record.key, record.headers)
+        producer.flush(self._wait_s)
+        missing = len(records) - (producer.acknowledged - before)
+        if missing:
+            reason = f": {producer.last_error}" if producer.last_error else ""
+            places = ", ".join(sorted({record.place.topic for record in records}))
+            raise OperationFailedError(
+                f"{places}: {missing} of {len(records)} records not acknowledged{reason}", hint=hint
+            )
+        self._producer = producer

@@ -16,7 +16,7 @@ from kafkakit.streams.model.route import (
     route_path,
 )
 from kafkakit.streams.model.route_edits import refuse_open_operation
-from kafkakit.streams.routes.decide.history import (
+from kafkakit.streams.routes.decide import (
     BY_LIMIT,
     WHAT_LIMIT,
     KeptChange,

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from kafkakit.core.errors import OperationFailedError, RefusedError, TryLaterError, UsageError
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.lanes.act.copying import RejectCopier, copy_again_and_again
+from kafkakit.streams.lanes.act.dead_letters import RejectCopier, copy_again_and_again
 from kafkakit.streams.lanes.act.reject_ledger import PLACE, RejectLedger
-from kafkakit.streams.lanes.decide.copy_plan import CopyOutcome, SourceRetention, copy_at_ms
+from kafkakit.streams.lanes.decide import CopyOutcome, SourceRetention, copy_at_ms
 from kafkakit.streams.model.provenance import REJECTS_TOPIC, Reject, read_provenance
 from tests.clusters.streams_batches import Rec, batch
 from tests.rigs.lanes import LaneWorld, failure

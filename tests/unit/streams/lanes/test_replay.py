@@ -9,13 +9,15 @@ import pytest
 from kafkakit.core.errors import InfeasibleError, KafkakitError, OperationFailedError, RefusedError, TryLaterError
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.lanes.act.lane_reading import LaneReader
-from kafkakit.streams.lanes.act.letters import LetterReader
-from kafkakit.streams.lanes.act.replay import Replayer
-from kafkakit.streams.lanes.act.stream_clusters import lane_of
-from kafkakit.streams.lanes.decide.dead_letters import letter_filter
-from kafkakit.streams.lanes.decide.replay_plan import ReplayBudget, ReplayOutcome
-from kafkakit.streams.lanes.decide.replay_state import LIMIT_CHARS, read_replay_state, replay_group
+from kafkakit.streams.lanes.act.dead_letters import LaneReader, LetterReader, Replayer, lane_of
+from kafkakit.streams.lanes.decide import (
+    LIMIT_CHARS,
+    ReplayBudget,
+    ReplayOutcome,
+    letter_filter,
+    read_replay_state,
+    replay_group,
+)
 from kafkakit.streams.model.commit import CommitIdentity, OffsetRanges
 from kafkakit.streams.model.provenance import read_provenance
 from tests.rigs.lanes import STREAM, LaneWorld, failure

@@ -22,19 +22,20 @@ from kafkakit.streams.model.route import (
     segment_problem,
 )
 from kafkakit.streams.model.route_edits import existing_lane, paused, with_lane, with_quotas, with_topic, without_lane
-from kafkakit.streams.routes.decide.history import RouteChange, in_effect
-from kafkakit.streams.routes.decide.new_topics import lane_shapes, lane_values
-from kafkakit.streams.routes.decide.observed import (
+from kafkakit.streams.routes.decide import (
+    RouteChange,
     RouteFacts,
     SegmentFacts,
     SegmentReader,
+    in_effect,
+    lane_shapes,
+    lane_values,
     records_in,
     unread_by,
     unread_reasons,
 )
-from kafkakit.streams.routes.show.resolve import ResolvedCluster, resolve_report
-from kafkakit.streams.routes.show.topology import mermaid_lines
-from kafkakit.streams.routes.show.topology_graph import stream_graph
+from kafkakit.streams.routes.report import ResolvedCluster, resolve_report
+from kafkakit.streams.routes.topology import mermaid_lines, stream_graph
 from tests.rigs.routes import route, segment
 
 ONE = segment(1)

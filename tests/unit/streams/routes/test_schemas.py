@@ -19,7 +19,7 @@ from kafkakit.streams.model.route import (
     decode_route,
     encode_route,
 )
-from kafkakit.streams.routes.decide.history import RouteChange, decode_change, encode_change
+from kafkakit.streams.routes.decide import RouteChange, decode_change, encode_change
 from tests.rigs.routes import route, segment
 
 SEAL = (PartitionSeal(0, 10, 9, 8), PartitionSeal(1, 0, 0, 0))

@@ -14,7 +14,7 @@ from kafkakit.core.errors import ConflictError, InputError, TryLaterError, Usage
 from kafkakit.ports.control import ControlStore
 from kafkakit.streams.model.route import ROUTE_LIMIT_BYTES, LaneRule, Route, encode_route, history_path, route_path
 from kafkakit.streams.routes.api_act import RouteStore
-from kafkakit.streams.routes.decide.history import encode_change
+from kafkakit.streams.routes.decide import encode_change
 from tests.fakes.control import FakeControlStore
 from tests.rigs.routes import CutStore, Killed, route
 

@@ -8,10 +8,17 @@ from hypothesis import strategies as st
 
 from kafkakit.core.group_facts import GroupState
 from kafkakit.streams.model.route import Lane, Route
-from kafkakit.streams.pathways.api import SeenEdge, SeenEdges
-from kafkakit.streams.routes.decide.observed import RouteFacts, SegmentFacts, SegmentReader
-from kafkakit.streams.routes.show.topology_graph import NodeKind, Observed, stream_graph
-from kafkakit.streams.routes.show.topology_page import NODE_PX, graph_layout, topology_page, topology_svg
+from kafkakit.streams.routes.decide import RouteFacts, SegmentFacts, SegmentReader
+from kafkakit.streams.routes.pathways import SeenEdge, SeenEdges
+from kafkakit.streams.routes.topology import (
+    NODE_PX,
+    NodeKind,
+    Observed,
+    graph_layout,
+    stream_graph,
+    topology_page,
+    topology_svg,
+)
 from tests.rigs.routes import segment
 
 NAMES = st.text("ab<&-_. ", min_size=1, max_size=60)

@@ -1,16 +1,29 @@
-"""The topics of new lanes: their shapes, where their replicas go, and whether a topic that is there can be adopted."""
+"""The topics of new lanes, what is found behind a route, and the history of a stream.
 
-from collections.abc import Iterator, Sequence
+New topics have a shape, and a place for their replicas; a topic that is there may be adopted. Behind a route are
+clusters and topics, records, and the groups that read them.
+
+The history has an entry for each change of the route, written before the route that it leads to. A process that ends
+between the two leaves an entry whose epoch no route ever had; the next change takes a higher epoch. So an entry names
+the epoch that it replaced, and the entries that came into effect are those on the way back from the route that is
+there.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from kafkakit.core.broker_list import BrokerList
+from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.control_paths import VALUE_LIMIT_BYTES
+from kafkakit.core.documents import decode_document, encode_document
 from kafkakit.core.durations import parse_duration
-from kafkakit.core.errors import RefusedError, UsageError
+from kafkakit.core.errors import InputError, RefusedError, UsageError
+from kafkakit.core.group_facts import CommittedOffset, GroupState
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import ClusterSnapshot, Partition, Topic, TopicPartition
-from kafkakit.core.quantities import parse_rate
-from kafkakit.streams.model.route import topic_name
-from kafkakit.streams.routes.decide.observed import Spans
+from kafkakit.core.quantities import counted, parse_rate
+from kafkakit.streams.model.route import Lane, Route, Segment, partitions_of, problem_of, topic_name
 from kafkakit.topicmappr.api import NO_CONSTRAINTS, PlaceRequest, TagConstraints, answered, decide_place
 
 MOST_PARTITIONS = 10_000
@@ -106,6 +119,9 @@ def quotas_of(shapes: Sequence[LaneShape]) -> dict[str, int | None]:
     return {shape.lane: shape.quota_bytes_per_s for shape in shapes if shape.quota_bytes_per_s is not None}
 
 
+Spans: TypeAlias = Mapping[TopicPartition, LogSpan | ItemError]
+
+
 def plan_topics(
     snapshot: ClusterSnapshot,
     stream: str,
@@ -192,3 +208,166 @@ def _count(text: str) -> int:
     if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= MOST_PARTITIONS):
         raise UsageError(f"--partitions: {text!r:.40} is not between 1 and {MOST_PARTITIONS}")
     return int(text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentFacts:
+    """A segment's topic as it is found.
+
+    `problem` says why it is not what the route names; `records` counts offsets between the ends of its logs, None
+    where they are not known.
+    """
+
+    problem: str = ""
+    records: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentReader:
+    """A group that holds partitions of a segment or committed for them; `unread` is None where it is not known."""
+
+    segment: int
+    group: str
+    state: GroupState
+    members: int
+    unread: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteFacts:
+    """What is found behind a route: facts by segment id, and readers sorted by segment and group.
+
+    `unknown` says, for each cluster whose groups could not be read, why.
+    """
+
+    segments: Mapping[int, SegmentFacts]
+    readers: tuple[SegmentReader, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+    def readers_of(self, segment: Segment) -> tuple[SegmentReader, ...]:
+        """The groups that read a segment."""
+        return tuple(reader for reader in self.readers if reader.segment == segment.id)
+
+
+def records_in(segment: Segment, spans: Spans) -> int | None:
+    """How many offsets the logs of a segment hold; None where one is not known."""
+    found = [spans.get(key) for key in partitions_of(segment)]
+    known = [span.end - span.start for span in found if isinstance(span, LogSpan)]
+    return sum(known) if len(known) == len(found) else None
+
+
+def unread_by(
+    segment: Segment, spans: Spans, committed: Mapping[TopicPartition, CommittedOffset | ItemError]
+) -> int | None:
+    """How many offsets of a segment a group has not committed yet; None where a log or a commit is not known.
+
+    Of a partition without a commit everything counts as unread.
+    """
+    total = 0
+    for key in partitions_of(segment):
+        span, commit = spans.get(key), committed.get(key)
+        if not isinstance(span, LogSpan) or isinstance(commit, ItemError):
+            return None
+        total += max(0, span.end - (span.start if commit is None else max(span.start, commit.offset)))
+    return total
+
+
+def unread_reasons(route: Route, lane: Lane, facts: RouteFacts) -> Iterator[str]:
+    """Why a lane may hold records that are still to be read; nothing where every reader of the stream has read it.
+
+    Readers are the groups that read any segment of the stream, and those that the route requires. A segment that is
+    not there any more holds nothing; one that cannot be looked at may.
+    """
+    groups = {reader.group for reader in facts.readers} | {rule.name for rule in route.groups}
+    yield from facts.unknown
+    for segment in lane.segments:
+        found = facts.segments[segment.id]
+        if found.records is None and found.problem:
+            yield f"{segment.topic}: {found.problem}"
+        elif found.records is None:
+            yield f"{segment.topic}: its logs could not be read"
+        elif found.records:
+            unread = {reader.group: reader.unread for reader in facts.readers_of(segment)}
+            if not groups:
+                yield f"{segment.topic}: {counted(found.records, 'record')}, and no group reads the stream"
+            for group in sorted(groups):
+                count = unread.get(group, found.records)
+                if count is None or count:
+                    left = "all records" if count is None else counted(count, "record")
+                    yield f"{segment.topic}: group {group} has not read {left}"
+
+
+def reading_groups(route: Route, facts: RouteFacts) -> Iterator[str]:
+    """The groups that keep a stream's topics from being deleted, in words, one a line."""
+    yield from facts.unknown
+    topics = {segment.id: segment.topic for _, segment in route.segments()}
+    for reader in facts.readers:
+        members = counted(reader.members, "member") if reader.members else "committed for it"
+        yield f"{topics[reader.segment]}: group {reader.group} ({members})"
+
+
+CHANGE_KIND = "stream-route-change"
+BY_LIMIT, WHAT_LIMIT = 200, 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteChange:
+    """One entry of a stream's history: the route after a change, who made it, when and why.
+
+    `from_epoch` is the epoch that was replaced, 0 for a new stream. With `is_deletion` there is no route afterwards,
+    and `route` is the last one under the epoch of the deletion.
+    """
+
+    at_ms: int
+    by: str
+    what: str
+    route: Route
+    from_epoch: int = 0
+    is_deletion: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptChange:
+    """An entry of a history; one that is not `in_effect` was cut before its route was written, or is being written."""
+
+    change: RouteChange
+    in_effect: bool
+
+
+def encode_change(change: RouteChange) -> bytes:
+    """The document of an entry; raises `UsageError` for a route that is not valid, or too large to be kept."""
+    problem = problem_of(change.route)
+    if problem:
+        raise UsageError(f"stream {change.route.stream}: {problem}")
+    data = encode_document(CHANGE_KIND, change)
+    if len(data) > VALUE_LIMIT_BYTES:
+        raise UsageError(
+            f"stream {change.route.stream}: the entry of its history has {len(data):,} bytes, "
+            f"at most {VALUE_LIMIT_BYTES:,}"
+        )
+    return data
+
+
+def decode_change(data: bytes, source: str) -> RouteChange:
+    """The entry in a document; `InputError` where it is another one, or not valid."""
+    change = decode_document(data, CHANGE_KIND, RouteChange, source)
+    problem = problem_of(change.route)
+    if problem:
+        raise InputError(source, problem)
+    return change
+
+
+def in_effect(changes: Iterable[RouteChange], epoch: int | None) -> frozenset[int]:
+    """The epochs that came into effect, of a route that has `epoch` now; None: the stream is deleted.
+
+    Entries that are not among them never came, or are being written at this moment.
+    """
+    known = {change.route.epoch: change for change in changes}
+    deletions = sorted(e for e, change in known.items() if change.is_deletion)
+    at = epoch if epoch is not None else max(deletions, default=0)
+    came: set[int] = set()
+    while at in known and at not in came:
+        came.add(at)
+        earlier = known[at].from_epoch
+        at = earlier if earlier else max((e for e in deletions if e < at), default=0)
+    return frozenset(came)

@@ -1,16 +1,21 @@
-"""Reports on routes: the streams of a store, one stream with what is behind it, its lanes and its history."""
+"""Reports on routes: all streams of a store, one stream with what is behind it, its lanes, history and topics.
 
-from collections.abc import Mapping, Sequence
+Topics are those that a command creates or deletes. Addresses and topics for clients that do not follow routes are
+printed as Java properties or data.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from kafkakit.core.errors import ExitCode
+from kafkakit.core.printable import printable
 from kafkakit.core.quantities import counted
 from kafkakit.core.tables import plain_value, text_table
 from kafkakit.report.blocks import attributes, records, section, text_of
 from kafkakit.report.report import Report
-from kafkakit.streams.model.route import Lane, Route
-from kafkakit.streams.routes.decide.history import KeptChange
-from kafkakit.streams.routes.decide.observed import RouteFacts
+from kafkakit.streams.model.route import Lane, Route, Segment
+from kafkakit.streams.routes.decide import KeptChange, PlannedTopic, RouteFacts
 
 LIST_COLUMNS = ("stream", "epoch", "lanes", "segments", "clusters", "problem")
 SHOW_COLUMNS = ("lane", "segment", "state", "cluster", "topic", "partitions", "records", "problem")
@@ -148,3 +153,146 @@ def _time(at_ms: int) -> str:
         return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")
     except (OverflowError, ValueError, OSError):
         return str(at_ms)
+
+
+COLUMNS = ("lane", "topic", "partitions", "replication", "quota_bytes_per_s", "configs", "action")
+DELETED_COLUMNS = ("topic", "cluster", "result")
+
+
+def plan_lines(planned: Sequence[PlannedTopic], leftovers: Sequence[str] = ()) -> list[str]:
+    """The topics that are created or adopted, as lines."""
+    lines = text_table(COLUMNS, map(_row, planned)).splitlines()
+    if leftovers:
+        lines.append(f"not part of the stream, maybe left by an earlier run: {', '.join(leftovers)}")
+    return lines
+
+
+def created_report(
+    command: str,
+    stream: str,
+    cluster_id: str,
+    profile: str,
+    planned: Sequence[PlannedTopic],
+    leftovers: Sequence[str],
+    route: Route | None,
+) -> Report:
+    """The plan, and the route that came of it; None: nothing was done."""
+    rows = tuple(map(_row, planned))
+    count = counted(len(planned), "topic")
+    said = f"nothing is done: {count} planned" if route is None else f"done: {count}, epoch {route.epoch}"
+    return Report(
+        command=command,
+        data={
+            "cluster_id": cluster_id,
+            "profile": profile,
+            "stream": stream,
+            "topics": [
+                dict(record, replicas=each.lists) for record, each in zip(records(COLUMNS, rows), planned, strict=True)
+            ],
+            "leftovers": tuple(leftovers),
+            "route": None if route is None else plain_value(route),
+        },
+        text=text_of([f"stream {stream} on cluster {cluster_id}", said, "", *plan_lines(planned, leftovers)]),
+        columns=COLUMNS,
+        rows=rows,
+    )
+
+
+def deleted_report(route: Route, results: Sequence[tuple[Segment, str]], *, is_done: bool) -> Report:
+    """What became of a stream's topics; without any the topics stay."""
+    rows = tuple((segment.topic, segment.cluster, result) for segment, result in results)
+    done = f"deleted: stream {route.stream}; its history stays" if is_done else "nothing is done"
+    return Report(
+        command="streams delete",
+        data={"stream": route.stream, "deleted": is_done, "topics": records(DELETED_COLUMNS, rows)},
+        text=text_of([done, "", text_table(DELETED_COLUMNS, rows)]),
+        columns=DELETED_COLUMNS,
+        rows=rows,
+    )
+
+
+def _row(planned: PlannedTopic) -> tuple[object, ...]:
+    configs = tuple(f"{key}={value}" for key, value in planned.shape.configs)
+    action = "adopt" if planned.is_there else "create"
+    shape = planned.shape
+    return shape.lane, planned.topic, shape.partitions, planned.replication, shape.quota_bytes_per_s, configs, action
+
+
+LOST = (
+    "a plain client does not follow changes of the route: restart it with new addresses after each",
+    "a plain client has no out-of-order commits, retries, rejection to the dlq lane, lane weights or bomb guard",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedCluster:
+    """How clients reach a cluster; `is_checked`: an address answered with the cluster's id just now."""
+
+    name: str
+    cluster_id: str
+    bootstrap_servers: str
+    security_protocol: str
+    is_checked: bool
+
+
+def resolve_report(
+    route: Route, lanes: Sequence[Lane], clusters: Sequence[ResolvedCluster], warnings: Sequence[str]
+) -> Report:
+    """The text is a file of Java properties without credentials; what plain clients lose goes to stderr."""
+    rows = tuple(
+        (lane.name, segment is lane.active, segment.cluster, segment.topic, segment.partitions)
+        for lane in lanes
+        for segment in lane.segments
+    )
+    return Report(
+        command="streams resolve",
+        data={
+            "stream": route.stream,
+            "epoch": route.epoch,
+            "clusters": {each.name: each for each in clusters},
+            "lanes": {lane.name: _lane_data(lane) for lane in lanes},
+            "lost": LOST,
+        },
+        text=text_of(_properties(route, lanes, clusters)),
+        columns=("lane", "is_written", "cluster", "topic", "partitions"),
+        rows=rows,
+        warnings=(*warnings, *LOST),
+        is_document=True,
+    )
+
+
+def _lane_data(lane: Lane) -> dict[str, object]:
+    active = None if lane.is_paused else lane.active
+    return {
+        "is_paused": lane.is_paused,
+        "write": None if active is None else {"cluster": active.cluster, "topic": active.topic},
+        "read": [{"cluster": segment.cluster, "topic": segment.topic} for segment in lane.segments],
+    }
+
+
+def _properties(route: Route, lanes: Sequence[Lane], clusters: Sequence[ResolvedCluster]) -> Iterator[str]:
+    yield f"# stream {route.stream}, epoch {route.epoch}"
+    if len(clusters) == 1:
+        yield _line("bootstrap.servers", clusters[0].bootstrap_servers)
+        yield _line("security.protocol", clusters[0].security_protocol)
+    for each in clusters:
+        start = f"stream.cluster.{each.name}"
+        yield _line(f"{start}.id", each.cluster_id)
+        yield _line(f"{start}.bootstrap.servers", each.bootstrap_servers)
+        yield _line(f"{start}.security.protocol", each.security_protocol)
+    yield _line("stream.name", route.stream)
+    yield _line("stream.epoch", str(route.epoch))
+    yield _line("stream.lanes", ",".join(lane.name for lane in lanes))
+    for lane in lanes:
+        start = f"stream.lane.{lane.name}"
+        active = None if lane.is_paused else lane.active
+        if active is not None:
+            yield _line(f"{start}.write.cluster", active.cluster)
+            yield _line(f"{start}.write.topic", active.topic)
+        yield _line(f"{start}.read", ",".join(f"{segment.cluster}/{segment.topic}" for segment in lane.segments))
+
+
+def _line(key: str, value: str) -> str:
+    """A property; a backslash begins an escape in such files, and a key ends at `:`, `=` and a blank."""
+    escaped = "".join(f"\\{char}" if char in "\\:= #!" else char for char in key)
+    return f"{escaped}={printable(value.replace(chr(92), chr(92) * 2))}"

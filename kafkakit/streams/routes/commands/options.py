@@ -1,4 +1,8 @@
-"""The stores and clusters that commands of `kafkakit streams` work on, and the options that choose them."""
+"""The stores and clusters that commands of `kafkakit streams` work on, and the options that choose them.
+
+Commands that make lanes have options for the shapes of their topics and for where those go. Their topics are planned,
+confirmed, created and verified in one way.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +13,28 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kafkakit.cli.cluster_words import BROKER_CHOICE
+from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.completion import complete_profile_names
 from kafkakit.cli.option_groups import option
+from kafkakit.cli.session import finish
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from kafkakit.cli.context import CliContext
+    from kafkakit.cli.run_options import Consent
     from kafkakit.cli.session import ClusterSession
     from kafkakit.core.model import ClusterSnapshot
     from kafkakit.execution.act.cluster_access import ClusterAccess
-    from kafkakit.streams.model.route import Route
-    from kafkakit.streams.routes.act.clusters import ClusterObserver
-    from kafkakit.streams.routes.act.resolving import ClusterAddress
+    from kafkakit.streams.model.route import Route, Segment
+    from kafkakit.streams.routes.act.clusters import ClusterAddress, ClusterObserver
     from kafkakit.streams.routes.act.store import RouteStore
+    from kafkakit.streams.routes.decide import LaneShape, PlacementScope, RouteFacts
+    from kafkakit.streams.routes.pathways import SeenEdges
+
+    Write = Callable[[Sequence[tuple[str, Segment]]], Route]
+
 
 StreamName = Annotated[str, typer.Argument(metavar="STREAM", help="The stream.", show_default=False)]
 LaneName = Annotated[str, typer.Argument(metavar="LANE", help="The lane.", show_default=False)]
@@ -158,7 +170,7 @@ class StreamSession:
 
     def address(self, profile: str) -> ClusterAddress:
         """How a profile reaches its cluster."""
-        from kafkakit.streams.routes.act.resolving import ClusterAddress
+        from kafkakit.streams.routes.act.clusters import ClusterAddress
 
         session = self.cluster(profile)
         settings = session.settings
@@ -223,3 +235,158 @@ def open_streams(cli: CliContext, *, read_only: bool) -> Iterator[StreamSession]
     with ExitStack() as stack:
         home = stack.enter_context(open_session(cli, read_only=read_only))
         yield StreamSession(cli, home, stack, read_only=read_only)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicShape:
+    """What the topics are like, and which brokers hold them."""
+
+    partitions: str = option(
+        "6", "--partitions", metavar="N|LANE=N,...", help="Partitions of each topic; 12,dlq=3 differs for one lane."
+    )
+    retention: str = option(
+        "",
+        "--retention",
+        metavar="DURATION|LANE=DURATION,...",
+        help="How long topics keep records (7d,dlq=30d; -1: for ever); the cluster's default when not given.",
+    )
+    quota: str = option(
+        "",
+        "--quota",
+        metavar="RATE|LANE=RATE,...",
+        help="What each broker takes from all producers of a lane together, per second (5MB/s); no limit when not "
+        "given.",
+    )
+    topics_config: list[str] | None = option(
+        None,
+        "--topics-config",
+        metavar="[LANE:]KEY=VALUE",
+        help="A configuration of the topics, or of one lane's. Repeatable.",
+    )
+    replication: int | None = option(
+        None,
+        "--replication",
+        min=1,
+        max=100,
+        metavar="N",
+        help="Replicas of each partition; 3, or as many as there are brokers, when not given.",
+    )
+    brokers: str = option("", "--brokers", **BROKER_CHOICE, help="Brokers that may hold them.")
+    spread_by: list[str] | None = option(
+        None, "--spread-by", metavar="KEY,...", help="Spread replicas over the values of each tag, beside racks."
+    )
+
+    def shapes(self, lanes: tuple[str, ...]) -> tuple[LaneShape, ...]:
+        """The shapes of these lanes; `UsageError` for a text that cannot be read."""
+        from kafkakit.streams.routes.decide import lane_shapes
+
+        return lane_shapes(lanes, self.partitions, self.retention, self.topics_config or (), self.quota)
+
+    @property
+    def scope(self) -> PlacementScope:
+        """Where replicas may go."""
+        from kafkakit.core.broker_list import parse_broker_list
+        from kafkakit.streams.routes.decide import PlacementScope
+        from kafkakit.topicmappr.api import TagConstraints
+
+        keys = [key.strip() for given in self.spread_by or () for key in given.split(",") if key.strip()]
+        return PlacementScope(
+            replication=self.replication,
+            brokers=parse_broker_list(self.brokers) if self.brokers else None,
+            constraints=TagConstraints(spread_by=tuple(dict.fromkeys(keys))),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneNames:
+    """The lanes of a new stream."""
+
+    lanes: str = option("live,slow,retry,dlq", "--lanes", metavar="LANE,...", help="The lanes of the stream.")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The lanes in order; `UsageError` for a bad name, a repeated one, or none that is `live`."""
+        from kafkakit.core.errors import UsageError
+        from kafkakit.streams.model.route import LIVE, check_lane
+
+        names = tuple(check_lane(name.strip()) for name in self.lanes.split(",") if name.strip())
+        if len(set(names)) < len(names):
+            raise UsageError("--lanes names a lane twice")
+        if LIVE not in names:
+            raise UsageError("--lanes lacks live, which takes the records that no rule sends elsewhere")
+        return names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathwayOptions:
+    """Which edges between streams are looked for."""
+
+    pathways: bool = option(False, "--pathways", help="Show edges between streams that records prove.")
+    service: list[str] | None = option(
+        None, "--service", metavar="NAME", help="A service that may read and write streams. Repeatable."
+    )
+    env: str = option("none", "--env", metavar="NAME", help="The environment of the services, as their tracers say it.")
+    records: int = option(
+        1000, "--records", metavar="N", min=1, max=1_000_000, help="Read the newest N records of each topic."
+    )
+
+    def look(
+        self, streams: StreamSession, observed: Sequence[tuple[Route, RouteFacts]]
+    ) -> tuple[SeenEdges | None, Sequence[str]]:
+        """The edges, None unless they are wanted, and what could not be read."""
+        from kafkakit.core.errors import UsageError
+        from kafkakit.streams.routes.act.clusters import PathwayObserver
+
+        if not self.pathways:
+            if self.service:
+                raise UsageError("--service is for --pathways")
+            return None, ()
+        observer = PathwayObserver(
+            streams.cluster,
+            streams.home.clock,
+            records=self.records,
+            wait_s=streams.home.settings.request_timeout_s,
+        )
+        return observer.look(observed, tuple(dict.fromkeys(self.service or ())), self.env), observer.problems
+
+
+def create_lanes(
+    ctx: typer.Context,
+    command: str,
+    stream: str,
+    lanes: tuple[str, ...],
+    shape: TopicShape,
+    profile: str,
+    streams: StreamSession,
+    consent: Consent,
+    write: Write,
+) -> int:
+    """Make topics and quotas of new lanes on a profile's cluster, the route by `write`, and end with the report."""
+    from functools import partial
+
+    from kafkakit.core.quantities import counted
+    from kafkakit.report.report import cluster_words
+    from kafkakit.streams.routes.act.clusters import create_topics, plan_on, set_quotas
+    from kafkakit.streams.routes.decide import leftovers, quotas_of
+    from kafkakit.streams.routes.report import created_report, plan_lines
+    from kafkakit.topicmappr.api import tags_needed
+
+    cli, shapes, scope = cli_context(ctx), shape.shapes(lanes), shape.scope
+    epoch = streams.routes.planned_epoch(stream)
+    access = streams.claim(profile, command)
+    snapshot = streams.snapshot(profile, tags_needed(scope))
+    planned = plan_on(snapshot, streams.cluster(profile).log, stream, epoch, shapes, scope)
+    left = leftovers(snapshot, stream, planned)
+    report = partial(created_report, command, stream, access.cluster_id, profile, planned, left)
+    if consent.dry_run:
+        return finish(cli, report(None))
+    if not consent.yes:  # the report has the table, too
+        cli.output.say("\n".join(plan_lines(planned, left)))
+    place = cluster_words(access.cluster_id, profile)
+    if not consent.confirm(cli, f"Create {counted(len(planned), 'topic')} for stream {stream} on {place}?"):
+        return finish(cli, report(None))
+    segments = create_topics(access.admin, access.clock, profile, access.cluster_id, planned)
+    if rates := quotas_of(shapes):
+        set_quotas(access, stream, rates)
+    route = write(segments)
+    return finish(cli, report(route))
