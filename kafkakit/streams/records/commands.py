@@ -265,6 +265,12 @@ def quarantined_offsets(offsets: str) -> tuple[OffsetRanges, ScanStart]:
     return ranges, ScanStart(offset=ranges.first, end=ranges.end)
 
 
+bombs_app = new_group("Find batches that become too large when they are decompressed, and quarantine them.")
+bombs_app.command("quarantine", cls=CliCommand, short_help="Keep such batches in files, and let a group pass them.")(
+    quarantine
+)
+
+
 @bombs_app.command("scan", cls=CliCommand, short_help="Look for such batches in topics.")
 @with_option_groups
 def scan(
@@ -311,12 +317,6 @@ def scan_start(offset: int | None, since: str, now: datetime) -> ScanStart:
         raise UsageError("name one start: --from OFFSET or --since TIME")
     moment = parse_moment(since, "--since", now, lambda at: at.astimezone()) if since else None
     return ScanStart(offset=offset, since_ms=None if moment is None else moment.ms)
-
-
-bombs_app = new_group("Find batches that become too large when they are decompressed, and quarantine them.")
-bombs_app.command("quarantine", cls=CliCommand, short_help="Keep such batches in files, and let a group pass them.")(
-    quarantine
-)
 
 
 @bombs_app.command("watch", cls=CliCommand, short_help="Report such batches as they come.")

@@ -195,9 +195,9 @@ def _shape(node: GraphNode) -> str:
 def _pathway_lines(seen: SeenEdges) -> Iterator[str]:
     table = ((e.source or "(begins)", e.group, e.service, e.target, e.records) for e in seen.edges)
     yield from text_table(EDGE_COLUMNS, table).splitlines() if seen.edges else ["no edge is proved"]
-    for stream, count in seen.unexplained.items():
-        if count:
-            yield f"{printable(stream)}: {counted(count, 'record')} with a pathway of services that are not named"
+    for stream, unnamed in seen.unexplained.items():
+        if unnamed:
+            yield f"{printable(stream)}: {counted(unnamed, 'record')} with a pathway of services that are not named"
 
 
 def topology_rows(observed: Observed) -> tuple[tuple[object, ...], ...]:
