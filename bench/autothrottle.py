@@ -23,14 +23,11 @@ from collections.abc import Sequence
 import numpy as np
 from machine import shape as machine_shape
 
-from kafkakit.autothrottle.decide.fixed import fixed_law
-from kafkakit.autothrottle.decide.headroom import HeadroomSettings, headroom_law
-from kafkakit.autothrottle.decide.law import Law, Memory
-from kafkakit.autothrottle.decide.observed import BrokerSeen, Flow, Load, Observed
-from kafkakit.autothrottle.decide.simulate.playing import Played, play
-from kafkakit.autothrottle.decide.simulate.scenario import Scenario, ideal_seconds, least_seconds
-from kafkakit.autothrottle.decide.slo import slo_law
-from kafkakit.autothrottle.decide.slo_settings import SloSettings
+from kafkakit.autothrottle.decide.law import HeadroomSettings, Law, Memory, fixed_law, headroom_law
+from kafkakit.autothrottle.decide.measurements import BrokerSeen, Flow, Load, Observed
+from kafkakit.autothrottle.decide.scenario import Scenario, ideal_seconds, least_seconds
+from kafkakit.autothrottle.decide.simulate import Played, play
+from kafkakit.autothrottle.decide.slo import SloSettings, slo_law
 from tests.rigs.pacing import CLASSES, P99_OBJECTIVE_MS, WHOLE_WINDOW_S, make_scenario
 
 SHARES = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7)

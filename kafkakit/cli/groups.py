@@ -29,7 +29,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("broker", "kafkakit.broker.commands.app", "Drain, replace, decommission and rejoin brokers."),
     Entry(
         "metricsfetcher",
-        "kafkakit.metricsfetcher.commands.app",
+        "kafkakit.metricsfetcher.commands",
         "Collect partition sizes and free storage for topicmappr.",
     ),
     Entry("registry", "kafkakit.registry.commands.app", "Serve and tag topics and brokers over HTTP and gRPC."),

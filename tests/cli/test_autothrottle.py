@@ -13,7 +13,7 @@ from kafkakit.adapters.control.file import FileControl
 from kafkakit.adapters.files import write_file
 from kafkakit.adapters.own_process import life_of, this_holder
 from kafkakit.adapters.read_only import ReadOnlyAdmin
-from kafkakit.autothrottle.act.run import lead_path
+from kafkakit.autothrottle.act.service import lead_path
 from kafkakit.core.errors import OperationFailedError, TerminationRequested, TryLaterError
 from kafkakit.core.metric_sample import Sample
 from kafkakit.core.model import TopicPartition

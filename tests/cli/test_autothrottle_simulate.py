@@ -74,7 +74,7 @@ def test_more_clients_from_some_time_on_make_it_longer(tmp_path: Path) -> None:
 
 
 def test_a_partial_answer_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkakit.autothrottle.decide.simulate.cases.MAX_WORK", 305 * 60)
+    monkeypatch.setattr("kafkakit.autothrottle.decide.simulate.MAX_WORK", 305 * 60)
     ran = over_file(tmp_path, "--rate", "10MB", "-o", "json")
     assert (ran.code, ran.json["is_cut"], ran.json["max_seconds"]) == (0, True, 60)
     assert "simulated for 1m only, which is the limit of work" in ran.stderr

@@ -13,8 +13,8 @@ from kafkakit.adapters.control import kafka as control_kafka
 from kafkakit.adapters.control.kafka import TOPIC, KafkaControl
 from kafkakit.adapters.kafka.data import KafkaData
 from kafkakit.adapters.zookeeper.control import ZooKeeperControl
-from kafkakit.autothrottle.act.overrides import ZnodeOverrides
-from kafkakit.autothrottle.decide.overrides import MB, Override, Overrides
+from kafkakit.autothrottle.act.pacer import ZnodeOverrides
+from kafkakit.autothrottle.decide.pacer import MB, Override, Overrides
 from kafkakit.config.read.settings import Given, load_settings
 from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ResourceKind
 from kafkakit.core.errors import ConflictError, TryLaterError, UsageError

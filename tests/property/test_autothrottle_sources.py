@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkakit.autothrottle.decide.capacities import read_cap_map, read_capacity_file
-from kafkakit.autothrottle.decide.datadog import HostQueriesAsked, HostTags, hosts_of, measured_by_host, read_tags
+from kafkakit.autothrottle.decide.law import read_cap_map, read_capacity_file
+from kafkakit.autothrottle.decide.measurements import HostQueriesAsked, HostTags, hosts_of, measured_by_host, read_tags
 from kafkakit.core.durations import epoch_ms
 from kafkakit.core.errors import InputError
 from kafkakit.core.metric_sample import Sample

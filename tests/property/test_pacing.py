@@ -5,11 +5,9 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkakit.autothrottle.decide.flow_graph import load_of, sides_of
-from kafkakit.autothrottle.decide.law import BrokerSide, Decision, Memory, RateMemory, Side
-from kafkakit.autothrottle.decide.observed import BrokerSeen, Flow, Load, Observed
-from kafkakit.autothrottle.decide.slo import slo_law
-from kafkakit.autothrottle.decide.slo_settings import SloSettings
+from kafkakit.autothrottle.decide.law import BrokerSide, Decision, Memory, RateMemory, Side, load_of, sides_of
+from kafkakit.autothrottle.decide.measurements import BrokerSeen, Flow, Load, Observed
+from kafkakit.autothrottle.decide.slo import SloSettings, slo_law
 
 MB = 1_000_000
 SETTINGS = SloSettings(p99_ms=100)

@@ -6,13 +6,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkakit.autothrottle.decide.fixed import fixed_law
-from kafkakit.autothrottle.decide.headroom import HeadroomSettings, headroom_law
-from kafkakit.autothrottle.decide.law import Law
-from kafkakit.autothrottle.decide.simulate.playing import play
-from kafkakit.autothrottle.decide.simulate.scenario import Scenario, ideal_seconds, least_seconds, with_factors
-from kafkakit.autothrottle.decide.slo import slo_law
-from kafkakit.autothrottle.decide.slo_settings import SloSettings
+from kafkakit.autothrottle.decide.law import HeadroomSettings, Law, fixed_law, headroom_law
+from kafkakit.autothrottle.decide.scenario import Scenario, ideal_seconds, least_seconds, with_factors
+from kafkakit.autothrottle.decide.simulate import play
+from kafkakit.autothrottle.decide.slo import SloSettings, slo_law
 from kafkakit.simulator.client_load import LoadedCopies
 
 MB = 1_000_000

@@ -3,12 +3,10 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kafkakit.autothrottle.act.overrides import ControlOverrides, OverrideStore
-from kafkakit.autothrottle.act.pacer import Measure, Pacer, PacerOptions, PacerPorts
-from kafkakit.autothrottle.act.run import LEAD_TTL_S, PacerService, lead_path
-from kafkakit.autothrottle.decide.fixed import fixed_law
-from kafkakit.autothrottle.decide.law import Law
-from kafkakit.autothrottle.show.tick import tick_line
+from kafkakit.autothrottle.act.pacer import ControlOverrides, Measure, OverrideStore, Pacer, PacerOptions, PacerPorts
+from kafkakit.autothrottle.act.service import LEAD_TTL_S, PacerService, lead_path
+from kafkakit.autothrottle.decide.law import Law, fixed_law
+from kafkakit.autothrottle.report import tick_line
 from kafkakit.core.lease import Holder, Life
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.act.cluster_access import ClusterAccess

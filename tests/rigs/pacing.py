@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kafkakit.autothrottle.decide.simulate.scenario import Floats, Scenario, remaining
+from kafkakit.autothrottle.decide.scenario import Floats, Scenario, remaining
 
 MB = 1e6
 P99_OBJECTIVE_MS = 250.0

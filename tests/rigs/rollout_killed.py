@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 from kafkakit.__main__ import main
-from kafkakit.rollout.act.journals import RolloutJournal
+from kafkakit.rollout.act.writing import RolloutJournal
 
 
 def kill_after(lines: int) -> None:

@@ -13,15 +13,11 @@ from kafkakit.execution.act.cluster_access import ClusterAccess
 from kafkakit.execution.act.journal_file import DiskFile
 from kafkakit.lint.api import LintRequest, Pieces, RuleSet, RunOptions, lint_request
 from kafkakit.lint.decide.lint_config import read_lint_config
-from kafkakit.rollout.act.planning import NamedPlaces, PlanTask, plan_change
-from kafkakit.rollout.act.reading import read_configs
-from kafkakit.rollout.act.rollouts import NamedState, RolloutPorts, Rollouts
-from kafkakit.rollout.decide.health import Signal
-from kafkakit.rollout.decide.journal import WatchSettings
+from kafkakit.rollout.act.rollouts import NamedPlaces, NamedState, PlanTask, RolloutPorts, Rollouts, plan_change
+from kafkakit.rollout.act.writing import read_configs
 from kafkakit.rollout.decide.plan import ConfigPlan
-from kafkakit.rollout.decide.queries import HealthQueries
-from kafkakit.rollout.decide.settings import ClusterConfigs
-from kafkakit.rollout.decide.steps import StepSize
+from kafkakit.rollout.decide.rollout import HealthQueries, Signal, WatchSettings
+from kafkakit.rollout.decide.settings import ClusterConfigs, StepSize
 from kafkakit.rules.catalogue import all_rules
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.fakes.control import FakeControlStore

@@ -1,35 +1,59 @@
 """One tick of the pacer: look at the moves, let a law decide the rates, and set them, or request them from a run.
 
-It throttles moves that another tool began. Where a run of kafkakit changes the cluster, that run has throttles of its
-own, and gets the rates as a control request. All that the pacer sets stands in its journal first.
+It throttles moves that another tool began. A run of kafkakit that changes the cluster has throttles of its own, and
+gets the rates as a control request; they are known from its journal. All that the pacer sets, and what was set
+before, stands in the pacer's journal in the control store first.
+
+Each tick looks once, and twice if there is no look before to compare with; it asks a metrics service for the traffic
+of brokers. Overrides are kept in a document of the control store, or in kafka-kit's znodes. Notes of a tick are kept
+until its summary line.
 """
 
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
 
-from kafkakit.autothrottle.act.journal import compact, open_journal
-from kafkakit.autothrottle.act.move_looks import MoveLooks
-from kafkakit.autothrottle.act.notes import Notes
-from kafkakit.autothrottle.act.overrides import OverrideStore
-from kafkakit.autothrottle.act.run_rates import request_rates
 from kafkakit.autothrottle.decide.law import Decision, Law, Memory, rates_of
-from kafkakit.autothrottle.decide.look import MovesSeen, observed_of, own_rates
-from kafkakit.autothrottle.decide.observed import Observed
-from kafkakit.autothrottle.decide.overrides import Overrides
-from kafkakit.autothrottle.decide.saved import (
+from kafkakit.autothrottle.decide.measurements import (
+    HostQueriesAsked,
+    HostTags,
+    MovesSeen,
+    Observed,
+    TrafficQueries,
+    for_run,
+    goals_of,
+    hosts_of,
+    measured_by_host,
+    measured_of,
+    observed_of,
+    override_goals,
+    own_rates,
+    read_tags,
+)
+from kafkakit.autothrottle.decide.pacer import (
+    MAX_BROKERS,
+    OVERRIDES_DOCUMENT,
+    Override,
+    Overrides,
     SavedTick,
+    Tick,
     decode_tick,
+    decode_znode,
     encode_tick,
+    encode_znode,
     memory_of,
     memory_rest,
     memory_rows,
     rates_data,
     reasons_data,
 )
-from kafkakit.autothrottle.decide.tick import Tick
-from kafkakit.core.cluster_facts import ResourceKind
-from kafkakit.core.errors import InputError, KafkakitError, TryLaterError
+from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ResourceKind
+from kafkakit.core.durations import epoch_ms
+from kafkakit.core.errors import ConflictError, InputError, KafkakitError, TryLaterError
+from kafkakit.core.metric_sample import Sample
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.rights import THROTTLED
 from kafkakit.execution.act.cluster_access import ClusterAccess, OpenAccess, access_or_busy
@@ -38,17 +62,20 @@ from kafkakit.execution.act.lease_guard import GuardedAdmin, HeldClock
 from kafkakit.execution.act.lease_reader import held_lease
 from kafkakit.execution.act.leases import Lease
 from kafkakit.execution.act.retrier import ClusterReader, Retrier
-from kafkakit.execution.act.run_journal import RunJournal
+from kafkakit.execution.act.run_journal import RunJournal, journal_files, read_run_state
+from kafkakit.execution.act.store_lines import MemoryLines, pacer_lines
 from kafkakit.execution.act.throttles import Throttles
 from kafkakit.execution.decide.goals import Goal
 from kafkakit.execution.decide.journal import What
-from kafkakit.execution.decide.journal_state import RunState
+from kafkakit.execution.decide.journal_state import RunState, change_to_data
 from kafkakit.execution.decide.rates import is_unlimited, rates_to_data
 from kafkakit.execution.decide.schedule.work import Rates
+from kafkakit.execution.decide.status.looks import health_of
 from kafkakit.execution.decide.throttle import wanted_rates
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.control import ControlStore
+from kafkakit.ports.metrics import HostQueries, Patience, SampleQueries
 
 PATIENCE_S = 30.0
 LEASE_PIECE_S = 1.0
@@ -66,6 +93,22 @@ class PacerOptions:
     by: str
     sample_s: float = 5.0
     answer_s: float = 0.0
+
+
+class OverrideStore(Protocol):
+    """Reads and changes overrides; raises `TryLaterError` while the store does not answer."""
+
+    def read(self) -> Overrides:
+        """All overrides; raises `InputError` for a document that is none."""
+        ...
+
+    def put(self, broker: int | None, override: Override | None) -> None:
+        """Set one, or remove it; `broker` None is the one for all."""
+        ...
+
+    def settle(self) -> None:
+        """Called once removals are in effect."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,3 +347,332 @@ def read_saved(store: ControlStore, cluster_id: str) -> SavedTick | None:
     path = state_path(cluster_id)
     found = store.get(path)
     return None if found is None else decode_tick(found.value, path)
+
+
+MIN_ISR = "min.insync.replicas"
+STALE_LOOK_S = 900.0
+
+
+class MoveLooks:
+    """The looks of one pacer; `sample_s` is the least time between two that are compared."""
+
+    def __init__(self, admin: ClusterAdmin, clock: Clock, reader: ClusterReader, sample_s: float) -> None:
+        self._admin, self._clock, self._reader, self._sample_s = admin, clock, reader, sample_s
+        self._before: MovesSeen | None = None
+
+    def look(self) -> tuple[MovesSeen, MovesSeen]:
+        """The look before and the one of now; the same twice where nothing moves."""
+        look = self._once()
+        if look.goals and not self._is_comparable(look):
+            self._before = look
+            self._clock.sleep(self._sample_s)
+            look = self._once()
+        before, self._before = self._before or look, look
+        return before, look
+
+    def has_others(self) -> bool:
+        """True when other moves run than at the last look; one request."""
+        running = {TopicPartition(r.topic, r.partition) for r in self._admin.reassignments() if r.adding}
+        return self._before is None or running != {k for k, r in self._before.live.running.items() if r.adding}
+
+    def with_health(self, observed: Observed, look: MovesSeen) -> Observed:
+        """Add counts over the partitions that do not move; reads the metadata of the whole cluster."""
+        snapshot = self._admin.snapshot(now=self._clock.now(), sizes=False)
+        alive = sorted(b.id for b in snapshot.brokers if b.is_alive)
+        told = self._admin.broker_settings(alive[:1], [MIN_ISR])
+        default = next((v[MIN_ISR] for v in told.values() if v.get(MIN_ISR, "").isdigit()), "1")
+        still = tuple(
+            replace(t, partitions=tuple(p for p in t.partitions if (t.name, p.partition) not in look.live.running))
+            for t in snapshot.topics
+        )
+        health = health_of(replace(snapshot, topics=still), int(default))
+        return replace(observed, under_replicated=health.under_replicated, under_min_isr=health.under_min_isr)
+
+    def standing(self, look: MovesSeen, overridden: Collection[int]) -> tuple[Goal, ...]:
+        """Goals for copies of brokers with an override that do not move; reads the metadata of the whole cluster."""
+        idle = [b for b in overridden if b not in look.brokers and look.live.is_alive(b)]
+        if not idle:
+            return ()
+        snapshot = self._admin.snapshot(now=self._clock.now(), sizes=False)
+        replicas = {
+            TopicPartition(t.name, p.partition): p.replicas
+            for t in snapshot.topics
+            for p in t.partitions
+            if TopicPartition(t.name, p.partition) not in look.live.running
+        }
+        return override_goals(idle, replicas)
+
+    def _once(self) -> MovesSeen:
+        live = self._reader.live(())
+        live = self._reader.with_states(live, live.running)
+        goals = goals_of(live)
+        at_ms = epoch_ms(self._clock.now())
+        return MovesSeen(at_ms=at_ms, live=live, goals=goals, dirs=self._reader.dirs(goals, live))
+
+    def _is_comparable(self, look: MovesSeen) -> bool:
+        before = self._before
+        if before is None:
+            return False
+        seconds = (look.at_ms - before.at_ms) / 1000
+        known = {g.key for g in before.goals}
+        return self._sample_s <= seconds <= STALE_LOOK_S and any(g.key in known for g in look.goals)
+
+
+ASKED_ONCE = Patience(timeout_s=5.0, attempts=1)
+"""What a tick waits for one answer: the next tick asks again, and the lead over other pacers runs on meanwhile."""
+LOOK_UP_S = 20.0
+"""How long one look may ask for tags; the rest is asked for at the next one."""
+MAX_HOSTS = 2000
+
+
+def measure_with(service: SampleQueries, clock: Clock, queries: TrafficQueries) -> Callable[[], Observed]:
+    """A look at the service; a query that fails is among `problems`, and the law decides without its values."""
+
+    def measure() -> Observed:
+        at = clock.now()
+        answers, problems = _ask(service, queries.texts(), at)
+        return measured_of(answers, queries, epoch_ms(at), queries.window_s, problems)
+
+    return measure
+
+
+def measure_hosts(
+    service: HostQueries, clock: Clock, asked: HostQueriesAsked, *, with_type: bool
+) -> Callable[[], Observed]:
+    """A look at a service with a series for each host; complete tags are looked up once, one request a host.
+
+    `with_type`: instance types are needed, so that a host without one is asked for again.
+    """
+    kept: dict[str, HostTags] = {}
+
+    def measure() -> Observed:
+        at = clock.now()
+        answers, problems = _ask(service, asked.texts(), at)
+        hosts, now, end_s = hosts_of(answers)[:MAX_HOSTS], dict(kept), clock.monotonic() + LOOK_UP_S
+        for position, host in enumerate(unknown := [h for h in hosts if h not in kept]):
+            try:
+                if clock.monotonic() >= end_s:
+                    raise TryLaterError(f"not asked for within {LOOK_UP_S:g} s")
+                now[host] = read_tags(service.host_tags(host), asked)
+            except KafkakitError as error:
+                rest = len(unknown) - position - 1 if isinstance(error, TryLaterError) else 0
+                others = f" and {rest} more" if rest else ""
+                problems = (*problems, f"tags of host {host}{others}: {error.message}")
+                if rest:
+                    break  # a service that is away is not asked for each host
+        kept.update({h: tags for h, tags in now.items() if tags.is_complete(with_type=with_type)})
+        found = measured_by_host(answers, now, asked, at)
+        return replace(found, problems=(*problems, *found.problems))
+
+    return measure
+
+
+def _ask(
+    service: SampleQueries, texts: Mapping[str, str], at: datetime
+) -> tuple[dict[str, tuple[Sample, ...]], tuple[str, ...]]:
+    """What the service answers, and which queries failed."""
+    answers: dict[str, tuple[Sample, ...]] = {}
+    problems: list[str] = []
+    late = 0
+    for name, text in texts.items():
+        try:
+            answers[name] = service.query(text, at)
+        except KafkakitError as error:
+            problems.append(f"{name}: {error.message}")
+            late += isinstance(error, TryLaterError)
+            if late > min(1, len(answers)):
+                break  # a service that is away, or that went away, is not asked six times
+    return answers, tuple(problems)
+
+
+ATTEMPTS = 20
+
+
+class ControlOverrides:
+    """One document; changes of several processes at a time are all kept."""
+
+    def __init__(self, store: ControlStore, cluster_id: str) -> None:
+        self._store, self._path = store, f"clusters/{cluster_id}/autothrottle/overrides"
+
+    def read(self) -> Overrides:
+        """See `OverrideStore`; one read."""
+        found = self._store.get(self._path)
+        return Overrides() if found is None else OVERRIDES_DOCUMENT.decode(found.value, self._path)
+
+    def put(self, broker: int | None, override: Override | None) -> None:
+        """See `OverrideStore`."""
+
+        def change() -> None:
+            found = self._store.get(self._path)
+            before = Overrides() if found is None else OVERRIDES_DOCUMENT.decode(found.value, self._path)
+            after = before.with_one(broker, override)
+            if len(after.of) > MAX_BROKERS:
+                raise InputError("the overrides", f"are for more than {MAX_BROKERS} brokers")
+            if after != before:
+                self._store.cas(self._path, OVERRIDES_DOCUMENT.encode(after), None if found is None else found.version)
+
+        _until_no_conflict(change)
+
+    def settle(self) -> None:
+        """Nothing is left behind."""
+
+
+class ZnodeOverrides:
+    """kafka-kit's znodes: `override_rate` below the prefix for all brokers, a child of it for each single one."""
+
+    def __init__(self, store: ControlStore, prefix: str) -> None:
+        self._store, self._path = store, "/".join((*filter(None, prefix.split("/")), "override_rate"))
+
+    def read(self) -> Overrides:
+        """See `OverrideStore`; children that are no broker ids are ignored, as kafka-kit's API could make `all`."""
+        of = {int(name): self._one(self._path_of(int(name))) for name in self._names()}
+        return Overrides(every=self._one(self._path), of={b: o for b, o in sorted(of.items()) if o is not None})
+
+    def put(self, broker: int | None, override: Override | None) -> None:
+        """See `OverrideStore`; a removal is a rate of 0, which the pacer takes away once it is in effect."""
+
+        def change() -> None:
+            found = self._store.get(path)
+            if found is not None or override is not None:
+                self._store.cas(path, encode_znode(override), None if found is None else found.version)
+
+        path = self._path if broker is None else self._path_of(broker)
+        _until_no_conflict(change)
+
+    def settle(self) -> None:
+        """Delete the znodes of brokers whose rate is 0."""
+        for name in self._names():
+            path = self._path_of(int(name))
+            found = self._store.get(path)
+            # One that changed meanwhile, or cannot be read, stays.
+            with suppress(ConflictError, InputError):
+                if found is not None and decode_znode(found.value, path) is None:
+                    self._store.delete(path, found.version)
+
+    def _names(self) -> tuple[str, ...]:
+        return tuple(n for n in self._store.children(self._path) if n.isascii() and n.isdigit() and len(n) <= 10)
+
+    def _path_of(self, broker: int) -> str:
+        return f"{self._path}/{broker}"
+
+    def _one(self, path: str) -> Override | None:
+        found = self._store.get(path)
+        return None if found is None else decode_znode(found.value, f"znode /{path}")
+
+
+def _until_no_conflict(change: Callable[[], None]) -> None:
+    for left in reversed(range(ATTEMPTS)):
+        try:
+            change()
+        except ConflictError:
+            if not left:
+                raise
+        else:
+            return
+
+
+def remove_each(store: OverrideStore) -> None:
+    """Remove the overrides of all single brokers."""
+    for broker in store.read().of:
+        store.put(broker, None)
+
+
+def request_rates(
+    requests: ControlRequests, token: int, by: str, rates: Rates, earlier: Rates | None, wait_s: float
+) -> tuple[int, str]:
+    """Request the rates of the run with a fencing token, unless they are requested; wait `wait_s` for its answer.
+
+    `earlier` are the rates that it was asked for. Returns the number of requests made, and what is to be said of it.
+    """
+    found = requests.read(token)
+    present = None if found is None else found.request.rates
+    wanted = for_run(rates, (present or earlier or Rates()).inside)
+    writes = 0
+    if found is not None and present == wanted:
+        version = found.version
+    else:
+        version, writes = requests.request(token, by, rates=wanted), 1
+    answer = requests.wait_for_answer(token, version, wait_s)
+    if answer is None:
+        return writes, "the rates are requested of the run, which has not taken them up yet"
+    return writes, f"the run refuses the rates: {answer.refused}" if answer.refused else ""
+
+
+def rates_of_run(state_dir: Path, cluster_id: str, token: int) -> Rates | None:
+    """The rates that the run with this fencing token was asked for, None where it has no journal on this host."""
+    states = (read_run_state(file) for file in journal_files(state_dir, cluster_id))
+    return next((s.wanted for s in states if s.token == token), None)
+
+
+IDENTITY = "autothrottle"
+COMPACT_BYTES = 200_000
+LINE_CHANGES = 200
+
+
+def open_journal(store: ControlStore, clock: Clock, cluster_id: str) -> RunJournal:
+    """The journal as it stands; raises `InputError` for a damaged one, `TryLaterError` while the store is away."""
+    return RunJournal(pacer_lines(store, cluster_id), clock, cluster_id=cluster_id, fingerprint=IDENTITY)
+
+
+def compact(store: ControlStore, clock: Clock, cluster_id: str) -> None:
+    """Keep only what the journal means: nothing where no throttle of ours is left, a few lines where it grew long."""
+    lines = pacer_lines(store, cluster_id)
+    size = len(lines.read())
+    if not size:
+        return
+    state = open_journal(store, clock, cluster_id).state
+    if not state.throttled:
+        lines.replace(b"")
+    elif size > COMPACT_BYTES:
+        lines.replace(_shortest(state, clock, cluster_id, lines.name))
+
+
+def _shortest(state: RunState, clock: Clock, cluster_id: str, name: str) -> bytes:
+    memory = MemoryLines(name)
+    journal = RunJournal(memory, clock, cluster_id=cluster_id, fingerprint=IDENTITY)
+    changes = [
+        change_to_data(_change(key.kind, key.name, key.key, ConfigOp.SET, value), hold.earlier)
+        for key, hold in sorted(state.rates.items())
+        for value in sorted(hold.ours)
+    ]
+    for key, entries in sorted(state.entries.items()):
+        for at in range(0, max(1, len(entries)), LINE_CHANGES):
+            value = ",".join(entries[at : at + LINE_CHANGES])
+            changes.append(change_to_data(_change(key.kind, key.name, key.key, ConfigOp.APPEND, value)))
+    for at in range(0, len(changes), LINE_CHANGES):
+        # An intent without an effect: the same as of a process that was killed at it.
+        journal.intent(What.THROTTLE, {"changes": changes[at : at + LINE_CHANGES]})
+    if state.wanted is not None:
+        journal.check(What.RATES, {"rates": rates_to_data(state.wanted)})
+    return memory.data
+
+
+def _change(kind: ResourceKind, name: str, key: str, op: ConfigOp, value: str) -> ConfigChange:
+    return ConfigChange(kind=kind, name=name, key=key, op=op, value=value)
+
+
+class Notes:
+    """Implements `ports.Reporter`; only warnings are kept."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def clear(self) -> None:
+        """Forget what was noted."""
+        self.lines.clear()
+
+    def say(self, line: str) -> None:
+        """Ignore progress."""
+
+    def warn(self, line: str) -> None:
+        """Keep a warning."""
+        self.lines.append(line)
+
+    def update(self, done: float, total: float, note: str = "") -> None:
+        """Ignore progress."""
+
+    @contextmanager
+    def progress(self, label: str) -> Iterator["Notes"]:
+        """See `Reporter`."""
+        del label
+        yield self

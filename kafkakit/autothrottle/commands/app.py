@@ -1,20 +1,399 @@
-"""`kafkakit autothrottle`: throttles for the moves of any tool, adapted while they run."""
+"""`kafkakit autothrottle`: throttles for the moves of any tool, adapted while they run.
+
+`run` is the service; `set` and `remove` change overrides of the rates that the law decides; `simulate` plays laws, with
+options of its own for what is played; `unit` prints the files that run the service.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafkakit.autothrottle.commands.law_options import LawChoice
-from kafkakit.autothrottle.commands.options import OverridePlace, TrafficChoice
-from kafkakit.autothrottle.commands.overrides import remove_override, set_override
-from kafkakit.autothrottle.commands.serve import serve
-from kafkakit.autothrottle.commands.simulate import simulate
-from kafkakit.autothrottle.commands.unit import print_unit
+from kafkakit.autothrottle.commands.options import (
+    CapacityChoice,
+    EventChoice,
+    LawChoice,
+    LawName,
+    MetricsChoice,
+    OverridePlace,
+    ServiceChoice,
+    TrafficChoice,
+)
+from kafkakit.autothrottle.units import Runner
+from kafkakit.cli.cluster_words import BROKER_ID
 from kafkakit.cli.command_classes import cli_context, new_group
 from kafkakit.cli.kafka_kit_commands import KafkaKitCommand
-from kafkakit.cli.option_groups import with_option_groups
+from kafkakit.cli.option_groups import option, option_words, with_option_groups
+
+if TYPE_CHECKING:
+    from kafkakit.autothrottle.decide.law import Law
+    from kafkakit.autothrottle.decide.scenario import Scenario
+    from kafkakit.cli.context import CliContext
+    from kafkakit.cli.session import ClusterSession
+
+
+@with_option_groups
+def serve(
+    ctx: typer.Context,
+    law: LawChoice,
+    traffic: TrafficChoice,
+    place: OverridePlace,
+    events: EventChoice,
+    service: ServiceChoice,
+) -> None:
+    """Adapt the throttles of moves until stopped: a tick each interval, and within about 5 s of other
+    moves or overrides.
+
+    Of several instances one leads and the others wait; one that ends or falls silent is replaced within 15 s, and
+    writes nothing after it lost the lead. The HTTP API has kafka-kit's routes (/throttle, /throttle/ID,
+    /throttle/remove), and /healthz and /metrics. SIGTERM ends it with exit 143: throttles of moves that run stay,
+    and the next instance, or `once`, takes them over and removes them when the moves have ended. Lines go to stderr,
+    with -o json as one JSON object each, that of a tick with all its rates and reasons.
+
+    kafka-kit's flags and its AUTOTHROTTLE_ variables are taken; docs/autothrottle.md tells what they mean here.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod autothrottle run --rate 40MB
+    kafkakit --profile prod autothrottle run --rate 40MB --interval 3m --listen 127.0.0.1:8080 --no-token
+    kafkakit --profile prod autothrottle run --source datadog --law headroom --cap-map '{"i3.large": 90}' --interval 180
+    """
+    from contextlib import ExitStack
+
+    from kafkakit.adapters.service_manager import notify_service
+    from kafkakit.autothrottle.act.service import PacerService, run_service
+    from kafkakit.autothrottle.commands.options import ServiceLog, open_api, open_lead, open_pacer, read_token
+    from kafkakit.cli.session import open_session
+    from kafkakit.core.durations import parse_seconds
+
+    cli = cli_context(ctx)
+    interval_s = parse_seconds(service.interval, "--interval")
+    token = read_token(service.token_file, service.listen, no_token=service.no_token)
+    place.apply(cli)
+    traffic.kafka_kit.apply(cli)
+    with ExitStack() as stack:
+        session = stack.enter_context(open_session(cli, read_only=True))
+        lead = open_lead(cli, session, "autothrottle run")
+        pacer, overrides = open_pacer(cli, session, law, traffic, place, lead), place.open(session)
+        log = ServiceLog(session, events.open(stack, session, traffic.metrics))
+        paced = PacerService(
+            pacer,
+            lead,
+            overrides,
+            session.clock,
+            interval_s=interval_s,
+            report=log.say,
+            told=log.tick,
+        )
+        open_api(stack, log.say, paced, overrides, service.listen, token)
+        run_service(paced, pacer, lead, session.clock, notify_service, remove_on_exit=service.remove_on_exit)
+
+
+Broker = Annotated[
+    int | None,
+    typer.Option("--broker", min=0, **BROKER_ID, help="Only for this broker; all when not given.", show_default=False),
+]
+
+
+@with_option_groups
+def set_override(
+    ctx: typer.Context,
+    place: OverridePlace,
+    rate: Annotated[
+        str | None,
+        typer.Argument(metavar="[RATE]", help="The rate in each direction, such as 40MB.", show_default=False),
+    ] = None,
+    broker: Broker = None,
+    into: Annotated[
+        str | None, typer.Option("--in", metavar="RATE", help="The rate of what it receives.", show_default=False)
+    ] = None,
+    out: Annotated[
+        str | None, typer.Option("--out", metavar="RATE", help="The rate of what it sends.", show_default=False)
+    ] = None,
+    autoremove: Annotated[
+        bool, typer.Option("--autoremove", help="Remove the override once the moves have ended.")
+    ] = False,
+) -> int:
+    """Set a rate by hand, for all brokers or for one; it goes before what the law decides.
+
+    A pacer that runs takes it up within about 5 s, `once` at its next run. A broker's own override goes before the one
+    for all. It replaces an earlier override as a whole. On a broker without moves it limits the copies that catch up.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod autothrottle set 40MB --autoremove
+    kafkakit --profile prod autothrottle set --broker 1003 --in 10MB
+    """
+    from kafkakit.autothrottle.commands.options import read_override
+    from kafkakit.autothrottle.report import overrides_report
+    from kafkakit.cli.session import finish, open_session
+
+    cli = cli_context(ctx)
+    place.apply(cli)
+    override = read_override(rate, into, out, autoremove=autoremove)
+    with open_session(cli, read_only=True) as session:
+        store = place.open(session)
+        store.put(broker, override)
+        found = store.read()
+        cluster_id = session.cluster_id
+    return finish(cli, overrides_report("autothrottle set", found, cluster_id))
+
+
+@with_option_groups
+def remove_override(
+    ctx: typer.Context,
+    place: OverridePlace,
+    broker: Broker = None,
+    all_brokers: Annotated[
+        bool, typer.Option("--all-brokers", help="Remove the overrides of all single brokers.")
+    ] = False,
+) -> int:
+    """Remove the override for all brokers, or that of one broker; the law decides again.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod autothrottle remove
+    kafkakit --profile prod autothrottle remove --broker 1003
+    """
+    from kafkakit.autothrottle.act.pacer import remove_each
+    from kafkakit.autothrottle.report import overrides_report
+    from kafkakit.cli.session import finish, open_session
+
+    cli = cli_context(ctx)
+    place.apply(cli)
+    with open_session(cli, read_only=True) as session:
+        store = place.open(session)
+        before = store.read()
+        if all_brokers:
+            remove_each(store)
+        else:
+            store.put(broker, None)
+        found = store.read()
+        cluster_id = session.cluster_id
+    return finish(cli, overrides_report("autothrottle remove", found, cluster_id, before))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedMoves:
+    """Which moves are simulated: those that run, those of a file, or those of a plan."""
+
+    from_file: str | None = option(
+        None, "--from", metavar="FILE", help="The scenario in this file, JSON or YAML; - for stdin."
+    )
+    plan: str | None = option(
+        None,
+        "--plan",
+        metavar="PLAN",
+        help="The copies of this plan file; - for stdin, no cluster.",
+    )
+    save: Path | None = option(None, "--save", metavar="FILE", help="Write what is observed as a scenario, for --from.")
+    clients: str | None = option(
+        None,
+        "--clients",
+        metavar="PERCENT[@TIME],...",
+        help="Client traffic as a share of what it is, from these times on: 100%,150%@2h,60%@6h.",
+    )
+    max_time: str = option("3d", "--max-time", metavar="DURATION", help="Simulate no longer than this.")
+
+    def read(
+        self, cli: CliContext, session: ClusterSession, law: LawChoice, traffic: TrafficChoice
+    ) -> tuple[Scenario, tuple[str, ...]]:
+        """The scenario and notes on it; raises `UsageError` for what is neither measured nor stated."""
+        from kafkakit.autothrottle.decide.scenario import LIMIT_BYTES, encode_scenario, read_scenario, with_factors
+        from kafkakit.core.durations import parse_duration
+        from kafkakit.core.errors import UsageError
+        from kafkakit.wiring import write_file
+
+        if self.from_file is not None and (self.plan is not None or traffic.metrics.prometheus_url is not None):
+            raise UsageError("--from excludes --plan and --prometheus-url", hint="the file has the client traffic")
+        seconds = max(1, int(parse_duration(self.max_time, "--max-time")))
+        factors = client_factors(self.clients) if self.clients else ((0, 1.0),)
+        notes: tuple[str, ...] = ()
+        if self.from_file is not None:
+            source = "stdin" if self.from_file == "-" else self.from_file
+            scenario = read_scenario(session.read_input(self.from_file, LIMIT_BYTES), source, seconds)
+        else:
+            scenario, notes = self._observe(cli, session, law, traffic, seconds)
+        if self.save is not None:
+            write_file(self.save, encode_scenario(scenario))
+        if law.p99 or law.queue:
+            notes = (*notes, "latencies are not simulated: --p99 and --queue do not count")
+        return with_factors(scenario, factors), notes
+
+    def _observe(
+        self, cli: CliContext, session: ClusterSession, law: LawChoice, traffic: TrafficChoice, seconds: int
+    ) -> tuple[Scenario, tuple[str, ...]]:
+        from kafkakit.autothrottle.commands.options import open_pacer
+        from kafkakit.autothrottle.decide.measurements import Observed
+        from kafkakit.autothrottle.decide.simulate import plan_flows, scenario_of
+        from kafkakit.cli.plan_file import read_plan
+        from kafkakit.core.durations import epoch_ms
+
+        capacities = traffic.capacities.read(session, law.broker_capacity)
+        stated = law.stated(capacities)
+        if self.plan is None:
+            observed = open_pacer(cli, session, law, traffic, OverridePlace(), None).observe()
+            return scenario_of(capacities.informed(observed), stated, session.cluster_id, seconds), observed.problems
+        plan = read_plan(self.plan)
+        cli.cluster_id = plan.cluster_id
+        measure = traffic.metrics.measure(session, with_type=bool(capacities.of_type))
+        seen = capacities.informed(Observed(at_ms=epoch_ms(session.clock.now())) if measure is None else measure())
+        scenario = scenario_of(replace(seen, flows=plan_flows(plan)), stated, plan.cluster_id, seconds)
+        return scenario, (*seen.problems, "what producers write meanwhile is not in a plan and counts as nothing")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedLaws:
+    """Which laws are simulated, and how they look."""
+
+    compare: str | None = option(
+        None,
+        "--compare",
+        metavar="LAW,...",
+        help="Several laws side by side: slo,headroom,fixed:40MB, with the options of each.",
+    )
+    interval: str = option("15s", "--interval", metavar="DURATION", help="Time between two ticks.")
+
+    def build(self, law: LawChoice) -> tuple[tuple[str, Law], ...]:
+        """The laws by name; raises `UsageError`."""
+        from kafkakit.core.errors import UsageError
+
+        if self.compare is None:
+            return ((law.name.value if law.rate is None else f"fixed:{law.rate}", law.build()),)
+        words = [word.strip() for word in self.compare.split(",")]
+        if len(set(words)) < len(words) or len(words) > MAX_LAWS:
+            raise UsageError(f"--compare takes up to {MAX_LAWS} different laws", hint="write slo,headroom,fixed:40MB")
+        return tuple((word, _chosen(law, word).build()) for word in words)
+
+    def times_s(self, metrics: MetricsChoice) -> tuple[int, int]:
+        """Seconds between two ticks, and those that metrics are averaged over; raises `UsageError`."""
+        from kafkakit.core.durations import parse_duration
+        from kafkakit.core.errors import UsageError
+
+        tick_s = parse_duration(self.interval, "--interval")
+        window_s = metrics.window_s
+        if not 1 <= tick_s <= 86_400 or not 1 <= window_s <= 3600:
+            raise UsageError("--interval must be from 1s to 1d, and --metrics-window from 1s to 1h")
+        return int(tick_s), window_s
+
+
+@with_option_groups
+def simulate(
+    ctx: typer.Context, moves: SimulatedMoves, law: LawChoice, compared: ComparedLaws, traffic: TrafficChoice
+) -> int:
+    """Play a law against moves beside client traffic, on simulated brokers: how long they take, and when clients wait.
+
+    Changes nothing. The moves are those that run now, with the client traffic of now, or those of a file or a plan.
+    Brokers apply throttles like real ones, with their bursts and stalls. Clients wait while their bytes are held up
+    for more than 250 ms. Overrides and throttles of others do not count.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod autothrottle simulate --prometheus-url http://prometheus:9090 --capacity 1.25GB
+    kafkakit autothrottle simulate --from scenario.yaml --compare slo,headroom,fixed:40MB
+    kafkakit autothrottle simulate --plan plan.json --capacity 1.25GB --client-rate 500MB --clients 100%,40%@6h
+    """
+    from kafkakit.autothrottle.act.service import play_laws
+    from kafkakit.autothrottle.report import simulation_report
+    from kafkakit.cli.session import finish, open_session
+    from kafkakit.core.quantities import parse_percent
+
+    cli = cli_context(ctx)
+    laws = compared.build(law)
+    tick_s, window_s = compared.times_s(traffic.metrics)
+    reserve = float(parse_percent(law.reserve, "--reserve"))
+    with open_session(cli, read_only=True) as session:
+        scenario, notes = moves.read(cli, session, law, traffic)
+    found = play_laws(scenario, laws, cli.output, reserve=reserve, tick_s=tick_s, window_s=window_s)
+    return finish(cli, simulation_report(found, notes))
+
+
+@with_option_groups
+def print_unit(
+    ctx: typer.Context,
+    runner: Annotated[Runner, typer.Option("--format", help="What runs the pacer.")],
+    law: LawChoice,
+    metrics: MetricsChoice,
+    capacities: CapacityChoice,
+    place: OverridePlace,
+    service: ServiceChoice,
+    every: Annotated[
+        int, typer.Option("--every", min=1, max=59, metavar="MINUTES", help="timer, cron: how often `once` runs.")
+    ] = 1,
+    image: Annotated[
+        str | None, typer.Option("--image", metavar="NAME", help="k8s: an image with kafkakit.", show_default=False)
+    ] = None,
+    program: Annotated[
+        str, typer.Option("--program", metavar="PATH", help="The program as it is found there.")
+    ] = "/usr/local/bin/kafkakit",
+) -> int:
+    """Print a systemd service, a timer or a cron line for `once`, or a Kubernetes Deployment, with the options given.
+
+    It holds no secrets: profiles and files name where these are, and a service reads variables with keys from
+    /etc/kafkakit/autothrottle.env. A Deployment has two pods, of which one leads, and
+    needs a control store in Kafka or ZooKeeper.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod autothrottle unit --format systemd --rate 40MB
+    kafkakit --profile prod autothrottle unit --format cron --rate 40MB
+    kafkakit --profile prod autothrottle unit --format k8s --rate 40MB --image registry.example.org/kafkakit:1
+    """
+    from shlex import split
+
+    from kafkakit.autothrottle.commands.options import read_token
+    from kafkakit.autothrottle.units import unit_report
+    from kafkakit.cli.session import finish
+
+    cli = cli_context(ctx)
+    groups = (law, metrics, capacities, place)
+    words = split(" ".join(word for group in groups for word in option_words(group)))
+    of_run = split(" ".join(option_words(service)))
+    law.build()
+    read_token(None, "none" if service.token_file else service.listen, no_token=False)
+    program_words = (program, *split(cli.program)[1:])
+    return finish(cli, unit_report(program_words, words, of_run, runner, every, image=image))
+
+
+MAX_LAWS = 6
+MAX_STEPS = 1000
+
+
+def client_factors(text: str) -> tuple[tuple[int, float], ...]:
+    """Seconds from which client traffic is multiplied, and the factors; raises `UsageError`."""
+    from kafkakit.core.durations import parse_duration
+    from kafkakit.core.errors import UsageError
+    from kafkakit.core.quantities import parse_percent
+
+    found = {0: 1.0}
+    last = -1
+    words = text.split(",")
+    for word in words:
+        share, sign, time = word.strip().partition("@")
+        second = int(parse_duration(time, "--clients")) if sign else 0
+        if second <= last or len(words) > MAX_STEPS:
+            raise UsageError(f"--clients {text!r:.60}: times must rise", hint="write 100%,150%@2h,60%@6h")
+        found[second] = float(parse_percent(share, "--clients", most=1000))
+        last = second
+    return tuple(found.items())
+
+
+def _chosen(law: LawChoice, word: str) -> LawChoice:
+    from kafkakit.core.errors import UsageError
+
+    name, colon, rate = word.partition(":")
+    if name not in tuple(LawName) or (name == LawName.FIXED) != bool(rate) or bool(colon) != bool(rate):
+        raise UsageError(f"--compare: {word!r:.60} is no law", hint="write slo, headroom or fixed:40MB")
+    return replace(law, law=LawName(name), rate=rate or None)
+
 
 app = new_group("Throttle the moves of any tool, adapt the rates while they run, and remove the throttles.")
 app.command("run", cls=KafkaKitCommand)(serve)
@@ -41,7 +420,7 @@ def once(ctx: typer.Context, law: LawChoice, traffic: TrafficChoice, place: Over
     kafkakit --profile prod autothrottle once --rate 40MB
     """
     from kafkakit.autothrottle.commands.options import leading, open_pacer
-    from kafkakit.autothrottle.show.tick import once_report
+    from kafkakit.autothrottle.report import once_report
     from kafkakit.cli.session import finish, open_session
 
     cli = cli_context(ctx)
@@ -64,7 +443,7 @@ def explain(ctx: typer.Context, law: LawChoice, traffic: TrafficChoice, place: O
     kafkakit --profile prod autothrottle explain --rate 40MB
     """
     from kafkakit.autothrottle.commands.options import open_pacer
-    from kafkakit.autothrottle.show.tick import once_report
+    from kafkakit.autothrottle.report import once_report
     from kafkakit.cli.session import finish, open_session
 
     cli = cli_context(ctx)
@@ -92,8 +471,8 @@ def show(
     \b
     kafkakit --profile prod autothrottle show
     """
-    from kafkakit.autothrottle.act.status import read_status
-    from kafkakit.autothrottle.show.status import status_report
+    from kafkakit.autothrottle.act.service import read_status
+    from kafkakit.autothrottle.report import status_report
     from kafkakit.cli.session import finish, open_session
 
     cli = cli_context(ctx)

@@ -1,25 +1,33 @@
-"""The options of the pacer, and the pacer that they describe."""
+"""The options of the pacer, and the pacer that they describe.
+
+They say which law decides the rates, where the traffic of brokers is measured and what their networks can do, how the
+service runs (its ticks, its HTTP API and its end), and what it tells meanwhile (lines on stderr, events to Datadog).
+kafka-kit's flags that have another name here, or no meaning, are taken but hidden from help.
+"""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafkakit.autothrottle.commands.kafka_kit_options import KafkaKitFlags
-from kafkakit.autothrottle.commands.law_options import LawChoice
-from kafkakit.autothrottle.commands.metrics_options import CapacityChoice, MetricsChoice
+from kafkakit.cli.metrics_options import MetricsAccess, MetricsSource
 from kafkakit.cli.option_groups import option
+from kafkakit.cli.tag_options import TagSource
+from kafkakit.core.durations import parse_seconds
+from kafkakit.core.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import ExitStack
 
-    from kafkakit.autothrottle.act.overrides import OverrideStore
-    from kafkakit.autothrottle.act.pacer import Pacer
-    from kafkakit.autothrottle.act.run import PacerService
-    from kafkakit.autothrottle.decide.overrides import Override
+    from kafkakit.autothrottle.act.pacer import Measure, OverrideStore, Pacer
+    from kafkakit.autothrottle.act.service import EventSender, PacerService
+    from kafkakit.autothrottle.decide.law import Capacities, Law
+    from kafkakit.autothrottle.decide.pacer import Override, Tick
+    from kafkakit.autothrottle.decide.simulate import Stated
     from kafkakit.cli.context import CliContext
     from kafkakit.cli.session import ClusterSession
     from kafkakit.execution.act.leases import Lease
@@ -52,11 +60,211 @@ class OverridePlace:
 
     def open(self, session: ClusterSession) -> OverrideStore:
         """The store; raises `UsageError` for a prefix without a ZooKeeper."""
-        from kafkakit.autothrottle.act.overrides import ControlOverrides, ZnodeOverrides
+        from kafkakit.autothrottle.act.pacer import ControlOverrides, ZnodeOverrides
 
         if not self.zk_config_prefix:
             return ControlOverrides(session.control, session.cluster_id)
         return ZnodeOverrides(session.znodes, self.zk_config_prefix)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricsChoice(MetricsAccess):
+    """Where traffic is measured; without a service the brokers' log dirs alone tell what moves."""
+
+    source: MetricsSource | None = option(
+        None,
+        "--source",
+        help="Where traffic is measured; brokers unless options or keys of a service are given.",
+    )
+    prometheus_url: str | None = option(
+        None, "--prometheus-url", metavar="URL", help="Prometheus, or what answers as it does."
+    )
+    broker_label: str = option(
+        "broker_id",
+        "--broker-label",
+        "--broker-id-tag",
+        envvar="AUTOTHROTTLE_BROKER_ID_TAG",
+        metavar="NAME",
+        help="Prometheus: the label whose value ends with a broker's id. Datadog: the tag of a host.",
+    )
+    instance_type_tag: str | None = option(
+        None,
+        envvar="AUTOTHROTTLE_INSTANCE_TYPE_TAG",
+        metavar="NAME",
+        help="The label, or the tag (there instance-type when not given), with the instance type.",
+    )
+    metrics_window: str = option(
+        "1m",
+        "--metrics-window",
+        envvar="AUTOTHROTTLE_METRICS_WINDOW",
+        metavar="DURATION",
+        help="The time that traffic is averaged over; a bare number is seconds.",
+    )
+    net_tx_query: str | None = option(
+        None,
+        envvar="AUTOTHROTTLE_NET_TX_QUERY",
+        metavar="QUERY",
+        help="Datadog: bytes/s sent by host; kafka-kit's query when not given.",
+    )
+    net_rx_query: str | None = option(
+        None,
+        envvar="AUTOTHROTTLE_NET_RX_QUERY",
+        metavar="QUERY",
+        help="Datadog: bytes/s received by host.",
+    )
+    copies_tx_query: str | None = option(
+        None, metavar="QUERY", help="Datadog: the part of it that copies of moves take."
+    )
+    copies_rx_query: str | None = option(None, metavar="QUERY", help="Datadog: the same of what is received.")
+    produce_latency_query: str | None = option(
+        None, metavar="QUERY", help="Datadog: milliseconds of produce requests by host."
+    )
+
+    @property
+    def kind(self) -> MetricsSource:
+        """The source, as given or as the other options and kafka-kit's variable of its key tell."""
+        from kafkakit.config.read.environment import read_environment
+
+        if self.source is not None:
+            return self.source
+        if self.prometheus_url is not None:
+            return MetricsSource.PROMETHEUS
+        is_datadog = self.api_key_file or self.net_tx_query or self.net_rx_query
+        if is_datadog or read_environment().get(f"{KEY_PREFIX}_API_KEY"):
+            return MetricsSource.DATADOG
+        return MetricsSource.BROKERS
+
+    @property
+    def window_s(self) -> int:
+        """The time that traffic is averaged over."""
+        return max(1, round(parse_seconds(self.metrics_window, "--metrics-window")))
+
+    @property
+    def stale_ms(self) -> int:
+        """The age up to which values count; Datadog has the last whole window, and nothing newer."""
+        return FRESH_MS + (self.window_s * 1000 if self.kind is MetricsSource.DATADOG else 0)
+
+    def measure(self, session: ClusterSession, *, with_type: bool) -> Measure | None:
+        """What asks the service, None for the brokers; `with_type`: instance types are needed. Raises `UsageError`."""
+        from kafkakit.autothrottle.act.pacer import ASKED_ONCE, measure_hosts, measure_with
+        from kafkakit.autothrottle.decide.measurements import HostQueriesAsked, TrafficQueries
+
+        warn, usual = session.cli.output.warn, HostQueriesAsked()
+        match self.kind:
+            case MetricsSource.BROKERS:
+                return None
+            case MetricsSource.DATADOG:
+                asked = HostQueriesAsked(
+                    net_tx=self.net_tx_query or usual.net_tx,
+                    net_rx=self.net_rx_query or usual.net_rx,
+                    copies_tx=self.copies_tx_query,
+                    copies_rx=self.copies_rx_query,
+                    produce_ms=self.produce_latency_query,
+                    broker_tag=self.broker_label,
+                    type_tag=self.instance_type_tag or usual.type_tag,
+                    window_s=self.window_s,
+                )
+                # Twice the time that is needed, so that points that are too old are seen and named.
+                service = self.open_datadog(2 * self.window_s, warn, KEY_PREFIX, ASKED_ONCE)
+                return measure_hosts(service, session.clock, asked, with_type=with_type)
+        queries = TrafficQueries(
+            label=_label(self.broker_label, "--broker-label"),
+            type_label=_label(self.instance_type_tag, "--instance-type-tag") if self.instance_type_tag else "",
+            selector=self.prometheus_selector,
+            window_s=self.window_s,
+        )
+        url = self.prometheus_url or "http://localhost:9090"
+        return measure_with(self.open_prometheus(url, warn, warn, ASKED_ONCE), session.clock, queries)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapacityChoice:
+    """What the networks of instance types and brokers can do."""
+
+    tags: TagSource
+
+    cap_map: str = option(
+        "",
+        envvar="AUTOTHROTTLE_CAP_MAP",
+        metavar="JSON",
+        help="""Capacities by instance type in MB/s, as kafka-kit takes them: '{"i3.large": 90}'.""",
+    )
+    capacity_file: Path | None = option(
+        None, metavar="FILE", help="YAML or JSON with capacities: brokers, instance_types."
+    )
+    capacity_tag: str | None = option(
+        None, metavar="KEY", help="The tag of brokers that holds their capacity, such as 1.25GB."
+    )
+
+    def read(self, session: ClusterSession, broker_capacity: list[str] | None) -> Capacities:
+        """All that is stated, a broker's own option before the file, and that before tags, which are read once.
+
+        Raises `InputError`, `UsageError`, and `TryLaterError` where the store of tags does not answer.
+        """
+        from kafkakit.autothrottle.decide.law import (
+            LIMIT_BYTES,
+            Capacities,
+            read_broker_capacity,
+            read_cap_map,
+            read_capacity_file,
+            tagged_capacities,
+        )
+
+        found = read_cap_map(self.cap_map) if self.cap_map else Capacities()
+        if self.capacity_file is not None:
+            data = session.read_input(self.capacity_file, LIMIT_BYTES)
+            found = found.over(read_capacity_file(data, str(self.capacity_file)))
+        if self.capacity_tag is not None:
+            found = found.over(tagged_capacities(self.tags.read(session).brokers, self.capacity_tag))
+        own = Capacities(of_broker=dict(read_broker_capacity(text) for text in broker_capacity or ()))
+        return own.over(found)
+
+
+def no_version(value: bool) -> None:
+    """Refuse kafka-kit's flag of the version, which is an option of the program."""
+    if value:
+        raise UsageError("--version is an option of kafkakit itself", hint="kafkakit --version")
+
+
+def no_keeping(value: bool) -> None:
+    """Refuse kafka-kit's flag that keeps throttles: here they are the pacer's own, and go with its moves."""
+    if value:
+        raise UsageError(
+            "--skip-auto-delete-throttles is not supported: throttles of the moves go with them",
+            hint="those that others set are never removed; leave the flag out",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaKitFlags:
+    """kafka-kit's connections; its mode and clean-up mean nothing, as Kafka's requests and a journal do both."""
+
+    zk_prefix: str = option(
+        "",
+        envvar="AUTOTHROTTLE_ZK_PREFIX",
+        metavar="PREFIX",
+        help="Kafka before 2.4: the path of Kafka in ZooKeeper, where its moves stand.",
+    )
+    kafka_api_request_timeout: int | None = option(
+        None, hidden=True, envvar="AUTOTHROTTLE_KAFKA_API_REQUEST_TIMEOUT", min=1, max=3600
+    )
+    kafka_native_mode: bool = option(False, "--kafka-native-mode", hidden=True, envvar="AUTOTHROTTLE_KAFKA_NATIVE_MODE")
+    cleanup_after: int = option(60, hidden=True, envvar="AUTOTHROTTLE_CLEANUP_AFTER")
+    skip_auto_delete_throttles: bool = option(
+        False,
+        "--skip-auto-delete-throttles",
+        hidden=True,
+        envvar="AUTOTHROTTLE_SKIP_AUTO_DELETE_THROTTLES",
+        callback=no_keeping,
+    )
+    version: bool = option(False, "--version", hidden=True, envvar="AUTOTHROTTLE_VERSION", callback=no_version)
+
+    def apply(self, cli: CliContext) -> None:
+        """Take the connection for this invocation; to be called before the settings are in use."""
+        if self.zk_prefix:
+            cli.set_key("zookeeper.prefix", self.zk_prefix)
+        if self.kafka_api_request_timeout is not None:
+            cli.set_key("request_timeout", f"{self.kafka_api_request_timeout}s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +274,129 @@ class TrafficChoice:
     metrics: MetricsChoice
     capacities: CapacityChoice
     kafka_kit: KafkaKitFlags
+
+
+class LawName(StrEnum):
+    """How rates are decided: to keep clients' objectives, by kafka-kit's formula, or one rate for all."""
+
+    SLO = "slo"
+    HEADROOM = "headroom"
+    FIXED = "fixed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LawChoice:
+    """How rates are decided; the usual numbers are those of the laws."""
+
+    law: LawName | None = option(None, "--law", help="The law of rates; slo when not given, fixed with --rate.")
+    rate: str | None = option(None, "--rate", metavar="RATE", help="fixed: the rate for each broker.")
+    min_rate: str | None = option(
+        None,
+        "--min-rate",
+        envvar="AUTOTHROTTLE_MIN_RATE",
+        metavar="RATE",
+        help="No rate below this (slo 1MB, headroom 10MB); a bare number is MB.",
+    )
+    capacity: str | None = option(None, "--capacity", metavar="RATE", help="A broker's network in each direction.")
+    broker_capacity: list[str] | None = option(
+        None, "--broker-capacity", metavar="ID:RATE", help="That of one broker. Repeatable."
+    )
+    client_rate: str | None = option(
+        None, "--client-rate", metavar="RATE", help="slo: what clients may take, without metrics."
+    )
+    reserve: str = option("10%", "--reserve", metavar="PERCENT", help="slo: the share of a capacity that stays free.")
+    p99: str | None = option(None, "--p99", metavar="DURATION", help="slo: the most that produce requests may take.")
+    queue: str | None = option(None, "--queue", metavar="DURATION", help="slo: the most they may wait in the queue.")
+    rule: list[str] | None = option(
+        None, "--rule", metavar="RULE", help="slo: a limit at times of the day, in UTC. Repeatable."
+    )
+    max_tx_rate: float = option(
+        90.0,
+        "--max-tx-rate",
+        envvar="AUTOTHROTTLE_MAX_TX_RATE",
+        min=0.1,
+        max=99.9,
+        help="headroom: percent of what is free to send.",
+    )
+    max_rx_rate: float = option(
+        90.0,
+        "--max-rx-rate",
+        envvar="AUTOTHROTTLE_MAX_RX_RATE",
+        min=0.1,
+        max=99.9,
+        help="headroom: percent of what is free to receive.",
+    )
+    change_threshold: float = option(
+        10.0,
+        "--change-threshold",
+        envvar="AUTOTHROTTLE_CHANGE_THRESHOLD",
+        min=0,
+        max=100,
+        help="headroom: percent of change worth a write.",
+    )
+    failure_threshold: int = option(
+        1,
+        "--failure-threshold",
+        envvar="AUTOTHROTTLE_FAILURE_THRESHOLD",
+        min=0,
+        max=1000,
+        help="headroom: looks without metrics to pass over.",
+    )
+    hold: str = option("2m", "--hold", metavar="DURATION", help="slo: how long rates stay without metrics.")
+    sample: str = option("5s", "--sample", metavar="DURATION", help="Time between the first two looks at the log dirs.")
+
+    @property
+    def name(self) -> LawName:
+        """The law's name."""
+        return self.law or (LawName.SLO if self.rate is None else LawName.FIXED)
+
+    def build(self, stale_ms: int = 45_000) -> Law:
+        """The law, for metrics that are used up to an age of `stale_ms`; raises `UsageError` for an unreadable text."""
+        from kafkakit.autothrottle.decide.law import HeadroomSettings, fixed_law, headroom_law
+        from kafkakit.autothrottle.decide.slo import SloSettings, parse_time_rule, slo_law
+        from kafkakit.core.durations import parse_duration
+        from kafkakit.core.quantities import parse_percent, parse_rate
+
+        if (self.name is LawName.FIXED) != (self.rate is not None):
+            raise UsageError("--rate is for --law fixed, which needs it")
+        if self.rate is not None:
+            return fixed_law(parse_rate(self.rate))
+        capacity = _rate(self.capacity)
+        least = _least_rate(self.min_rate or ("10MB" if self.name is LawName.HEADROOM else "1MB"))
+        if self.name is LawName.HEADROOM:
+            return headroom_law(
+                HeadroomSettings(
+                    capacity=capacity,
+                    max_tx_percent=self.max_tx_rate,
+                    max_rx_percent=self.max_rx_rate,
+                    change_percent=self.change_threshold,
+                    failure_threshold=self.failure_threshold,
+                    min_rate=least,
+                )
+            )
+        return slo_law(
+            SloSettings(
+                stale_ms=stale_ms,
+                reserve=float(parse_percent(self.reserve, "--reserve")),
+                capacity=capacity,
+                client_rate=_rate(self.client_rate),
+                p99_ms=_ms(self.p99, "--p99"),
+                queue_ms=_ms(self.queue, "--queue"),
+                rules=tuple(parse_time_rule(text) for text in self.rule or ()),
+                min_rate=least,
+                hold_ms=round(parse_duration(self.hold, "--hold") * 1000),
+            )
+        )
+
+    def stated(self, capacities: Capacities) -> Stated:
+        """What is stated of brokers, for a simulation; raises `UsageError` for a text that cannot be read."""
+        from kafkakit.autothrottle.decide.simulate import Stated
+
+        return Stated(
+            capacity=_rate(self.capacity),
+            capacity_of=capacities.of_broker,
+            client_rate=_rate(self.client_rate),
+        )
 
 
 def open_pacer(
@@ -80,9 +411,8 @@ def open_pacer(
     """The pacer of the session's cluster; `session` only reads, the pacer claims the cluster when it sets something."""
     from functools import partial
 
-    from kafkakit.autothrottle.act.pacer import Pacer, PacerOptions, PacerPorts
-    from kafkakit.autothrottle.act.run_rates import rates_of_run
-    from kafkakit.autothrottle.decide.capacities import with_capacities
+    from kafkakit.autothrottle.act.pacer import Pacer, PacerOptions, PacerPorts, rates_of_run
+    from kafkakit.autothrottle.decide.law import with_capacities
     from kafkakit.cli.session import open_access
     from kafkakit.core.durations import parse_duration, parse_duration_or_zero
 
@@ -109,7 +439,7 @@ def open_pacer(
 @contextmanager
 def leading(cli: CliContext, session: ClusterSession, command: str) -> Iterator[Lease]:
     """The lead over the other pacers of the cluster while the context is open; `TryLaterError` names its holder."""
-    from kafkakit.autothrottle.act.run import LEAD_TTL_S
+    from kafkakit.autothrottle.act.service import LEAD_TTL_S
 
     lead = open_lead(cli, session, command)
     lead.acquire(LEAD_TTL_S)
@@ -121,8 +451,7 @@ def leading(cli: CliContext, session: ClusterSession, command: str) -> Iterator[
 
 def read_override(rate: str | None, into: str | None, out: str | None, *, autoremove: bool) -> Override:
     """The texts as an override; raises `UsageError` for what cannot be read, and for none."""
-    from kafkakit.autothrottle.decide.overrides import Override
-    from kafkakit.core.errors import UsageError
+    from kafkakit.autothrottle.decide.pacer import Override
     from kafkakit.core.quantities import parse_rate
 
     if not (rate or into or out):
@@ -133,7 +462,7 @@ def read_override(rate: str | None, into: str | None, out: str | None, *, autore
 
 def open_lead(cli: CliContext, session: ClusterSession, command: str) -> Lease:
     """The lead over the other pacers of the cluster, not yet taken."""
-    from kafkakit.autothrottle.act.run import lead_path
+    from kafkakit.autothrottle.act.service import lead_path
     from kafkakit.wiring import open_lease
 
     path = lead_path(session.cluster_id)
@@ -146,7 +475,6 @@ def read_token(file: Path | None, listen: str, *, no_token: bool) -> str | None:
     Raises `UsageError` for an address that other machines reach without a token, and for a file without a sound one.
     """
     from kafkakit.adapters.http_server import parse_listen
-    from kafkakit.core.errors import UsageError
     from kafkakit.wiring import read_input
 
     if file is not None:
@@ -175,8 +503,8 @@ def open_api(
     from contextlib import closing
 
     from kafkakit.adapters.http_server import HttpServer
-    from kafkakit.autothrottle.act.api import PacerApi
-    from kafkakit.autothrottle.show.status import service_pages
+    from kafkakit.autothrottle.act.service import PacerApi
+    from kafkakit.autothrottle.report import service_pages
 
     if listen == "none":
         return
@@ -184,3 +512,125 @@ def open_api(
     api = PacerApi(overrides, pages, token, service.wake, log)
     server = stack.enter_context(closing(HttpServer(listen, api.answer)))
     log(f"serving http://{server.address}/throttle, /healthz and /metrics")
+
+
+def _rate(text: str | None) -> float | None:
+    from kafkakit.core.quantities import parse_rate
+
+    return None if text is None else float(parse_rate(text))
+
+
+def _ms(text: str | None, flag: str) -> float | None:
+    from kafkakit.core.durations import parse_duration
+
+    return None if text is None else parse_duration(text, flag) * 1000
+
+
+def _least_rate(text: str) -> int:
+    """A rate, or a small bare number of MB, which is how kafka-kit takes it."""
+    from kafkakit.core.quantities import BARE_RATE_MIN, parse_rate
+
+    bare = text.strip()
+    is_bare = bare.replace(".", "", 1).isascii() and bare.replace(".", "", 1).isdigit()
+    if is_bare and float(bare) >= BARE_RATE_MIN:
+        from kafkakit.core.errors import UsageError
+
+        raise UsageError(f"--min-rate {bare:.40} has no unit", hint=f"write {bare:.40}B or {bare:.40}MB")
+    return parse_rate(f"{bare}MB" if is_bare else text)
+
+
+KEY_PREFIX = "AUTOTHROTTLE"
+FRESH_MS = 45_000
+
+
+def _label(text: str, flag: str) -> str:
+    if not text.isascii() or not text.isidentifier():
+        raise UsageError(f"{flag} {text!r:.60} is no name of a label")
+    return text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventChoice:
+    """Events to Datadog, as kafka-kit sends them."""
+
+    dd_events: bool | None = option(
+        None,
+        "--dd-events/--no-dd-events",
+        help="Send events to Datadog for what changed, as kafka-kit does; usual where traffic is from there.",
+    )
+    dd_event_tags: str = option(
+        "", envvar="AUTOTHROTTLE_DD_EVENT_TAGS", metavar="TAG,...", help="More tags of these events."
+    )
+
+    def open(self, stack: ExitStack, session: ClusterSession, metrics: MetricsChoice) -> EventSender | None:
+        """What sends them until `stack` ends, None for no events; raises `UsageError` where there is no key."""
+        from contextlib import closing
+
+        from kafkakit.autothrottle.act.service import EventSender
+        from kafkakit.autothrottle.decide.pacer import event_tags
+        from kafkakit.wiring import open_datadog_events
+
+        wanted = metrics.kind is MetricsSource.DATADOG if self.dd_events is None else self.dd_events
+        if not wanted:
+            return None
+        warn = session.cli.output.warn
+        api = open_datadog_events(metrics.datadog_site, metrics.api_key_file, warn, KEY_PREFIX)
+        return stack.enter_context(closing(EventSender(api.send_event, event_tags(self.dd_event_tags), warn)))
+
+
+class ServiceLog:
+    """Lines on stderr; with `-o json` each is one JSON object, and those of ticks have the whole tick."""
+
+    def __init__(self, session: ClusterSession, events: EventSender | None) -> None:
+        from kafkakit.cli.output import OutputFormat
+
+        self._session, self._events = session, events
+        self._is_json = session.cli.output.output_format is OutputFormat.JSON
+
+    def say(self, line: str, tick: Tick | None = None) -> None:
+        """Write one line; for any thread."""
+        from kafkakit.autothrottle.report import log_line
+
+        session = self._session
+        session.cli.output.say(log_line(session.clock.now(), line, tick) if self._is_json else line)
+
+    def tick(self, tick: Tick) -> None:
+        """Write the line of a tick, and send its events."""
+        from kafkakit.autothrottle.report import tick_line
+
+        self.say(tick_line(tick), tick)
+        if self._events is not None:
+            self._events.see(tick)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceChoice:
+    """The options of `run` that `once` does not have."""
+
+    interval: str = option(
+        "15s",
+        "--interval",
+        envvar="AUTOTHROTTLE_INTERVAL",
+        metavar="DURATION",
+        help="Time between two ticks; a bare number is seconds.",
+    )
+    listen: str = option(
+        "127.0.0.1:8080",
+        "--listen",
+        "--api-listen",
+        envvar="AUTOTHROTTLE_API_LISTEN",
+        metavar="HOST:PORT",
+        help="Address of the HTTP API; it is not encrypted. `none`: no API.",
+    )
+    token_file: Path | None = option(
+        None,
+        "--token-file",
+        metavar="FILE",
+        help="The bearer token of the API, for everything but reads from this host.",
+    )
+    no_token: bool = option(
+        False, "--no-token", help="Let any process of this host change overrides, as kafka-kit does."
+    )
+    remove_on_exit: bool = option(
+        False, "--remove-on-exit", help="Remove the pacer's throttles at SIGTERM, while moves run, too."
+    )

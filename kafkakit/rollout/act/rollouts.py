@@ -1,32 +1,84 @@
-"""Rollouts on one cluster: begun from plans, continued, taken back, rehearsed elsewhere first."""
+"""Rollouts on one cluster: planned, begun, continued, taken back, rehearsed elsewhere first.
 
-from collections.abc import Callable
+A plan is made from what an operator asks for and what the cluster has. A rollout measures a baseline, then goes step
+by step; what makes the cluster worse than the baseline is taken back. The watch looks at brokers and at a metrics
+service, and gives a verdict on each window.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from pathlib import Path
 
-from kafkakit.core.errors import OperationFailedError, RefusedError, TryLaterError, UsageError
+from kafkakit.core.broker_list import parse_broker_list
+from kafkakit.core.durations import format_duration
+from kafkakit.core.errors import KafkakitError, OperationFailedError, RefusedError, TryLaterError, UsageError
 from kafkakit.core.lists_in_words import some
+from kafkakit.core.metric_sample import Sample
+from kafkakit.core.model import ClusterSnapshot
+from kafkakit.core.query.clusters import BROKER_KEYS, broker_table, brokers_where, why_none
+from kafkakit.core.query.columns import tag_keys
+from kafkakit.core.tags import TagSet
 from kafkakit.execution.act.cluster_access import ClusterAccess, OpenAccess, access_or_busy
 from kafkakit.execution.act.control_requests import ControlRequests
 from kafkakit.execution.act.lease_reader import held_lease
 from kafkakit.execution.act.received_requests import ReceivedRequests
 from kafkakit.execution.act.retrier import Retrier
+from kafkakit.lint.api import LintRequest, Pieces, lint
+from kafkakit.lint.api_act import with_topics
+from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.control import ControlStore
 from kafkakit.ports.metrics import SampleQueries
 from kafkakit.ports.reporter import Reporter
-from kafkakit.rollout.act.journals import PROGRAM, RolloutJournal, RolloutJournals
-from kafkakit.rollout.act.reading import PartitionWatch, read_configs
-from kafkakit.rollout.act.run import RolloutRun, abort_check
-from kafkakit.rollout.act.watching import HealthWatch
-from kafkakit.rollout.act.writing import RestartBroker, SettingsWriter
-from kafkakit.rollout.decide.journal import RolloutEnd, RolloutState, WatchSettings, with_lost_lines
-from kafkakit.rollout.decide.mirror import Rehearsal, rehearsal_of
-from kafkakit.rollout.decide.plan import ConfigPlan, changed_since, live_value, without_restarts
-from kafkakit.rollout.decide.queries import HealthQueries
-from kafkakit.rollout.decide.settings import ClusterConfigs, is_same
-from kafkakit.rollout.decide.undoing import Undoing, undoing
+from kafkakit.rollout.act.writing import (
+    PROGRAM,
+    ClusterSettings,
+    PartitionWatch,
+    RestartBroker,
+    RolloutJournal,
+    RolloutJournals,
+    SettingsWriter,
+    read_configs,
+)
+from kafkakit.rollout.decide.plan import (
+    ChangeScope,
+    ConfigPlan,
+    Rehearsal,
+    changed_since,
+    findings_change,
+    live_value,
+    make_plan,
+    rehearsal_of,
+    unmet,
+    wanted_of_files,
+    wanted_of_findings,
+    wanted_of_live,
+    wanted_of_words,
+    without_restarts,
+)
+from kafkakit.rollout.decide.rollout import (
+    GAUGES,
+    Baseline,
+    Health,
+    HealthLook,
+    HealthQueries,
+    HealthVerdict,
+    RolloutEnd,
+    RolloutState,
+    Signal,
+    Undoing,
+    WatchSettings,
+    baseline_of,
+    joined,
+    judge,
+    look_of,
+    looks_in,
+    undoing,
+    with_lost_lines,
+)
+from kafkakit.rollout.decide.settings import ClusterConfigs, StepSize, WantedSetting, is_same, resolve
 
 RETRY_LIMIT_S = 60.0
 COMMANDS = "config "
@@ -52,6 +104,160 @@ class NamedState:
 
     name: str
     state: RolloutState
+
+
+class HealthWatch:
+    """Takes looks; `service` None: the brokers tell everything. `stop` is called before each look and may raise."""
+
+    def __init__(
+        self,
+        partitions: PartitionWatch,
+        service: tuple[SampleQueries, HealthQueries] | None,
+        clock: Clock,
+        settings: WatchSettings,
+        reporter: Reporter,
+        stop: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._partitions, self._service, self._clock = partitions, service, clock
+        self._settings, self._reporter, self._stop = settings, reporter, stop
+        self._problem = ""
+
+    @property
+    def window(self) -> int:
+        """Looks in a window."""
+        return looks_in(self._settings.window_s, self._settings.every_s)
+
+    def past(self) -> tuple[HealthLook, ...]:
+        """What is usual: looks of the baseline's time before now.
+
+        A metrics service tells the past at once, up to 60 moments of it, and the brokers how partitions stand. With the
+        brokers alone this takes as long as the baseline is.
+        """
+        settings = self._settings
+        count = looks_in(settings.baseline_s, settings.every_s)
+        if self._service is None:
+            with self._reporter.progress(f"what is usual, {format_duration(settings.baseline_s)}") as bar:
+                looks = []
+                for number in range(count + 1):
+                    looks.append(self._next(is_first=number == 0))
+                    bar.update(number, count)
+            return tuple(looks)
+        step = max(1, count // MOST_PAST)
+        now = self._clock.now()
+        moments = [now - timedelta(seconds=settings.every_s * n) for n in range(count, 0, -step)]
+        found = [self._asked(moment) for moment in moments]
+        self._problem = next((f.problem for f in reversed(found) if f is not None and f.problem), "")
+        first = [self._next(is_first=True), self._next()]
+        gauges = {s: max(look.values.get(s, 0.0) for look in first) for s in GAUGES}
+        return tuple(
+            HealthLook(at_ms=f.at_ms, values={**gauges, **f.values}, problem=f.problem) for f in found if f is not None
+        )
+
+    def problem_of(self, baseline: Baseline) -> str:
+        """Why nothing can be judged with that past, empty where it can; a signal that is not told is warned of."""
+        asked = () if self._service is None else tuple(self._service[1].texts)
+        lacking = [signal.value for signal in asked if signal not in baseline]
+        if not baseline or (asked and len(lacking) == len(asked)):
+            why = self._problem or f"no {', '.join(lacking) or 'look at the cluster'}"
+            return f"nothing tells what is usual: {why}"
+        for signal in lacking:
+            self._reporter.warn(f"not watched, no series: {signal}")
+        return ""
+
+    def window_after(self, baseline: Baseline, what: str, *, restarted: bool = False) -> HealthVerdict:
+        """Watch one window, as long as it takes to know; min ISR is read again before, and after two looks.
+
+        A broker may answer before it has heard of the step. What happened while one was `restarted` does not count.
+        """
+        self._partitions.renew(forget=restarted)
+        looks = [self._next(is_first=True)]
+        verdict = judge(baseline, looks, self.window)
+        with self._reporter.progress(f"watching {what}") as bar:
+            while verdict.health is Health.OPEN:
+                if len(looks) == 2:
+                    self._partitions.renew()
+                looks.append(self._next())
+                verdict = judge(baseline, looks, self.window)
+                bar.update(len(looks), self.window, "; ".join(f"{r.signal.value} {r.seen:g}" for r in verdict.rows[:3]))
+        return verdict
+
+    def _next(self, *, is_first: bool = False) -> HealthLook:
+        """One look, a period after the last one."""
+        self._stop()
+        if not is_first:
+            self._clock.sleep(self._settings.every_s)
+        return joined(self._partitions.look(), self._asked(self._clock.now()))
+
+    def _asked(self, at: datetime) -> HealthLook | None:
+        """What the metrics service tells of a moment; queries that fail are named."""
+        if self._service is None:
+            return None
+        service, queries = self._service
+        answers: dict[Signal, tuple[Sample, ...]] = {}
+        problems: list[str] = []
+        for signal, text in queries.texts.items():
+            try:
+                answers[signal] = service.query(text, at)
+            except KafkakitError as error:
+                problems.append(f"{signal.value}: {error.message}")
+                if not answers:
+                    break  # a service that is away is not asked five times
+        return look_of(answers, queries, at, tuple(problems))
+
+
+class RolloutRun:
+    """One rollout in progress, of a journal that has begun; every part continues where the journal ends."""
+
+    def __init__(
+        self,
+        journal: RolloutJournal,
+        writer: SettingsWriter,
+        watch: HealthWatch,
+        reporter: Reporter,
+    ) -> None:
+        self._journal, self._writer, self._watch, self._reporter = journal, writer, watch, reporter
+
+    def forward(self) -> RolloutState:
+        """Carry out the steps that are left; a bad verdict, a refusal or a request to abort takes everything back."""
+        state = self._journal.rollout
+        if state.end is not None:
+            return state
+        if state.is_back:
+            return self.back(state.reasons)
+        try:
+            if state.baseline is None:
+                self._journal.usual(self._watch.past())
+                if problem := self._watch.problem_of(self._journal.rollout.baseline or {}):
+                    return self.back([problem])
+            for number, step in enumerate(state.plan.steps):
+                if number in state.passed:
+                    continue
+                self._reporter.say(f"step {number + 1} of {len(state.plan.steps)}: {step.name}")
+                problems = self._writer.carry_out(step)
+                if problems:
+                    return self.back(problems)
+                verdict = self._watch.window_after(
+                    self._journal.rollout.baseline or {}, step.name, restarted=step.restart
+                )
+                if verdict.is_bad:
+                    return self.back([f"after {step.name}: {reason}" for reason in verdict.reasons])
+                self._journal.passed(number, verdict)
+                self._reporter.say(f"  {_words(verdict)}")
+        except AbortRequestedError as request:
+            return self.back([request.message])
+        self._journal.ended(RolloutEnd.APPLIED)
+        return self._journal.rollout
+
+    def back(self, reasons: Sequence[str]) -> RolloutState:
+        """Take back every value that is still of this rollout, and say why."""
+        if not self._journal.rollout.is_back or self._journal.rollout.end is not None:
+            self._journal.turn_back(reasons)
+        for reason in reasons:
+            self._reporter.warn(reason)
+        self._reporter.say("taking back what was set")
+        left = self._writer.take_back(self._journal.rollout.touched)
+        self._journal.ended(RolloutEnd.INCOMPLETE if left else RolloutEnd.TAKEN_BACK, left)
+        return self._journal.rollout
 
 
 class Rollouts:
@@ -267,3 +473,138 @@ def abort_or_request(
         if requests.wait_for_answer(lease.token, version, wait_s) is None:
             raise TryLaterError(f"{lease.holder} did not answer within {wait_s:g} s", hint="it answers between looks")
         return str(lease.holder)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedPlaces:
+    """Topics and brokers in the notation of the command line, a text for each time that the option is given."""
+
+    topics: tuple[str, ...] = ()
+    brokers: tuple[str, ...] = ()
+    all_brokers: bool = False
+    cluster_default: bool = False
+
+
+NO_PLACES = NamedPlaces()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanTask:
+    """What is asked for: words with their scope, files, findings of the live cluster, or a file of findings.
+
+    `core` are the usual rules, whose findings are compared; `every` are all, among which findings are looked up.
+    """
+
+    words: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+    places: NamedPlaces = NO_PLACES
+    files: tuple[Pieces, ...] = ()
+    cluster_name: str | None = None
+    findings: tuple[str, ...] = ()
+    findings_file: tuple[str, bytes] | None = None
+    size: StepSize = StepSize.GROW
+    request: Mapping[str, str]
+    profile: str | None = None
+    core: LintRequest
+    every: LintRequest
+
+
+def plan_change(
+    task: PlanTask, admin: ClusterAdmin, clock: Clock, read_tags: Callable[[], TagSet] = TagSet
+) -> ConfigPlan:
+    """Read the cluster and make the plan; nothing is written. Raises `UsageError` for what cannot be asked for.
+
+    Tags are read where a query needs them.
+    """
+    if not (task.words or task.deleted or task.files or task.findings or task.findings_file):
+        raise UsageError("nothing is asked for", hint="give KEY=VALUE with a scope, --file, or --finding")
+    read = ClusterSettings(admin, clock)
+    live = read.pieces()
+    scope = scope_of(task.places, read.snapshot, read_tags)
+    wanted: list[WantedSetting] = [*wanted_of_words(task.words, task.deleted, scope, read.configs)]
+    wanted += wanted_of_files(task.files, task.cluster_name, read.configs)
+    if task.findings_file is not None:
+        source, data = task.findings_file
+        wanted += wanted_of_findings(data, source, task.findings, task.cluster_name)
+    elif task.findings:
+        usual, every = (lint((), [live], rules).unaccepted for rules in (task.core, task.every))
+        wanted += wanted_of_live(usual, every, task.findings)
+    resolved = resolve(wanted, read.configs)
+    plan = make_plan(
+        resolved,
+        read.configs,
+        findings_change(live, resolved, task.core),
+        created_at=clock.now(),
+        request=task.request,
+        size=task.size,
+        profile=task.profile,
+    )
+    return _with_warnings(plan, unmet(task.files, read.configs))
+
+
+def scope_of(places: NamedPlaces, snapshot: ClusterSnapshot, read_tags: Callable[[], TagSet]) -> ChangeScope:
+    """The topics and brokers that are meant; `UsageError` where a text means none."""
+    if places.topics and not snapshot.topics:
+        raise UsageError(
+            f"cluster {snapshot.cluster_id} shows no topic: it has none, or this user may not see them",
+            hint="it needs DESCRIBE on the topics",
+        )
+    topics = {t.name for text in places.topics for t in with_topics(snapshot, text, read_tags).topics}
+    brokers = {broker for text in places.brokers for broker in _brokers(text, snapshot, read_tags)}
+    return ChangeScope(
+        topics=tuple(sorted(topics)),
+        brokers=tuple(sorted(brokers)),
+        all_brokers=places.all_brokers,
+        cluster_default=places.cluster_default,
+    )
+
+
+def _brokers(text: str, snapshot: ClusterSnapshot, read_tags: Callable[[], TagSet]) -> Sequence[int]:
+    wanted = parse_broker_list(text)
+    if wanted.where is None:
+        holding = frozenset(b for t in snapshot.topics for p in t.partitions for b in p.replicas)
+        return wanted.resolve(holding, frozenset(b.id for b in snapshot.brokers if b.is_alive))
+    if tag_keys(wanted.where, BROKER_KEYS):
+        snapshot = replace(snapshot, tags=read_tags())
+    found = brokers_where(snapshot, wanted.where)
+    if not found:
+        error = UsageError(f"no broker matches {text!r:.200}")
+        error.lines = why_none(wanted.where, broker_table(snapshot))
+        raise error
+    return found
+
+
+def _with_warnings(plan: ConfigPlan, warnings: Sequence[str]) -> ConfigPlan:
+    return replace(plan, warnings=(*plan.warnings, *warnings)) if warnings else plan
+
+
+ABORTED = "aborted by an operator"
+
+
+class AbortRequestedError(KafkakitError):
+    """Another process asks the rollout to take its values back."""
+
+
+def abort_check(requests: ReceivedRequests) -> None:
+    """Raise `AbortRequestedError` when another process asked for it, and answer that it is done."""
+    request = requests.read()
+    if request is not None and request.abort:
+        requests.answer()
+        raise AbortRequestedError(f"{ABORTED}: {request.by}")
+
+
+def _words(verdict: HealthVerdict) -> str:
+    rows = [f"{r.signal.value} {r.seen:.4g} (limit {r.limit:.4g})" for r in verdict.rows]
+    return f"{verdict.health.value} after {verdict.looks} looks: {', '.join(rows)}"
+
+
+MOST_PAST = 60
+"""How many moments of the past a metrics service is asked for."""
+
+
+def watch_windows(watch: HealthWatch, count: int) -> tuple[HealthVerdict, ...]:
+    """Watch what is usual, then so many windows; `TryLaterError` where nothing tells what is usual."""
+    baseline = baseline_of(watch.past())
+    if problem := watch.problem_of(baseline):
+        raise TryLaterError(problem)
+    return tuple(watch.window_after(baseline, f"window {n} of {count}") for n in range(1, count + 1))

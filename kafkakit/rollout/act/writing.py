@@ -1,22 +1,49 @@
-"""Writing settings: each change is compared with what is set before, journaled, made, and read back."""
+"""Settings on a cluster, read and written: each change is compared with what is set, journaled, made, and read back.
+
+Partitions are read to watch them. A rollout has one journal file below the state folder. The operator's own command
+changes a broker's file and restarts the broker.
+"""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from glob import escape
 from itertools import groupby
+from pathlib import Path
 
-from kafkakit.core.cluster_facts import ConfigChange, ConfigLayer, ConfigOp, ResourceKind
-from kafkakit.core.errors import KafkakitError, LeaseLostError, TryLaterError
+from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, ConfigChange, ConfigLayer, ConfigOp, LayeredValue, ResourceKind
+from kafkakit.core.durations import epoch_ms
+from kafkakit.core.errors import InputError, KafkakitError, LeaseLostError, RefusedError, TryLaterError, UsageError
+from kafkakit.core.journal_lines import RecordKind
 from kafkakit.core.lists_in_words import some
+from kafkakit.core.model import ClusterSnapshot
+from kafkakit.execution.act.journal_file import DiskFile, LineFile
+from kafkakit.execution.act.line_journal import LineJournal
 from kafkakit.execution.act.retrier import Retrier, wait_until
 from kafkakit.execution.decide.journal_state import ConfigKey
+from kafkakit.lint.api import Pieces
+from kafkakit.lint.api_act import live_pieces
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
-from kafkakit.rollout.act.journals import RolloutJournal
-from kafkakit.rollout.act.reading import PartitionWatch
-from kafkakit.rollout.decide.journal import RolloutWord, TouchedSetting
-from kafkakit.rollout.decide.plan import shown
-from kafkakit.rollout.decide.settings import SettingChange, is_same, where_of
-from kafkakit.rollout.decide.steps import PlannedStep
-from kafkakit.rollout.decide.undoing import GONE, not_ours
+from kafkakit.ports.machine import Processes
+from kafkakit.rollout.decide.plan import ConfigPlan, shown
+from kafkakit.rollout.decide.rollout import (
+    GONE,
+    GRAMMAR,
+    HealthLook,
+    HealthVerdict,
+    PartitionView,
+    RolloutEnd,
+    RolloutState,
+    RolloutWord,
+    TouchedSetting,
+    WatchSettings,
+    baseline_of,
+    change_data,
+    fold,
+    look_between,
+    not_ours,
+    opening,
+)
+from kafkakit.rollout.decide.settings import ClusterConfigs, PlannedStep, SettingChange, configs_of, is_same, where_of
 
 SHOW_TIMEOUT_S = 20.0
 RestartBroker = Callable[[int, Mapping[str, str | None]], str]
@@ -27,6 +54,61 @@ Values = dict[ConfigKey, str | None]
 def key_of(change: SettingChange) -> ConfigKey:
     """The setting that a change is about."""
     return ConfigKey(change.kind, change.name, change.key)
+
+
+class RolloutJournal(LineJournal[RolloutWord, RolloutState | None]):
+    """One rollout's journal, open for writing."""
+
+    def __init__(self, file: LineFile, clock: Clock) -> None:
+        super().__init__(file, clock, GRAMMAR, fold, None)
+
+    @property
+    def rollout(self) -> RolloutState:
+        """What the lines mean; the journal has begun."""
+        if self.state is None:
+            raise InputError(self.name, "holds no rollout: it was stopped before its first line was written")
+        return self.state
+
+    @property
+    def run(self) -> str:
+        """What the rollout is called."""
+        return Path(self.name).stem
+
+    def salvage(self) -> str:
+        """Record that lines are lost, and return why; whatever the plan sets counts as set from then on."""
+        if damage := self.damage:
+            self.check(RolloutWord.SALVAGED, {"problem": damage})
+        return damage
+
+    def begin(self, plan: ConfigPlan, watch: WatchSettings, by: str, rehearsal_of: str = "") -> None:
+        """Record the plan; the first line."""
+        self.check(RolloutWord.OPEN, opening(plan, watch, by, rehearsal_of))
+
+    def intend(self, word: RolloutWord, changes: Iterable[SettingChange]) -> int:
+        """Record what is about to be written; returns the number that `answered` refers to."""
+        return self.intent(word, {"changes": [change_data(c) for c in changes]})
+
+    def answered(self, intent: int, word: RolloutWord, errors: Sequence[str]) -> None:
+        """Record what came of it."""
+        self._write(RecordKind.EFFECT, word, {"errors": list(errors)}, intent)
+
+    def usual(self, looks: Sequence[HealthLook]) -> None:
+        """Record what was usual before the first step."""
+        values = {signal.value: list(series) for signal, series in baseline_of(looks).items()}
+        self.check(RolloutWord.BASELINE, {"values": values})
+
+    def passed(self, step: int, verdict: HealthVerdict) -> None:
+        """Record that a step was watched and found good."""
+        rows = [[r.signal.value, r.seen, r.usual, r.limit] for r in verdict.rows]
+        self.check(RolloutWord.PASSED, {"step": step, "looks": verdict.looks, "signals": rows})
+
+    def turn_back(self, reasons: Sequence[str]) -> None:
+        """Record that from now on values are taken back, and why."""
+        self.check(RolloutWord.BACK, {"reasons": list(reasons)})
+
+    def ended(self, end: RolloutEnd, left: Sequence[str] = ()) -> None:
+        """Record how it ended."""
+        self.check(RolloutWord.END, {"end": end.value, "left": list(left)})
 
 
 class SettingsWriter:
@@ -234,3 +316,219 @@ class SettingsWriter:
         if wait_until(self._clock, self._settle_s, all_in_sync):
             return ()
         return (f"broker {broker} is not in sync again after {self._settle_s:g} s: {some(waiting)}",)
+
+
+MIN_ISR = "min.insync.replicas"
+
+
+class ClusterSettings:
+    """What is set on a cluster, read once: one request for its topics, three for its brokers."""
+
+    def __init__(self, admin: ClusterAdmin, clock: Clock) -> None:
+        snapshot = admin.snapshot(now=clock.now(), sizes=False)
+        alive = [b.id for b in snapshot.brokers if b.is_alive]
+        in_force = admin.broker_configs(alive, defaults=True)
+        own = admin.dynamic_configs(ResourceKind.BROKER, [str(b) for b in in_force])
+        default = admin.dynamic_configs(ResourceKind.BROKER, [CLUSTER_DEFAULT]).get(CLUSTER_DEFAULT, {})
+        self.configs = configs_of(snapshot, default, {n: v for n, v in own.items() if n}, in_force)
+        self.snapshot, self._in_force = snapshot, in_force
+
+    def pieces(self) -> Pieces:
+        """The cluster as lint sees it."""
+        return live_pieces(self.snapshot, {b: _set(values) for b, values in self._in_force.items()}, None)
+
+
+def read_configs(admin: ClusterAdmin, clock: Clock) -> ClusterConfigs:
+    """What is set on a cluster; see `ClusterSettings`."""
+    return ClusterSettings(admin, clock).configs
+
+
+class PartitionWatch:
+    """Looks at all partitions, one request a look; topics and min ISR are read when it is made, and by `renew`."""
+
+    def __init__(self, admin: ClusterAdmin, clock: Clock) -> None:
+        self._admin, self._clock = admin, clock
+        self._before: PartitionView | None = None
+        self._min_isr: dict[str, int] = {}
+        self.renew()
+
+    def renew(self, *, forget: bool = False) -> None:
+        """Read topics and min ISR again, which a step may have changed; `forget` what was seen before.
+
+        Where no broker answers, they stay as they were: the next looks tell.
+        """
+        self._before = None if forget else self._before
+        try:
+            snapshot = self._admin.snapshot(now=self._clock.now(), sizes=False)
+            self._min_isr = min_isr_of(snapshot, self._admin)
+        except TryLaterError:
+            if not self._min_isr:
+                raise
+
+    def look(self) -> HealthLook:
+        """What the partitions show, and what happened since the last look; without values while no broker answers."""
+        begun_s, at_ms = self._clock.monotonic(), epoch_ms(self._clock.now())
+        try:
+            states = self._admin.partition_states(self._min_isr)
+        except TryLaterError as error:
+            return HealthLook(at_ms=at_ms, problem=error.message)
+        answer_ms = (self._clock.monotonic() - begun_s) * 1000
+        now = PartitionView(at_ms=at_ms, states=states, min_isr=self._min_isr, answer_ms=answer_ms)
+        found = look_between(self._before, now)
+        self._before = now
+        return found
+
+    def waits_for(self, broker: int) -> tuple[str, ...]:
+        """The partitions that have a copy on the broker which is not in sync, in order."""
+        states = self._admin.partition_states(self._min_isr)
+        return tuple(str(key) for key, s in states.items() if broker in s.replicas and broker not in s.isr)
+
+
+def min_isr_of(snapshot: ClusterSnapshot, admin: ClusterAdmin) -> dict[str, int]:
+    """How many copies of each topic must be in sync: its own setting, else the lowest that a broker runs with."""
+    alive = [b.id for b in snapshot.brokers if b.is_alive]
+    settings = admin.broker_settings(alive, [MIN_ISR]).values()
+    usual = min((_number(values.get(MIN_ISR)) for values in settings), default=1)
+    return {t.name: _number(t.configs[MIN_ISR]) if MIN_ISR in t.configs else usual for t in snapshot.topics}
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text is not None and text.strip().isdecimal() else 1
+
+
+def _set(values: Mapping[str, LayeredValue]) -> dict[str, LayeredValue]:
+    return {key: value for key, value in values.items() if value.layer is not ConfigLayer.DEFAULT}
+
+
+SUFFIX = ".journal"
+HINT = "kafkakit config history lists them"
+PROGRAM = "kafkakit"
+LOST_HINT = (
+    "what it set is not known any more: look for it with `kafkakit config diff`, then move the file out of its folder"
+)
+
+
+class RolloutJournals:
+    """The rollouts of one cluster on this host, or of all where `cluster_id` is None, which are only read.
+
+    `program` begins the commands that hints print.
+    """
+
+    def __init__(self, state_dir: Path, cluster_id: str | None, clock: Clock, program: str = PROGRAM) -> None:
+        self._root, self._cluster_id, self._clock, self._program = (
+            state_dir / "config-rollouts", cluster_id, clock, program
+        )  # fmt: skip
+
+    def of_plan(self, plan: ConfigPlan) -> RolloutJournal:
+        """The journal of a plan's rollout: a new one, or the one that is open.
+
+        Raises `RefusedError` while the rollout of another plan is open. A plan whose rollout ended can be rolled out
+        again: its values are compared first.
+        """
+        for path, state in self.states():
+            if state.end is None and state.plan.hash != plan.hash:
+                raise self._is_open(path.stem, state)
+            if state.end is None:
+                return self._open(path)
+        number = sum(1 for path in self._paths() if path.stem.startswith(plan.run_id))
+        name = plan.run_id if number == 0 else f"{plan.run_id}.{number}"
+        return self._open(self._root / (self._cluster_id or plan.cluster_id) / f"{name}{SUFFIX}")
+
+    def named(self, name: str) -> RolloutJournal:
+        """The rollout of that id; `UsageError` when there is none."""
+        for path in self._paths():
+            if path.stem == name:
+                return self._open(path)
+        where = "any" if self._cluster_id is None else "this"
+        raise UsageError(f"there is no rollout {name!r:.60} of {where} cluster on this host", hint=HINT)
+
+    def only_open(self) -> RolloutJournal:
+        """The rollout that is open; `UsageError` when there is none."""
+        for path, state in self.states():
+            if state.end is None:
+                return self._open(path)
+        raise UsageError("no rollout of this cluster is open on this host", hint=HINT)
+
+    def to_roll_back(self, name: str | None) -> RolloutJournal:
+        """The rollout of that id, or the newest whose values are in force; `UsageError` when there is none.
+
+        Raises `RefusedError` while another one is open, as one is whose rollback was cut.
+        """
+        for path, state in self.states():
+            if state.end is None and path.stem != name:
+                raise self._is_open(path.stem, state)
+        return self.last_applied() if name is None else self.named(name)
+
+    def to_abort(self, name: str | None) -> RolloutJournal:
+        """The open rollout, or the one of that id; `RefusedError` for one that was applied."""
+        found = self.only_open() if name is None else self.named(name)
+        if found.rollout.end in (RolloutEnd.APPLIED, RolloutEnd.INCOMPLETE):
+            raise RefusedError(
+                f"rollout {found.run} is {found.rollout.words}, not open",
+                hint=f"to take it back:\n{self._program} config rollback {found.run}",
+            )
+        return found
+
+    def _is_open(self, name: str, state: RolloutState) -> RefusedError:
+        lines = (f"{self._program} config {word} --yes" for word in ("resume", "abort"))
+        return RefusedError(
+            f"rollout {name} is {state.words}", hint="\n".join(("finish it, or take it back, first:", *lines))
+        )
+
+    def last_applied(self) -> RolloutJournal:
+        """The newest rollout whose values are in force; `UsageError` when there is none."""
+        for path, state in reversed(self.states()):
+            if state.end in (RolloutEnd.APPLIED, RolloutEnd.INCOMPLETE):
+                return self._open(path)
+        raise UsageError("no rollout of this cluster can be rolled back", hint=HINT)
+
+    def states(self) -> tuple[tuple[Path, RolloutState], ...]:
+        """Every rollout, oldest first; empty journals are left out.
+
+        Of a damaged journal the sound beginning counts. Raises `InputError` where nothing of it is sound.
+        """
+        found = [(path, self._open(path)) for path in self._paths()]
+        for _, journal in found:
+            if journal.state is None and journal.damage:
+                raise InputError(journal.name, "its first line cannot be read", hint=LOST_HINT)
+        begun = [(path, journal.state) for path, journal in found if journal.state is not None]
+        return tuple(sorted(begun, key=lambda item: item[1].began_at))
+
+    def damages(self) -> tuple[str, ...]:
+        """What is wrong with journals."""
+        return tuple(damage for path in self._paths() if (damage := self._open(path).damage))
+
+    def _paths(self) -> list[Path]:
+        return sorted(self._root.glob(f"{'*' if self._cluster_id is None else escape(self._cluster_id)}/*{SUFFIX}"))
+
+    def _open(self, path: Path) -> RolloutJournal:
+        return RolloutJournal(DiskFile(path), self._clock)
+
+
+class RestartCommand:
+    """Runs `COMMAND BROKER KEY=VALUE...`, where a bare KEY is to be taken out of the file; output goes to `log_file`.
+
+    It must be repeatable: a rollout that was cut runs it again. The clock keeps the lease while it runs.
+    """
+
+    def __init__(self, processes: Processes, clock: Clock, command: str, log_file: str, limit_s: float) -> None:
+        self._processes, self._clock, self._command = processes, clock, command
+        self._log_file, self._limit_s = log_file, limit_s
+
+    def __call__(self, broker: int, values: Mapping[str, str | None]) -> str:
+        """Run it; returns what went wrong."""
+        words = [key if value is None else f"{key}={value}" for key, value in values.items()]
+        try:
+            record = self._processes.start([self._command, str(broker), *words], self._log_file, lambda _: None)
+        except KafkakitError as error:
+            return error.message
+        try:
+            ended = wait_until(self._clock, self._limit_s, lambda: not self._processes.is_alive(record), every_s=0.1)
+        except BaseException:
+            self._processes.kill([record])
+            raise
+        if not ended:
+            self._processes.kill([record])
+            return f"{self._command} took more than {self._limit_s:g} s"
+        status = self._processes.wait(record, 5)
+        return "" if status == 0 else f"{self._command} ended with {status}; its output is in {self._log_file}"

@@ -1,20 +1,48 @@
-"""The plan of a change of configuration: what changes from what, in which steps, and what that does to findings."""
+"""The plan of a change of configuration: what is asked for, what changes from what, in which steps, with which
+findings.
+
+* What is asked for comes from words of the command line, from files that lint reads, and from findings of lint.
+* Which findings a change ends and which it brings is found by running the rules on the state before and after it.
+* Two states of configuration can be compared: of clusters, of files, and of a cluster at an earlier time.
+* A rehearsal has the plan for a mirrored cluster, and says in what that cluster is unlike.
+"""
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from kafkakit.core.cluster_facts import ResourceKind
+import msgspec
+
+from kafkakit.core.audit_findings import NAMED_IN_WHERE
+from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, ConfigLayer, ResourceKind
 from kafkakit.core.cluster_id import cluster_id_problem
-from kafkakit.core.documents import decode_document, encode_document
+from kafkakit.core.documents import decode_document, decode_json, encode_document
 from kafkakit.core.errors import InputError, UsageError
 from kafkakit.core.findings import Finding
 from kafkakit.core.plan import PlanBroker
-from kafkakit.rollout.decide.settings import ClusterConfigs, Resolved, SettingChange
-from kafkakit.rollout.decide.steps import PlannedStep, StepSize, plan_steps
-from kafkakit.rules.secrets import is_secret_key
+from kafkakit.execution.decide.journal_state import ConfigKey
+from kafkakit.lint.api import LintRequest, Pieces, lint
+from kafkakit.rollout.decide.settings import (
+    ALL_BROKERS,
+    ClusterConfigs,
+    PlannedStep,
+    Resolved,
+    SettingChange,
+    StepSize,
+    WantedSetting,
+    is_same,
+    plan_steps,
+    resolve,
+    where_of,
+)
+from kafkakit.rules.config_defs import minor_or_none
+from kafkakit.rules.effective import Configs, Declared, Source
+from kafkakit.rules.engine import Checked
+from kafkakit.rules.secrets import HIDDEN, is_secret_key
+from kafkakit.rules.violation import Edit
 
 PLAN_KIND = "config-plan"
 LIMIT_BYTES = 64 << 20
@@ -183,3 +211,451 @@ def _finding(found: Finding) -> PlanFinding:
 
 def _sha256(*rows: str) -> str:
     return f"sha256:{hashlib.sha256(chr(10).join(rows).encode()).hexdigest()}"
+
+
+FINDINGS_LIMIT_BYTES = 64 << 20
+_KEY = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,200}")
+# Of a file, what tells a broker from others; it is no change to make.
+IDENTITY = frozenset(
+    {
+        "broker.id", "node.id", "process.roles", "broker.rack", "listeners", "advertised.listeners", "log.dirs",
+        "log.dir", "controller.quorum.voters", "controller.quorum.bootstrap.servers", "controller.listener.names",
+        "zookeeper.connect", "metadata.log.dir",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeScope:
+    """Where values of the command line are set: topics by name, brokers, each broker, the default."""
+
+    topics: tuple[str, ...] = ()
+    brokers: tuple[int, ...] = ()
+    all_brokers: bool = False
+    cluster_default: bool = False
+
+    @property
+    def is_given(self) -> bool:
+        """True where something is named."""
+        return bool(self.topics or self.brokers or self.all_brokers or self.cluster_default)
+
+
+def wanted_of_words(
+    words: Sequence[str], deleted: Sequence[str], scope: ChangeScope, configs: ClusterConfigs
+) -> tuple[WantedSetting, ...]:
+    """`KEY=VALUE` words and keys to delete, for everything in scope; raises `UsageError` for what cannot be read."""
+    values: dict[str, str | None] = {}
+    pairs = [(*_pair(word), word) for word in words] + [(key, None, key) for key in deleted]
+    for key, value, word in pairs:
+        if not _KEY.fullmatch(key):
+            raise UsageError(f"{word!r:.80} is not KEY=VALUE")
+        if key in values:
+            raise UsageError(f"{key} is given twice")
+        values[key] = value
+    if values and not scope.is_given:
+        raise UsageError(
+            "no scope is given", hint="add --topics NAME, --brokers ID, --all-brokers or --cluster-default"
+        )
+    if scope.is_given and not values:
+        raise UsageError("a scope is given, but no KEY=VALUE")
+    names: list[tuple[ResourceKind, str]] = []
+    names += [(ResourceKind.TOPIC, name) for name in scope.topics]
+    names += [(ResourceKind.BROKER, str(broker)) for broker in scope.brokers]
+    names += [(ResourceKind.BROKER, ALL_BROKERS)] if scope.all_brokers else []
+    names += [(ResourceKind.BROKER, CLUSTER_DEFAULT)] if scope.cluster_default else []
+    return tuple(
+        WantedSetting(kind=kind, name=name, key=key, value=value)
+        for kind, name in names
+        for key, value in values.items()
+    )
+
+
+def wanted_of_files(files: Iterable[Pieces], cluster: str | None, configs: ClusterConfigs) -> tuple[WantedSetting, ...]:
+    """What files set; keys that only the cluster has are left alone, and so are topics that it does not have.
+
+    Raises `UsageError` where the files are of several clusters and none is chosen.
+    """
+    pieces = tuple(files)
+    names = {c.name for p in pieces for c in p.clusters if c.name}
+    names |= {b.cluster for p in pieces for b in p.brokers if b.cluster}
+    names |= {t.cluster for p in pieces for t in p.topics if t.cluster}
+    if cluster is None and len(names) > 1:
+        listed = ", ".join(sorted(map(str, names)))
+        raise UsageError(f"the files are of several clusters: {listed:.300}", hint="choose one with --cluster-name")
+    if cluster is not None and names and cluster not in names:
+        raise UsageError(f"no file is of cluster {cluster!r:.80}")
+    return tuple(w for p in pieces for w in _of_pieces(p, cluster, configs))
+
+
+def unmet(files: Iterable[Pieces], configs: ClusterConfigs) -> tuple[str, ...]:
+    """Topics of files that the cluster does not have, as warnings; a change of configuration makes none."""
+    missing = sorted({t.name for p in files for t in p.topics} - configs.topics.keys())
+    return (f"not in the cluster, and left out: topic {', '.join(missing[:20])}",) if missing else ()
+
+
+def _of_pieces(pieces: Pieces, cluster: str | None, configs: ClusterConfigs) -> Iterator[WantedSetting]:
+    def mine(name: str | None) -> bool:
+        return cluster is None or name is None or name == cluster
+
+    for each in pieces.clusters:
+        if mine(each.name):
+            yield from _of_configs(ResourceKind.BROKER, CLUSTER_DEFAULT, each.dynamic_default)
+            yield from _of_configs(ResourceKind.BROKER, ALL_BROKERS, each.static or {})
+    for broker in pieces.brokers:
+        if mine(broker.cluster) and "broker" in broker.roles:
+            name = ALL_BROKERS if broker.id is None else str(broker.id)
+            yield from _of_configs(ResourceKind.BROKER, name, {**broker.static, **broker.dynamic})
+    for topic in pieces.topics:
+        if mine(topic.cluster) and topic.name in configs.topics:
+            yield from _of_configs(ResourceKind.TOPIC, topic.name, topic.configs)
+
+
+def _of_configs(kind: ResourceKind, name: str, values: Configs) -> Iterator[WantedSetting]:
+    for key, declared in values.items():
+        if key not in IDENTITY and declared.text != HIDDEN and "." in key:
+            yield WantedSetting(kind=kind, name=name, key=key, value=declared.text)
+
+
+def wanted_of_live(
+    usual: Sequence[Checked], every: Sequence[Checked], chosen: Sequence[str]
+) -> tuple[WantedSetting, ...]:
+    """The edits that end findings of a live cluster: those of the named rules, or with the named fingerprints.
+
+    A rule means the `usual` findings of it, those that `lint --live` prints; a fingerprint may be that of `every` one.
+    Raises `UsageError` for a name that no finding has, and for findings without an edit.
+    """
+    found: list[WantedSetting] = []
+    for name in chosen:
+        fits = [c for c in usual if name in (c.finding.rule, c.finding.name)]
+        fits += [c for c in every if name == c.finding.fingerprint]
+        if not fits:
+            raise UsageError(f"no finding of the cluster is {name!r:.60}", hint="kafkakit lint --live lists them")
+        edits = [w for c in fits for w in _of_edits(c)]
+        if not edits:
+            raise UsageError(f"finding {name} has no change of configuration that ends it: {fits[0].finding.message}")
+        found += edits
+    return tuple(found)
+
+
+def _of_edits(checked: Checked) -> Iterator[WantedSetting]:
+    finding = checked.finding
+    subject = subject_of(finding.where)
+    if subject is None:
+        return
+    kind, name = subject
+    setting = finding.setting
+    if setting is not None and setting.source == Source.DYNAMIC_DEFAULT.value:
+        kind, name = ResourceKind.BROKER, CLUSTER_DEFAULT
+    for edit in checked.edits:
+        yield from _of_edit(kind, name, edit, setting.observed if setting is not None else None)
+
+
+def _of_edit(kind: ResourceKind, name: str, edit: Edit, observed: str | None) -> Iterator[WantedSetting]:
+    if edit.rename is not None:
+        yield WantedSetting(kind=kind, name=name, key=edit.key, value=None)
+        yield WantedSetting(kind=kind, name=name, key=edit.rename, value=edit.value or observed)
+    else:
+        yield WantedSetting(kind=kind, name=name, key=edit.key, value=edit.value)
+
+
+class _FileFinding(msgspec.Struct):
+    rule: str
+    where: str
+    message: str = ""
+    fingerprint: str = ""
+    cluster: str = ""
+    key: str | None = None
+    expected: str | None = None
+    repair: str = ""
+
+
+class _FindingsFile(msgspec.Struct):
+    findings: list[_FileFinding]
+
+
+def wanted_of_findings(
+    data: bytes, source: str, chosen: Sequence[str], cluster: str | None
+) -> tuple[WantedSetting, ...]:
+    """The repairs of findings in a file that `lint -o json` or `audit results -o json` wrote.
+
+    `chosen` are rules or fingerprints, all when empty; `cluster` chooses among those of a fleet. Raises `UsageError`
+    where none of them has a value to set, and `InputError` for another file.
+    """
+    findings = decode_json(data, _FindingsFile, source).findings
+    asked = [f for f in findings if not chosen or f.rule in chosen or f.fingerprint in chosen]
+    clusters = {f.cluster for f in asked if f.cluster}
+    if cluster is None and len(clusters) > 1:
+        raise UsageError(f"the findings are of {len(clusters)} clusters", hint="choose one with --cluster-name")
+    found = [w for f in asked if cluster is None or f.cluster in ("", cluster) for w in _of_finding(f)]
+    if not found:
+        raise InputError(source, "has no finding of the chosen ones with a value to set")
+    return tuple(found)
+
+
+def _of_finding(finding: _FileFinding) -> Iterator[WantedSetting]:
+    subject = subject_of(finding.where)
+    if subject is None:
+        return
+    lines = [line.strip() for line in finding.repair.splitlines()]
+    pairs = [line.partition("=") for line in lines if "=" in line and _KEY.fullmatch(line.partition("=")[0])]
+    if pairs:
+        yield from (WantedSetting(kind=subject[0], name=subject[1], key=k, value=v) for k, _, v in pairs)
+    elif finding.key is not None and finding.expected is not None:
+        yield WantedSetting(kind=subject[0], name=subject[1], key=finding.key, value=finding.expected)
+
+
+def subject_of(where: str) -> tuple[ResourceKind, str] | None:
+    """The topic or broker that a finding is about, None for others."""
+    for kind, named in ((ResourceKind.TOPIC, "topics"), (ResourceKind.BROKER, "brokers")):
+        match = re.match(NAMED_IN_WHERE[named], f"{where} of ")
+        if match is not None and not where.startswith("controller"):
+            return kind, match[1] or match[2]
+    return None
+
+
+def _pair(word: str) -> tuple[str, str]:
+    key, _, value = word.partition("=")
+    return (key, value) if "=" in word else ("", "")
+
+
+def findings_change(live: Pieces, resolved: Resolved, request: LintRequest) -> FindingsChange:
+    """Lint the cluster as it is and as it would be; findings are compared by fingerprint. Twice the cost of lint."""
+    before = {c.finding.fingerprint: c.finding for c in lint((), [live], request).unaccepted}
+    after = {c.finding.fingerprint: c.finding for c in lint((), [changed_pieces(live, resolved)], request).unaccepted}
+    return FindingsChange(
+        gone=tuple(f for print_, f in before.items() if print_ not in after),
+        new=tuple(f for print_, f in after.items() if print_ not in before),
+    )
+
+
+def changed_pieces(live: Pieces, resolved: Resolved) -> Pieces:
+    """The cluster's pieces once everything is changed."""
+    topics = _by_name(c for c in resolved.changes if c.kind is ResourceKind.TOPIC)
+    dynamic = _by_name(c for c in resolved.changes if c.kind is ResourceKind.BROKER)
+    static = _by_name(resolved.restarts)
+    default = dynamic.get(CLUSTER_DEFAULT, {})
+    return replace(
+        live,
+        clusters=tuple(
+            replace(c, dynamic_default=_edited(c.dynamic_default, default, Source.DYNAMIC_DEFAULT))
+            for c in live.clusters
+        ),
+        topics=tuple(
+            replace(t, configs=_edited(t.configs, topics[t.name], Source.TOPIC)) if t.name in topics else t
+            for t in live.topics
+        ),
+        brokers=tuple(
+            replace(
+                b,
+                dynamic=_edited(b.dynamic, dynamic.get(str(b.id), {}), Source.DYNAMIC_BROKER),
+                static=_edited(b.static, static.get(str(b.id), {}), Source.STATIC),
+            )
+            for b in live.brokers
+        ),
+    )
+
+
+def _by_name(changes: Iterable[SettingChange]) -> dict[str, dict[str, str | None]]:
+    found: dict[str, dict[str, str | None]] = {}
+    for change in changes:
+        found.setdefault(change.name, {})[change.key] = change.after
+    return found
+
+
+def _edited(configs: Configs, changes: Mapping[str, str | None], source: Source) -> Configs:
+    kept = {key: value for key, value in configs.items() if key not in changes}
+    return kept | {key: Declared(value, source) for key, value in changes.items() if value is not None}
+
+
+Values = Mapping[ConfigKey, str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigSide:
+    """One side: what is set, the ids of its brokers, and whether it is only a part, as files are."""
+
+    name: str
+    values: Values
+    brokers: frozenset[str] = field(default_factory=frozenset)
+    is_part: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigDifference:
+    """A setting that differs; None where a side does not set it."""
+
+    where: str
+    key: str
+    one: str | None
+    other: str | None
+
+
+def side_of_cluster(name: str, configs: ClusterConfigs) -> ConfigSide:
+    """What is set on a live cluster, in files of brokers and while they run; what tells brokers apart is left out."""
+    values: dict[ConfigKey, str | None] = {}
+    for topic, own in configs.topics.items():
+        values |= {ConfigKey(ResourceKind.TOPIC, topic, key): value for key, value in own.items()}
+    for key, value in configs.default.items():
+        values[ConfigKey(ResourceKind.BROKER, CLUSTER_DEFAULT, key)] = value
+    for broker, layers in configs.in_force.items():
+        for key, layered in layers.items():
+            if layered.layer in (ConfigLayer.DYNAMIC_BROKER, ConfigLayer.STATIC) and key not in IDENTITY:
+                values[ConfigKey(ResourceKind.BROKER, str(broker), key)] = layered.value or "[hidden]"
+    return ConfigSide(name=name, values=values, brokers=frozenset(map(str, configs.in_force)))
+
+
+def side_of_files(name: str, files: Iterable[Pieces]) -> ConfigSide:
+    """What files set."""
+    values: dict[ConfigKey, str | None] = {}
+    ids: set[str] = set()
+
+    def take(kind: ResourceKind, resource: str, configs: Configs) -> None:
+        named = {k: v for k, v in configs.items() if k not in IDENTITY and "." in k}
+        values.update({ConfigKey(kind, resource, key): declared.text for key, declared in named.items()})
+
+    for pieces in files:
+        for cluster in pieces.clusters:
+            take(ResourceKind.BROKER, CLUSTER_DEFAULT, cluster.dynamic_default)
+            take(ResourceKind.BROKER, ALL_BROKERS, cluster.static or {})
+        for broker in pieces.brokers:
+            if "broker" in broker.roles:
+                resource = ALL_BROKERS if broker.id is None else str(broker.id)
+                ids |= {resource} - {ALL_BROKERS}
+                take(ResourceKind.BROKER, resource, {**broker.static, **broker.dynamic})
+        for topic in pieces.topics:
+            take(ResourceKind.TOPIC, topic.name, topic.configs)
+    return ConfigSide(name=name, values=values, brokers=frozenset(ids), is_part=True)
+
+
+def at_time(live: ConfigSide, writes: Sequence[tuple[datetime, SettingChange]], at: datetime, name: str) -> ConfigSide:
+    """What was set at an earlier time, as far as journals tell: their changes since then taken back, newest first."""
+    values = dict(live.values)
+    for moment, change in sorted(writes, key=lambda item: item[0], reverse=True):
+        if moment > at:
+            key = ConfigKey(change.kind, change.name, change.key)
+            if change.before is None:
+                values.pop(key, None)
+            else:
+                values[key] = change.before
+    return replace(live, name=name, values=values)
+
+
+def difference(one: ConfigSide, other: ConfigSide) -> tuple[ConfigDifference, ...]:
+    """The settings that differ, sorted. Of a part only the resources that it names are compared.
+
+    Where the sides have different brokers, values that all brokers of a side share are compared as one.
+    """
+    if one.brokers and other.brokers and one.brokers != other.brokers and not (one.is_part or other.is_part):
+        first, second = _shared(one), _shared(other)
+    else:
+        ids = one.brokers | other.brokers
+        first, second = _expanded(one, ids), _expanded(other, ids)
+    keys = {k for k in first.keys() | second.keys() if not is_same(first.get(k), second.get(k))}
+    for side, values in ((one, first), (other, second)):
+        if side.is_part:
+            named = {(k.kind, k.name) for k in values}
+            keys = {k for k in keys if (k.kind, k.name) in named}
+    rows = [(k, first.get(k), second.get(k)) for k in sorted(keys)]
+    return tuple(_as_each(rows, one.brokers | other.brokers))
+
+
+def _shared(side: ConfigSide) -> Values:
+    found = {k: v for k, v in side.values.items() if k.kind is ResourceKind.TOPIC or k.name == CLUSTER_DEFAULT}
+    for key in {k.key for k in side.values if k.kind is ResourceKind.BROKER and k.name != CLUSTER_DEFAULT}:
+        of_brokers = {b: side.values.get(ConfigKey(ResourceKind.BROKER, b, key)) for b in side.brokers}
+        if len(set(of_brokers.values())) == 1:
+            found[ConfigKey(ResourceKind.BROKER, ALL_BROKERS, key)] = next(iter(of_brokers.values()))
+        else:
+            found |= {ConfigKey(ResourceKind.BROKER, b, key): v for b, v in of_brokers.items() if v is not None}
+    return found
+
+
+def _expanded(side: ConfigSide, ids: frozenset[str]) -> Values:
+    every = [(k, v) for k, v in side.values.items() if k.kind is ResourceKind.BROKER and k.name == ALL_BROKERS]
+    found = {k._replace(name=broker): v for k, v in every for broker in ids}
+    rest = {k: v for k, v in side.values.items() if k.kind is ResourceKind.TOPIC or k.name != ALL_BROKERS or not ids}
+    return found | rest
+
+
+def _as_each(
+    rows: Iterable[tuple[ConfigKey, str | None, str | None]], ids: frozenset[str]
+) -> Iterable[ConfigDifference]:
+    """Rows that are the same for each broker are one."""
+    groups: dict[object, list[tuple[ConfigKey, str | None, str | None]]] = {}
+    for row in rows:
+        key, one, other = row
+        is_own = key.kind is ResourceKind.BROKER and key.name not in (CLUSTER_DEFAULT, ALL_BROKERS)
+        groups.setdefault((key.key, one, other) if is_own else key, []).append(row)
+    for group in groups.values():
+        is_each = len(group) > 1 and {row[0].name for row in group} == ids
+        for key, one, other in group[:1] if is_each else group:
+            where = "each broker" if is_each or key.name == ALL_BROKERS else where_of(key.kind, key.name)
+            yield ConfigDifference(where=where, key=key.key, one=one, other=other)
+
+
+def row_of(found: ConfigDifference) -> tuple[str, str, str, str]:
+    """A difference as cells."""
+    return found.where, found.key, shown(found.key, found.one), shown(found.key, found.other)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rehearsal:
+    """The plan of the mirrored cluster, None where everything is set there already; `unlike` says what differs."""
+
+    plan: ConfigPlan | None
+    unlike: tuple[str, ...] = ()
+
+
+def rehearsal_of(
+    plan: ConfigPlan, here: ClusterConfigs, there: ClusterConfigs, *, created_at: datetime, profile: str
+) -> Rehearsal:
+    """The change as it is on the mirrored cluster: topics by name, brokers by their order among the sorted ids.
+
+    What the mirror has already counts as alike, since a rehearsal that went well stays there. What it cannot have (a
+    topic or a broker that is missing) is unlike, and left out.
+    """
+    unlike: list[str] = []
+    if minor_or_none(here.version or "") != minor_or_none(there.version or ""):
+        unlike.append(f"Kafka {there.version} there, {here.version} here")
+    if len(here.brokers) != len(there.brokers):
+        unlike.append(f"{len(there.brokers)} brokers there, {len(here.brokers)} here")
+    elif (racks := _racks(there)) != _racks(here):
+        unlike.append(f"{racks} racks there, {_racks(here)} here")
+    ids = {str(a.id): str(b.id) for a, b in zip(_sorted(here), _sorted(there), strict=False)} | {CLUSTER_DEFAULT: ""}
+    wanted: list[WantedSetting] = []
+    for change in plan.all_changes:
+        name = change.name if change.kind is ResourceKind.TOPIC else ids.get(change.name)
+        if name is None or (change.kind is ResourceKind.TOPIC and name not in there.topics):
+            unlike.append(f"{change.where} is not there")
+            continue
+        unlike += _differs(change, name, here, there)
+        wanted.append(WantedSetting(kind=change.kind, name=name, key=change.key, value=change.after))
+    resolved = resolve(wanted, there)
+    if not resolved.changes and not resolved.restarts:
+        return Rehearsal(plan=None, unlike=tuple(dict.fromkeys(unlike)))
+    size = StepSize(plan.request.get("steps", StepSize.GROW.value))
+    made = make_plan(
+        resolved, there, FindingsChange(), created_at=created_at, request=plan.request, size=size, profile=profile
+    )
+    return Rehearsal(plan=replace(made, warnings=()), unlike=tuple(dict.fromkeys(unlike)))
+
+
+def _differs(change: SettingChange, name: str, here: ClusterConfigs, there: ClusterConfigs) -> list[str]:
+    found = []
+    if change.kind is ResourceKind.TOPIC and (one := here.shapes.get(name)) != (other := there.shapes[name]):
+        partitions, replicas = one or (0, 0)
+        found.append(f"topic {name} has {other[0]} partitions of {other[1]} there, {partitions} of {replicas} here")
+    now = there.value(change.kind, name, change.key)
+    if not is_same(now, change.before) and not is_same(now, change.after):
+        found.append(
+            f"{change.where} {change.key} is {shown(change.key, now)} there, {shown(change.key, change.before)} here"
+        )
+    return found
+
+
+def _sorted(configs: ClusterConfigs) -> list[PlanBroker]:
+    return sorted(configs.brokers, key=lambda broker: broker.id)
+
+
+def _racks(configs: ClusterConfigs) -> int:
+    return len({b.rack for b in configs.brokers if b.rack is not None})

@@ -2,18 +2,20 @@
 
 import pytest
 
-from kafkakit.autothrottle.decide.capacities import (
+from kafkakit.autothrottle.decide.law import (
     Capacities,
+    HeadroomSettings,
+    Law,
+    Memory,
+    Side,
+    headroom_law,
     read_broker_capacity,
     read_cap_map,
     read_capacity_file,
     with_capacities,
 )
-from kafkakit.autothrottle.decide.headroom import HeadroomSettings, headroom_law
-from kafkakit.autothrottle.decide.law import Law, Memory, Side
-from kafkakit.autothrottle.decide.observed import BrokerSeen, Flow, Load, Observed
-from kafkakit.autothrottle.decide.slo import slo_law
-from kafkakit.autothrottle.decide.slo_settings import SloSettings
+from kafkakit.autothrottle.decide.measurements import BrokerSeen, Flow, Load, Observed
+from kafkakit.autothrottle.decide.slo import SloSettings, slo_law
 from kafkakit.core.errors import InputError, UsageError
 
 MB = 1_000_000

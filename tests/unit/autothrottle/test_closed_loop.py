@@ -5,10 +5,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from kafkakit.autothrottle.decide.simulate.playing import Played, play
-from kafkakit.autothrottle.decide.simulate.scenario import Floats, Scenario, ideal_seconds, least_seconds
-from kafkakit.autothrottle.decide.slo import slo_law
-from kafkakit.autothrottle.decide.slo_settings import SloSettings
+from kafkakit.autothrottle.decide.scenario import Floats, Scenario, ideal_seconds, least_seconds
+from kafkakit.autothrottle.decide.simulate import Played, play
+from kafkakit.autothrottle.decide.slo import SloSettings, slo_law
 from kafkakit.simulator.client_load import LoadedCopies
 from tests.rigs.pacing import CLASSES, P99_OBJECTIVE_MS, WHOLE_WINDOW_S, make_scenario
 

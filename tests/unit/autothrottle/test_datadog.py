@@ -9,10 +9,16 @@ import pytest
 
 from kafkakit.adapters.metrics import http_service
 from kafkakit.adapters.metrics.datadog_api import DatadogQueries
-from kafkakit.autothrottle.act.measure import ASKED_ONCE, LOOK_UP_S, measure_hosts, measure_with
-from kafkakit.autothrottle.decide.datadog import HostQueriesAsked, HostTags, read_tags
-from kafkakit.autothrottle.decide.metrics import TrafficQueries
-from kafkakit.autothrottle.decide.observed import BrokerSeen, Load, Observed
+from kafkakit.autothrottle.act.pacer import ASKED_ONCE, LOOK_UP_S, measure_hosts, measure_with
+from kafkakit.autothrottle.decide.measurements import (
+    BrokerSeen,
+    HostQueriesAsked,
+    HostTags,
+    Load,
+    Observed,
+    TrafficQueries,
+    read_tags,
+)
 from kafkakit.config.security import Secret
 from kafkakit.core.metric_sample import Sample
 from tests.fakes.admin import FakeClock

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 import pytest
 
 from kafkakit.adapters.metrics.datadog_api import DatadogApi
-from kafkakit.autothrottle.act.events import EventSender
-from kafkakit.autothrottle.act.overrides import ControlOverrides
-from kafkakit.autothrottle.decide.events import event_tags, events_of
+from kafkakit.autothrottle.act.pacer import ControlOverrides
+from kafkakit.autothrottle.act.service import EventSender
 from kafkakit.autothrottle.decide.law import Decision, Memory
-from kafkakit.autothrottle.decide.overrides import Override
-from kafkakit.autothrottle.decide.tick import Tick
+from kafkakit.autothrottle.decide.pacer import Override, Tick, event_tags, events_of
 from kafkakit.config.security import Secret
 from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.errors import TryLaterError

@@ -1,8 +1,7 @@
 """Who may pass what: a sender no more than its receivers take, and so on along the flows."""
 
-from kafkakit.autothrottle.decide.flow_graph import peers_of, sides_of, within_peers
-from kafkakit.autothrottle.decide.law import Side
-from kafkakit.autothrottle.decide.observed import Flow
+from kafkakit.autothrottle.decide.law import Side, peers_of, sides_of, within_peers
+from kafkakit.autothrottle.decide.measurements import Flow
 
 IN, OUT = Side.INTO, Side.OUT
 

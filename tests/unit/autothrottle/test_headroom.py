@@ -2,9 +2,8 @@
 
 import pytest
 
-from kafkakit.autothrottle.decide.headroom import HeadroomSettings, headroom, headroom_law
-from kafkakit.autothrottle.decide.law import Memory, RateMemory, Side
-from kafkakit.autothrottle.decide.observed import BrokerSeen, Flow, Load, Observed
+from kafkakit.autothrottle.decide.law import HeadroomSettings, Memory, RateMemory, Side, headroom, headroom_law
+from kafkakit.autothrottle.decide.measurements import BrokerSeen, Flow, Load, Observed
 
 MB = 1_000_000
 LAW = headroom_law(HeadroomSettings(capacity=100 * MB))

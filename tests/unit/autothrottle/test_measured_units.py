@@ -2,11 +2,9 @@
 
 import pytest
 
-from kafkakit.autothrottle.decide.headroom import HeadroomSettings, headroom_law
-from kafkakit.autothrottle.decide.law import Decision, Law, Memory, Side
-from kafkakit.autothrottle.decide.observed import BrokerSeen, Flow, Load, Observed
-from kafkakit.autothrottle.decide.slo import slo_law
-from kafkakit.autothrottle.decide.slo_settings import SloSettings
+from kafkakit.autothrottle.decide.law import Decision, HeadroomSettings, Law, Memory, Side, headroom_law
+from kafkakit.autothrottle.decide.measurements import BrokerSeen, Flow, Load, Observed
+from kafkakit.autothrottle.decide.slo import SloSettings, slo_law
 
 MB = 1_000_000
 WINDOW_S = 20

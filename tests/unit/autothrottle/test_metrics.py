@@ -4,10 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kafkakit.autothrottle.act.measure import measure_with
+from kafkakit.autothrottle.act.pacer import measure_with
 from kafkakit.autothrottle.decide.law import Decision, Memory
-from kafkakit.autothrottle.decide.metrics import TrafficQueries, measured_of
-from kafkakit.autothrottle.decide.observed import Load, Observed
+from kafkakit.autothrottle.decide.measurements import Load, Observed, TrafficQueries, measured_of
 from kafkakit.core.errors import OperationFailedError, TryLaterError
 from kafkakit.core.metric_sample import Sample
 from tests.fakes.admin import FakeClock

@@ -2,12 +2,10 @@
 
 import pytest
 
-from kafkakit.autothrottle.act.journal import open_journal
-from kafkakit.autothrottle.act.overrides import ControlOverrides, ZnodeOverrides
+from kafkakit.autothrottle.act.pacer import ControlOverrides, ZnodeOverrides, open_journal
 from kafkakit.autothrottle.decide.law import Decision, Memory
-from kafkakit.autothrottle.decide.look import for_run
-from kafkakit.autothrottle.decide.observed import Observed
-from kafkakit.autothrottle.decide.overrides import Override
+from kafkakit.autothrottle.decide.measurements import Observed, for_run
+from kafkakit.autothrottle.decide.pacer import Override
 from kafkakit.core.cluster_facts import ConfigChange
 from kafkakit.core.errors import InputError, LeaseLostError
 from kafkakit.execution.act.control_requests import ControlRequests
@@ -319,7 +317,7 @@ def test_an_override_on_a_broker_without_moves_throttles_its_catching_up(rig: Pa
 
 
 def test_a_journal_that_grew_is_kept_short(rig: PacerRig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkakit.autothrottle.act.journal.COMPACT_BYTES", 500)
+    monkeypatch.setattr("kafkakit.autothrottle.act.pacer.COMPACT_BYTES", 500)
     rates = iter(range(RATE, RATE + 40))
 
     def law(observed: Observed, memory: Memory) -> Decision:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkakit.autothrottle.decide.law import Memory, RateMemory, Side
-from kafkakit.autothrottle.decide.saved import (
+from kafkakit.autothrottle.decide.pacer import (
     LIMIT_BYTES,
     SavedTick,
     decode_tick,

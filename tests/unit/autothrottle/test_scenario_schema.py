@@ -10,7 +10,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from kafkakit.autothrottle.decide.simulate.document import encode_scenario, read_scenario
+from kafkakit.autothrottle.decide.scenario import encode_scenario, read_scenario
 from kafkakit.core.errors import InputError
 from tests.places import ROOT
 

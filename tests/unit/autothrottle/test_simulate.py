@@ -5,13 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kafkakit.autothrottle.decide.fixed import fixed_law
-from kafkakit.autothrottle.decide.law import Decision, Law, Memory
-from kafkakit.autothrottle.decide.observed import BrokerSeen, Flow, Load, Observed
-from kafkakit.autothrottle.decide.simulate import cases
-from kafkakit.autothrottle.decide.simulate.cases import Simulation, Stated, merged, plan_flows, scenario_of, simulate
-from kafkakit.autothrottle.decide.simulate.document import encode_scenario, read_scenario
-from kafkakit.autothrottle.decide.simulate.scenario import Scenario, ideal_seconds, least_seconds, with_factors
+from kafkakit.autothrottle.decide import simulate as cases
+from kafkakit.autothrottle.decide.law import Decision, Law, Memory, fixed_law
+from kafkakit.autothrottle.decide.measurements import BrokerSeen, Flow, Load, Observed
+from kafkakit.autothrottle.decide.scenario import (
+    Scenario,
+    encode_scenario,
+    ideal_seconds,
+    least_seconds,
+    read_scenario,
+    with_factors,
+)
+from kafkakit.autothrottle.decide.simulate import Simulation, Stated, merged, plan_flows, scenario_of, simulate
 from kafkakit.core.errors import InputError, UsageError
 from tests.clusters.plans import make_plan
 from tests.fakes.admin import FakeCluster

@@ -5,10 +5,8 @@ from dataclasses import replace
 import pytest
 
 from kafkakit.autothrottle.decide.law import Decision, Memory, RateMemory, Side
-from kafkakit.autothrottle.decide.observed import BrokerSeen, Flow, Load, Observed
-from kafkakit.autothrottle.decide.slo import slo_law
-from kafkakit.autothrottle.decide.slo_settings import SloSettings
-from kafkakit.autothrottle.decide.time_rules import parse_time_rule
+from kafkakit.autothrottle.decide.measurements import BrokerSeen, Flow, Load, Observed
+from kafkakit.autothrottle.decide.slo import SloSettings, parse_time_rule, slo_law
 from kafkakit.core.errors import UsageError
 
 MB = 1_000_000

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kafkakit.autothrottle.decide.time_rules import parse_time_rule, rule_at
+from kafkakit.autothrottle.decide.slo import parse_time_rule, rule_at
 from kafkakit.core.errors import UsageError
 
 RULES = tuple(parse_time_rule(t) for t in ("mon-fri 8-20 50%", "sat 0-24 reserve 30%", "22-6 100%"))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kafkakit.autothrottle.show.units import NAME, Runner, unit_report
+from kafkakit.autothrottle.units import NAME, Runner, unit_report
 from kafkakit.cli.command_reference import commands
 from kafkakit.cli.root import build_root
 from kafkakit.core.errors import UsageError

@@ -7,9 +7,8 @@ import pytest
 
 from kafkakit.core.metric_sample import Sample
 from kafkakit.lint.decide.kinds.registry import read_text
-from kafkakit.rollout.decide.difference import at_time, difference, row_of, side_of_cluster, side_of_files
-from kafkakit.rollout.decide.health import Signal
-from kafkakit.rollout.decide.queries import datadog_queries, look_of, prometheus_queries
+from kafkakit.rollout.decide.plan import at_time, difference, row_of, side_of_cluster, side_of_files
+from kafkakit.rollout.decide.rollout import Signal, datadog_queries, look_of, prometheus_queries
 from tests.fakes.admin import FakeCluster
 from tests.rigs.rollouts import Bench, DyingCluster
 

@@ -15,10 +15,17 @@ from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, ConfigLayer, LayeredVal
 from kafkakit.core.errors import InputError, TryLaterError, UsageError
 from kafkakit.core.plan import PlanBroker
 from kafkakit.lint.decide.kinds.registry import read_text
-from kafkakit.rollout.decide.plan import ConfigPlan, decode_config_plan, encode_config_plan, hash_of
-from kafkakit.rollout.decide.settings import ClusterConfigs, SettingChange, WantedSetting, is_same, resolve
-from kafkakit.rollout.decide.steps import StepSize, broker_waves, plan_steps
-from kafkakit.rollout.decide.wanted import subject_of
+from kafkakit.rollout.decide.plan import ConfigPlan, decode_config_plan, encode_config_plan, hash_of, subject_of
+from kafkakit.rollout.decide.settings import (
+    ClusterConfigs,
+    SettingChange,
+    StepSize,
+    WantedSetting,
+    broker_waves,
+    is_same,
+    plan_steps,
+    resolve,
+)
 from tests.rigs.rollouts import Bench
 
 DAY = "86400000"

@@ -24,12 +24,10 @@ from kafkakit.execution.act.cluster_access import ClusterAccess
 from kafkakit.execution.act.control_requests import ControlRequests
 from kafkakit.execution.act.lease_reader import lease_path
 from kafkakit.execution.act.leases import Lease
-from kafkakit.rollout.act import journals as journal_files
+from kafkakit.rollout.act import writing as journal_files
 from kafkakit.rollout.act.rollouts import NamedState, abort_or_request, is_applied, rehearse, usable_plan
-from kafkakit.rollout.decide.health import Signal
-from kafkakit.rollout.decide.journal import RolloutEnd
 from kafkakit.rollout.decide.plan import ConfigPlan, without_restarts
-from kafkakit.rollout.decide.queries import prometheus_queries
+from kafkakit.rollout.decide.rollout import RolloutEnd, Signal, prometheus_queries
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.fakes.control import FakeControlStore
 from tests.rigs.reassign import Killed

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkakit.rollout.decide.health import HealthLook, Signal, looks_in
-from kafkakit.rollout.decide.verdict import Health, baseline_of, judge, limit_of
+from kafkakit.rollout.decide.rollout import Health, HealthLook, Signal, baseline_of, judge, limit_of, looks_in
 
 NUMBERS = st.floats(0, 1e6, allow_nan=False)
 

@@ -1,0 +1,297 @@
+"""`kafkakit metricsfetcher`: `fetch`, `show` and `unit`, and their options.
+
+Names, variables and defaults of options are kafka-kit's if it has them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
+from kafkakit.cli.metrics_options import MetricsAccess, MetricsSource
+from kafkakit.cli.option_groups import option, option_words, with_option_groups
+from kafkakit.core.errors import UsageError
+from kafkakit.core.metrics_znodes import Compression
+from kafkakit.metricsfetcher.decide import (
+    DATADOG_QUERIES,
+    Collected,
+    Queries,
+    QuerySet,
+    StoreKind,
+    StorePlace,
+    datadog_queries,
+    from_snapshot,
+    parse_place,
+    prometheus_queries,
+)
+
+if TYPE_CHECKING:
+    from kafkakit.cli.session import ClusterSession
+    from kafkakit.ports.metrics import SampleQueries, StorageStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions(MetricsAccess):
+    """Where sizes and free storage come from."""
+
+    source: MetricsSource = option(
+        MetricsSource.BROKERS, "--source", envvar="METRICSFETCHER_SOURCE", help="Where values come from."
+    )
+    check_cluster: bool = option(
+        False, "--check-cluster", help="Datadog, Prometheus: take what the cluster has, and name what of it is missing."
+    )
+    partition_size_query: str | None = option(
+        None, envvar="METRICSFETCHER_PARTITION_SIZE_QUERY", metavar="QUERY", help="Bytes by topic and partition."
+    )
+    broker_storage_query: str | None = option(
+        None, envvar="METRICSFETCHER_BROKER_STORAGE_QUERY", metavar="QUERY", help="Free bytes by broker."
+    )
+    broker_id_tag: str = option(
+        "broker_id", envvar="METRICSFETCHER_BROKER_ID_TAG", metavar="NAME", help="The tag or label of a broker."
+    )
+    span: int = option(
+        3600,
+        envvar="METRICSFETCHER_SPAN",
+        min=60,
+        max=86_400,
+        metavar="SECONDS",
+        help="Datadog: averages are over this.",
+    )
+    prometheus_url: str = option(
+        "http://localhost:9090", envvar="METRICSFETCHER_PROMETHEUS_URL", metavar="URL", help="Prometheus: its address."
+    )
+    query_set: QuerySet = option(
+        QuerySet.JMX,
+        "--query-set",
+        help="Prometheus: whose names the usual queries have (kminion has no sizes of partitions).",
+    )
+
+    @property
+    def queries(self) -> Queries:
+        """The queries as they are sent."""
+        usual = DATADOG_QUERIES
+        if self.source is MetricsSource.PROMETHEUS:
+            usual = prometheus_queries(self.query_set, self.prometheus_selector)
+        asked = Queries(
+            sizes=self.partition_size_query or usual.sizes,
+            free=self.broker_storage_query or usual.free,
+            broker_id_tag=self.broker_id_tag,
+            renames_topics=usual.renames_topics,
+        )
+        return datadog_queries(asked, self.span) if self.source is MetricsSource.DATADOG else asked
+
+    def collect(self, session: ClusterSession) -> Collected:
+        """Read the source."""
+        from kafkakit.metricsfetcher.act import query_storage
+
+        if self.source is MetricsSource.BROKERS:
+            return from_snapshot(session.admin.snapshot(now=session.clock.now()))
+        lacks: list[str] = []
+        warn = session.cli.output.warn
+        service: SampleQueries
+        if self.source is MetricsSource.DATADOG:
+            service = self.open_datadog(self.span, warn, "METRICSFETCHER")
+        else:
+            service = self.open_prometheus(self.prometheus_url, warn, lacks.append)
+        cluster = session.admin.snapshot(now=session.clock.now(), sizes=False) if self.check_cluster else None
+        return query_storage(service, self.queries, session.clock, lacks=lacks, cluster=cluster)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZooKeeperOptions:
+    """Where kafka-kit's znodes are."""
+
+    zk_addr: str = option(
+        "localhost:2181",
+        envvar="METRICSFETCHER_ZK_ADDR",
+        metavar="HOST:PORT,...",
+        help="ZooKeeper; a chroot may follow.",
+    )
+    zk_prefix: str = option(
+        "topicmappr", envvar="METRICSFETCHER_ZK_PREFIX", help="Parent of the znodes: topicmappr's --zk-metrics-prefix."
+    )
+
+    def open_store(
+        self, session: ClusterSession, place: StorePlace, compression: Compression = Compression.GZIP
+    ) -> StorageStore:
+        """The store at a place."""
+        from kafkakit import wiring
+
+        if place.kind is StoreKind.FILE:
+            return wiring.open_storage_file(place.name)
+        if place.kind is StoreKind.TOPIC:
+            return wiring.open_storage_topic(place.name, session.data, session.admin, compression)
+        return wiring.open_storage_znodes(self.zk_addr, self.zk_prefix, compression)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreOptions(ZooKeeperOptions):
+    """Where values are written, and whether incomplete ones are."""
+
+    to: str = option(
+        "zookeeper",
+        "--to",
+        envvar="METRICSFETCHER_TO",
+        metavar="PLACE",
+        help="zookeeper, topic:NAME, file:PATH or - (stdout).",
+    )
+    compression: str = option(
+        "gzip",
+        envvar="METRICSFETCHER_COMPRESSION",
+        metavar="gzip|none|zstd",
+        help="Of znodes and records; kafka-kit reads gzip and none.",
+    )
+    allow_partial: bool = option(
+        False, "--allow-partial", help="Write an incomplete answer, too, but never an empty one."
+    )
+
+    @property
+    def place(self) -> StorePlace:
+        """Where values go."""
+        return parse_place(self.to, "--to")
+
+    @property
+    def packing(self) -> Compression:
+        """The compression; kafka-kit's true and false are gzip and none."""
+        word = {"true": "gzip", "false": "none"}.get(self.compression, self.compression)
+        if word not in tuple(Compression):
+            raise UsageError(f"--compression {self.compression!r:.40}: choose {', '.join(Compression)}")
+        return Compression(word)
+
+
+@with_option_groups
+def fetch(
+    ctx: typer.Context,
+    source: SourceOptions,
+    store: StoreOptions,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", envvar="METRICSFETCHER_DRY_RUN", help="Print what would be written, write nothing."),
+    ] = False,
+) -> int:
+    """Collect the size of each partition and the free storage of each broker, and write them for topicmappr.
+
+    The brokers themselves are the usual source; Datadog is queried as kafka-kit does, Prometheus with the names of the
+    JMX exporter or of Strimzi, or with your queries. In ZooKeeper the values are kafka-kit's two znodes, replaced in
+    one transaction; in a topic they are the records of two keys; a file also has the source, the age of each value and
+    the smallest copy of each partition. An incomplete answer (a broker that is silent, a series without a value, a
+    partition missing between others) is named and not written, an empty one never is. --check-cluster leaves out series
+    of topics that were deleted, and finds what has no series at all.
+
+    Exit codes: 0 written, 1 incomplete, empty or refused, 75 a service cannot be reached.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod metricsfetcher fetch --zk-addr zk1:2181
+    kafkakit --profile prod metricsfetcher fetch --to file:/var/lib/kafkakit/sizes.json
+    kafkakit metricsfetcher fetch --source datadog --api-key-file api.key --app-key-file app.key --dry-run
+    kafkakit metricsfetcher fetch --source prometheus --prometheus-url http://127.0.0.1:9090 --query-set strimzi
+    """
+    from contextlib import closing
+
+    from kafkakit.cli.session import finish, open_session
+    from kafkakit.metricsfetcher.report import document_report, fetch_report
+
+    cli = cli_context(ctx)
+    place, packing = store.place, store.packing
+    with open_session(cli, read_only=dry_run or place.kind is not StoreKind.TOPIC) as session:
+        collected = source.collect(session)
+        refusal = collected.refusal(allow_partial=store.allow_partial)
+        if place.kind is StoreKind.STDOUT:
+            return finish(cli, document_report(collected, refusal))
+        written = {}
+        if refusal is None and not dry_run:
+            with closing(store.open_store(session, place, packing)) as opened:
+                written = dict(opened.write(collected.reading))
+    return finish(cli, fetch_report(collected, store.to, written, refusal, dry_run=dry_run))
+
+
+@with_option_groups
+def show(
+    ctx: typer.Context,
+    where: ZooKeeperOptions,
+    place: Annotated[
+        str, typer.Option("--from", metavar="PLACE", help="What is read: zookeeper, topic:NAME or file:PATH.")
+    ] = "zookeeper",
+    largest: Annotated[
+        int, typer.Option("--largest", min=0, max=10_000, metavar="N", help="Show this many partitions and brokers.")
+    ] = 10,
+) -> int:
+    """Show what is stored: source, age, numbers, the largest partitions and the brokers with the least free storage.
+
+    Examples:
+
+    \b
+    kafkakit metricsfetcher show --zk-addr zk1:2181
+    kafkakit metricsfetcher show --from file:/var/lib/kafkakit/sizes.json -o json
+    """
+    from contextlib import closing
+
+    from kafkakit.cli.session import finish, open_session
+    from kafkakit.metricsfetcher.report import stored_report
+
+    cli = cli_context(ctx)
+    named = parse_place(place, "--from")
+    if named.kind is StoreKind.STDOUT:
+        raise UsageError("--from - is no place", hint="file:- reads stdin")
+    with open_session(cli, read_only=True) as session:
+        with closing(where.open_store(session, named)) as store:
+            reading = store.read()
+        now = session.clock.now()
+    return finish(cli, stored_report(reading, now, largest))
+
+
+class UnitFormat(StrEnum):
+    """What starts `fetch`."""
+
+    SYSTEMD = "systemd"
+    CRON = "cron"
+
+
+@with_option_groups
+def print_unit(
+    ctx: typer.Context,
+    scheduler: Annotated[UnitFormat, typer.Option("--format", help="What starts it.")],
+    source: SourceOptions,
+    store: StoreOptions,
+    every: Annotated[
+        int,
+        typer.Option("--every", min=1, max=59, metavar="MINUTES", help="How often; topicmappr refuses an hour's age."),
+    ] = 20,
+    program: Annotated[
+        str, typer.Option("--program", metavar="PATH", help="The program as the scheduler finds it.")
+    ] = "/usr/local/bin/kafkakit",
+) -> int:
+    """Print a systemd service with its timer, or a cron line, that runs fetch with the options given.
+
+    It holds no secrets: files are named, and variables with keys belong into /etc/kafkakit/metricsfetcher.env, which
+    the service reads.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod metricsfetcher unit --format systemd --zk-addr zk1:2181
+    kafkakit metricsfetcher unit --format cron --source prometheus --to file:/var/lib/kafkakit/sizes.json
+    """
+    from shlex import split
+
+    from kafkakit.cli.session import finish
+    from kafkakit.metricsfetcher.report import unit_report
+
+    cli = cli_context(ctx)
+    place, words = store.place, (*option_words(source), *option_words(store))
+    called = (program, *split(cli.program)[1:])
+    as_cron = scheduler is UnitFormat.CRON
+    return finish(cli, unit_report(called, words, place, every, as_cron=as_cron))
+
+
+GROUP_HELP = "Collect partition sizes and free storage for topicmappr."
+app = new_group(GROUP_HELP)
+app.command("fetch", cls=CliCommand)(fetch)
+app.command("show", cls=CliCommand)(show)
+app.command("unit", cls=CliCommand)(print_unit)
