@@ -340,7 +340,8 @@ def unit_faults(observed: Observed, memory: Memory, capacity_of: Callable[[Load]
     if observed.measured_ms - observed.window_ms < since_ms:
         return UnitFaults(reasons=reasons, short_since_ms=since_ms, doubted=frozenset(short))
     (side, load), *_ = short.items()
-    text = f"{_format_measured_rate(load.total)} of traffic, copies of moves alone take {_format_measured_rate(load.copied)}"
+    copied = _format_measured_rate(load.copied)
+    text = f"{_format_measured_rate(load.total)} of traffic, copies of moves alone take {copied}"
     others = {s: f"broker {side[0]} {side[1]} has {text}" for s in loads if s != side}
     return UnitFaults(reasons={side: text, **others, **reasons}, short_since_ms=_CERTAIN)
 
@@ -352,7 +353,8 @@ def _above(load: Load, capacity: float | None) -> str:
     """
     total = load.total or 0.0
     if capacity and total - (load.moved or 0.0) > _ABOVE * capacity:
-        return f"{_format_measured_rate(total)} of traffic, {total / capacity:.0f} times its capacity of {_format_measured_rate(capacity)}"
+        stated = _format_measured_rate(capacity)
+        return f"{_format_measured_rate(total)} of traffic, {total / capacity:.0f} times its capacity of {stated}"
     if load.moved is not None and load.moved != load.copied and load.moved > _ABOVE * total:
         return f"{_format_measured_rate(load.moved)} of copies in {_format_measured_rate(total)} of traffic"
     return ""
