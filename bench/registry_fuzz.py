@@ -24,7 +24,7 @@ import grpc
 import numpy as np
 from machine import shape
 
-from kafkakit.registry.decide.admission import Rates
+from kafkakit.registry.decide.access import Rates
 from kafkakit.registry.decide.requests import RPC_BY_NAME, RPCS, SERVICE
 from tests.rigs.registry import serving
 

@@ -25,8 +25,7 @@ from kafkakit.adapters.clock import SystemClock
 from kafkakit.adapters.control.file import FileControl
 from kafkakit.adapters.kafka.admin import KafkaAdmin
 from kafkakit.config.security import Security
-from kafkakit.registry.act.cluster_reader import ClusterReader
-from kafkakit.registry.act.reader_process import ReaderProcess
+from kafkakit.registry.act.cluster import ClusterReader, ReaderProcess
 from kafkakit.registry.act.tag_store import TagStore
 from kafkakit.registry.decide.requests import SERVICE
 from kafkakit.registry.decide.tags import encode_tags

@@ -23,8 +23,8 @@ from kafkakit.core.errors import TryLaterError
 from kafkakit.execution.act.leases import Lease
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.registry.act.tag_store import TagStore
-from kafkakit.registry.decide.offset_intervals import with_intervals
-from kafkakit.registry.decide.replies import OffsetsReply
+from kafkakit.registry.decide.offsets import with_intervals
+from kafkakit.registry.decide.requests import OffsetsReply
 from kafkakit.registry.decide.tags import Kind
 from tests.fakes.control import FakeControlStore
 from tests.fakes.topics import MemoryTopics
@@ -349,7 +349,7 @@ def test_labels_become_a_file_that_apply_takes(desk: Desk) -> None:
 def test_completion_offers_the_tags_in_use(desk: Desk) -> None:
     from kafkakit.cli.completion import complete_broker_ids
     from kafkakit.cli.root import build_root
-    from kafkakit.registry.commands.completion_options import complete_tag_keys, complete_tags
+    from kafkakit.registry.commands.client_options import complete_tag_keys, complete_tags
 
     desk.tags.put(Kind.TOPIC, "test1", {"team": "pay", "tier": "hot"})
     server = ("--server", f"http://{desk.registry.addresses['HTTP']}") if desk.registry else ()

@@ -16,13 +16,19 @@ from kafkakit.adapters.clock import SystemClock
 from kafkakit.core.errors import InputError, KafkakitError, TryLaterError
 from kafkakit.core.rpc import RpcAnswer, RpcCall, RpcError
 from kafkakit.core.tags import decode_tags
-from kafkakit.registry.act.cluster_reader import ClusterReader
+from kafkakit.registry.act.cluster import ClusterReader
 from kafkakit.registry.act.tag_store import TagStore
-from kafkakit.registry.decide.access import read_access
-from kafkakit.registry.decide.admission import BURST, Admission, Rates
-from kafkakit.registry.decide.checkpoints import fold_checkpoints
-from kafkakit.registry.decide.facts import BrokerFacts, Change, Facts, TagTable, TopicFacts, change_between
-from kafkakit.registry.decide.inventory import Inventory
+from kafkakit.registry.decide.access import BURST, Admission, Rates, read_access
+from kafkakit.registry.decide.inventory import (
+    BrokerFacts,
+    Change,
+    Facts,
+    Inventory,
+    TagTable,
+    TopicFacts,
+    change_between,
+)
+from kafkakit.registry.decide.offsets import fold_checkpoints
 from kafkakit.registry.decide.requests import RPC_BY_NAME, RPCS
 from kafkakit.registry.decide.tags import Kind, encode_tags
 from kafkakit.wiring import registry_codec

@@ -6,13 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkakit.core.errors import InputError
-from kafkakit.registry.act.migrate import migrate, read_tables
 from kafkakit.registry.act.tag_store import TagStore
-from kafkakit.registry.decide.cleanup import CleanupRules, plan_cleanup
-from kafkakit.registry.decide.desired import DesiredTags, TagRule, plan_desired
-from kafkakit.registry.decide.entries import BrokerEntry
-from kafkakit.registry.decide.migration import content_of
-from kafkakit.registry.decide.tags import MARK, Kind
+from kafkakit.registry.act.upkeep import migrate, read_tables
+from kafkakit.registry.decide.desired import BrokerEntry, DesiredTags, TagRule, plan_desired
+from kafkakit.registry.decide.tags import MARK, CleanupRules, Kind, content_of, plan_cleanup
 from tests.fakes.control import FakeControlStore
 from tests.integration.conftest import SilentReporter
 from tests.unit.registry.test_cleanup import Rig

@@ -17,19 +17,21 @@ from hypothesis import strategies as st
 from kafkakit.adapters.clock import SystemClock
 from kafkakit.core.errors import InputError
 from kafkakit.core.rpc import RpcAnswer, RpcCall
-from kafkakit.registry.act.cluster_reader import ClusterReader
+from kafkakit.registry.act.cluster import ClusterReader
 from kafkakit.registry.act.tag_store import TagStore
-from kafkakit.registry.act.v2.served import Served
-from kafkakit.registry.decide.claims import read_jwt_rules
-from kafkakit.registry.decide.facts import BrokerFacts, Change, TopicFacts
-from kafkakit.registry.decide.history import ANOTHER_PROGRAM
-from kafkakit.registry.decide.inventory import Inventory
-from kafkakit.registry.decide.tags import Kind, encode_tags
-from kafkakit.registry.decide.v2.calls import CALL_V2_BY_NAME, CALLS_V2
-from kafkakit.registry.decide.v2.events import EventLog
-from kafkakit.registry.decide.v2.messages import BrokerPage, ListRequest, TopicPage, WatchRequest
-from kafkakit.registry.decide.v2.reads import ReadsV2
-from kafkakit.registry.decide.v2.watched import Watched
+from kafkakit.registry.act.v2 import Served
+from kafkakit.registry.decide.access import read_jwt_rules
+from kafkakit.registry.decide.inventory import BrokerFacts, Change, Inventory, TopicFacts
+from kafkakit.registry.decide.tags import ANOTHER_PROGRAM, Kind, encode_tags
+from kafkakit.registry.decide.v2_calls import (
+    CALL_V2_BY_NAME,
+    CALLS_V2,
+    BrokerPage,
+    ListRequest,
+    TopicPage,
+    WatchRequest,
+)
+from kafkakit.registry.decide.v2_views import EventLog, ReadsV2, Watched
 from kafkakit.wiring import registry_codec
 from tests.fakes.control import FakeControlStore
 from tests.rigs.registry import served_on, serving, small_cluster

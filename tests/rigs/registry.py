@@ -16,21 +16,15 @@ from kafkakit.execution.act.audit_log import AuditLog
 from kafkakit.execution.act.journal_file import DiskFile
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.control import ControlStore
-from kafkakit.registry.act.cluster_reader import ClusterReader
-from kafkakit.registry.act.run import RegistryServer
-from kafkakit.registry.act.service import RegistryService, ServicePorts
+from kafkakit.registry.act.cluster import ClusterReader, Writes
+from kafkakit.registry.act.service import RegistryServer, RegistryService, ServicePorts, SignedTokens
 from kafkakit.registry.act.tag_store import TagStore
-from kafkakit.registry.act.tokens import SignedTokens
-from kafkakit.registry.act.v2.served import PartsV2, Served, serve_both
-from kafkakit.registry.act.writes import Writes
-from kafkakit.registry.decide.access import Access
-from kafkakit.registry.decide.admission import Admission, Rates
-from kafkakit.registry.decide.facts import Change
-from kafkakit.registry.decide.inventory import Inventory
-from kafkakit.registry.decide.replies import OffsetsReply
-from kafkakit.registry.decide.requests import RPC_BY_NAME, SERVICE, Role
-from kafkakit.registry.decide.v2.messages import TranslatedOffsets
-from kafkakit.registry.show.page import registry_page
+from kafkakit.registry.act.v2 import PartsV2, Served, serve_both
+from kafkakit.registry.decide.access import Access, Admission, Rates
+from kafkakit.registry.decide.inventory import Change, Inventory
+from kafkakit.registry.decide.requests import RPC_BY_NAME, SERVICE, OffsetsReply, Role
+from kafkakit.registry.decide.v2_calls import TranslatedOffsets
+from kafkakit.registry.page import registry_page
 from kafkakit.wiring import open_grpc_listener, open_http_listener, registry_codec
 from tests.fakes.admin import FakeCluster
 from tests.fakes.control import FakeControlStore

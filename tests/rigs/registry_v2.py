@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from kafkakit.core.rpc import RpcCode
-from kafkakit.registry.decide.v2.calls import CALL_V2_BY_NAME, SERVICE_V2
+from kafkakit.registry.decide.v2_calls import CALL_V2_BY_NAME, SERVICE_V2
 from kafkakit.wiring import registry_codec
 from tests.rigs.registry import Registry
 

@@ -1,28 +1,40 @@
-"""The calls of the registry carried out by this process, on the cluster and on the store of its tags."""
+"""The calls of the registry carried out by this process, on the cluster and on the store of its tags.
+
+Checkpoints of one group, and offset syncs, are read by consumers that each call has for itself.
+"""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 
 import msgspec
 
+from kafkakit.core.model import TopicPartition
+from kafkakit.core.records import Record
+from kafkakit.core.rpc import RpcCode, RpcError
 from kafkakit.execution.act.audit_log import AuditLog
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.data import DataPlane
-from kafkakit.registry.act.checkpoints import translate_offsets, translate_with_intervals
-from kafkakit.registry.act.cluster_reader import ClusterReader
+from kafkakit.registry.act.cluster import ClusterReader, Writes
 from kafkakit.registry.act.tag_store import TagStore
-from kafkakit.registry.act.writes import Writes
-from kafkakit.registry.decide.changes import changed_meanwhile
-from kafkakit.registry.decide.facts import change_between
-from kafkakit.registry.decide.history import StoredEntry, etag_of
-from kafkakit.registry.decide.inventory import Inventory
-from kafkakit.registry.decide.reads import answer_read
-from kafkakit.registry.decide.replies import join_json, to_json
-from kafkakit.registry.decide.requests import AnyRequest, Rpc, TranslateRequest, given_fields
-from kafkakit.registry.decide.tags import Kind, Tags, merged
-from kafkakit.registry.decide.v2.history_pages import check_history, history_page
-from kafkakit.registry.decide.v2.messages import HistoryRequest, TranslateOffsetsRequest
+from kafkakit.registry.decide.desired import changed_meanwhile
+from kafkakit.registry.decide.inventory import Inventory, change_between
+from kafkakit.registry.decide.offsets import checkpoint_topic, fold_checkpoints, read_sync, sync_topic, with_intervals
+from kafkakit.registry.decide.requests import (
+    AnyRequest,
+    OffsetsReply,
+    Rpc,
+    TranslateRequest,
+    answer_read,
+    given_fields,
+    join_json,
+    to_json,
+)
+from kafkakit.registry.decide.tags import Kind, StoredEntry, Tags, etag_of, fault, merged
+from kafkakit.registry.decide.v2_calls import HistoryRequest, TranslatedOffsets, TranslateOffsetsRequest
+from kafkakit.registry.decide.v2_views import check_history, history_page
+from kafkakit.streams.model.mirrormaker import OffsetSync
 
 LIMIT_S = 60.0
 
@@ -105,3 +117,69 @@ class LocalCalls:
             self._inventory.apply(change_between(None, facts))
             if facts.unreadable:
                 self._warn(f"{len(facts.unreadable)} records hold no tags, such as {facts.unreadable[0]}")
+
+
+POLL_S = 0.2
+MAX_RECORDS = 5_000_000
+
+
+def translate_offsets(data: DataPlane, request: TranslateRequest, deadline_s: float) -> OffsetsReply:
+    """The group's offsets in partition 0 of the checkpoint topic, up to the end it has now; blocks.
+
+    Raises `RpcError`: the topic is missing, a record is damaged, or the deadline has passed.
+    """
+    if not request.group_id:
+        raise fault("GroupId field must be specified")
+    topic = checkpoint_topic(request.remote_cluster_alias)
+    found: dict[str, tuple[int, int]] = {}
+
+    def take(records: Sequence[Record]) -> None:
+        fold_checkpoints(records, request.group_id, found)
+
+    if not _read_topic(data, topic, time.monotonic() + deadline_s, take):
+        raise RpcError(
+            RpcCode.NOT_FOUND, f"failed to retrieve the log end offset for {topic}:0: there is no such topic"
+        )
+    return OffsetsReply(offsets=dict(sorted(found.items())))
+
+
+def translate_with_intervals(data: DataPlane, request: TranslateOffsetsRequest, deadline_s: float) -> TranslatedOffsets:
+    """Translated offsets with the intervals that offset syncs allow, if MirrorMaker keeps these here; blocks.
+
+    Raises as `translate_offsets`.
+    """
+    end_s = time.monotonic() + deadline_s
+    asked = TranslateRequest(remote_cluster_alias=request.alias, group_id=request.group)
+    offsets = translate_offsets(data, asked, deadline_s).offsets
+    # Syncs come after the checkpoints, so that a checkpoint is never newer than they are.
+    syncs = read_syncs(data, sync_topic(request.alias), end_s - time.monotonic()) if offsets else None
+    return with_intervals(offsets, syncs or (), request.alias)
+
+
+def read_syncs(data: DataPlane, topic: str, deadline_s: float) -> list[OffsetSync] | None:
+    """The offset syncs of a topic in the order of their log, None where there is no such topic; blocks."""
+    syncs: list[OffsetSync] = []
+
+    def take(records: Sequence[Record]) -> None:
+        syncs.extend(read_sync(record) for record in records if not record.is_null)
+
+    return syncs if _read_topic(data, topic, time.monotonic() + deadline_s, take) else None
+
+
+def _read_topic(data: DataPlane, topic: str, end_s: float, take: Callable[[Sequence[Record]], None]) -> bool:
+    """Hand on what partition 0 holds, up to the end it has now; False where there is no such topic."""
+    partition = TopicPartition(topic, 0)
+    held = data.offsets([partition], max(0.1, end_s - time.monotonic())).get(partition)
+    if not held:
+        return held is not None
+    with closing(data.consumer([partition])) as consumer:
+        seen = 0
+        while True:
+            records = consumer.poll(POLL_S)
+            take([record for record in records if record.offset < held.stop])
+            seen += len(records)
+            # A compacted end has no record: then the consumer alone knows that it is there.
+            if (records and records[-1].offset >= held.stop - 1) or partition in consumer.ended():
+                return True
+            if time.monotonic() > end_s or seen > MAX_RECORDS:
+                raise fault("deadline exceeded", detail=f"after {seen} records of {topic}")

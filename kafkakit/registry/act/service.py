@@ -1,50 +1,102 @@
-"""The service: each call is admitted, answered from the inventory or carried out, and encoded for its protocol."""
+"""The service: each call is admitted, answered from the inventory or carried out, and encoded for its protocol.
+
+Listeners run in an event loop of their own, with the reader's changes and an orderly end. Callers of signed tokens are
+verified in threads and then known for a minute; files name other callers.
+"""
 
 import asyncio
+import gc
 import itertools
 import time
-from collections.abc import Callable, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as LateError
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from hashlib import sha256
+from threading import Event, Lock, Thread
+from typing import Any, Protocol, TypeVar
 from urllib.parse import parse_qsl, unquote
 
-from kafkakit.core.errors import KafkakitError
+from kafkakit.core.errors import KafkakitError, OperationFailedError, TerminatedRunError, TerminationRequested
+from kafkakit.core.lists_in_words import some
 from kafkakit.core.rpc import HTTP_STATUS, RpcAnswer, RpcCall, RpcCode, RpcError
 from kafkakit.execution.act.audit_log import AuditLog
 from kafkakit.ports.clock import Clock
-from kafkakit.ports.rpc import MessageCodec
-from kafkakit.registry.act.tokens import SignedTokens
-from kafkakit.registry.act.writes import Writes, Written
-from kafkakit.registry.decide.access import Access, Caller
-from kafkakit.registry.decide.admission import Admission
-from kafkakit.registry.decide.claims import jwt_in
-from kafkakit.registry.decide.faults import code_of, fault, invalid
-from kafkakit.registry.decide.http_routes import MAX_QUERY, parse_timeout, read_fields, route
-from kafkakit.registry.decide.inventory import Inventory
-from kafkakit.registry.decide.reads import answer_read
-from kafkakit.registry.decide.replies import Reply, error_json, join_json, to_fields, to_json
+from kafkakit.ports.rpc import MessageCodec, RpcListener
+from kafkakit.ports.tokens import TokenVerifier
+from kafkakit.registry.act.cluster import Writes, Written
+from kafkakit.registry.decide.access import Access, Admission, Caller, JwtRules, caller_of, jwt_in
+from kafkakit.registry.decide.inventory import Change, Inventory
 from kafkakit.registry.decide.requests import (
+    MAX_QUERY,
     RPC_BY_NAME,
     AnyRequest,
+    Reply,
     Role,
     Rpc,
     TranslateRequest,
+    answer_read,
+    error_json,
     given_fields,
+    join_json,
     names_in,
+    parse_timeout,
+    read_fields,
+    route,
+    to_fields,
+    to_json,
 )
+from kafkakit.registry.decide.tags import code_of, fault, invalid
 
 MAX_KEPT_REPLIES = 5000
 MAX_KEPT_BYTES = 32 << 20
 """Of all replies together; what has no place is made anew each time."""
 WRITES_AT_ONCE = 4
 SLOW_READS_AT_ONCE = 4
-MAX_WAITING = 500
+MAX_WAITING_CALLS = 500
 TRANSLATE = "TranslateOffsets"
 Translate = Callable[[TranslateRequest, float], Reply]
 Parsed = Callable[[], AnyRequest]
 T = TypeVar("T")
 W = TypeVar("W", bound=Written)
+
+
+class SignedTokens:
+    """Identifies callers by the claims of their tokens."""
+
+    def __init__(self, verifier: TokenVerifier, rules: JwtRules, clock_s: Callable[[], float] = time.time) -> None:
+        self._clock_s = clock_s
+        self.use(verifier, rules)
+        self._threads = ThreadPoolExecutor(2, thread_name_prefix="tokens")
+        self._waiting = 0
+
+    def use(self, verifier: TokenVerifier, rules: JwtRules) -> None:
+        """Identify by these from now on; from any thread."""
+        known: OrderedDict[bytes, tuple[float, Caller]] = OrderedDict()
+        self._parts = verifier, rules, known
+
+    async def identify(self, token: str) -> Caller:
+        """The caller; `RpcError` 401 for a token that does not hold, 403 for one without rights."""
+        digest, now_s = sha256(token.encode("utf-8", "replace")).digest(), self._clock_s()
+        verifier, rules, known = self._parts
+        until_s, caller = known.get(digest, (0.0, None))
+        if caller is not None and now_s < until_s and not caller.has_expired(now_s):
+            return caller
+        if self._waiting >= MAX_WAITING_TOKENS:
+            raise RpcError(RpcCode.RESOURCE_EXHAUSTED, "too many tokens are being verified", retry_after_s=1)
+        self._waiting += 1
+        try:
+            claims = await asyncio.get_running_loop().run_in_executor(self._threads, verifier.verify, token)
+        finally:
+            self._waiting -= 1
+        caller = caller_of(claims, rules)
+        known[digest] = (now_s + KNOWN_S, caller)
+        known.move_to_end(digest)
+        if len(known) > MAX_KNOWN:
+            known.popitem(last=False)
+        return caller
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,7 +302,7 @@ class RegistryService:
         self, places: asyncio.Semaphore, end_s: float, work: Callable[[], Any], late: Callable[[Any], Any] | None = None
     ) -> Any:
         """Run in a thread until the deadline; what ends after it is given to `late`."""
-        if self._waiting >= MAX_WAITING:
+        if self._waiting >= MAX_WAITING_CALLS:
             raise RpcError(RpcCode.RESOURCE_EXHAUSTED, "too many requests are waiting", retry_after_s=1)
         began = False
 
@@ -278,7 +330,7 @@ class RegistryService:
         return task.result()
 
     async def _wait(self, seconds: float) -> None:
-        if self._waiting >= MAX_WAITING:
+        if self._waiting >= MAX_WAITING_CALLS:
             raise RpcError(RpcCode.RESOURCE_EXHAUSTED, "too many requests are waiting", retry_after_s=1)
         self._waiting += 1
         try:
@@ -313,3 +365,168 @@ def retry_headers(error: RpcError) -> tuple[tuple[str, str], ...]:
     if error.code is RpcCode.UNAUTHENTICATED:
         headers.append(("WWW-Authenticate", "Bearer"))
     return tuple(headers)
+
+
+KNOWN_S = 60.0
+MAX_KNOWN, MAX_WAITING_TOKENS = 10_000, 200
+
+
+class CallerFile:
+    """A file that says who may call, which is looked at again and again while the service runs.
+
+    `read` gives its content, and `take` puts what it says into use; either may raise `KafkakitError`: then what was in
+    use stays, and one line goes to `report`.
+    """
+
+    def __init__(
+        self, name: str, read: Callable[[], bytes], take: Callable[[], None], report: Callable[[str], None]
+    ) -> None:
+        self._name, self._read, self._take, self._report = name, read, take, report
+        self._last: bytes | None = None
+        self._told = ""
+
+    def check(self) -> bool:
+        """Take it in where it changed since the last time; tells whether. The first time it always is."""
+        try:
+            content = self._read()
+            self._told = ""
+            if content == self._last:
+                return False
+            is_first, self._last = self._last is None, content
+            self._take()
+        except KafkakitError as error:
+            if error.message != self._told:
+                self._report(f"{self._name} changed and cannot be used, the callers from before stay: {error.message}")
+            self._told = error.message
+            return False
+        if not is_first:
+            self._report(f"{self._name} changed: its callers count from now on")
+        return True
+
+
+POLL_S = 1.0
+START_LIMIT_S = 30.0
+ALIVE_LIMIT_S = 5.0
+GRACE_S = 5.0
+MANY_TOPICS = 1000
+
+
+class Reader(Protocol):
+    """What reads the cluster elsewhere and hands on what changed."""
+
+    def start(self, receive: Callable[[Change], None], ended: Callable[[], None]) -> None:
+        """Call `receive` with each change, from any thread, and `ended` where there will be none any more."""
+        ...
+
+    def stop(self) -> None:
+        """End it."""
+        ...
+
+
+class RegistryServer:
+    """Serves until it is stopped. `report` gets lines for the operator."""
+
+    def __init__(
+        self,
+        service: RegistryService,
+        inventory: Inventory,
+        listeners: Sequence[tuple[str, RpcListener]],
+        report: Callable[[str], None],
+    ) -> None:
+        self._service, self._inventory, self._listeners, self._report = service, inventory, listeners, report
+        self._loop = asyncio.new_event_loop()
+        self._thread: Thread | None = None
+        self._stopping = Lock()
+        self._failure, self._unreadable = "", tuple[str, ...]()
+        self.reader_ended = Event()
+
+    def start(self, reader: Reader) -> None:
+        """Listen, and take in what the reader sends; raises `UsageError` for an address that cannot be used."""
+        self._thread = Thread(target=self._loop.run_forever, name="registry", daemon=True)
+        self._thread.start()
+        for name, listener in self._listeners:
+            self._report(f"{name} up: {self._run(listener.start(), START_LIMIT_S)}")
+        reader.start(lambda change: self._call(self._take, change), self.reader_ended.set)
+
+    def stop(self) -> None:
+        """Take no more calls, let those in progress end, and end the loop; harmless before the start and twice."""
+        with self._stopping:
+            thread, self._thread = self._thread, None
+            if thread is not None:
+                with suppress(LateError):  # the loop ends below, whatever is still in progress
+                    self._run(self._stop(), 3 * GRACE_S)
+                self._loop.call_soon_threadsafe(self._loop.stop)
+                thread.join(GRACE_S)
+
+    def renew_callers(self) -> None:
+        """End what callers have open that may not call any more; from any thread."""
+        self._loop.call_soon_threadsafe(self._service.renew_callers)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether reads are answered."""
+        return self._inventory.began_at is not None
+
+    def is_alive(self) -> bool:
+        """Whether the loop gets round to what it is given."""
+        try:
+            self._run(asyncio.sleep(0), ALIVE_LIMIT_S)
+        except LateError:
+            return False
+        return True
+
+    async def _stop(self) -> None:
+        self._service.begin_stop()
+        await asyncio.gather(*(listener.stop(GRACE_S) for _, listener in self._listeners), return_exceptions=True)
+        await self._service.drain(GRACE_S)
+
+    def _run(self, work: Coroutine[Any, Any, T], limit_s: float) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(limit_s)
+
+    def _call(self, work: Callable[[Change], None], change: Change) -> None:
+        self._loop.call_soon_threadsafe(work, change)
+
+    def _take(self, change: Change) -> None:
+        self._inventory.apply(change)
+        if change.failure and change.failure != self._failure:
+            self._report(f"cannot read the cluster, replies grow old: {change.failure}")
+        elif self._failure and not change.failure:
+            self._report("reads the cluster again")
+        self._failure = change.failure
+        if change.unreadable != self._unreadable and not change.failure:
+            if change.unreadable:
+                self._report(f"records without readable tags are passed over: {some(change.unreadable)}")
+            self._unreadable = change.unreadable
+        if len(change.topics) > MANY_TOPICS:
+            # The cycle collector would walk all of them again and again, while calls wait.
+            gc.collect()
+            gc.freeze()
+
+
+def run_server(
+    server: RegistryServer, reader: Reader, clock: Clock, notify: Callable[..., bool], files: Sequence[CallerFile]
+) -> None:
+    """Run until a stop is requested, looking at `files` each second.
+
+    Raises `TerminatedRunError` for SIGTERM, and `OperationFailedError` where the reader has ended.
+    """
+    try:
+        server.start(reader)
+        is_said = False
+        while True:
+            if server.reader_ended.is_set():
+                raise OperationFailedError("the process that reads the cluster has ended")
+            if server.is_ready and not is_said:
+                is_said = notify("READY=1") or True
+            if server.is_alive():
+                notify("WATCHDOG=1")
+            changed = [file.check() for file in files]
+            if any(changed):
+                server.renew_callers()
+            clock.sleep(POLL_S)
+    except TerminationRequested:
+        notify("STOPPING=1")
+        raise TerminatedRunError("stopped on request") from None
+    finally:
+        server.stop()
+        reader.stop()

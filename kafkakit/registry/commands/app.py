@@ -1,13 +1,548 @@
-"""`kafkakit registry`: topics, brokers and their tags, served over HTTP and gRPC or used directly."""
+"""`kafkakit registry`: topics, brokers and their tags, served over HTTP and gRPC or used directly.
 
-from kafkakit.cli.command_classes import CliCommand, new_group
+`topics`, `brokers`, `mappings`, `unmapped`, `translate-offsets` and `history` read; `tag`, `untag`, `apply` and
+`import-labels` change tags; `create` and `delete` change topics; `cleanup` and `migrate` keep the store of tags in
+order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kafkakit.cli.cluster_words import BROKER_CHOICE, BROKER_ID, GROUP_NAME, TOPIC_CHOICE, TOPIC_NAME
+from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.kafka_kit_commands import KafkaKitCommand
-from kafkakit.registry.commands.history import history
-from kafkakit.registry.commands.reading import brokers, mappings, topics, translate_offsets, unmapped
-from kafkakit.registry.commands.serve import serve
-from kafkakit.registry.commands.tagging import apply, import_labels, tag, untag
-from kafkakit.registry.commands.topics import create, delete
-from kafkakit.registry.commands.upkeep import cleanup, migrate
+from kafkakit.cli.option_groups import option, with_option_groups
+from kafkakit.cli.run_options import Consent
+from kafkakit.core.errors import UsageError
+from kafkakit.core.tags import cluster_tags_root
+from kafkakit.registry.commands.client_options import (
+    NewTopicOptions,
+    ObjectChoice,
+    RegistryPlace,
+    SyncPlace,
+    TagKeys,
+    TagTexts,
+    TopicName,
+)
+from kafkakit.registry.commands.serve import CleanupChoice, TagPlace, serve
+
+if TYPE_CHECKING:
+    from kafkakit.cli.context import CliContext
+    from kafkakit.cli.session import ClusterSession
+    from kafkakit.registry.act.tag_store import TagStore
+
+
+@with_option_groups
+def topics(
+    ctx: typer.Context,
+    registry: RegistryPlace,
+    names: Annotated[
+        str | None,
+        typer.Argument(
+            **TOPIC_CHOICE,
+            help="Topics, such as 'where team = pay'; all without it.",
+            show_default=False,
+        ),
+    ] = None,
+    with_replicas: Annotated[bool, typer.Option("--with-replicas", help="Data has the replica lists, too.")] = False,
+) -> int:
+    """List topics with their tags.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod registry topics 'where team = pay and replication < 3'
+    kafkakit registry topics --server http://localhost:8080 -o json
+    """
+    from kafkakit.cli.session import finish
+    from kafkakit.registry.commands.client_options import listed_topics
+    from kafkakit.registry.report import topics_report
+
+    cli = cli_context(ctx)
+    with registry.open(cli) as client:
+        found = listed_topics(client, names, with_replicas=with_replicas)
+    return finish(cli, topics_report(found))
+
+
+@with_option_groups
+def brokers(
+    ctx: typer.Context,
+    registry: RegistryPlace,
+    ids: Annotated[
+        str | None,
+        typer.Argument(
+            **BROKER_CHOICE,
+            help="Brokers, such as 'where rack = a'; all without it.",
+            show_default=False,
+        ),
+    ] = None,
+) -> int:
+    """List live brokers with their tags.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod registry brokers 'where tier = hot'
+    """
+    from kafkakit.cli.session import finish
+    from kafkakit.registry.commands.client_options import listed_brokers
+    from kafkakit.registry.report import brokers_report
+
+    cli = cli_context(ctx)
+    with registry.open(cli) as client:
+        found = listed_brokers(client, ids)
+    return finish(cli, brokers_report(found))
+
+
+Broker = Annotated[
+    int | None,
+    typer.Option("--broker", min=0, **BROKER_ID, help="The topics on this broker."),
+]
+
+
+@with_option_groups
+def mappings(
+    ctx: typer.Context,
+    registry: RegistryPlace,
+    topic: Annotated[
+        str | None,
+        typer.Option("--topic", **TOPIC_NAME, help="The brokers of this topic."),
+    ] = None,
+    broker: Broker = None,
+) -> int:
+    """List the brokers with a replica of a topic, or the topics with a replica on a broker.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod registry mappings --broker 1003
+    """
+    from kafkakit.cli.session import finish
+    from kafkakit.registry.report import names_report
+
+    cli = cli_context(ctx)
+    if (topic is None) == (broker is None):
+        raise UsageError("give either --topic or --broker")
+    with registry.open(cli) as client:
+        if topic is not None:
+            return finish(cli, names_report("registry mappings", "brokers", client.brokers_of_topic(topic)))
+        return finish(cli, names_report("registry mappings", "topics", client.topics_of_broker(broker or 0)))
+
+
+@with_option_groups
+def unmapped(
+    ctx: typer.Context,
+    registry: RegistryPlace,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option("--exclude", **TOPIC_NAME, help="A topic that does not count. Repeatable."),
+    ] = None,
+) -> int:
+    """List the live brokers that hold no replica.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod registry unmapped --exclude __consumer_offsets
+    """
+    from kafkakit.cli.session import finish
+    from kafkakit.registry.report import names_report
+
+    cli = cli_context(ctx)
+    with registry.open(cli) as client:
+        found = client.unmapped_brokers(exclude or ())
+    return finish(cli, names_report("registry unmapped", "brokers", found))
+
+
+@with_option_groups
+def translate_offsets(
+    ctx: typer.Context,
+    registry: RegistryPlace,
+    syncs: SyncPlace,
+    group: Annotated[str, typer.Argument(**GROUP_NAME, help="The consumer group.", show_default=False)],
+    alias: Annotated[
+        str, typer.Option("--alias", metavar="NAME", help="MirrorMaker 2's alias of the upstream cluster.")
+    ] = "source",
+) -> int:
+    """Show which offsets here stand for those of a group upstream, from MirrorMaker 2's checkpoints.
+
+    MirrorMaker translates down to the last offset sync. local_end_offset is how far up the true offset may be, and
+    may_repeat how many records are read twice at most, where its syncs are kept on this cluster, or with --upstream.
+
+    Examples:
+
+    \b
+    kafkakit --profile dr registry translate-offsets billing --alias prod
+    kafkakit --profile dr registry translate-offsets billing --alias prod --upstream prod --local-alias dr -o json
+    """
+    from kafkakit.cli.session import finish
+    from kafkakit.registry.report import offsets_report
+
+    cli = cli_context(ctx)
+    with registry.open(cli) as client:
+        found = client.offset_intervals(group, alias, syncs.read(cli))
+    return finish(cli, offsets_report(found))
+
+
+@with_option_groups
+def tag(ctx: typer.Context, tags: TagTexts, objects: ObjectChoice, registry: RegistryPlace, consent: Consent) -> int:
+    """Set tags of topics and brokers beside those that they have.
+
+    Where objects are chosen by a query, the changes are shown and confirmed first. A broker that is down can be named
+    by its id where it has replicas or tags; queries match live ones.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod registry tag --brokers 1001,1002 tier:hot
+    kafkakit --profile prod registry tag --topics 'where name like "pay-*"' team:pay --dry-run
+    """
+    from kafkakit.registry.commands.client_options import end_changes
+
+    cli = cli_context(ctx)
+    with registry.open(cli) as client:
+        plan = objects.setting(client, tags)
+        return end_changes(cli, client, "registry tag", plan, consent, asks=not objects.is_exact)
+
+
+@with_option_groups
+def untag(ctx: typer.Context, keys: TagKeys, objects: ObjectChoice, registry: RegistryPlace, consent: Consent) -> int:
+    """Delete tags of topics and brokers by key.
+
+    Where objects are chosen by a query, the changes are shown and confirmed first.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod registry untag --brokers 'where tier = hot' tier
+    """
+    from kafkakit.registry.commands.client_options import end_changes
+
+    cli = cli_context(ctx)
+    with registry.open(cli) as client:
+        plan = objects.deleting(client, keys)
+        return end_changes(cli, client, "registry untag", plan, consent, asks=not objects.is_exact)
+
+
+Prune = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--prune",
+        metavar="PREFIX",
+        help="Also delete the tags whose key begins with this and that no rule asks for. Repeatable.",
+    ),
+]
+
+
+@with_option_groups
+def apply(
+    ctx: typer.Context,
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The tags that are wanted, YAML; `-` is stdin.", show_default=False)
+    ],
+    registry: RegistryPlace,
+    consent: Consent,
+    prune: Prune = None,
+) -> int:
+    """Give topics and brokers the tags that a file asks for, after showing what changes.
+
+    The file lists rules under `topics` and `brokers`; each has `tags` and either `names` or a query in `where`. A tag
+    that no rule names stays. An object whose tags another process changes meanwhile is left as it is and reported.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod registry apply tags.yaml --dry-run
+    kafkakit --profile prod registry apply tags.yaml --prune k8s. --yes
+    """
+    from kafkakit.registry.commands.client_options import desired_changes, end_changes, read_prefixes
+    from kafkakit.registry.decide.desired import MAX_FILE_BYTES, read_desired
+    from kafkakit.wiring import read_input
+
+    cli = cli_context(ctx)
+    prefixes = read_prefixes(prune)
+    desired = read_desired(read_input(file, MAX_FILE_BYTES), str(file))
+    with registry.open(cli) as client:
+        plan = desired_changes(client, desired, prefixes)
+        return end_changes(cli, client, "registry apply", plan, consent, asks=True)
+
+
+@with_option_groups
+def import_labels(
+    ctx: typer.Context,
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="What kubectl get pods,nodes -o json or -o yaml prints; `-` is stdin.",
+            show_default=False,
+        ),
+    ],
+    registry: RegistryPlace,
+    consent: Consent,
+    label_map: Annotated[
+        list[str],
+        typer.Option("--map", metavar="LABEL=TAG", help="Take this label as this tag. Repeatable.", show_default=False),
+    ],
+    id_label: Annotated[
+        str | None,
+        typer.Option(
+            "--id-label", metavar="LABEL", help="The label with the broker's id; without it a pod's ordinal counts."
+        ),
+    ] = None,
+    first_id: Annotated[
+        int, typer.Option("--first-id", min=0, metavar="ID", help="The broker of the pod with ordinal 0.")
+    ] = 0,
+    apply_them: Annotated[
+        bool, typer.Option("--apply", help="Set the tags, as registry apply does, and print no file.")
+    ] = False,
+    prune: Prune = None,
+) -> int:
+    """Make tags of brokers from the labels of Kubernetes' pods and nodes.
+
+    Prints a file for registry apply, or applies it. Labels of a pod go before those of its node.
+
+    Examples:
+
+    \b
+    kubectl get pods -l app=kafka -o json > pods.json
+    kafkakit registry import-labels pods.json --map topology.kubernetes.io/zone=zone > tags.yaml
+    """
+    from kafkakit.cli.session import finish
+    from kafkakit.registry.commands.client_options import desired_changes, end_changes, read_prefixes
+    from kafkakit.registry.decide import desired as labels
+    from kafkakit.registry.report import desired_report
+    from kafkakit.wiring import read_input
+
+    cli, command = cli_context(ctx), "registry import-labels"
+    request = labels.LabelImport(tag_of=labels.parse_label_map(label_map), id_label=id_label, first_id=first_id)
+    objects = labels.read_objects(read_input(file, labels.MAX_LABELS_BYTES), str(file))
+    desired = labels.import_labels(objects, request, str(file))
+    if not apply_them:
+        if prune or consent.yes or consent.dry_run:
+            raise UsageError("--prune, --yes and --dry-run need --apply")
+        return finish(cli, desired_report(command, desired))
+    with registry.open(cli) as client:
+        plan = desired_changes(client, desired, read_prefixes(prune))
+        return end_changes(cli, client, command, plan, consent, asks=True)
+
+
+@with_option_groups
+def create(
+    ctx: typer.Context, name: TopicName, topic: NewTopicOptions, registry: RegistryPlace, consent: Consent
+) -> int:
+    """Create a topic with its tags, spread evenly over brokers, in different racks.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod registry create orders --partitions 12 --tag team:pay --target-tag tier:hot
+    """
+    from kafkakit.cli.session import finish
+    from kafkakit.registry.report import created_report
+
+    cli = cli_context(ctx)
+    request = topic.request(name)
+    with registry.open(cli, read_only=consent.dry_run) as client:
+        topic.check(client, request)
+        if not consent.dry_run:
+            client.create_topic(request)
+    return finish(cli, created_report(request, is_done=not consent.dry_run))
+
+
+@with_option_groups
+def delete(ctx: typer.Context, name: TopicName, registry: RegistryPlace, consent: Consent) -> int:
+    """Delete a topic with all its records; its tags go with the next cleanup.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod registry delete orders-old
+    """
+    from kafkakit.cli.session import finish
+    from kafkakit.registry.commands.client_options import existing_topic
+    from kafkakit.registry.report import deleted_report
+
+    cli = cli_context(ctx)
+    consent.require_possible(cli)
+    with registry.open(cli, read_only=consent.dry_run) as client:
+        found = existing_topic(client, name)
+        question = f"Delete topic {name} with its {found.partitions} partitions?"
+        is_confirmed = not consent.dry_run and consent.confirm(cli, question)
+        if is_confirmed:
+            client.delete_topic(name)
+    return finish(cli, deleted_report(found, is_done=is_confirmed, is_dry=consent.dry_run))
+
+
+@with_option_groups
+def history(
+    ctx: typer.Context,
+    registry: RegistryPlace,
+    topic: Annotated[
+        str | None,
+        typer.Option("--topic", **TOPIC_NAME, help="Only this topic."),
+    ] = None,
+    broker: Annotated[
+        int | None, typer.Option("--broker", min=0, **BROKER_ID, help="Only this broker.", show_default=False)
+    ] = None,
+    since: Annotated[str, typer.Option("--since", metavar="DURATION", help="How far back.")] = "90d",
+    limit: Annotated[int, typer.Option("--limit", min=1, max=100_000, help="At most so many changes.")] = 100,
+) -> int:
+    """Show who changed which tags, the newest change first; of topics and brokers that are gone, too.
+
+    A change by another program, such as kafka-kit's registry, is named as such.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod registry history --topic orders --since 7d
+    """
+    from datetime import timedelta
+
+    from kafkakit.cli.session import finish
+    from kafkakit.core.durations import parse_duration
+    from kafkakit.registry.decide.tags import Kind
+    from kafkakit.registry.report import history_report
+    from kafkakit.wiring import system_clock
+
+    cli = cli_context(ctx)
+    if topic is not None and broker is not None:
+        raise UsageError("give --topic or --broker, not both")
+    first = system_clock().now() - timedelta(seconds=parse_duration(since, "--since"))
+    kind, name = (Kind.TOPIC, topic) if topic is not None else (Kind.BROKER, str(broker))
+    named = topic is not None or broker is not None
+    with registry.open(cli) as client:
+        found = client.history(kind if named else None, name if named else "", since=first.isoformat(), most=limit)
+    return finish(cli, history_report(found))
+
+
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and change nothing.")]
+
+
+@with_option_groups
+def cleanup(
+    ctx: typer.Context,
+    place: TagPlace,
+    choice: CleanupChoice,
+    dry_run: DryRun = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="However many of the tagged topics or brokers are gone.")
+    ] = False,
+) -> int:
+    """Mark the tags of topics and brokers that do not exist any more, and delete those marked long ago.
+
+    registry serve does the same each 20 minutes. The marks are kafka-kit's, whose program may run beside this one.
+    What was deleted stays in the history.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod registry cleanup --dry-run
+    """
+    from contextlib import ExitStack
+
+    from kafkakit.cli.session import finish, open_session
+    from kafkakit.registry.act.upkeep import clean_up, plan_cleanups
+    from kafkakit.registry.commands.serve import cleanup_ports, held_cleanup
+    from kafkakit.registry.report import cleanup_report, planned_steps
+
+    cli, rules = cli_context(ctx), choice.rules(force=force)
+    place.apply(cli)
+    with ExitStack() as stack:
+        session = stack.enter_context(open_session(cli, read_only=True))
+        ports = cleanup_ports(session, place)
+        if dry_run:
+            plans = plan_cleanups(ports, rules)
+            return finish(cli, cleanup_report(plans, planned_steps(plans), is_dry=True))
+        require_held = held_cleanup(session, place, stack)
+        plans = plan_cleanups(ports, rules)
+        steps = list(clean_up(ports, rules, plans, require_held))
+    return finish(cli, cleanup_report(plans, steps, is_dry=False))
+
+
+class TagStoreName(StrEnum):
+    """A place where tags can be; `profile` is the profile's control store, whichever it is."""
+
+    ZOOKEEPER = "zookeeper"
+    KAFKA = "kafka"
+    FILE = "file"
+    PROFILE = "profile"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigrationChoice:
+    """From where, to where, and into what."""
+
+    source: Annotated[
+        TagStoreName,
+        typer.Option("--from", help="Where tags are: kafka-kit's znodes, Kafka, files of this host, the profile's."),
+    ]
+    target: Annotated[TagStoreName, typer.Option("--to", help="Where they are copied to.")]
+    zk_addr: str | None = option(
+        None, envvar="REGISTRY_ZK_ADDR", metavar="HOST:PORT,...", help="ZooKeeper, for its znodes."
+    )
+    zk_tags_prefix: str = option(
+        "registry", envvar="REGISTRY_ZK_TAGS_PREFIX", help="The znode above tags in ZooKeeper."
+    )
+    merge: bool = option(False, "--merge", help="Into a store that has other tags: the source's go over them.")
+
+    def apply(self, cli: CliContext) -> None:
+        """Make it the ZooKeeper of the invocation; raises `UsageError`."""
+        if self.source is self.target:
+            raise UsageError(f"--from and --to are both {self.source}")
+        if not self.zk_tags_prefix.strip("/"):
+            raise UsageError("--zk-tags-prefix is empty")
+        if self.zk_addr:
+            cli.take("override", [f"zookeeper.addr={self.zk_addr}"], "flag --zk-addr")
+
+    def open(self, session: ClusterSession) -> tuple[TagStore, TagStore]:
+        """Source and target; connect on first use. Raises `UsageError` where both are one store."""
+        own = TagStoreName(session.settings.control_store)
+        if {self.source, self.target} == {TagStoreName.PROFILE, own} and own is not TagStoreName.ZOOKEEPER:
+            raise UsageError(f"the profile's control store is {own}: --from and --to are the same")
+        return self._store(session, self.source), self._store(session, self.target)
+
+    def _store(self, session: ClusterSession, name: TagStoreName) -> TagStore:
+        from kafkakit.registry.act.tag_store import TagStore
+
+        root = cluster_tags_root(session.cluster_id)
+        if name is TagStoreName.ZOOKEEPER:
+            store, root = session.znodes, self.zk_tags_prefix.strip("/")
+        else:
+            store = session.control if name is TagStoreName.PROFILE else session.control_of(name)
+        return TagStore(store, root)
+
+
+@with_option_groups
+def migrate(ctx: typer.Context, choice: MigrationChoice, dry_run: DryRun = False) -> int:
+    """Copy all tags and their history from one store to another, and compare both afterwards.
+
+    The source is only read. Given again after an interruption, the command copies what is left.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod registry migrate --from zookeeper --zk-addr zk1:2181 --to profile --dry-run
+    """
+    from kafkakit.cli.session import finish, open_session
+    from kafkakit.registry.act.upkeep import migrate as copy
+    from kafkakit.registry.report import migration_report
+
+    cli = cli_context(ctx)
+    choice.apply(cli)
+    with open_session(cli, read_only=True) as session:
+        source, target = choice.open(session)
+        with cli.output.progress("copying tags") as bar:
+            done = copy(source, target, bar, merge=choice.merge, dry_run=dry_run)
+    stores, contents = (choice.source, choice.target), (done.source, done.target)
+    return finish(cli, migration_report(stores, done.plan, contents, done.histories, is_done=done.is_done))
+
 
 GROUP_HELP = "Serve and tag topics and brokers over HTTP and gRPC."
 app = new_group(GROUP_HELP)

@@ -1,4 +1,7 @@
-"""The options of commands that use a registry: a server, or the cluster and its store of tags."""
+"""The options of commands that use a registry: a server, or the cluster and its store of tags.
+
+Also here: options of a new topic, files of wanted tags, and shell completion of tags.
+"""
 
 from __future__ import annotations
 
@@ -10,23 +13,56 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafkakit.cli.cluster_words import BROKER_CHOICE, TOPIC_CHOICE
-from kafkakit.cli.completion import complete_topic_names
+from kafkakit.cli.cluster_words import BROKER_CHOICE, BROKER_IDS, TOPIC_CHOICE
+from kafkakit.cli.completion import complete_names, complete_topic_names
 from kafkakit.cli.option_groups import option
 from kafkakit.core.errors import UsageError
-from kafkakit.registry.commands.completion_options import complete_tag_keys, complete_tags
-from kafkakit.registry.commands.options import TagPlace, open_audit_log
+from kafkakit.registry.commands.serve import TagPlace, open_audit_log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from kafkakit.cli.context import CliContext
     from kafkakit.cli.run_options import Consent
+    from kafkakit.config.read.settings import Settings
     from kafkakit.registry.client import RegistryClient
-    from kafkakit.registry.decide.changes import PlannedChanges, TagChange
-    from kafkakit.registry.decide.entries import BrokerEntry, TopicEntry
+    from kafkakit.registry.decide.desired import BrokerEntry, DesiredTags, PlannedChanges, TagChange, TopicEntry
+    from kafkakit.registry.decide.requests import CreateRequest
     from kafkakit.registry.decide.tags import Kind, Tags
     from kafkakit.streams.model.mirrormaker import OffsetSync
+
+
+def complete_tags(ctx: typer.Context, incomplete: str) -> list[str]:
+    """`key:value` texts in use that begin with what is typed."""
+    return complete_names(ctx, "tags", incomplete, _read_tags)
+
+
+def complete_tag_keys(ctx: typer.Context, incomplete: str) -> list[str]:
+    """The keys of tags in use that begin with what is typed."""
+    found = complete_names(ctx, "tags", incomplete, _read_tags)
+    return sorted({text.partition(":")[0] for text in found})
+
+
+def _read_tags(ctx: typer.Context, cli: CliContext, settings: Settings) -> list[str]:
+    from kafkakit.cli.session import open_session
+    from kafkakit.registry.client import connect
+    from kafkakit.registry.decide.tags import Kind
+
+    given = ctx.params
+    if given.get("server"):
+        files = {f"{name}_file": given.get(f"client_{name}_file") for name in ("token", "ca", "cert", "key")}
+        with connect(given["server"], timeout_s=1, **files) as client:
+            return _texts([t.tags for t in client.topics().values()] + [b.tags for b in client.brokers().values()])
+    place = TagPlace(zk_addr=given.get("zk_addr"), zk_tags_prefix=given.get("zk_tags_prefix") or "registry")
+    place.apply(cli)
+    with open_session(cli, read_only=True) as session:
+        store = place.open(session, 1)
+        return _texts([tags for kind in Kind for tags in store.all(kind, []).values()])
+
+
+def _texts(found: Iterable[Tags]) -> list[str]:
+    return sorted({f"{key}:{value}" for tags in found for key, value in tags.items()})
+
 
 TagTexts = Annotated[
     list[str],
@@ -114,9 +150,8 @@ class SyncPlace:
     def read(self, cli: CliContext) -> list[OffsetSync] | None:
         """The syncs; None where the local cluster is to be looked at. `UsageError` where there is no such topic."""
         from kafkakit.cli.session import open_session
-        from kafkakit.registry.act.checkpoints import read_syncs
-        from kafkakit.registry.act.local_calls import LIMIT_S
-        from kafkakit.registry.decide.offset_intervals import sync_topic
+        from kafkakit.registry.act.local_calls import LIMIT_S, read_syncs
+        from kafkakit.registry.decide.offsets import sync_topic
 
         if (self.upstream is None) != (self.local_alias is None):
             raise UsageError("--upstream and --local-alias belong together")
@@ -145,7 +180,7 @@ class ObjectChoice:
     @property
     def is_exact(self) -> bool:
         """Whether every object is named."""
-        from kafkakit.registry.decide.selection import is_exact
+        from kafkakit.registry.decide.desired import is_exact
         from kafkakit.registry.decide.tags import Kind as Kinds
 
         given = ((Kinds.TOPIC, self.topics), (Kinds.BROKER, self.brokers))
@@ -153,7 +188,7 @@ class ObjectChoice:
 
     def setting(self, client: RegistryClient, given: Sequence[str]) -> PlannedChanges:
         """The changes that set `KEY:VALUE` texts."""
-        from kafkakit.registry.decide.changes import changes_setting
+        from kafkakit.registry.decide.desired import changes_setting
         from kafkakit.registry.decide.tags import require_tag_texts, tags_to_set
 
         require_tag_texts(given)
@@ -161,7 +196,7 @@ class ObjectChoice:
 
     def deleting(self, client: RegistryClient, given: Sequence[str]) -> PlannedChanges:
         """The changes that delete keys."""
-        from kafkakit.registry.decide.changes import changes_deleting
+        from kafkakit.registry.decide.desired import changes_deleting
         from kafkakit.registry.decide.tags import keys_to_delete
 
         keys = keys_to_delete(given)
@@ -171,8 +206,7 @@ class ObjectChoice:
         self, client: RegistryClient, make: Callable[[Kind, tuple[str, ...], dict[str, Tags]], tuple[TagChange, ...]]
     ) -> PlannedChanges:
         from kafkakit.core.topic_selection import query_of
-        from kafkakit.registry.decide.changes import PlannedChanges, named_brokers, not_live
-        from kafkakit.registry.decide.selection import chosen, tags_of
+        from kafkakit.registry.decide.desired import PlannedChanges, chosen, named_brokers, not_live, tags_of
         from kafkakit.registry.decide.tags import Kind as Kinds
 
         if not self.topics and not self.brokers:
@@ -223,8 +257,8 @@ def end_changes(
 ) -> int:
     """Show the changes, ask where `asks`, make them, and end with the report."""
     from kafkakit.cli.session import finish
-    from kafkakit.registry.act.apply import apply_changes
-    from kafkakit.registry.show.changes import DECLINED, PLANNED, changes_report, diff_text, planned_outcomes
+    from kafkakit.registry.client import apply_changes
+    from kafkakit.registry.report import DECLINED, PLANNED, changes_report, diff_text, planned_outcomes
 
     changes, warnings = plan.changes, plan.warnings
     if consent.dry_run or not changes:
@@ -241,7 +275,7 @@ def end_changes(
 
 def listed_topics(client: RegistryClient, names: str | None, *, with_replicas: bool) -> list[TopicEntry]:
     """The topics that a text means, all of them without one."""
-    from kafkakit.registry.decide.selection import chosen
+    from kafkakit.registry.decide.desired import chosen
     from kafkakit.registry.decide.tags import Kind
 
     topics = client.topics(with_replicas=with_replicas)
@@ -250,8 +284,94 @@ def listed_topics(client: RegistryClient, names: str | None, *, with_replicas: b
 
 def listed_brokers(client: RegistryClient, names: str | None) -> list[BrokerEntry]:
     """The brokers that a text means, all of them without one."""
-    from kafkakit.registry.decide.selection import chosen
+    from kafkakit.registry.decide.desired import chosen
     from kafkakit.registry.decide.tags import Kind
 
     brokers = client.brokers()
     return list(brokers.values()) if names is None else [brokers[int(n)] for n in chosen(Kind.BROKER, names, brokers)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTopicOptions:
+    """What a new topic is, and which brokers may hold it."""
+
+    partitions: int = option(1, "--partitions", min=1, help="Number of partitions.")
+    replication: int = option(3, "--replication", min=1, help="Copies of each partition.")
+    configs: list[str] | None = option(None, "--topic-config", metavar="KEY=VALUE", help="A setting. Repeatable.")
+    tags: list[str] | None = option(
+        None, "--tag", metavar="KEY:VALUE", help="A tag. Repeatable.", autocompletion=complete_tags
+    )
+    target_tags: list[str] | None = option(
+        None,
+        "--target-tag",
+        metavar="KEY:VALUE",
+        help="Only brokers with this tag. Repeatable.",
+        autocompletion=complete_tags,
+    )
+    target_brokers: str | None = option(None, "--target-brokers", **BROKER_IDS, help="Only these brokers.")
+
+    def request(self, name: str) -> CreateRequest:
+        """The request; raises `UsageError` for a text that cannot be read."""
+        from kafkakit.registry.decide.requests import CreateRequest, read_creation
+        from kafkakit.registry.decide.tags import Kind, require_tag_texts, tags_to_set
+
+        require_tag_texts((*(self.tags or ()), *(self.target_tags or ())))
+        ids = [text.strip() for text in (self.target_brokers or "").split(",") if text.strip()]
+        if not all(text.isascii() and text.isdigit() and len(text) <= 10 for text in ids):
+            raise UsageError(f"--target-brokers {self.target_brokers!r:.100} is no list of ids")
+        configs = dict(text.partition("=")[::2] for text in self.configs or ())
+        if any("=" not in text for text in self.configs or ()):
+            raise UsageError("--topic-config must be KEY=VALUE")
+        request = CreateRequest(
+            topic={
+                "name": name,
+                "partitions": self.partitions,
+                "replication": self.replication,
+                "configs": configs,
+                "tags": tags_to_set(Kind.TOPIC, self.tags) if self.tags else {},
+            },
+            target_broker_tags=tuple(self.target_tags or ()),
+            target_broker_ids=tuple(map(int, ids)),
+        )
+        read_creation(request)
+        return request
+
+    def check(self, client: RegistryClient, request: CreateRequest) -> None:
+        """Raise `UsageError` where the topic exists, or where too few brokers may hold it."""
+        name = str(request.topic and request.topic["name"])
+        if name in client.topic_names():
+            raise UsageError(f"topic {name} exists already")
+        brokers = client.brokers(request.target_broker_tags)
+        fit = set(request.target_broker_ids) & set(brokers) if request.target_broker_ids else set(brokers)
+        if wrong := sorted(set(request.target_broker_ids) - fit):
+            raise UsageError(f"not alive, or without the tags: broker {', '.join(map(str, wrong))}")
+        if len(fit) < self.replication:
+            raise UsageError(f"{len(fit)} brokers may hold the topic: too few for {self.replication} replicas")
+
+
+def existing_topic(client: RegistryClient, name: str) -> TopicEntry:
+    """The topic of a name; `UsageError` names the nearest where there is none."""
+    from kafkakit.registry.decide.desired import exact_names
+    from kafkakit.registry.decide.tags import Kind
+
+    topics = client.topics()
+    exact_names(Kind.TOPIC, [name], topics)
+    return topics[name]
+
+
+def read_prefixes(prune: Sequence[str] | None) -> tuple[str, ...]:
+    """The prefixes of `--prune`; `UsageError` for an empty one, which all keys begin with."""
+    if prune and not all(prune):
+        raise UsageError("--prune: the prefix is empty, so every other tag would be deleted")
+    return tuple(prune or ())
+
+
+def desired_changes(client: RegistryClient, desired: DesiredTags, prefixes: Sequence[str]) -> PlannedChanges:
+    """What has to change for the rules, on the objects as they are now."""
+    from kafkakit.registry.decide.desired import brokers_named, plan_desired
+    from kafkakit.registry.decide.tags import Kind
+
+    topics = client.topics() if Kind.TOPIC in desired.rules else {}
+    brokers = client.brokers() if Kind.BROKER in desired.rules else {}
+    down = client.down_brokers(brokers_named(desired) - brokers.keys())
+    return plan_desired(desired, topics, brokers, down, prefixes)

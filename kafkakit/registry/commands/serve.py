@@ -1,16 +1,374 @@
-"""`kafkakit registry serve`."""
+"""`kafkakit registry serve` and its options, and those of cleaning up, once and beside the service.
+
+Names, variables and defaults are kafka-kit's if it has them.
+"""
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kafkakit.cli.command_classes import cli_context
-from kafkakit.cli.option_groups import with_option_groups
-from kafkakit.registry.commands.cleanup_options import PeriodicChoice
-from kafkakit.registry.commands.options import KafkaChoice, LimitChoice, ListenChoice, TagPlace
+from kafkakit.cli.option_groups import option, with_option_groups
+from kafkakit.core.errors import UsageError
+from kafkakit.core.tags import cluster_tags_root
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafkakit.cli.context import CliContext
+    from kafkakit.cli.session import ClusterSession
+    from kafkakit.config.security import Security
+    from kafkakit.execution.act.audit_log import AuditLog
+    from kafkakit.execution.act.leases import Lease
+    from kafkakit.ports.control import ControlStore
+    from kafkakit.ports.rpc import RpcListener
+    from kafkakit.ports.tokens import TokenVerifier
+    from kafkakit.registry.act.cluster import ClusterReader
+    from kafkakit.registry.act.service import CallerFile, RegistryService, SignedTokens
+    from kafkakit.registry.act.tag_store import TagStore
+    from kafkakit.registry.act.upkeep import CleanupPorts, PeriodicCleanup
+    from kafkakit.registry.act.v2 import Served
+    from kafkakit.registry.decide.access import Access, Caller, JwtRules, Rates
+    from kafkakit.registry.decide.inventory import Inventory
+    from kafkakit.registry.decide.tags import CleanupRules
+
+
+MAX_TOKEN_FILE_BYTES = 1 << 20
+PASSWORD_VARIABLE = "REGISTRY_KAFKA_SASL_PASSWORD"
+
+
+def no_password(value: str | None) -> None:
+    """Refuse a secret on the command line, where every user of the host can read it."""
+    if value is not None:
+        raise UsageError("passwords are not taken from the command line", hint=f"set {PASSWORD_VARIABLE}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaChoice:
+    """How the cluster is reached, as kafka-kit names it; a profile serves as well."""
+
+    bootstrap_servers: str | None = option(
+        None, envvar="REGISTRY_BOOTSTRAP_SERVERS", metavar="HOST:PORT,...", help="Kafka."
+    )
+    kafka_security_protocol: str | None = option(
+        None, envvar="REGISTRY_KAFKA_SECURITY_PROTOCOL", help="PLAINTEXT, SSL, SASL_SSL, ..."
+    )
+    kafka_ssl_ca_location: str | None = option(
+        None, envvar="REGISTRY_KAFKA_SSL_CA_LOCATION", metavar="FILE", help="Authorities, PEM."
+    )
+    kafka_sasl_mechanism: str | None = option(
+        None, envvar="REGISTRY_KAFKA_SASL_MECHANISM", help="PLAIN, SCRAM-SHA-256, SCRAM-SHA-512."
+    )
+    kafka_sasl_username: str | None = option(
+        None, envvar="REGISTRY_KAFKA_SASL_USERNAME", help=f"The user; the password comes from {PASSWORD_VARIABLE}."
+    )
+    kafka_sasl_password: str | None = option(None, hidden=True, callback=no_password)
+    kafka_version: str | None = option(None, envvar="REGISTRY_KAFKA_VERSION", hidden=True)
+
+    def apply(self, cli: CliContext) -> None:
+        """Make it the cluster of the invocation."""
+        if self.bootstrap_servers:
+            cli.use_bootstrap_server(self.bootstrap_servers, "--bootstrap-servers or REGISTRY_BOOTSTRAP_SERVERS")
+        protocol, mechanism = self.kafka_security_protocol, self.kafka_sasl_mechanism
+        given = {
+            "security.protocol": protocol.upper() if protocol else None,
+            "security.tls.ca_file": self.kafka_ssl_ca_location,
+            "security.sasl.mechanism": mechanism.upper() if mechanism else None,
+            "security.sasl.username": self.kafka_sasl_username,
+            "security.sasl.password_env": PASSWORD_VARIABLE if self.kafka_sasl_username else None,
+        }
+        cli.take("override", [f"{key}={value}" for key, value in given.items() if value], "flag --kafka-...")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TagPlace:
+    """Where tags are kept."""
+
+    zk_addr: str | None = option(
+        None,
+        envvar="REGISTRY_ZK_ADDR",
+        metavar="HOST:PORT,...",
+        help="Keep tags in ZooKeeper, as kafka-kit does; without it they are in the profile's control store.",
+    )
+    zk_tags_prefix: str = option(
+        "registry", envvar="REGISTRY_ZK_TAGS_PREFIX", help="The znode above tags in ZooKeeper."
+    )
+    zk_prefix: str = option("", envvar="REGISTRY_ZK_PREFIX", hidden=True)
+    enable_locking: bool = option(
+        False,
+        "--enable-locking",
+        envvar="REGISTRY_ENABLE_LOCKING",
+        help="ZooKeeper: hold kafka-kit's lock around each write, while its program runs beside this one.",
+    )
+
+    def apply(self, cli: CliContext) -> None:
+        """Make it the ZooKeeper of the invocation; raises `UsageError`."""
+        if not self.zk_tags_prefix.strip("/"):
+            raise UsageError("--zk-tags-prefix is empty")
+        if self.enable_locking and not self.zk_addr:
+            raise UsageError("--enable-locking needs --zk-addr")
+        if self.zk_addr:
+            cli.take("override", [f"zookeeper.addr={self.zk_addr}"], "flag --zk-addr")
+
+    def store(self, session: ClusterSession) -> tuple[ControlStore, str]:
+        """The store that tags are in, and the path above them."""
+        if self.zk_addr:
+            return session.znodes, self.zk_tags_prefix.strip("/")
+        return session.control, cluster_tags_root(session.cluster_id)
+
+    def open(self, session: ClusterSession, timeout_s: float) -> TagStore:
+        """The store of tags; `timeout_s` is how long a write waits for the lock."""
+        from kafkakit.registry.act.tag_store import TagStore
+        from kafkakit.wiring import open_registry_lock
+
+        store, root = self.store(session)
+        if not self.enable_locking or not self.zk_addr:
+            return TagStore(store, root)
+        return TagStore(store, root, open_registry_lock(self.zk_addr, session.clock, timeout_s).held)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenChoice:
+    """Where the service listens, and to whom."""
+
+    http_listen: str = option(
+        "127.0.0.1:8080", envvar="REGISTRY_HTTP_LISTEN", metavar="HOST:PORT", help="HTTP; `none`: not at all."
+    )
+    http_name: list[str] | None = option(
+        None,
+        "--http-name",
+        envvar="REGISTRY_HTTP_NAME",
+        metavar="HOST",
+        help="HTTP without TLS: a name of this server that is answered without a token, beside localhost.",
+    )
+    grpc_listen: str = option(
+        "127.0.0.1:8090", envvar="REGISTRY_GRPC_LISTEN", metavar="HOST:PORT", help="gRPC; `none`: not at all."
+    )
+    tls_cert_file: Path | None = option(
+        None, envvar="REGISTRY_TLS_CERT_FILE", metavar="FILE", help="TLS: our certificate, PEM."
+    )
+    tls_key_file: Path | None = option(
+        None, envvar="REGISTRY_TLS_KEY_FILE", metavar="FILE", help="TLS: our private key, PEM."
+    )
+    tls_client_ca_file: Path | None = option(
+        None, envvar="REGISTRY_TLS_CLIENT_CA_FILE", metavar="FILE", help="TLS: clients need a certificate of these."
+    )
+    allow_plaintext: bool = option(False, "--allow-plaintext", help="Let other machines connect without encryption.")
+    token_file: Path | None = option(
+        None, envvar="REGISTRY_TOKEN_FILE", metavar="FILE", help="Callers with the digests of their tokens and roles."
+    )
+    jwt_file: Path | None = option(
+        None,
+        envvar="REGISTRY_JWT_FILE",
+        metavar="FILE",
+        help="Whose signed tokens (JWT) are taken, and the roles that their claims give.",
+    )
+    no_token: bool = option(
+        False, "--no-token", help="Let any process of this host change tags and topics, as kafka-kit does."
+    )
+    max_request_bytes: int = option(1 << 20, min=1024, max=64 << 20, metavar="BYTES", help="The largest request.")
+
+    def access(self) -> Access:
+        """Who may do what; raises `UsageError` for what would be open to other machines."""
+        from kafkakit.adapters.http_server import parse_listen
+        from kafkakit.registry.decide.access import Access, is_loopback
+        from kafkakit.registry.decide.requests import Role
+
+        listens = [text for text in (self.http_listen, self.grpc_listen) if text != "none"]
+        if not listens:
+            raise UsageError("--http-listen and --grpc-listen are both none")
+        away = [text for text in listens if not is_loopback(parse_listen(text)[0])]
+        has_certificates = self.tls_client_ca_file is not None
+        if away and self.tls_key_file is None and not self.allow_plaintext:
+            hint = "give --tls-cert-file and --tls-key-file, or --allow-plaintext"
+            raise UsageError(f"{away[0]} can be reached from other machines, and is not encrypted", hint=hint)
+        own = [*(self.http_name or ()), *(parse_listen(text)[0] for text in listens)]
+        names = None if self.tls_key_file is not None else frozenset(name.lower() for name in own)
+        has_tokens = self.token_file is not None or self.jwt_file is not None
+        if away and not has_tokens and not has_certificates:
+            raise UsageError(
+                f"{away[0]} can be reached from other machines", hint="protect it with --token-file or --jwt-file"
+            )
+        if has_tokens:
+            if self.no_token:
+                given = "--jwt-file" if self.token_file is None else "--token-file"
+                raise UsageError(f"{given} and --no-token exclude each other")
+            return Access(by_digest=self._callers(), is_open_to_reads_from_here=True, names=names)
+        everything = frozenset(Role) if self.no_token or has_certificates else frozenset({Role.READ})
+        return Access(by_digest={}, anonymous=everything, names=names)
+
+    def signed_tokens(self) -> SignedTokens | None:
+        """What identifies the callers of JWTs; raises `InputError` and `UsageError`."""
+        from kafkakit.registry.act.service import SignedTokens
+
+        return None if self.jwt_file is None else SignedTokens(*self._verification(self.jwt_file))
+
+    def caller_files(
+        self, service: RegistryService, tokens: SignedTokens | None, report: Callable[[str], None]
+    ) -> list[CallerFile]:
+        """What is read again while the service runs: the token file, and the rules for JWTs with their file of keys."""
+        from kafkakit.registry.act.service import CallerFile
+        from kafkakit.wiring import read_input
+
+        def take_tokens() -> None:
+            service.access = replace(service.access, by_digest=self._callers())
+
+        found: list[CallerFile] = []
+        if self.token_file is not None:
+            read = partial(read_input, self.token_file, MAX_TOKEN_FILE_BYTES)
+            found.append(CallerFile(str(self.token_file), read, take_tokens, report))
+        if tokens is not None and self.jwt_file is not None:
+            file = self.jwt_file
+            read = partial(self._jwt_content, file)
+            found.append(CallerFile(str(file), read, lambda: tokens.use(*self._verification(file)), report))
+        return found
+
+    def _callers(self) -> dict[str, Caller]:
+        from kafkakit.registry.decide.access import read_access
+        from kafkakit.wiring import read_input
+
+        file = self.token_file
+        return {} if file is None else read_access(read_input(file, MAX_TOKEN_FILE_BYTES), str(file))
+
+    def _verification(self, file: Path) -> tuple[TokenVerifier, JwtRules]:
+        from kafkakit.registry.decide.access import read_jwt_rules
+        from kafkakit.wiring import open_token_verifier, read_input
+
+        rules = read_jwt_rules(read_input(file, MAX_TOKEN_FILE_BYTES), str(file))
+        place = (rules.jwks_file, rules.jwks_url)
+        return open_token_verifier(*place, rules.issuer, rules.audience, rules.leeway_s), rules
+
+    def _jwt_content(self, file: Path) -> bytes:
+        """The rules and, where they name a file of keys, that."""
+        from kafkakit.registry.decide.access import read_jwt_rules
+        from kafkakit.wiring import read_input
+
+        data = read_input(file, MAX_TOKEN_FILE_BYTES)
+        keys = read_jwt_rules(data, str(file)).jwks_file
+        return data + (read_input(keys, MAX_TOKEN_FILE_BYTES) if keys else b"")
+
+    def tls(self) -> Security | None:
+        """The files of both listeners, looked into; raises `UsageError`."""
+        from kafkakit.wiring import server_tls
+
+        if self.tls_key_file is None or self.tls_cert_file is None:
+            if self.tls_key_file or self.tls_cert_file or self.tls_client_ca_file:
+                raise UsageError("--tls-cert-file and --tls-key-file belong together")
+            return None
+        return server_tls(self.tls_key_file, self.tls_cert_file, self.tls_client_ca_file)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitChoice:
+    """How much is answered, and from how old a reading."""
+
+    read_rate_limit: int = option(
+        1000, envvar="REGISTRY_READ_RATE_LIMIT", min=1, help="Reads a second, for each caller."
+    )
+    write_rate_limit: int = option(
+        10, envvar="REGISTRY_WRITE_RATE_LIMIT", min=1, help="Changes a second, for each caller."
+    )
+    default_request_timeout: int = option(
+        5000,
+        envvar="REGISTRY_DEFAULT_REQUEST_TIMEOUT",
+        min=1,
+        max=600_000,
+        metavar="MS",
+        help="Time limit of a request; a client may name up to three times this.",
+    )
+    refresh: str = option(
+        "15s", "--refresh", metavar="DURATION", help="Time between two readings of the cluster and tags."
+    )
+    max_age: str = option(
+        "5m", "--max-age", metavar="DURATION", help="Reads fail when the last reading is older than this."
+    )
+
+    @property
+    def rates(self) -> Rates:
+        """The limits of calls."""
+        from kafkakit.registry.decide.access import Rates
+
+        return Rates(
+            reads_per_s=self.read_rate_limit,
+            writes_per_s=self.write_rate_limit,
+            timeout_s=self.default_request_timeout / 1000,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanupChoice:
+    """When tags of what does not exist any more go."""
+
+    tag_allowed_staleness: int = option(
+        60,
+        envvar="REGISTRY_TAG_ALLOWED_STALENESS",
+        min=1,
+        max=525_600,
+        metavar="MINUTES",
+        help="Delete the tags of an object that was marked as gone so long ago.",
+    )
+    max_share: str = option(
+        "25%",
+        "--cleanup-max-share",
+        metavar="PERCENT",
+        help="Do nothing where more of the tagged topics or brokers are gone than this; 3 may always be.",
+    )
+
+    def rules(self, *, force: bool = False) -> CleanupRules:
+        """The values of the options; raises `UsageError`."""
+        from kafkakit.core.quantities import parse_percent
+        from kafkakit.registry.decide.tags import CleanupRules
+
+        share = parse_percent(self.max_share, "--cleanup-max-share")
+        return CleanupRules(staleness_s=60.0 * self.tag_allowed_staleness, max_share=share, force=force)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeriodicChoice(CleanupChoice):
+    """What a periodic cleanup deletes, and how often."""
+
+    tag_cleanup_frequency: int = option(
+        20,
+        envvar="REGISTRY_TAG_CLEANUP_FREQUENCY",
+        min=0,
+        max=525_600,
+        metavar="MINUTES",
+        help="Clean up tags of what does not exist any more each so many minutes; 0: never.",
+    )
+
+    def start(self, cli: CliContext, place: TagPlace, stack: ExitStack) -> PeriodicCleanup | None:
+        """The running cleanup, which ends with `stack`; None where it is not wanted."""
+        from kafkakit.registry.act.upkeep import PeriodicCleanup
+
+        rules = self.rules()
+        if not self.tag_cleanup_frequency:
+            return None
+        clients: list[ClusterSession] = []
+        clients_stack = stack.enter_context(ExitStack())  # closed after the thread that uses them has ended
+
+        def session() -> ClusterSession:
+            from kafkakit.cli.session import open_session
+
+            if not clients:
+                clients.append(clients_stack.enter_context(open_session(cli, read_only=True)))
+            return clients[0]
+
+        cleanup = PeriodicCleanup(
+            lambda: cleanup_ports(session(), place),
+            lambda: cleanup_lease(session(), place, "registry serve"),
+            rules,
+            60.0 * self.tag_cleanup_frequency,
+            cli.output.say,
+        )
+        cleanup.start()
+        stack.callback(cleanup.stop)
+        return cleanup
 
 
 @with_option_groups
@@ -41,14 +399,12 @@ def serve(
     kafkakit --profile prod registry serve --token-file /etc/kafkakit/registry-callers.yaml
     kafkakit registry serve --bootstrap-servers kafka1:9092 --zk-addr zk1:2181 --no-token
     """
-    from contextlib import ExitStack
 
     from kafkakit.adapters.service_manager import notify_service
     from kafkakit.cli.session import open_session
     from kafkakit.core.durations import parse_duration
-    from kafkakit.registry.act.reader_process import ReaderProcess
-    from kafkakit.registry.act.run import RegistryServer, run_server
-    from kafkakit.registry.commands.options import open_listeners, open_service, reader_of
+    from kafkakit.registry.act.cluster import ReaderProcess
+    from kafkakit.registry.act.service import RegistryServer, run_server
     from kafkakit.registry.decide.inventory import Inventory
 
     cli = cli_context(ctx)
@@ -66,3 +422,111 @@ def serve(
         cleaning.start(cli, place, stack)
         files = listen.caller_files(served.first, tokens, cli.output.say)
         run_server(server, reader, session.clock, notify_service, files)
+
+
+def reader_of(cli: CliContext, place: TagPlace) -> Callable[[], ClusterReader]:
+    """What opens a reader with connections of its own."""
+
+    def open_reader() -> ClusterReader:
+
+        from kafkakit.cli.session import open_session
+        from kafkakit.registry.act.cluster import ClusterReader
+
+        # Never closed: it is used until its process ends.
+        session = ExitStack().enter_context(open_session(cli, read_only=True))
+        return ClusterReader(session.admin, place.open(session, 0), session.clock)
+
+    return open_reader
+
+
+def open_audit_log(session: ClusterSession, file: Path | None = None) -> AuditLog:
+    """The audit log in a file, without one that of the state directory."""
+    from kafkakit.execution.act.audit_log import AuditLog
+    from kafkakit.execution.act.journal_file import DiskFile
+
+    return AuditLog(DiskFile(file or session.settings.state_dir / "registry" / "audit.jsonl"), session.clock)
+
+
+def open_service(
+    session: ClusterSession,
+    inventory: Inventory,
+    place: TagPlace,
+    access: Access,
+    tokens: SignedTokens | None,
+    limits: LimitChoice,
+    audit_log: Path | None,
+) -> Served:
+    """The service on the session's cluster, in both versions."""
+    from kafkakit.core.durations import parse_duration
+    from kafkakit.registry.act.cluster import Writes
+    from kafkakit.registry.act.local_calls import translate_offsets, translate_with_intervals
+    from kafkakit.registry.act.service import RegistryService, ServicePorts
+    from kafkakit.registry.act.v2 import PartsV2, serve_both
+    from kafkakit.registry.decide.access import Admission
+    from kafkakit.registry.page import registry_page
+    from kafkakit.wiring import registry_codec
+
+    tags = place.open(session, limits.rates.timeout_s)
+    writes = Writes(session.admin, tags, session.clock, inventory)
+    ports = ServicePorts(
+        codec=registry_codec(),
+        writes=writes,
+        translate=partial(translate_offsets, session.data),
+        audit=open_audit_log(session, audit_log),
+        clock=session.clock,
+        report=session.cli.output.warn,
+        tokens=tokens,
+    )
+    max_age_s = parse_duration(limits.max_age, "--max-age")
+    first = RegistryService(inventory, ports, access, Admission(limits.rates), max_age_s=max_age_s)
+    parts = PartsV2(
+        inventory=inventory,
+        writes=writes,
+        tags=tags,
+        codec=registry_codec("registry.v2"),
+        health_codec=registry_codec("grpc.health.v1"),
+        page=partial(registry_page, session.settings.profile or ""),
+        translate=partial(translate_with_intervals, session.data),
+    )
+    return serve_both(first, parts)
+
+
+def open_listeners(served: Served, listen: ListenChoice, tls: Security | None) -> list[tuple[str, RpcListener]]:
+    """The listeners that are wanted, by name, not yet started."""
+    from kafkakit.wiring import open_grpc_listener, open_http_listener
+
+    found: list[tuple[str, RpcListener]] = []
+    size = listen.max_request_bytes
+    if listen.grpc_listen != "none":
+        found.append(("gRPC", open_grpc_listener(listen.grpc_listen, served.grpc_services, size, tls)))
+    if listen.http_listen != "none":
+        found.append(("HTTP", open_http_listener(listen.http_listen, served.http, size, tls)))
+    return found
+
+
+LOCK_LIMIT_S = 15.0
+"""How long a change waits for kafka-kit's lock."""
+
+
+def cleanup_ports(session: ClusterSession, place: TagPlace) -> CleanupPorts:
+    """The cluster and the store of tags."""
+    from kafkakit.registry.act.upkeep import CleanupPorts
+
+    return CleanupPorts(admin=session.admin, tags=place.open(session, LOCK_LIMIT_S), clock=session.clock)
+
+
+def cleanup_lease(session: ClusterSession, place: TagPlace, command: str) -> Lease:
+    """The right to clean up, in the store of the tags, so that all who share them share it."""
+    from kafkakit.wiring import open_lease
+
+    store, root = place.store(session)
+    path, say = f"{root}/cleanup-lease", session.cli.output.say
+    return open_lease(store, session.clock, session.cluster_id, command, say, path, "the cleanup of tags")
+
+
+def held_cleanup(session: ClusterSession, place: TagPlace, stack: ExitStack) -> Callable[[], None]:
+    """Take the lease until `stack` ends; what is to be called before each change. Raises `TryLaterError`."""
+    lease = cleanup_lease(session, place, "registry cleanup")
+    lease.acquire()
+    stack.callback(lease.release)
+    return lease.require_held

@@ -1,10 +1,16 @@
-"""Which caller may do what: bearer tokens with roles, for topics and brokers whose names match."""
+"""Which caller may do what, and whether and when a call is carried out.
+
+Bearer tokens have roles, for topics and brokers whose names match. The claims of a JWT mean a caller: the first rule
+whose claims it has gives roles and names. Calls are limited by rates for each caller and by deadlines.
+"""
 
 import hashlib
 import re
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import Any
 
 import msgspec
 
@@ -142,3 +148,134 @@ def read_access(data: bytes, source: str) -> dict[str, Caller]:
 def is_loopback(address: str) -> bool:
     """Whether an address is of this host."""
     return address in ("localhost", "::1") or address.removeprefix("::ffff:").startswith("127.")
+
+
+MAX_RULES = 1000
+MAX_LEEWAY_S = 300
+_URL = re.compile(r"(https?)://(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+)(?::[0-9]{1,5})?(?:/[!-~]*)?")
+
+
+class ClaimRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Claims that a token must all have, as the value or in the list of values, and what they give."""
+
+    claims: dict[str, str | bool | int]
+    roles: tuple[Role, ...]
+    topics: tuple[str, ...] = ("*",)
+    brokers: tuple[str, ...] = ("*",)
+
+
+class JwtRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whose tokens are taken, where the keys are, and what the claims give."""
+
+    issuer: str
+    audience: str
+    jwks_file: str = ""
+    jwks_url: str = ""
+    leeway_s: int = 30
+    name_claim: str = "sub"
+    callers: tuple[ClaimRule, ...]
+
+
+def read_jwt_rules(data: bytes, source: str) -> JwtRules:
+    """The rules of a YAML file; `InputError` for unsound ones."""
+    try:
+        rules = msgspec.yaml.decode(data, type=JwtRules)
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:
+        raise InputError(source, f"has no rules for JWTs: {' '.join(str(error).split())[:200]}") from None
+    if not rules.issuer or not rules.audience:
+        raise InputError(source, "issuer and audience must be given")
+    if bool(rules.jwks_file) == bool(rules.jwks_url):
+        raise InputError(source, "needs either jwks_file or jwks_url")
+    if rules.jwks_url:
+        _check_url(rules.jwks_url, source)
+    if not 0 <= rules.leeway_s <= MAX_LEEWAY_S:
+        raise InputError(source, f"leeway_s is {rules.leeway_s}: 0 to {MAX_LEEWAY_S}")
+    if not 0 < len(rules.callers) <= MAX_RULES or not all(rule.claims for rule in rules.callers):
+        raise InputError(source, f"callers must hold 1 to {MAX_RULES} rules, each with claims")
+    return rules
+
+
+def caller_of(claims: Mapping[str, Any], rules: JwtRules) -> Caller:
+    """The caller of verified claims; `RpcError` 401 without a name, 403 where no rule fits."""
+    name = claims.get(rules.name_claim)
+    if not isinstance(name, str) or not name:
+        raise RpcError(RpcCode.UNAUTHENTICATED, f"the token has no claim {rules.name_claim}")
+    shown = f"jwt:{printable(name[:100])}"
+    rule = next((rule for rule in rules.callers if _fits(rule, claims)), None)
+    if rule is None:
+        raise RpcError(RpcCode.PERMISSION_DENIED, f"{shown} has no rights here")
+    return Caller(
+        name=shown,
+        roles=frozenset(rule.roles),
+        topics=rule.topics,
+        brokers=rule.brokers,
+        expires_s=float(claims["exp"]) + rules.leeway_s,
+    )
+
+
+def jwt_in(authorization: str) -> str | None:
+    """The token of a header that has the form of a JWT; None for another one."""
+    kind, _, token = authorization.partition(" ")
+    token = token.strip()
+    return token if kind.lower() == "bearer" and len(token.split(".")) == 3 else None
+
+
+def _fits(rule: ClaimRule, claims: Mapping[str, Any]) -> bool:
+    return all(_has(claims.get(key), value) for key, value in rule.claims.items())
+
+
+def _has(found: Any, wanted: str | bool | int) -> bool:
+    values = found if isinstance(found, list) else [found]
+    return any(type(value) is type(wanted) and value == wanted for value in values)
+
+
+def _check_url(url: str, source: str) -> None:
+    found = _URL.fullmatch(url)
+    if found is None or (found[1] == "http" and not is_loopback(found[2].strip("[]"))):
+        raise InputError(source, f"jwks_url {printable(url[:80])} must begin with https:// and name a host")
+
+
+BURST = 10
+MAX_LIMITED_CALLERS = 10_000
+LONGEST_FACTOR = 3
+"""A client's deadline is cut to so many times the usual one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """Calls a second for each caller, and the usual deadline."""
+
+    reads_per_s: float
+    writes_per_s: float
+    timeout_s: float
+
+
+class Admission:
+    """A bucket of tokens for each caller and kind of call: ten at once, then as many a second as its rate.
+
+    A call that finds none waits for its token where that comes before its deadline, and is refused otherwise.
+    """
+
+    def __init__(self, rates: Rates) -> None:
+        self._rates = rates
+        self._free_at: OrderedDict[tuple[str, bool], float] = OrderedDict()
+
+    def deadline_s(self, given_s: float | None) -> float:
+        """The seconds that a call may take; what a client gives is cut to three times the usual."""
+        usual = self._rates.timeout_s
+        return usual if given_s is None else min(given_s, LONGEST_FACTOR * usual)
+
+    def take(self, caller: str, now_s: float, deadline_s: float, *, is_read: bool) -> float:
+        """The seconds to wait before the call; `RpcError` where the deadline would pass meanwhile."""
+        step_s = 1 / (self._rates.reads_per_s if is_read else self._rates.writes_per_s)
+        key = (caller, is_read)
+        # When the bucket is full again: one number stands for its level.
+        full_at = max(now_s, self._free_at.get(key, now_s)) + step_s
+        wait_s = full_at - now_s - BURST * step_s
+        if wait_s > deadline_s:
+            raise RpcError(RpcCode.RESOURCE_EXHAUSTED, "wait time exceeded", retry_after_s=wait_s - deadline_s)
+        self._free_at[key] = full_at
+        self._free_at.move_to_end(key)
+        if len(self._free_at) > MAX_LIMITED_CALLERS:
+            self._free_at.popitem(last=False)
+        return max(0.0, wait_s)

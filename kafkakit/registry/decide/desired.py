@@ -1,27 +1,39 @@
-"""The tags that a file asks for, and what has to change for them.
+"""Which tags objects are to have, by a file or by Kubernetes' labels, and what has to change for that.
 
-topics:
-  - names: [orders, payments]
-    tags: {team: pay}
-  - where: name like "log-*"
-    tags: {tier: cold}
-brokers:
-  - where: rack = "a"
-    tags: {zone: eu-1a}
+    topics:
+      - names: [orders, payments]
+        tags: {team: pay}
+      - where: name like "log-*"
+        tags: {tier: cold}
+    brokers:
+      - where: rack = "a"
+        tags: {zone: eu-1a}
+
+Topics and brokers are those that the registry's replies give; a command selects them by names, regular expressions of
+topics, or `where QUERY`. Labels are what `kubectl get pods,nodes -o json` or `-o yaml` prints: fields are those of
+Kubernetes' API (`v1` List, Pod and Node); all others are ignored. A change is what an object has, and what it is to
+have.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import msgspec
 
-from kafkakit.core.errors import InputError, UsageError
+from kafkakit.config.keys import did_you_mean
+from kafkakit.core.broker_list import ALL, EXISTING
+from kafkakit.core.documents import decoded_json
+from kafkakit.core.errors import ConflictError, InputError, KafkakitError, UsageError
+from kafkakit.core.lists_in_words import some
 from kafkakit.core.printable import printable
+from kafkakit.core.query.columns import ADDRESSED, NAMED, Makers, number_column, object_table, unknown_keys
+from kafkakit.core.query.evaluate import names_matching
+from kafkakit.core.query.parser import parse_query
 from kafkakit.core.rpc import RpcError
-from kafkakit.registry.decide.changes import PlannedChanges, TagChange, named_brokers, not_live
-from kafkakit.registry.decide.entries import BrokerEntry, TopicEntry
-from kafkakit.registry.decide.selection import Entries, exact_names, matching_names, tags_of
-from kafkakit.registry.decide.tags import MARK, Kind, Tags, merged, tags_to_set
+from kafkakit.core.topic_selection import is_topic_name, matching_topics, query_of
+from kafkakit.registry.decide.tags import MARK, Kind, Tags, changed_keys, is_broker_id, merged, tags_to_set, without
 
 MAX_FILE_BYTES = 16 << 20
 MAX_RULES = 10_000
@@ -78,6 +90,62 @@ def brokers_named(desired: DesiredTags) -> frozenset[int]:
     return named_brokers(str(name) for rule in rules for name in rule.names)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TagChange:
+    """The tags of one object before and after; keys of neither are not touched by name."""
+
+    kind: Kind
+    name: str
+    before: Tags
+    after: Tags
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """`+ key: value`, `- key: value` and `~ key: old -> new`, sorted by key."""
+        put, removed = changed_keys(self.before, self.after)
+        return tuple(_line(key, self.before.get(key), put.get(key)) for key in sorted({*put, *removed}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedChanges:
+    """What has to change, by kind and name, and what is to be said about it."""
+
+    changes: tuple[TagChange, ...]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaList:
+    """The brokers of a partition, the preferred leader first."""
+
+    ids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicEntry:
+    """A topic with its tags; `replicas` by partition only where they were asked for."""
+
+    name: str
+    partitions: int = 0
+    replication: int = 0
+    tags: Tags = field(default_factory=dict)
+    configs: Mapping[str, str] = field(default_factory=dict)
+    replicas: Mapping[int, ReplicaList] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerEntry:
+    """A live broker with its tags."""
+
+    id: int
+    host: str = ""
+    port: int = 0
+    rack: str = ""
+    interbrokerprotocolversion: str = ""
+    logmessageformat: str = ""
+    tags: Tags = field(default_factory=dict)
+
+
 def plan_desired(
     desired: DesiredTags,
     topics: Mapping[str, TopicEntry],
@@ -105,6 +173,23 @@ def plan_desired(
             if after != before:
                 changes.append(TagChange(kind=kind, name=name, before=before, after=after))
     return PlannedChanges(changes=tuple(changes), warnings=tuple(warnings))
+
+
+MAX_NAMES = 10_000
+Entries = Mapping[str, TopicEntry] | Mapping[int, BrokerEntry]
+_OWN: Mapping[Kind, Makers] = {
+    Kind.TOPIC: {
+        **NAMED,
+        "partitions": lambda topics: number_column([t.partitions for t in topics]),
+        "replication": lambda topics: number_column([t.replication for t in topics]),
+    },
+    Kind.BROKER: ADDRESSED,
+}
+# What planning can ask of a cluster, and what the registry does not know.
+_ELSEWHERE = {
+    Kind.TOPIC: frozenset({"bytes", "under_replicated"}),
+    Kind.BROKER: frozenset({"state", "is_alive", "free_bytes", "total_bytes", "replicas", "leaders"}),
+}
 
 
 def _wanted(
@@ -159,3 +244,288 @@ def rules_of_brokers(tags: Mapping[int, Tags]) -> Iterator[TagRule]:
         groups.setdefault(tuple(sorted(own.items())), []).append(broker)
     for own_tags, ids in groups.items():
         yield TagRule(names=tuple(ids), tags=dict(own_tags))
+
+
+T = TypeVar("T")
+
+MAX_LABELS_BYTES = 64 << 20
+INDEX_LABEL = "apps.kubernetes.io/pod-index"
+_ORDINAL = re.compile(r"-([0-9]{1,9})$", re.ASCII)
+MAX_ID = 2**31 - 1
+
+
+class _Metadata(msgspec.Struct, frozen=True):
+    name: str = ""
+    labels: dict[str, str] | None = None
+
+
+class _Spec(msgspec.Struct, frozen=True, rename="camel"):
+    node_name: str = ""
+
+
+class LabelledObject(msgspec.Struct, frozen=True):
+    """A pod or a node."""
+
+    kind: str
+    metadata: _Metadata
+    spec: _Spec = _Spec()
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Its labels."""
+        return self.metadata.labels or {}
+
+
+class _List(msgspec.Struct, frozen=True):
+    items: list[LabelledObject]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelImport:
+    """Which label becomes which tag, and how a pod's broker is known: by a label, or by its ordinal plus `first_id`."""
+
+    tag_of: Mapping[str, str]
+    id_label: str | None = None
+    first_id: int = 0
+
+
+def parse_label_map(given: Sequence[str]) -> dict[str, str]:
+    """`label=tag` texts, or `label` alone for a tag of the same name; `UsageError` for others."""
+    found: dict[str, str] = {}
+    for text in given:
+        label, _, tag = text.partition("=")
+        if not label.strip() or label in found:
+            raise UsageError(f"--map: {printable(text[:80])!r} names no label of its own", hint="write LABEL=TAG")
+        found[label.strip()] = tag.strip() or label.strip()
+    return found
+
+
+def _decoded_yaml(data: bytes, shape: type[T]) -> T:
+    return msgspec.yaml.decode(data, type=shape)
+
+
+def read_objects(data: bytes, source: str) -> list[LabelledObject]:
+    """The pods and nodes of a file; `InputError` where it holds something else."""
+    decode = decoded_json if data.lstrip()[:1] == b"{" else _decoded_yaml
+    try:
+        try:
+            found = decode(data, _List).items
+        except msgspec.ValidationError as error:
+            if "required field `items`" not in str(error):
+                raise
+            found = [decode(data, LabelledObject)]
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:
+        raise InputError(
+            source,
+            f"is no list of pods or nodes: {' '.join(str(error).split())[:200]}",
+            hint="kubectl get pods -o json",
+        ) from None
+    return [each for each in found if each.kind in ("Pod", "Node")]
+
+
+def import_labels(objects: Sequence[LabelledObject], request: LabelImport, source: str) -> DesiredTags:
+    """The tags of brokers: labels of a pod, and those of its node below them, where both are given.
+
+    Without pods each node is a broker, known by `id_label`. Raises `InputError` for a pod or node whose broker is not
+    known, and for two of one broker.
+    """
+    nodes = {each.metadata.name: each.labels for each in objects if each.kind == "Node"}
+    pods = [each for each in objects if each.kind == "Pod"]
+    if not objects:
+        raise InputError(source, "holds no pods or nodes")
+    found: dict[int, Tags] = {}
+    names: dict[int, str] = {}
+    for each in pods or objects:
+        labels = {**nodes.get(each.spec.node_name, {}), **each.labels}
+        broker = _broker_of(each, labels, request, source)
+        if broker in found:
+            problem = f"{names[broker]} and {each.metadata.name} are both broker {broker}"
+            raise InputError(source, problem, hint="choose pods with kubectl get pods -l, or give --id-label")
+        tags = {tag: labels[label] for label, tag in request.tag_of.items() if labels.get(label)}
+        found[broker], names[broker] = tags, printable(each.metadata.name[:200])
+    rules = tuple(rules_of_brokers({broker: tags for broker, tags in found.items() if tags}))
+    if not rules:
+        raise InputError(source, f"no pod or node has a label of {', '.join(request.tag_of)}")
+    return DesiredTags(source=source, rules={Kind.BROKER: rules})
+
+
+def _broker_of(each: LabelledObject, labels: Mapping[str, str], request: LabelImport, source: str) -> int:
+    if request.id_label is not None:
+        text = labels.get(request.id_label, "")
+        problem = f"has no broker id in the label {request.id_label}"
+    elif each.kind == "Node":
+        raise InputError(source, f"node {printable(each.metadata.name[:200])} names no broker", hint="give --id-label")
+    else:
+        ordinal = _ORDINAL.search(each.metadata.name)
+        text = labels.get(INDEX_LABEL) or (ordinal[1] if ordinal else "")
+        problem = "has no ordinal at the end of its name"
+    if not text.isascii() or not text.isdigit() or len(text) > 10 or int(text) + request.first_id > MAX_ID:
+        raise InputError(
+            source, f"{each.kind.lower()} {printable(each.metadata.name[:200])} {problem}", hint="give --id-label"
+        )
+    return int(text) + (0 if request.id_label is not None else request.first_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeOutcome:
+    """What became of a change: `done`, or `conflict` or `failed` with the reason."""
+
+    change: TagChange
+    state: str
+    reason: str = ""
+
+
+def changes_setting(kind: Kind, names: Iterable[str], tags: Mapping[str, Tags], given: Tags) -> tuple[TagChange, ...]:
+    """Tags set on each object beside its own; those that have them already are left out. `RpcError` for too many."""
+    made = ((name, tags.get(name, {})) for name in names)
+    return _changes(kind, ((name, before, merged(kind, name, before, given)) for name, before in made))
+
+
+def changes_deleting(
+    kind: Kind, names: Iterable[str], tags: Mapping[str, Tags], keys: Collection[str]
+) -> tuple[TagChange, ...]:
+    """Keys taken from each object; those without them are left out."""
+    made = ((name, tags.get(name, {})) for name in names)
+    return _changes(kind, ((name, before, without(before, keys)) for name, before in made))
+
+
+def failed_outcome(change: TagChange, state: str, error: KafkakitError) -> ChangeOutcome:
+    """A change that was not made."""
+    return ChangeOutcome(change=change, state=state, reason=error.message)
+
+
+def named_brokers(names: Iterable[str]) -> frozenset[int]:
+    """The ids among names; what is no id is left to the search for names."""
+    return frozenset(int(name) for each in names if is_broker_id(name := each.strip()))
+
+
+def not_live(brokers: Iterable[int]) -> tuple[str, ...]:
+    """A line on brokers that are tagged although they are down; none without any."""
+    found = [str(broker) for broker in sorted(brokers)]
+    if not found:
+        return ()
+    return (f"broker {found[0]} is not live" if len(found) == 1 else f"brokers {some(found)} are not live",)
+
+
+def changed_meanwhile(kind: Kind, name: str) -> ConflictError:
+    """The error where tags are not those that a change was made from."""
+    return ConflictError(f"the tags of {kind} {name} were changed by another process")
+
+
+def _changes(kind: Kind, found: Iterable[tuple[str, Tags, Tags]]) -> tuple[TagChange, ...]:
+    return tuple(TagChange(kind=kind, name=n, before=b, after=a) for n, b, a in found if a != b)
+
+
+def _line(key: str, old: str | None, new: str | None) -> str:
+    if old is None:
+        return f"+ {key}: {new}"
+    return f"- {key}: {old}" if new is None else f"~ {key}: {old} -> {new}"
+
+
+def chosen(kind: Kind, text: str, entries: Entries) -> tuple[str, ...]:
+    """The names that a text means: a list with commas, or a query; sorted as the entries are.
+
+    A list of topics may hold regular expressions, and -2 among brokers means all of them. Raises `UsageError` for a
+    name that does not exist, with the nearest, and where nothing is meant.
+    """
+    query = query_of(text)
+    if query is not None:
+        found = matching_names(kind, query, entries)
+    else:
+        listed = [name for word in text.split(",") for name in _listed(kind, word.strip(), entries)]
+        found = exact_names(kind, listed, entries)
+    if not found:
+        raise UsageError(f"no {kind} matches {printable(text.strip()[:200])!r}")
+    return found
+
+
+def is_exact(kind: Kind, text: str) -> bool:
+    """Whether every object is named, so that no more of them can be meant than the text shows."""
+    words = [word.strip() for word in text.split(",")]
+    all_named = all(is_topic_name(word) or not word for word in words)
+    return query_of(text) is None and all_named and (kind is Kind.TOPIC or str(ALL) not in words)
+
+
+def _listed(kind: Kind, word: str, entries: Entries) -> Iterable[str]:
+    if kind is Kind.BROKER and word == str(ALL):
+        return map(str, entries)
+    if kind is Kind.BROKER and word == str(EXISTING):
+        raise UsageError("-1 is not taken here: which brokers hold replicas is not known", hint="-2: all brokers")
+    if kind is Kind.BROKER or is_topic_name(word):
+        return (word,)
+    names = frozenset(map(str, entries))
+    return sorted(matching_topics(names, (word,))) or (word,)
+
+
+def exact_names(kind: Kind, given: Collection[str], entries: Entries) -> tuple[str, ...]:
+    """The names, each of which must exist; `UsageError` names one that does not, and the nearest that does."""
+    known = {str(name) for name in entries}
+    names = list(dict.fromkeys(name.strip() for name in given if name.strip()))
+    if len(names) > MAX_NAMES:
+        raise UsageError(f"{len(names):,} names are given, at most {MAX_NAMES:,} are taken: use a query")
+    missing = [name for name in names if name not in known]
+    if missing:
+        also = f", nor {len(missing) - 1:,} others of the list" if len(missing) > 1 else ""
+        what = "live broker" if kind is Kind.BROKER else "topic"
+        guess = did_you_mean(missing[0], known)
+        hint = "topics that the user may not describe are not seen" if kind is Kind.TOPIC else None
+        raise UsageError(f"there is no {what} {printable(missing[0][:100])}{also}{guess}", hint=hint)
+    return tuple(names)
+
+
+def matching_names(kind: Kind, query: str, entries: Entries) -> tuple[str, ...]:
+    """The names of the entries that match; raises `QueryError`, and `UsageError` for keys that cannot be known."""
+    node, own = parse_query(query), _OWN[kind]
+    objects: list[Any] = list(entries.values())
+    configs = (lambda each: each.configs) if kind is Kind.TOPIC else None
+    table = object_table([*map(str, entries)], objects, own, lambda each: each.tags, configs)
+    for key, near in unknown_keys(node, table, own):
+        if key in _ELSEWHERE[kind]:
+            raise UsageError(f"the registry does not know {key}", hint=f"it knows {', '.join(own)} and tags")
+        if near is not None:
+            raise UsageError(f"nothing here has {key}", hint=f"did you mean {near}?")
+    return tuple(names_matching(node, table))
+
+
+def tags_of(entries: Entries) -> dict[str, Tags]:
+    """The tags of each entry, by its name as text."""
+    return {str(name): entry.tags for name, entry in entries.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetPair:
+    """An offset in the upstream cluster and the one that stands for it here; 64-bit numbers are texts in JSON."""
+
+    upstreamOffset: int = 0  # noqa: N815 - the name in the reply
+    localOffset: int = 0  # noqa: N815
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicEntries:
+    """TopicResponse."""
+
+    topics: Mapping[str, TopicEntry] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerEntries:
+    """BrokerResponse."""
+
+    brokers: Mapping[int, BrokerEntry] = field(default_factory=dict)
+    ids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetEntries:
+    """TranslateOffsetResponse."""
+
+    offsets: Mapping[str, OffsetPair] = field(default_factory=dict)
+
+
+def decoded_reply(data: bytes, shape: type[T]) -> T:
+    """A reply as a value; `InputError` for what is none."""
+    try:
+        return decoded_json(data, shape, strict=False)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError("the registry", f"gives an answer that is none of its own: {str(error)[:200]}") from None

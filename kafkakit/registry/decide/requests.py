@@ -1,9 +1,29 @@
-"""The requests of the service as values, and the table of its calls."""
+"""kafka-kit's calls of the service: requests as values, the table of calls, replies, reads, and new topics.
 
-from collections.abc import Mapping
+HTTP requests are routed and their fields are read as grpc-gateway has it. So is the JSON of replies: camel case,
+unset fields shown, maps sorted. Reads are answered from the inventory. For a new topic it is decided what a request
+means, which brokers may hold it, and where its replicas go.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+
+import msgspec
+
+from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.plan_rules import topic_problem
+from kafkakit.core.printable import printable
+from kafkakit.core.rpc import RpcCode, RpcError
+from kafkakit.placement.group_rooms import Grouping
+from kafkakit.placement.group_rule import GroupRule
+from kafkakit.placement.openings.fill import group_openings
+from kafkakit.placement.openings.new_topic import place_new_topic
+from kafkakit.registry.decide.inventory import NO_TAGS, BrokerFacts, Inventory, TopicFacts
+from kafkakit.registry.decide.tags import Kind, Tags, fault, invalid, merged, parse_tags, tags_to_set
 
 
 class Role(StrEnum):
@@ -151,3 +171,417 @@ def given_fields(request: AnyRequest) -> dict[str, Any]:
     """The fields of a request that are not at their default, for the audit log."""
     names = request.__dataclass_fields__
     return {name: value for name in names if (value := getattr(request, name)) not in ((), "", 0, None)}
+
+
+Entry = Mapping[str, Any]
+"""A broker or topic of a reply: its fields, named and ordered as declared."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokersReply:
+    """BrokerResponse."""
+
+    brokers: Mapping[int, Entry] = field(default_factory=dict)
+    ids: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicsReply:
+    """TopicResponse."""
+
+    topics: Mapping[str, Entry] = field(default_factory=dict)
+    names: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TagReply:
+    """TagResponse."""
+
+    message: str = "success"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmptyReply:
+    """Empty and TagBrokersResponse."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetsReply:
+    """TranslateOffsetResponse: upstream and local offset by `topic:partition`."""
+
+    offsets: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+
+Reply = BrokersReply | TopicsReply | TagReply | EmptyReply | OffsetsReply
+
+SUCCESS, EMPTY = TagReply(), EmptyReply()
+
+
+def to_json(reply: Reply) -> bytes:
+    """The reply as JSON; 64-bit numbers are texts there."""
+    if isinstance(reply, OffsetsReply):
+        offsets = {k: {"upstreamOffset": str(up), "localOffset": str(at)} for k, (up, at) in reply.offsets.items()}
+        return msgspec.json.encode({"offsets": offsets})
+    return msgspec.json.encode(reply)
+
+
+def join_json(parts: Sequence[bytes]) -> bytes:
+    """Several topic replies without names as one."""
+    first, last = b'{"topics":{', b'},"names":[]}'
+    return parts[0] if len(parts) == 1 else first + b",".join(p[len(first) : -len(last)] for p in parts) + last
+
+
+def to_fields(reply: Reply) -> dict[str, Any]:
+    """The reply as fields of its message."""
+    if isinstance(reply, OffsetsReply):
+        offsets = {k: {"upstream_offset": up, "local_offset": at} for k, (up, at) in reply.offsets.items()}
+        return {"offsets": offsets}
+    return {name: getattr(reply, name) for name in reply.__dataclass_fields__}
+
+
+def error_json(code: int, message: str) -> bytes:
+    """A refusal as grpc-gateway writes it."""
+    return msgspec.json.encode({"code": code, "message": message, "details": []})
+
+
+MAX_EXCLUDED = 10_000
+TOPICS_OF_A_PART = 250
+
+
+def answer_read(name: str, request: AnyRequest, inventory: Inventory) -> Iterator[Reply]:
+    """The reply to a read in parts, of which there is one but for GetTopics; `RpcError` for what has none.
+
+    O(its size) beyond the look-ups. The inventory may change between two parts: what is gone by then is left out.
+    """
+    if isinstance(request, TopicRequest) and name == "GetTopics":
+        names = list(_topics(request, inventory))
+        for start in range(0, max(1, len(names)), TOPICS_OF_A_PART):
+            yield _get_topics(names[start : start + TOPICS_OF_A_PART], request, inventory)
+    else:
+        yield READS[name](request, inventory)
+
+
+def broker_entry(facts: BrokerFacts, inventory: Inventory) -> Entry:
+    """A broker as messages show it."""
+    return {
+        "tags": inventory.tags[Kind.BROKER].get(str(facts.id), NO_TAGS),
+        "id": facts.id,
+        "host": facts.host,
+        "port": facts.port,
+        "rack": facts.rack,
+        "interbrokerprotocolversion": facts.protocol_version,
+        "logmessageformat": facts.message_format,
+    }
+
+
+def topic_entry(facts: TopicFacts, inventory: Inventory, *, with_replicas: bool) -> Entry:
+    """A topic as messages show it."""
+    return {
+        "tags": inventory.tags[Kind.TOPIC].get(facts.name, NO_TAGS),
+        "name": facts.name,
+        "partitions": len(facts.replicas),
+        "replication": facts.replication,
+        "configs": facts.configs,
+        "replicas": {number: {"ids": row} for number, row in facts.replicas} if with_replicas else {},
+    }
+
+
+def _get_brokers(request: BrokerRequest, inventory: Inventory) -> Reply:
+    chosen = _brokers(request, inventory)
+    return BrokersReply(brokers={b: broker_entry(inventory.brokers[b], inventory) for b in chosen})
+
+
+def _list_brokers(request: BrokerRequest, inventory: Inventory) -> Reply:
+    return BrokersReply(ids=_brokers(request, inventory))
+
+
+def _brokers(request: BrokerRequest, inventory: Inventory) -> list[int]:
+    wanted = parse_tags(request.tag)
+    if request.id:
+        return [request.id] if request.id in inventory.brokers else []
+    found = inventory.select(Kind.BROKER, wanted)
+    return sorted(inventory.brokers if found is None else map(int, found))
+
+
+def _unmapped_brokers(request: UnmappedRequest, inventory: Inventory) -> Reply:
+    if len(request.exclude) > MAX_EXCLUDED:
+        raise invalid(f"{len(request.exclude)} topics are excluded: at most {MAX_EXCLUDED}")
+    excluded = frozenset(request.exclude)
+    ids = [b for b in sorted(inventory.brokers) if inventory.holds_none_but(b, excluded)]
+    return BrokersReply(ids=ids)
+
+
+def _get_topics(names: Sequence[str], request: TopicRequest, inventory: Inventory) -> Reply:
+    shown = (inventory.topics[name] for name in names if name in inventory.topics)
+    entries = {facts.name: topic_entry(facts, inventory, with_replicas=request.with_replicas) for facts in shown}
+    return TopicsReply(topics=entries)
+
+
+def _list_topics(request: TopicRequest, inventory: Inventory) -> Reply:
+    return TopicsReply(names=list(_topics(request, inventory)))
+
+
+def _topics(request: TopicRequest, inventory: Inventory) -> Iterable[str]:
+    wanted = parse_tags(request.tag)
+    names: Iterable[str]
+    if request.name:
+        names = [request.name] if request.name in inventory.topics else []
+    else:
+        found = inventory.select(Kind.TOPIC, wanted)
+        names = inventory.topic_names if found is None else sorted(found)
+    if not request.spanning:
+        return names
+    alive = len(inventory.brokers)
+    return [name for name in names if len(inventory.topics[name].brokers) >= alive]
+
+
+def _reassigning(request: NoRequest, inventory: Inventory) -> Reply:
+    return _marked(inventory, lambda facts: facts.is_reassigning)
+
+
+def _under_replicated(request: NoRequest, inventory: Inventory) -> Reply:
+    return _marked(inventory, lambda facts: facts.is_under_replicated)
+
+
+def _marked(inventory: Inventory, has_mark: Callable[[TopicFacts], bool]) -> Reply:
+    return TopicsReply(names=[name for name in inventory.topic_names if has_mark(inventory.topics[name])])
+
+
+def _topic_mappings(request: TopicRequest, inventory: Inventory) -> Reply:
+    if not request.name:
+        raise fault("topic Name field must be specified")
+    facts = inventory.topics.get(request.name)
+    if facts is None:
+        raise fault("topic does not exist")
+    return BrokersReply(ids=sorted(facts.brokers))
+
+
+def _broker_mappings(request: BrokerRequest, inventory: Inventory) -> Reply:
+    if not request.id:
+        raise fault("broker Id field must be specified")
+    if request.id not in inventory.brokers:
+        raise fault("broker does not exist")
+    return TopicsReply(names=inventory.topics_on(request.id))
+
+
+READS: Mapping[str, Callable[..., Reply]] = {
+    "GetBrokers": _get_brokers,
+    "ListBrokers": _list_brokers,
+    "UnmappedBrokers": _unmapped_brokers,
+    "ListTopics": _list_topics,
+    "ReassigningTopics": _reassigning,
+    "UnderReplicatedTopics": _under_replicated,
+    "TopicMappings": _topic_mappings,
+    "BrokerMappings": _broker_mappings,
+}
+
+MAX_PARTITIONS = 10_000
+MAX_REPLICATION = 100
+MAX_CONFIGS = 200
+MAX_CONFIG_VALUE = 32_767
+_CODES = {
+    "TopicAlreadyExistsError": RpcCode.ALREADY_EXISTS,
+    "UnknownTopicOrPartitionError": RpcCode.NOT_FOUND,
+    "InvalidTopicError": RpcCode.INVALID_ARGUMENT,
+    "InvalidConfigurationError": RpcCode.INVALID_ARGUMENT,
+    "InvalidPartitionsError": RpcCode.INVALID_ARGUMENT,
+    "InvalidReplicationFactorError": RpcCode.INVALID_ARGUMENT,
+    "PolicyViolationError": RpcCode.FAILED_PRECONDITION,
+    "TopicDeletionDisabledError": RpcCode.FAILED_PRECONDITION,
+    "TopicAuthorizationFailedError": RpcCode.PERMISSION_DENIED,
+    "ClusterAuthorizationFailedError": RpcCode.PERMISSION_DENIED,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Creation:
+    """A sound request for a new topic; without targets any live broker may hold it."""
+
+    name: str
+    partitions: int
+    replication: int
+    configs: Mapping[str, str]
+    tags: Tags
+    broker_tags: Tags
+    broker_ids: tuple[int, ...]
+
+
+def read_creation(request: CreateRequest) -> Creation:
+    """Check all that can be checked before anything is done, tags too; `RpcError` otherwise."""
+    topic = request.topic
+    if topic is None:
+        raise fault("topic field missing in request body")
+    name = topic["name"]
+    if not name:
+        raise fault("topic Name field must be specified")
+    if problem := topic_problem(name):
+        raise invalid(f"topic {printable(name[:80])!r} is {problem}")
+    for what, number, most in (
+        ("partitions", topic["partitions"], MAX_PARTITIONS),
+        ("replication", topic["replication"], MAX_REPLICATION),
+    ):
+        if not 1 <= number <= most:
+            raise invalid(f"topic {what} must be between 1 and {most}")
+    configs = dict(sorted(topic["configs"].items()))
+    if len(configs) > MAX_CONFIGS or any(len(value) > MAX_CONFIG_VALUE for value in configs.values()):
+        raise invalid(f"at most {MAX_CONFIGS} configs of at most {MAX_CONFIG_VALUE} characters can be given")
+    given = tuple(f"{key}:{value}" for key, value in sorted(topic["tags"].items()))
+    return Creation(
+        name=name,
+        partitions=topic["partitions"],
+        replication=topic["replication"],
+        configs=configs,
+        tags=merged(Kind.TOPIC, name, {}, tags_to_set(Kind.TOPIC, given)) if given else {},
+        broker_tags=parse_tags(request.target_broker_tags),
+        broker_ids=tuple(sorted(set(request.target_broker_ids))),
+    )
+
+
+def candidates(creation: Creation, inventory: Inventory) -> tuple[int, ...]:
+    """The brokers that may hold the topic; `RpcError` for an id that lacks the tags, and for too few brokers."""
+    found = inventory.select(Kind.BROKER, creation.broker_tags)
+    chosen = sorted(inventory.brokers if found is None else map(int, found))
+    if wrong := sorted(set(creation.broker_ids) - set(chosen)):
+        raise fault("invalid broker id", detail=", ".join(map(str, wrong)))
+    chosen = list(creation.broker_ids) or chosen
+    if len(chosen) < creation.replication:
+        raise fault("insufficient number of brokers", detail=f"{len(chosen)} for {creation.replication} replicas")
+    return tuple(chosen)
+
+
+def place(
+    creation: Creation, brokers: Sequence[BrokerFacts], topics: Iterable[TopicFacts]
+) -> dict[int, tuple[int, ...]]:
+    """A replica list for each partition, the leader first: spread evenly, then levelling the brokers, racks distinct.
+
+    Where no targets are given racks are repeated when there are too few, as Kafka does; with targets that is refused
+    with `RpcError`, as in kafka-kit. O(replicas of the cluster).
+    """
+    racks = {broker.id: broker.rack or None for broker in brokers}
+    is_targeted = bool(creation.broker_tags or creation.broker_ids)
+    # Brokers without a rack are one each, as in planning.
+    names = {rack for rack in racks.values() if rack}
+    spanned = len(names) + sum(rack is None for rack in racks.values())
+    rule = GroupRule(0 if is_targeted else min(creation.replication, max(1, spanned)))
+    openings: dict[int, tuple[tuple[int, ...], int]] = dict.fromkeys(
+        range(creation.partitions), ((), creation.replication)
+    )
+    rooms, unfit = group_openings(openings, Grouping.of(rule, racks, racks))
+    if unfit:
+        raise fault("insufficient number of brokers", detail=f"{len(names)} racks for {creation.replication} replicas")
+    held, led = _counts(topics)
+    return dict(enumerate(place_new_topic(rooms, racks, {broker: held[broker] for broker in racks}, led)))
+
+
+def refusal(error: ItemError) -> RpcError:
+    """What Kafka refused, as an answer."""
+    if error.name == "TopicAlreadyExistsError":
+        return fault("topic already exists")
+    if error.name == "UnknownTopicOrPartitionError":
+        return fault("topic does not exist")
+    code = RpcCode.UNAVAILABLE if error.retriable else _CODES.get(error.name, RpcCode.INTERNAL)
+    return RpcError(code, f"Kafka refused: {error}")
+
+
+def _counts(topics: Iterable[TopicFacts]) -> tuple[Counter[int], Counter[int]]:
+    held: Counter[int] = Counter()
+    led: Counter[int] = Counter()
+    for facts in topics:
+        for _, row in facts.replicas:
+            held.update(row)
+            led.update(row[:1])
+    return held, led
+
+
+MAX_QUERY = 65_536
+MAX_FIELDS = 1000
+_TRUE, _FALSE = ("1", "t", "T", "TRUE", "true", "True"), ("0", "f", "F", "FALSE", "false", "False")
+_UNITS_S = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
+_TIMEOUT = re.compile(r"([0-9]{1,8})([HMSmun])")
+MAX_UINT32 = 2**32 - 1
+
+
+def route(method: str, segments: tuple[str, ...]) -> tuple[Rpc, Mapping[str, str]]:
+    """The call of a method and decoded path, with the fields that stand in the path.
+
+    `RpcError` 404 for an unknown path, 501 for a path that has other methods: a form that is posted to it, too.
+    """
+    is_known = False
+    for rpc in _BY_LENGTH.get(len(segments), ()):
+        fields = fields_in_path(rpc.segments, segments)
+        if fields is not None:
+            if rpc.http_method == method:
+                return rpc, fields
+            is_known = True
+    if is_known:
+        raise RpcError(RpcCode.UNIMPLEMENTED, "Method Not Allowed")
+    raise RpcError(RpcCode.NOT_FOUND, "Not Found")
+
+
+def read_fields(rpc: Rpc, in_path: Mapping[str, str], query: list[tuple[str, str]]) -> dict[str, Any]:
+    """The fields of a request without a body; unknown parameters are ignored. `RpcError` for unreadable ones."""
+    if len(query) > MAX_FIELDS:
+        raise invalid(f"the query has {len(query)} parameters: at most {MAX_FIELDS}")
+    known = {_camel(name): name for name in rpc.request.__dataclass_fields__}
+    known |= {name: name for name in rpc.request.__dataclass_fields__}
+    found: dict[str, Any] = {}
+    seen: set[str] = set()
+    for given, text in query:
+        name = known.get(given)
+        if name is None or name in in_path:
+            continue
+        kind = rpc.request.__dataclass_fields__[name].type
+        if "tuple" in str(kind):
+            found[name] = (*found.get(name, ()), _value(name, _ITEM[str(kind)], text))
+            continue
+        if name in seen:
+            raise invalid(f'too many values for field "{name}"')
+        seen.add(name)
+        found[name] = _value(name, kind, text)
+    for name, text in in_path.items():
+        found[name] = _value(name, rpc.request.__dataclass_fields__[name].type, text)
+    return found
+
+
+def parse_timeout(text: str) -> float:
+    """The seconds of a `Grpc-Timeout` header, such as `5S` or `300m`."""
+    found = _TIMEOUT.fullmatch(text)
+    if found is None:
+        raise invalid(f"invalid grpc-timeout: {printable(text[:40])}")
+    return int(found[1]) * _UNITS_S[found[2]]
+
+
+def fields_in_path(pattern: tuple[str, ...], segments: tuple[str, ...]) -> dict[str, str] | None:
+    """The fields of a path that has a pattern; None for another path. Both have as many segments."""
+    fields = {}
+    for expected, given in zip(pattern, segments, strict=True):
+        if expected[0] == "{":
+            if not given:
+                return None
+            fields[expected[1:-1]] = given
+        elif expected != given:
+            return None
+    return fields
+
+
+def _value(name: str, kind: Any, text: str) -> Any:
+    if kind is int:
+        if not text.isascii() or not text.isdigit() or len(text) > 10 or int(text) > MAX_UINT32:
+            raise invalid(f"type mismatch, parameter: {name}, error: {printable(text[:40])!r} is no unsigned number")
+        return int(text)
+    if kind is bool:
+        if text not in (*_TRUE, *_FALSE):
+            raise invalid(f'parsing field "{name}": {printable(text[:40])!r} is neither true nor false')
+        return text in _TRUE
+    return text
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+_ITEM: Mapping[str, Any] = {str(tuple[str, ...]): str, str(tuple[int, ...]): int}
+_BY_LENGTH: Mapping[int, tuple[Rpc, ...]] = {
+    length: tuple(rpc for rpc in RPCS if len(rpc.segments) == length) for length in {len(r.segments) for r in RPCS}
+}

@@ -1,13 +1,32 @@
-"""Tags: their text, what may be set, and their form in kafka-kit's znodes."""
+"""Tags: their text, what may be set, their form in kafka-kit's znodes, their history, cleanup and migration.
+
+* The history of one object's tags is a document beside them. A change is entered before it is made, with a digest of
+  what it will leave, in a document that names the version of the record that it is made from: whether it was made
+  shows in the record itself, so a program that ends in between loses neither. What the record holds and no entry
+  announced was written by another program.
+* Cleanup: as in kafka-kit, the tags of an object that is gone get the tag `tagMarkedForDeletionTime` with the time in
+  Unix seconds, lose it when the object is there again, and go once it is older than the allowed staleness. Here the
+  record goes with them, so that it is not marked again and again. Both programs may run on the same znodes.
+* Migration copies all tags from one store to another: what is to be written, and whether both hold the same.
+* Refusals of the service have kafka-kit's texts; `docs/registry.md` names the codes that differ.
+"""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
+from fractions import Fraction
+from hashlib import blake2b, sha256
 
-from kafkakit.core.errors import UsageError
+import msgspec
+from msgspec.structs import replace
+
+from kafkakit.core.documents import decoded_json
+from kafkakit.core.errors import ConflictError, InputError, KafkakitError, TryLaterError, UsageError
 from kafkakit.core.printable import printable
+from kafkakit.core.quantities import format_percent
+from kafkakit.core.rpc import RpcCode, RpcError
 from kafkakit.core.tags import BROKER_TAGS, TOPIC_TAGS
-from kafkakit.registry.decide.faults import fault, invalid
 
 Tags = Mapping[str, str]
 
@@ -113,3 +132,334 @@ def check_tag(kind: Kind, key: str, value: str) -> None:
         raise invalid(f"tag '{printable(key[:40])}': a key must have at most {MAX_KEY} characters, all printable")
     if len(value) > MAX_VALUE or not value.isprintable():
         raise invalid(f"the value of tag '{key}' must have at most {MAX_VALUE} characters, all printable")
+
+
+MAX_ENTRIES = 100
+MAX_AGE_S = 90 * 86400.0
+MAX_BYTES = 60_000
+MAX_KNOWN_BYTES = 16_384
+"""Tags that are larger are kept as a digest alone, and their earlier values are then not known."""
+MAX_SHOWN = 200
+"""Values in entries are cut to so many characters where an entry would be too large."""
+MAX_ENTRY_BYTES = 16_384
+ANOTHER_PROGRAM = "another program"
+
+
+class ChangedValue(msgspec.Struct, frozen=True, array_like=True):
+    """One tag; None where it was not there, or is not known."""
+
+    key: str
+    old: str | None
+    new: str | None
+
+
+class StoredEntry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One change; `after` is the digest of the tags that it leaves, while it is pending."""
+
+    number: int
+    at: float
+    by: str
+    changes: tuple[ChangedValue, ...]
+    after: str = ""
+    is_pending: bool = False
+
+
+class HistoryDocument(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The entries, oldest first, and the tags that the last settled one left; `tags` is None where too large."""
+
+    version: int | None = None
+    digest: str = ""
+    tags: dict[str, str] | None = None
+    entries: tuple[StoredEntry, ...] = ()
+    last_number: int = 0
+
+    @property
+    def made(self) -> tuple[StoredEntry, ...]:
+        """The changes that are known to have been made."""
+        return tuple(entry for entry in self.entries if not entry.is_pending)
+
+
+def etag_of(tags: Tags | None) -> str:
+    """A digest of an object's tags in their form in the store; none are as an empty record."""
+    return blake2b(encode_tags(tags or {}), digest_size=8).hexdigest()
+
+
+def read_history(data: bytes | None, source: str) -> HistoryDocument | None:
+    """The document of a record; `InputError` where it holds something else."""
+    if data is None:
+        return None
+    try:
+        return decoded_json(data, HistoryDocument)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise InputError(source, f"holds no history of tags: {str(error)[:200]}") from None
+
+
+def encode_history(document: HistoryDocument, now_s: float) -> bytes:
+    """The document within its limits, as bytes."""
+    return msgspec.json.encode(within_limits(document, now_s))
+
+
+def within_limits(document: HistoryDocument, now_s: float) -> HistoryDocument:
+    """Of each object's changes the oldest go, by number, age and size."""
+    entries = tuple(e for e in document.entries if e.is_pending or e.at >= now_s - MAX_AGE_S)[-MAX_ENTRIES:]
+    while True:
+        found = replace(document, entries=entries)
+        if len(msgspec.json.encode(found)) <= MAX_BYTES or not entries:
+            return found
+        entries = entries[1:]
+
+
+def settled(document: HistoryDocument | None, tags: Tags | None, version: int | None, now_s: float) -> HistoryDocument:
+    """The document once it is clear what the record's tags are, at a version of it.
+
+    Without a document the record is taken as it is. What was announced from an earlier version and does not show was
+    not made, and never will be.
+    """
+    digest = etag_of(tags)
+    if document is None:
+        return _at(HistoryDocument(), tags, version, digest)
+    if version == document.version and digest == document.digest:
+        return document
+    ours = next((e for e in document.entries if e.is_pending and e.after == digest), None)
+    kept = tuple(
+        replace(entry, is_pending=False) if entry is ours else entry
+        for entry in document.entries
+        if entry is ours or not entry.is_pending
+    )
+    found = replace(document, entries=kept)
+    if ours is None and digest != document.digest:
+        found = _appended(found, now_s, ANOTHER_PROGRAM, document.tags, tags)
+    return _at(found, tags, version, digest)
+
+
+def announced(
+    document: HistoryDocument, before: Tags | None, after: Tags | None, by: str, now_s: float
+) -> HistoryDocument:
+    """The document with a change that is about to be made from its version; None: no record."""
+    made = _appended(document, now_s, by, before, after)
+    entry = replace(made.entries[-1], is_pending=True, after=etag_of(after))
+    return replace(made, entries=(*made.entries[:-1], entry))
+
+
+def confirmed(document: HistoryDocument, number: int, tags: Tags | None, version: int | None) -> HistoryDocument:
+    """The document once a change of ours is made; others that were to be made from the same version never will be."""
+    entries = tuple(
+        replace(entry, is_pending=False) if entry.number == number else entry
+        for entry in document.entries
+        if entry.number == number or not entry.is_pending
+    )
+    return _at(replace(document, entries=entries), tags, version, etag_of(tags))
+
+
+def known_changes(document: HistoryDocument, tags: Tags | None, version: int | None) -> tuple[StoredEntry, ...]:
+    """The changes that a document has and that were made, the last one too where only the record shows it."""
+    numbers = {entry.number for entry in document.entries}
+    return tuple(entry for entry in settled(document, tags, version, 0).made if entry.number in numbers)
+
+
+def with_changes(document: HistoryDocument, copied: Sequence[StoredEntry]) -> HistoryDocument:
+    """The document with changes from another store among its own, by time; what it has already comes once."""
+    present = {(entry.at, entry.by, entry.changes) for entry in document.entries}
+    new = [entry for entry in copied if (entry.at, entry.by, entry.changes) not in present]
+    # Its own keep their numbers: one that is pending is confirmed by its number.
+    numbered = [replace(entry, number=n, after="") for n, entry in enumerate(new, document.last_number + 1)]
+    entries = tuple(sorted((*document.entries, *numbered), key=lambda entry: entry.at))
+    return replace(document, entries=entries, last_number=document.last_number + len(new)) if new else document
+
+
+def changed_values(old: Tags | None, new: Tags | None) -> tuple[ChangedValue, ...]:
+    """The tags that differ, by key; all new ones where the old are not known."""
+    before, after = old or {}, new or {}
+    keys = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
+    return tuple(ChangedValue(key, before.get(key), after.get(key)) for key in keys)
+
+
+def _at(document: HistoryDocument, tags: Tags | None, version: int | None, digest: str) -> HistoryDocument:
+    known = dict(tags or {})
+    is_small = len(encode_tags(known)) <= MAX_KNOWN_BYTES
+    return replace(document, version=version, digest=digest, tags=known if is_small else None)
+
+
+def _appended(document: HistoryDocument, now_s: float, by: str, old: Tags | None, new: Tags | None) -> HistoryDocument:
+    changes = _cut(changed_values(old, new))
+    entry = StoredEntry(number=document.last_number + 1, at=now_s, by=by, changes=changes)
+    return replace(document, entries=(*document.entries, entry), last_number=entry.number)
+
+
+def _cut(changes: Sequence[ChangedValue]) -> tuple[ChangedValue, ...]:
+    """The changes, with shorter values, and then fewer of them, where they would take too much space."""
+    if len(msgspec.json.encode(changes)) <= MAX_ENTRY_BYTES:
+        return tuple(changes)
+    kept, size = list[ChangedValue](), 0
+    for each in changes:
+        cut = ChangedValue(each.key, each.old and each.old[:MAX_SHOWN], each.new and each.new[:MAX_SHOWN])
+        size += len(msgspec.json.encode(cut)) + 1
+        if size > MAX_ENTRY_BYTES:
+            break
+        kept.append(cut)
+    return tuple(kept)
+
+
+FEW = 3
+"""So many objects may be gone at once whatever their share is."""
+FUTURE_S = 3600.0
+"""A mark further ahead of our clock is taken for none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanupRules:
+    """When marked tags go, and which share of a kind's tagged objects may be gone at most; `force`: any."""
+
+    staleness_s: float = 3600.0
+    max_share: Fraction = Fraction(1, 4)
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanupPlan:
+    """What to do with the records of one kind, by name; `refused` says why nothing is done."""
+
+    kind: Kind
+    tagged: int
+    marks: tuple[str, ...] = ()
+    unmarks: tuple[str, ...] = ()
+    drops: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
+    refused: str = ""
+
+
+def plan_cleanup(
+    kind: Kind, table: Mapping[str, Tags], existing: Collection[str], now_s: float, rules: CleanupRules
+) -> CleanupPlan:
+    """What to do with the tags in `table`; `existing` is all that the cluster has of the kind. O(objects).
+
+    Names of brokers that are no ids are left alone, as in kafka-kit.
+    """
+    names = sorted(name for name in table if kind is Kind.TOPIC or (name.isascii() and name.isdigit()))
+    gone = [name for name in names if name not in existing]
+    unmarks = tuple(name for name in names if name in existing and MARK in table[name])
+    if names and not existing and not rules.force:
+        return CleanupPlan(kind=kind, tagged=len(names), refused=f"the cluster lists no {kind}s at all")
+    most = max(FEW, int(rules.max_share * len(names)))
+    if len(gone) > most and not rules.force:
+        share = format_percent(Fraction(len(gone), len(names)))
+        reason = f"{len(gone)} of {len(names)} tagged {kind}s are gone ({share}), more than {most}"
+        return CleanupPlan(kind=kind, tagged=len(names), unmarks=unmarks, refused=reason)
+    drops = tuple(name for name in gone if is_due(table[name], now_s, rules.staleness_s))
+    marks = tuple(name for name in gone if name not in drops and needs_mark(table[name], now_s))
+    waiting = tuple(name for name in gone if name not in {*drops, *marks})
+    return CleanupPlan(kind=kind, tagged=len(names), marks=marks, unmarks=unmarks, drops=drops, waiting=waiting)
+
+
+def is_due(tags: Tags, now_s: float, staleness_s: float) -> bool:
+    """Whether the record of an object that is gone goes now: marked for long enough, or empty."""
+    marked_s = _marked_s(tags, now_s)
+    return not tags or (marked_s is not None and now_s - marked_s > staleness_s)
+
+
+def needs_mark(tags: Tags, now_s: float) -> bool:
+    """Whether there is no mark yet, or one that is no time of the past."""
+    return _marked_s(tags, now_s) is None
+
+
+def with_mark(tags: Tags, now_s: float) -> dict[str, str]:
+    """The tags with a mark of now."""
+    return {**tags, MARK: str(int(now_s))}
+
+
+def _marked_s(tags: Tags, now_s: float) -> float | None:
+    text = tags.get(MARK, "")
+    if not text.isascii() or not text.isdigit() or len(text) > 12 or int(text) > now_s + FUTURE_S:
+        return None
+    return float(text)
+
+
+TagTables = Mapping[Kind, Mapping[str, Tags]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreContent:
+    """How many objects of each kind have tags in a store, and the SHA-256 of all of them in hex."""
+
+    brokers: int
+    topics: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigrationPlan:
+    """What to write, by kind and name; `others` are objects that only the target has, or with other tags."""
+
+    writes: tuple[tuple[Kind, str, Tags], ...]
+    same: int
+    others: tuple[str, ...]
+
+
+def content_of(tables: TagTables) -> StoreContent:
+    """What a store holds; records without tags do not count. O(tags)."""
+    digest = sha256()
+    counts = dict.fromkeys(Kind, 0)
+    for kind in Kind:
+        for name, tags in sorted(tables[kind].items()):
+            if tags:
+                counts[kind] += 1
+                line = b"\0".join((str(kind).encode(), name.encode(), encode_tags(tags)))
+                digest.update(b"%d:%s" % (len(line), line))
+    return StoreContent(brokers=counts[Kind.BROKER], topics=counts[Kind.TOPIC], digest=digest.hexdigest())
+
+
+def plan_migration(source: TagTables, target: TagTables) -> MigrationPlan:
+    """What the target lacks: where it has an object already, the source's tags go over the target's."""
+    writes: list[tuple[Kind, str, Tags]] = []
+    others: list[str] = []
+    same = 0
+    for kind in Kind:
+        for name in sorted({*source[kind], *target[kind]}):
+            ours, theirs = source[kind].get(name) or {}, target[kind].get(name) or {}
+            if theirs and theirs != ours:
+                others.append(f"{kind} {name}")
+            if ours and theirs == ours:
+                same += 1
+            elif ours and {**theirs, **ours} != theirs:
+                writes.append((kind, name, ours))
+    return MigrationPlan(writes=tuple(writes), same=same, others=tuple(others))
+
+
+_INVALID, _MISSING, _FAILED = RpcCode.INVALID_ARGUMENT, RpcCode.NOT_FOUND, RpcCode.FAILED_PRECONDITION
+
+_CODES = {
+    "error fetching brokers": RpcCode.INTERNAL,
+    "error fetching topics": RpcCode.INTERNAL,
+    "broker does not exist": _FAILED,
+    "broker Id field must be specified": _INVALID,
+    "broker Ids field must be specified": _INVALID,
+    "topic does not exist": _MISSING,
+    "topic Name field must be specified": _INVALID,
+    "topic field missing in request body": _INVALID,
+    "topic already exists": RpcCode.ALREADY_EXISTS,
+    "insufficient number of brokers": _FAILED,
+    "invalid broker id": _FAILED,
+    "tagging topic timed out": RpcCode.DEADLINE_EXCEEDED,
+    "GroupId field must be specified": _INVALID,
+    "must provide a non-nil or non-empty tags": _INVALID,
+    "requested Kafka object does not exist": _MISSING,
+    "wait time exceeded": RpcCode.RESOURCE_EXHAUSTED,
+    "deadline exceeded": RpcCode.DEADLINE_EXCEEDED,
+}
+
+
+def fault(text: str, *, detail: str = "") -> RpcError:
+    """The refusal with one of kafka-kit's texts, and what is known beyond it."""
+    return RpcError(_CODES[text], f"{text}: {detail}" if detail else text)
+
+
+def invalid(text: str) -> RpcError:
+    """A request that cannot be meant."""
+    return RpcError(_INVALID, text)
+
+
+def code_of(error: KafkakitError) -> RpcCode:
+    """The code of a refusal, and of an error of the cluster or the store."""
+    if isinstance(error, RpcError):
+        return error.code
+    return RpcCode.UNAVAILABLE if isinstance(error, TryLaterError | ConflictError) else RpcCode.INTERNAL

@@ -20,11 +20,9 @@ from kafkakit.core.errors import InputError
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.tags import decode_tags
 from kafkakit.fleet.decide.fleet_file import read_fleet
-from kafkakit.registry.decide.access import read_access
-from kafkakit.registry.decide.claims import read_jwt_rules
-from kafkakit.registry.decide.desired import read_desired
-from kafkakit.registry.decide.history import read_history
-from kafkakit.registry.decide.labels import read_objects
+from kafkakit.registry.decide.access import read_access, read_jwt_rules
+from kafkakit.registry.decide.desired import read_desired, read_objects
+from kafkakit.registry.decide.tags import read_history
 
 SNAPSHOT = encode_snapshot(
     ClusterSnapshot(

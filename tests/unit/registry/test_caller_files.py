@@ -9,11 +9,10 @@ import pytest
 
 from kafkakit.adapters.clock import SystemClock
 from kafkakit.core.errors import TerminatedRunError, TerminationRequested
-from kafkakit.registry.act.cluster_reader import ClusterReader
-from kafkakit.registry.act.run import RegistryServer, run_server
+from kafkakit.registry.act.cluster import ClusterReader
+from kafkakit.registry.act.service import CallerFile, RegistryServer, run_server
 from kafkakit.registry.act.tag_store import TagStore
-from kafkakit.registry.act.tokens import CallerFile
-from kafkakit.registry.commands.options import ListenChoice
+from kafkakit.registry.commands.serve import ListenChoice
 from kafkakit.wiring import open_http_listener
 from tests.fakes.control import FakeControlStore
 from tests.rigs.registry import DirectReader, curl, served_on, small_cluster

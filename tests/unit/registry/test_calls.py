@@ -246,7 +246,7 @@ HTTP: list[tuple[str, int, dict[str, Any]]] = [
 
 
 def translated(request: Any, deadline_s: float) -> Any:
-    from kafkakit.registry.decide.replies import OffsetsReply
+    from kafkakit.registry.decide.requests import OffsetsReply
 
     return OffsetsReply(offsets={"t:0": (2**40, 7)})
 

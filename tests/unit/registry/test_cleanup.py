@@ -9,10 +9,9 @@ import pytest
 from kafkakit.core.errors import LeaseLostError, TryLaterError
 from kafkakit.core.lease import Holder, Life
 from kafkakit.execution.act.leases import Lease
-from kafkakit.registry.act.cleanup import CleanupPorts, PeriodicCleanup, clean_up, plan_cleanups
 from kafkakit.registry.act.tag_store import TagStore
-from kafkakit.registry.decide.cleanup import CleanupRules, plan_cleanup
-from kafkakit.registry.decide.tags import MARK, Kind, encode_tags
+from kafkakit.registry.act.upkeep import CleanupPorts, PeriodicCleanup, clean_up, plan_cleanups
+from kafkakit.registry.decide.tags import MARK, CleanupRules, Kind, encode_tags, plan_cleanup
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.fakes.control import FakeControlStore
 from tests.rigs.registry import small_cluster
@@ -188,7 +187,7 @@ def open_lease(rig: Rig, pid: int) -> Lease:
 def test_of_two_programs_one_cleans_up_until_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     rig, lines = Rig(), list[str]()
     rig.put("topic", "gone", '{"a":"1"}')
-    monkeypatch.setattr("kafkakit.registry.act.cleanup.POLL_S", 0.01)
+    monkeypatch.setattr("kafkakit.registry.act.upkeep.POLL_S", 0.01)
 
     def periodic(pid: int) -> PeriodicCleanup:
         return PeriodicCleanup(
@@ -210,7 +209,7 @@ def test_of_two_programs_one_cleans_up_until_it_ends(monkeypatch: pytest.MonkeyP
 def test_a_failure_that_stays_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     rig, lines = Rig(), list[str]()
     rig.store.away = True
-    monkeypatch.setattr("kafkakit.registry.act.cleanup.POLL_S", 0.001)
+    monkeypatch.setattr("kafkakit.registry.act.upkeep.POLL_S", 0.001)
     tries = list[int]()
 
     def ports() -> CleanupPorts:

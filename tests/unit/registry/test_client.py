@@ -14,13 +14,12 @@ import pytest
 
 from kafkakit.core.errors import ConflictError, InputError, KafkakitError, TryLaterError, UsageError
 from kafkakit.core.rpc import RpcCode, RpcError
-from kafkakit.registry.act import http_calls as module
+from kafkakit.registry import client as module
 from kafkakit.registry.client import RegistryClient, connect
-from kafkakit.registry.decide.entries import BrokerEntry, OffsetPair, ReplicaList, TopicEntry
-from kafkakit.registry.decide.history import etag_of
+from kafkakit.registry.decide.desired import BrokerEntry, OffsetPair, ReplicaList, TopicEntry
 from kafkakit.registry.decide.requests import CreateRequest
-from kafkakit.registry.decide.tags import Kind
-from kafkakit.registry.decide.v2.messages import TranslatedOffset
+from kafkakit.registry.decide.tags import Kind, etag_of
+from kafkakit.registry.decide.v2_calls import TranslatedOffset
 from tests.places import ROOT
 
 Answer = tuple[int, Any]

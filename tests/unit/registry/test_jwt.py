@@ -21,9 +21,8 @@ from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 from kafkakit.adapters.jwt_tokens import REFRESH_S, RETRY_S, JwtVerifier, read_keys
 from kafkakit.core.errors import InputError, MissingExtraError, TryLaterError
 from kafkakit.core.rpc import RpcCode, RpcError
-from kafkakit.registry.act.tokens import KNOWN_S, SignedTokens
-from kafkakit.registry.decide.access import Access
-from kafkakit.registry.decide.claims import JwtRules, caller_of, jwt_in, read_jwt_rules
+from kafkakit.registry.act.service import KNOWN_S, SignedTokens
+from kafkakit.registry.decide.access import Access, JwtRules, caller_of, jwt_in, read_jwt_rules
 from kafkakit.registry.decide.requests import Role
 from kafkakit.wiring import open_token_verifier
 from tests.rigs.command_line import Home

@@ -4,8 +4,8 @@ import pytest
 
 from kafkakit.core.errors import InputError
 from kafkakit.core.rpc import RpcCode, RpcError
-from kafkakit.registry.act.kept_replies import GRACE_S, KEPT_S, MAX_KEPT, PRUNE_AFTER, Claim, KeptReplies
-from kafkakit.registry.decide.v2.messages import ChangeTagsReply, ChangeTagsRequest, ObjectChange, TagResult
+from kafkakit.registry.act.tag_store import GRACE_S, KEPT_S, MAX_KEPT, PRUNE_AFTER, Claim, KeptReplies
+from kafkakit.registry.decide.v2_calls import ChangeTagsReply, ChangeTagsRequest, ObjectChange, TagResult
 from tests.fakes.control import FakeControlStore
 
 REQUEST = ChangeTagsRequest(changes=(ObjectChange(kind="topic", name="t", set={"a": "1"}),))

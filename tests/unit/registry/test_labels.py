@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from kafkakit.core.errors import InputError, UsageError
-from kafkakit.registry.decide.labels import LabelImport, import_labels, parse_label_map, read_objects
+from kafkakit.registry.decide.desired import LabelImport, import_labels, parse_label_map, read_objects
 from kafkakit.registry.decide.tags import Kind
 
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record
 from kafkakit.core.rpc import RpcCode, RpcError
-from kafkakit.registry.act.checkpoints import translate_with_intervals
-from kafkakit.registry.decide.offset_intervals import end_of, read_sync, sync_topic, with_intervals
-from kafkakit.registry.decide.v2.messages import TranslateOffsetsRequest
+from kafkakit.registry.act.local_calls import translate_with_intervals
+from kafkakit.registry.decide.offsets import end_of, read_sync, sync_topic, with_intervals
+from kafkakit.registry.decide.v2_calls import TranslateOffsetsRequest
 from kafkakit.streams.model.mirrormaker import OffsetSync
 from tests.fakes.topics import MemoryTopics
 from tests.places import ROOT

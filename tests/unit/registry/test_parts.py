@@ -16,16 +16,26 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record
 from kafkakit.core.rpc import RpcCode, RpcError
 from kafkakit.core.tags import decode_tags
-from kafkakit.registry.commands.options import ListenChoice
-from kafkakit.registry.decide.access import Access, Caller, is_loopback, read_access
-from kafkakit.registry.decide.admission import BURST, Admission, Rates
-from kafkakit.registry.decide.checkpoints import checkpoint_topic, fold_checkpoints
-from kafkakit.registry.decide.creation import candidates, place, read_creation, refusal
-from kafkakit.registry.decide.facts import BrokerFacts, Change, TopicFacts
-from kafkakit.registry.decide.http_routes import parse_timeout, read_fields, route
-from kafkakit.registry.decide.inventory import Inventory
-from kafkakit.registry.decide.replies import TopicsReply, join_json, to_json
-from kafkakit.registry.decide.requests import RPC_BY_NAME, RPCS, CreateRequest, Role
+from kafkakit.registry.commands.serve import ListenChoice
+from kafkakit.registry.decide.access import BURST, Access, Admission, Caller, Rates, is_loopback, read_access
+from kafkakit.registry.decide.inventory import BrokerFacts, Change, Inventory, TopicFacts
+from kafkakit.registry.decide.offsets import checkpoint_topic, fold_checkpoints
+from kafkakit.registry.decide.requests import (
+    RPC_BY_NAME,
+    RPCS,
+    CreateRequest,
+    Role,
+    TopicsReply,
+    candidates,
+    join_json,
+    parse_timeout,
+    place,
+    read_creation,
+    read_fields,
+    refusal,
+    route,
+    to_json,
+)
 from kafkakit.registry.decide.tags import Kind, encode_tags, keys_to_delete, merged, parse_tags, tags_to_set
 from kafkakit.wiring import registry_codec
 

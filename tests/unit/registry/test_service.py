@@ -20,12 +20,11 @@ from kafkakit.adapters.clock import SystemClock
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import MissingExtraError, TryLaterError
 from kafkakit.core.rpc import RpcAnswer, RpcCall
-from kafkakit.registry.act import run
-from kafkakit.registry.act.cluster_reader import ClusterReader
-from kafkakit.registry.act.run import RegistryServer
+from kafkakit.registry.act import service as run
+from kafkakit.registry.act.cluster import ClusterReader
+from kafkakit.registry.act.service import RegistryServer
 from kafkakit.registry.act.tag_store import TagStore
-from kafkakit.registry.decide.access import Access, read_access
-from kafkakit.registry.decide.admission import Rates
+from kafkakit.registry.decide.access import Access, Rates, read_access
 from kafkakit.registry.decide.requests import Role
 from tests.fakes.control import FakeControlStore
 from tests.places import ROOT
@@ -296,9 +295,9 @@ import os, signal, sys, threading, time
 from kafkakit.adapters.clock import SystemClock
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.registry.act import run
-from kafkakit.registry.act.cluster_reader import ClusterReader
-from kafkakit.registry.act.reader_process import ReaderProcess
-from kafkakit.registry.act.run import RegistryServer
+from kafkakit.registry.act.cluster import ClusterReader
+from kafkakit.registry.act.cluster import ReaderProcess
+from kafkakit.registry.act.service import RegistryServer
 from kafkakit.registry.act.tag_store import TagStore
 from tests.fakes.admin import FakeCluster
 from tests.fakes.control import FakeControlStore

@@ -7,20 +7,20 @@ import pytest
 
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.rpc import RpcError
-from kafkakit.registry.act.tag_history import TagHistory
-from kafkakit.registry.act.tag_store import TagStore
-from kafkakit.registry.decide.history import (
+from kafkakit.registry.act.tag_store import TagHistory, TagStore
+from kafkakit.registry.decide.tags import (
     ANOTHER_PROGRAM,
     MAX_AGE_S,
     MAX_BYTES,
     MAX_ENTRIES,
     HistoryDocument,
+    Kind,
     announced,
     encode_history,
+    encode_tags,
     read_history,
     settled,
 )
-from kafkakit.registry.decide.tags import Kind, encode_tags
 from tests.fakes.control import FakeControlStore
 
 PATH = "r/topic/t"

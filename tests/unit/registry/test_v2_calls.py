@@ -13,12 +13,16 @@ import pytest
 
 from kafkakit.core.rpc import RpcCode, RpcError
 from kafkakit.registry.decide.access import Access, Caller
-from kafkakit.registry.decide.history import etag_of
 from kafkakit.registry.decide.requests import Role
-from kafkakit.registry.decide.tags import Kind
-from kafkakit.registry.decide.v2.calls import CALLS_V2, SERVICE_V2
-from kafkakit.registry.decide.v2.messages import TranslatedOffset, TranslatedOffsets, TranslateOffsetsRequest
-from kafkakit.registry.decide.v2.openapi import openapi_document
+from kafkakit.registry.decide.tags import Kind, etag_of
+from kafkakit.registry.decide.v2_calls import (
+    CALLS_V2,
+    SERVICE_V2,
+    TranslatedOffset,
+    TranslatedOffsets,
+    TranslateOffsetsRequest,
+    openapi_document,
+)
 from kafkakit.wiring import registry_codec
 from tests.fakes.admin import FakeCluster
 from tests.fakes.control import FakeControlStore

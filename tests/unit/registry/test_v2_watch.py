@@ -11,11 +11,10 @@ import grpc
 import pytest
 
 from kafkakit.core.rpc import RpcCode
-from kafkakit.registry.act.v2 import watches
-from kafkakit.registry.decide.facts import Change
-from kafkakit.registry.decide.history import ANOTHER_PROGRAM
-from kafkakit.registry.decide.tags import Kind, encode_tags
-from kafkakit.registry.decide.v2.calls import CALL_V2_BY_NAME, SERVICE_V2
+from kafkakit.registry.act import v2 as watches
+from kafkakit.registry.decide.inventory import Change
+from kafkakit.registry.decide.tags import ANOTHER_PROGRAM, Kind, encode_tags
+from kafkakit.registry.decide.v2_calls import CALL_V2_BY_NAME, SERVICE_V2
 from kafkakit.wiring import registry_codec
 from tests.fakes.admin import FakeCluster
 from tests.rigs.registry import Registry, serving

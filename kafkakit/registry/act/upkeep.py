@@ -1,20 +1,40 @@
-"""Cleaning up tags of what does not exist any more: one run, and runs again and again beside the service."""
+"""Upkeep of the store of tags: cleaning up tags of what does not exist any more, and copying all to another store.
+
+Cleanup is one run, or runs again and again beside the service. Migration takes the history along; the source is only
+read.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from threading import Event, Thread
 
-from kafkakit.core.errors import KafkakitError, TryLaterError
+from kafkakit.core.errors import InputError, KafkakitError, RefusedError, TryLaterError
 from kafkakit.core.plan_rules import topic_problem
 from kafkakit.execution.act.leases import Lease
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
+from kafkakit.ports.reporter import ProgressBar
 from kafkakit.registry.act.tag_store import TagStore
-from kafkakit.registry.decide.cleanup import CleanupPlan, CleanupRules, is_due, needs_mark, plan_cleanup, with_mark
-from kafkakit.registry.decide.tags import MARK, Kind, Tags, without
+from kafkakit.registry.decide.tags import (
+    MARK,
+    CleanupPlan,
+    CleanupRules,
+    Kind,
+    MigrationPlan,
+    StoreContent,
+    Tags,
+    TagTables,
+    content_of,
+    is_due,
+    needs_mark,
+    plan_cleanup,
+    plan_migration,
+    with_mark,
+    without,
+)
 
 POLL_S = 5.0
-BY = "cleanup"
+CLEANUP_CALLER = "cleanup"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +73,7 @@ def clean_up(
 
     `require_held` is called before each change, and raises where the right to it is not ours any more.
     """
-    tags, now_s = ports.tags.acting_for(BY), ports.clock.now().timestamp()
+    tags, now_s = ports.tags.acting_for(CLEANUP_CALLER), ports.clock.now().timestamp()
 
     def mark(present: Tags) -> Tags:
         return with_mark(present, now_s) if present and needs_mark(present, now_s) else present
@@ -139,3 +159,70 @@ def _leads(lease: Lease) -> bool:
         lease.require_held()
         return True
     return lease.attempt()
+
+
+MIGRATION_CALLER = "migration"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Migration:
+    """What was copied, and what both stores hold after it; `is_done` is False for a dry run.
+
+    `histories` is of how many objects the target lacked changes.
+    """
+
+    plan: MigrationPlan
+    source: StoreContent
+    target: StoreContent
+    histories: int
+    is_done: bool
+
+
+def read_tables(store: TagStore) -> TagTables:
+    """All tags of a store; raises `InputError` for a record that holds something else, which would be lost."""
+    unreadable: list[str] = []
+    tables = {kind: store.all(kind, unreadable) for kind in Kind}
+    if unreadable:
+        raise InputError(unreadable[0], f"holds no tags, one of {len(unreadable)} such records", hint="remove them")
+    return tables
+
+
+def migrate(source: TagStore, target: TagStore, bar: ProgressBar, *, merge: bool, dry_run: bool) -> Migration:
+    """Copy what the target lacks, then compare both: a run that was cut short is continued by the same call.
+
+    Raises `RefusedError` where the target has tags that the source has not, unless `merge`; `TryLaterError` where the
+    source changed meanwhile, or the target does not hold the same afterwards. The changes of both histories are put in
+    the order of time; of too many the oldest go.
+    """
+    tables = read_tables(source)
+    plan, before = plan_migration(tables, read_tables(target)), content_of(tables)
+    if plan.others and not merge:
+        raise RefusedError(
+            f"the target has other tags already: {', '.join(plan.others[:3])}"
+            + (f" and {len(plan.others) - 3} more" if len(plan.others) > 3 else ""),
+            hint="--merge puts the source's tags over them and keeps the rest",
+        )
+    if dry_run:
+        histories = _copy_histories(source, target, dry_run=True)
+        after = content_of(read_tables(target))
+        return Migration(plan=plan, source=before, target=after, histories=histories, is_done=False)
+    writer = target.acting_for(MIGRATION_CALLER)
+    for number, (kind, name, tags) in enumerate(plan.writes, 1):
+        writer.change(kind, name, lambda present, tags=tags: {**present, **tags})  # type: ignore[misc]
+        bar.update(number, len(plan.writes))
+    histories = _copy_histories(source, target, dry_run=False)
+    now, held = read_tables(source), read_tables(target)
+    left = plan_migration(now, held)
+    if content_of(now) != before:
+        raise TryLaterError("the source was changed meanwhile", hint="give the same command again to copy the rest")
+    if left.writes or (left.others and not merge):
+        raise TryLaterError(f"the target was changed meanwhile: {len(left.writes)} objects differ", hint="run it again")
+    if lacking := _copy_histories(source, target, dry_run=True):
+        raise TryLaterError(f"the histories of {lacking} objects were changed meanwhile", hint="run it again")
+    return Migration(plan=plan, source=before, target=content_of(held), histories=histories, is_done=True)
+
+
+def _copy_histories(source: TagStore, target: TagStore, *, dry_run: bool) -> int:
+    """Of how many objects the target lacked changes."""
+    found = [target.history.adopt(kind, name, made, dry_run=dry_run) for kind, name, made in source.history.made()]
+    return sum(found)

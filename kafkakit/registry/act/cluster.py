@@ -1,30 +1,55 @@
-"""The calls that change something: checked at once, and carried out in a thread where they may block."""
+"""The cluster behind the registry: calls that change something, and the reader that gives what changed.
 
+Calls are checked at once, and carried out in a thread if they may block. The reader reads the cluster and its tags
+again and again, in a process of its own: decoding 100,000 partitions would hold up the answers of the service.
+"""
+
+import gc
+import os
+import signal
 import time
+import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
-from threading import Lock
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from threading import Lock, Thread
 
-from kafkakit.core.errors import TryLaterError
+from msgspec import msgpack
+
+from kafkakit.core.cycle_collector import without_collector
+from kafkakit.core.errors import KafkakitError, TryLaterError
 from kafkakit.core.plan_rules import topic_problem
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
-from kafkakit.registry.act.cluster_reader import read_topic
 from kafkakit.registry.act.tag_store import TagStore
-from kafkakit.registry.decide.creation import candidates, place, read_creation, refusal
-from kafkakit.registry.decide.facts import TopicFacts
-from kafkakit.registry.decide.faults import fault, invalid
-from kafkakit.registry.decide.inventory import Inventory
-from kafkakit.registry.decide.replies import EMPTY, SUCCESS, Reply
+from kafkakit.registry.decide.inventory import (
+    VERSION_KEYS,
+    Change,
+    Facts,
+    Inventory,
+    TopicFacts,
+    broker_facts,
+    change_between,
+    topic_facts,
+)
 from kafkakit.registry.decide.requests import (
+    EMPTY,
+    SUCCESS,
     AnyRequest,
     BrokerRequest,
     CreateRequest,
+    Reply,
     TagBrokersRequest,
     TopicRequest,
+    candidates,
+    place,
+    read_creation,
+    refusal,
 )
-from kafkakit.registry.decide.tags import Kind, Tags, keys_to_delete, tags_to_set
+from kafkakit.registry.decide.tags import Kind, Tags, fault, invalid, keys_to_delete, tags_to_set
 
 MAX_BROKERS = 1000
 RETRY_S = 0.25
@@ -194,3 +219,128 @@ def _broker(request: BrokerRequest) -> str:
     if not request.id:
         raise fault("broker Id field must be specified")
     return str(request.id)
+
+
+OpenReader = Callable[[], "ClusterReader"]
+
+
+class ClusterReader:
+    """One reading after the other; a failed one is a change that says so, and the next begins where the last ended."""
+
+    def __init__(self, admin: ClusterAdmin, tags: TagStore, clock: Clock) -> None:
+        self._admin, self._tags, self._clock = admin, tags, clock
+        self._last: Facts | None = None
+
+    @without_collector()
+    def read(self) -> Change:
+        """Brokers, topics, configurations and tags, in a few requests for each 500 topics."""
+        try:
+            facts = self.facts()
+        except KafkakitError as error:
+            return Change(failure=error.message)
+        change = change_between(self._last, facts)
+        self._last = facts
+        return change
+
+    def facts(self) -> Facts:
+        """One reading as a whole; raises what the cluster or the store of tags raises."""
+        began_s, began_at = self._clock.monotonic(), self._clock.now()
+        snapshot = self._admin.snapshot(now=began_at, sizes=False)
+        brokers = [broker.id for broker in snapshot.brokers if broker.is_alive]
+        reassigning = {move.topic for move in snapshot.reassignments}
+        unreadable: list[str] = []
+        topics = (topic_facts(topic, is_reassigning=topic.name in reassigning) for topic in snapshot.topics)
+        return Facts(
+            cluster_id=snapshot.cluster_id,
+            began_s=began_s,
+            began_at=began_at,
+            brokers=broker_facts(snapshot, self._admin.broker_settings(brokers, VERSION_KEYS)),
+            topics={facts.name: facts for facts in topics},
+            tags={kind: self._tags.all(kind, unreadable) for kind in Kind},
+            unreadable=tuple(unreadable),
+        )
+
+
+def read_topic(admin: ClusterAdmin, clock: Clock, name: str) -> TopicFacts | None:
+    """One topic as it is now; None where it does not exist. A few requests."""
+    snapshot = admin.snapshot(now=clock.now(), topics=[name], sizes=False)
+    is_reassigning = any(move.topic == name for move in snapshot.reassignments)
+    return next((topic_facts(topic, is_reassigning=is_reassigning) for topic in snapshot.topics), None)
+
+
+_DECODER = msgpack.Decoder(Change)
+NICENESS = 10
+"""Answers go before readings where there are fewer cores than work."""
+
+
+class ReaderProcess:
+    """A child process that sends a change each `every_s`; to be made before this process has threads of its own.
+
+    `receive` is called with each change, `ended` once when the child is gone although it was not stopped; both from a
+    thread. The child ends with its parent, since the pipe between them does.
+    """
+
+    def __init__(self, open_reader: OpenReader, every_s: float) -> None:
+        ours, theirs = Pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            ours.close()
+            _run_child(theirs, open_reader, every_s)
+        theirs.close()
+        self._pipe, self._is_stopped = ours, False
+
+    def start(self, receive: Callable[[Change], None], ended: Callable[[], None]) -> None:
+        """Hand on what the child sends from now on."""
+        Thread(target=self._follow, args=(receive, ended), name="reader", daemon=True).start()
+
+    def stop(self) -> None:
+        """End the child; harmless when it has ended."""
+        self._is_stopped = True
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            os.waitpid(self.pid, 0)
+        self._pipe.close()
+
+    def _follow(self, receive: Callable[[Change], None], ended: Callable[[], None]) -> None:
+        try:
+            while True:
+                receive(_DECODER.decode(self._pipe.recv_bytes()))
+        except (EOFError, OSError):
+            if not self._is_stopped:
+                ended()
+
+
+def _run_child(pipe: Connection, open_reader: OpenReader, every_s: float) -> None:
+    """Read and send until the pipe breaks; leaves the process without the parent's exit handlers."""
+    code = 1
+    try:
+        # They go to the whole group: the parent ends in order, and ends us.
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        follow(pipe, open_reader, every_s)
+        code = 0
+    except Exception:
+        traceback.print_exc()  # the parent can only tell that it is gone
+    finally:
+        os._exit(code)
+
+
+def follow(pipe: Connection, open_reader: OpenReader, every_s: float) -> None:
+    """Send a change each `every_s` until the other end is closed."""
+    reader: ClusterReader | None = None
+    niceness = NICENESS
+    with suppress(EOFError, OSError):
+        while True:
+            try:
+                reader = reader or open_reader()
+                change = reader.read()
+            except KafkakitError as error:
+                change = Change(failure=error.message)
+            pipe.send_bytes(msgpack.encode(change))
+            del change
+            os.nice(niceness)  # from the second reading on: the first is waited for
+            niceness = 0
+            gc.collect()
+            if pipe.poll(every_s):
+                pipe.recv_bytes()

@@ -1,0 +1,593 @@
+"""Version 2 beside kafka-kit's calls, with the same callers, limits, inventory and audit log; both as one for
+listeners.
+
+* A watch is a place in the log of events, and gets what comes after it as fast as it takes it.
+* Tags of many objects can be changed in one request.
+* Changes of tags by other programs are entered into the history when a reading of the cluster shows them.
+* gRPC's health checks tell whether reads are answered.
+"""
+
+import asyncio
+import secrets
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from queue import Empty, Full, Queue
+from threading import Thread
+from time import monotonic
+from urllib.parse import parse_qsl, unquote
+
+import msgspec
+
+from kafkakit.core.errors import KafkakitError
+from kafkakit.core.rpc import HTTP_STATUS, RpcAnswer, RpcCall, RpcCode, RpcError, RpcStream
+from kafkakit.ports.rpc import Answer, GrpcService, MessageCodec
+from kafkakit.registry.act.cluster import Writes, Written
+from kafkakit.registry.act.service import RegistryService, retry_headers
+from kafkakit.registry.act.tag_store import Claim, KeptReplies, TagHistory, TagStore
+from kafkakit.registry.decide.access import Caller
+from kafkakit.registry.decide.inventory import NO_TAGS, Inventory, Touched
+from kafkakit.registry.decide.requests import EMPTY, MAX_QUERY, RPC_BY_NAME, SERVICE, Role, error_json, parse_timeout
+from kafkakit.registry.decide.tags import Kind, Tags, invalid
+from kafkakit.registry.decide.v2_calls import (
+    CALL_V2_BY_NAME,
+    CALLS_V2,
+    SERVICE_V2,
+    AnyV2Reply,
+    AnyV2Request,
+    CallV2,
+    ChangeTagsReply,
+    ChangeTagsRequest,
+    HistoryPage,
+    HistoryRequest,
+    ObjectChange,
+    TagResult,
+    TranslatedOffsets,
+    TranslateOffsetsRequest,
+    WatchEvent,
+    WatchRequest,
+    methods_of,
+    openapi_document,
+    read_body,
+    read_message,
+    read_query,
+    route_v2,
+    to_sse,
+)
+from kafkakit.registry.decide.v2_views import (
+    MAX_EVENTS,
+    EventLog,
+    LostPlaceError,
+    ReadsV2,
+    Selection,
+    Watched,
+    changed_result,
+    check_history,
+    check_request,
+    history_page,
+    missing,
+    results_of,
+    shows_in,
+    tags_after,
+)
+
+_SSE = (("Content-Type", "text/event-stream"), ("Cache-Control", "no-store"), ("X-Accel-Buffering", "no"))
+LOOK_S = 0.1
+"""Between two looks for the reply to a request that is being carried out elsewhere."""
+TranslateV2 = Callable[[TranslateOffsetsRequest, float], TranslatedOffsets]
+Parse = Callable[[], AnyV2Request]
+Batches = AsyncIterator[Sequence[WatchEvent]]
+
+MAX_WATCHES, MAX_OF_CALLER = 200, 50
+HEARTBEAT_S = 15.0
+LONGEST_S = 3600.0
+"""After it a client comes again, and its token is looked at again."""
+_AT_ONCE = 200
+
+
+class Watches:
+    """Hands events on to many clients; in the thread that also changes the inventory."""
+
+    def __init__(
+        self, inventory: Inventory, events: EventLog, selection: Selection, *, heartbeat_s: float = HEARTBEAT_S
+    ) -> None:
+        self._inventory, self._events, self._selection = inventory, events, selection
+        self._heartbeat_s = heartbeat_s
+        self._news = asyncio.Event()
+        self._is_closed, self._renewals = False, 0
+        self._open: Counter[str] = Counter()
+        inventory.followers.append(self._take)
+
+    def close(self) -> None:
+        """Every watch ends with an event that says so."""
+        self._is_closed = True
+        self._wake()
+
+    def renew(self) -> None:
+        """Every watch that is open ends in the same way; its client comes again, and its token is looked at again."""
+        self._renewals += 1
+        self._wake()
+
+    def open(self, request: WatchRequest, caller: Caller) -> AsyncIterator[Sequence[WatchEvent]]:
+        """The events of one client in batches, the last one of type `end`; `RpcError` for what cannot be meant."""
+        watched = Watched(request, self._inventory, self._selection)
+        if self._open.total() >= MAX_WATCHES or self._open[caller.name] >= MAX_OF_CALLER:
+            raise RpcError(RpcCode.RESOURCE_EXHAUSTED, "too many watches are open", retry_after_s=30)
+        return self._follow(request, watched, caller)
+
+    async def _follow(
+        self, request: WatchRequest, watched: Watched, caller: Caller
+    ) -> AsyncIterator[Sequence[WatchEvent]]:
+        events, place = self._events, self._events.last
+        with self._counted(caller.name):
+            try:
+                place = events.number_of(request.after) if request.after else place
+                yield (WatchEvent(type="start", event_id=events.id_of(place)),)
+                end_s, renewals = time.monotonic() + LONGEST_S, self._renewals
+                while time.monotonic() < end_s and not caller.has_expired(time.time()):
+                    if self._is_closed or self._renewals != renewals:
+                        break
+                    found = events.after(place, _AT_ONCE)
+                    if found:
+                        place = found[-1][0]
+                        if shown := watched.shown(found, events.id_of):
+                            yield shown
+                        await asyncio.sleep(0)  # other calls are answered between two batches
+                    elif not await self._wait():
+                        yield (WatchEvent(type="heartbeat", event_id=events.id_of(place)),)
+                lasted = "watched for long enough" if self._renewals == renewals else "the callers changed"
+                reason = "the server stops" if self._is_closed else lasted
+                ended = WatchEvent(
+                    type="end", event_id=events.id_of(place), message=f"{reason}: watch again after this"
+                )
+            except LostPlaceError as error:
+                ended = WatchEvent(type="end", event_id="", message=str(error))
+            yield (ended,)
+
+    async def _wait(self) -> bool:
+        """Wait for an event; False where none came before a heartbeat is due."""
+        news = self._news
+        with suppress(TimeoutError):
+            await asyncio.wait_for(news.wait(), self._heartbeat_s)
+        return news.is_set()
+
+    @contextmanager
+    def _counted(self, name: str) -> Iterator[None]:
+        self._open[name] += 1
+        try:
+            yield
+        finally:
+            self._open[name] -= 1
+            if not self._open[name]:
+                del self._open[name]
+
+    def _take(self, touched: Sequence[Touched]) -> None:
+        self._events.add(touched)
+        self._wake()
+
+    def _wake(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
+
+
+class TagWrites:
+    """Carries requests out in a thread; what the inventory lacks is looked up in the cluster."""
+
+    def __init__(self, writes: Writes, tags: TagStore, inventory: Inventory) -> None:
+        self._writes, self._tags, self._inventory = writes, tags, inventory
+
+    def prepare(self, request: ChangeTagsRequest, caller: Caller) -> "PreparedTags":
+        """What the request needs of the inventory, read in its thread."""
+        inventory = self._inventory
+        known: set[tuple[str, str]] = {
+            (change.kind, change.name) for change in request.changes if inventory.knows(Kind(change.kind), change.name)
+        }
+        return PreparedTags(request, caller, known, self._tags.acting_for(caller.name), self._writes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortsV2:
+    """What version 2 acts through."""
+
+    codec: MessageCodec
+    writes: TagWrites
+    history: TagHistory
+    replies: KeptReplies
+    watches: Watches
+    translate: TranslateV2
+    page: Callable[[str], RpcAnswer]
+    """For a browser, by cluster id; empty before the first reading."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TagsWritten(Written):
+    """What came of a request, for the caller."""
+
+    results: ChangeTagsReply
+
+
+class PreparedTags:
+    """One request, with what was known when it came."""
+
+    def __init__(
+        self, request: ChangeTagsRequest, caller: Caller, known: set[tuple[str, str]], tags: TagStore, writes: Writes
+    ) -> None:
+        self._request, self._caller, self._known, self._tags, self._writes = request, caller, known, tags, writes
+        self._written = list[tuple[Kind, str, Tags]]()
+
+    def __call__(self, end_s: float) -> TagsWritten:
+        """Carry it out until so many seconds of the monotonic clock."""
+        results = results_of(self._request, self._change, lambda: time.monotonic() > end_s)
+        return TagsWritten(reply=EMPTY, tags=tuple(self._written), results=results)
+
+    def _change(self, change: ObjectChange) -> TagResult:
+        kind = Kind(change.kind)
+        self._caller.require(Role.TAG, change.kind, (change.name,))
+        is_known = (change.kind, change.name) in self._known
+        if not is_known and (kind is Kind.BROKER or not self._writes.finds_topic(change.name)):
+            raise missing(kind, change.name)
+        if self._request.dry_run:
+            present = self._tags.get(kind, change.name) or NO_TAGS
+            return changed_result(change, present, tags_after(change, present))
+        seen = list[Tags]()
+
+        def replace(present: Tags) -> Tags:
+            seen.append(present)
+            return tags_after(change, present)
+
+        after = self._tags.change(kind, change.name, replace)
+        self._written.append((kind, change.name, after))
+        return changed_result(change, seen[-1], after)
+
+
+class ServiceV2:
+    """Answers version 2's calls, and hands on to version 1 what is not one of them."""
+
+    def __init__(self, first: RegistryService, inventory: Inventory, reads: ReadsV2, ports: PortsV2) -> None:
+        self._first, self._inventory, self._reads, self._ports = first, inventory, reads, ports
+        self._openapi = msgspec.json.encode(openapi_document())
+
+    async def http(self, call: RpcCall) -> RpcAnswer | RpcStream:
+        """Answer an HTTP request."""
+        if call.method in ("GET", "HEAD") and call.path in ("/healthz", "/v2/openapi.json", "/", "/ui"):
+            return self._unprotected(call.path)
+        segments = tuple(unquote(part) for part in call.path.split("/")[1:])
+        found = route_v2(call.method, segments) if len(call.path) + len(call.query) <= MAX_QUERY else None
+        if found is None:
+            return await self._elsewhere(call, segments)
+        of, in_path = found
+        try:
+            given = call.headers.get("grpc-timeout")
+            deadline_s = None if given is None else parse_timeout(given)
+            reply = await self._answer(of, call, lambda: _parse_http(of, in_path, call), deadline_s)
+        except Exception as error:
+            return _refusal(self._first.refusal(error))
+        if isinstance(reply, AsyncIterator):
+            return RpcStream(parts=_sse(reply), headers=(*_SSE, *self._first.freshness()))
+        etag = getattr(reply, "etag", None)
+        tagged = (("ETag", f'"{etag}"'),) if isinstance(etag, str) else ()
+        return RpcAnswer(body=msgspec.json.encode(reply), headers=(*tagged, *self._first.freshness()))
+
+    async def grpc(self, call: RpcCall) -> RpcAnswer | RpcStream:
+        """Answer a gRPC call."""
+        of = CALL_V2_BY_NAME[call.method]
+        codec = self._ports.codec
+
+        def parse() -> AnyV2Request:
+            return read_message(of, codec.decode(of.request.__name__, call.body))
+
+        def encode(reply: AnyV2Reply) -> bytes:
+            return codec.encode(of.reply.__name__, msgspec.to_builtins(reply))
+
+        try:
+            reply = await self._answer(of, call, parse, call.deadline_s)
+        except Exception as error:
+            refused = self._first.refusal(error)
+            headers = (*retry_headers(refused), *_etag_header(refused))
+            return RpcAnswer(body=b"", code=refused.code, message=refused.message, headers=headers)
+        if isinstance(reply, AsyncIterator):
+            return RpcStream(parts=_messages(reply, encode))
+        return RpcAnswer(body=encode(reply), headers=self._first.freshness())
+
+    async def _answer(self, of: CallV2, call: RpcCall, parse: Parse, deadline_s: float | None) -> AnyV2Reply | Batches:
+        caller, end_s = await self._first.admit(call, of.role, deadline_s)
+        request = parse()
+        if isinstance(request, ChangeTagsRequest):
+            return await self._change_tags(request, call, caller, end_s)
+        if isinstance(request, HistoryRequest):
+            return await self._history(request, end_s)
+        if isinstance(request, TranslateOffsetsRequest):
+            translate = self._ports.translate
+            return await self._first.read_in_thread(
+                end_s, lambda: translate(request, max(0.1, end_s - time.monotonic()))
+            )
+        if not self._first.is_fresh:
+            detail = self._inventory.failure or "nothing was read yet"
+            raise RpcError(RpcCode.UNAVAILABLE, f"the cluster cannot be read: {detail}", retry_after_s=5)
+        if isinstance(request, WatchRequest):
+            last_id = call.headers.get("last-event-id", "")
+            wanted = msgspec.structs.replace(request, after=request.after or last_id)
+            return self._ports.watches.open(wanted, caller)
+        return self._reads.answer(of.name, request)
+
+    async def _change_tags(
+        self, given: ChangeTagsRequest, call: RpcCall, caller: Caller, end_s: float
+    ) -> ChangeTagsReply:
+        if_match = call.headers.get("if-match")
+        request = check_request(given, if_match)
+        prepared = self._ports.writes.prepare(request, caller)
+        params = msgspec.to_builtins(request)
+        line = {"caller": caller.name, "remote": call.remote, "call": "ChangeTags", "params": params}
+
+        key = call.headers.get("idempotency-key", "")
+        if request.dry_run:
+            reply = (await self._first.read_in_thread(end_s, lambda: prepared(end_s))).results
+        elif key:
+            reply = await self._change_once(key, request, prepared, line, end_s)
+        else:
+            reply = (await self._first.write(prepared, end_s, line)).results
+        if if_match is not None and len(reply.results) == 1 and reply.results[0].code:
+            result = reply.results[0]
+            raise TagsRefusedError(RpcCode(result.code), result.message, result.etag)
+        return reply
+
+    async def _change_once(
+        self, key: str, request: ChangeTagsRequest, prepared: PreparedTags, line: Mapping[str, object], end_s: float
+    ) -> ChangeTagsReply:
+        replies, caller = self._ports.replies, str(line["caller"])
+
+        def claim() -> ChangeTagsReply | Claim | None:
+            return replies.claim(caller, key, request, max(0.0, end_s - time.monotonic()))
+
+        while (claimed := await self._first.read_in_thread(end_s, claim)) is None:
+            if time.monotonic() + LOOK_S > end_s:
+                message = "a request with this Idempotency-Key is being carried out"
+                raise RpcError(RpcCode.UNAVAILABLE, message, retry_after_s=1)
+            await asyncio.sleep(LOOK_S)
+        if isinstance(claimed, ChangeTagsReply):
+            return claimed
+        own = claimed
+
+        def carry_out(until_s: float) -> TagsWritten:
+            written = None
+            try:
+                written = prepared(until_s)
+            finally:
+                replies.settle(own, None if written is None else written.results)
+            return written
+
+        return (await self._first.write(carry_out, end_s, line)).results
+
+    async def _history(self, request: HistoryRequest, end_s: float) -> HistoryPage:
+        check_history(request)
+        history, is_made = self._ports.history, shows_in(self._inventory)
+
+        def read() -> HistoryPage:
+            if not request.kind:
+                return history_page(request, history.all(), is_made, history.now_s())
+            kind = Kind(request.kind)
+            objects = [(kind, request.name, history.of(kind, request.name))]
+            return history_page(request, objects, lambda *_: False, history.now_s())
+
+        return await self._first.read_in_thread(end_s, read)
+
+    async def _elsewhere(self, call: RpcCall, segments: tuple[str, ...]) -> RpcAnswer:
+        answer = await self._first.http(call)
+        allowed = methods_of(segments)
+        if answer.code is not RpcCode.NOT_FOUND or not allowed:
+            return answer
+        refused = _refusal(RpcError(RpcCode.UNIMPLEMENTED, "Method Not Allowed"))
+        return RpcAnswer(body=refused.body, status=405, headers=(("Allow", ", ".join(allowed)),))
+
+    def _unprotected(self, path: str) -> RpcAnswer:
+        if path in ("/", "/ui"):
+            return self._ports.page(self._inventory.cluster_id or "")
+        if path != "/healthz":
+            return RpcAnswer(body=self._openapi)
+        is_fresh = self._first.is_fresh
+        body = msgspec.json.encode({"status": "SERVING" if is_fresh else "NOT_SERVING"})
+        return RpcAnswer(body=body, status=200 if is_fresh else 503, headers=self._first.freshness())
+
+
+class TagsRefusedError(RpcError):
+    """The refusal of a request with If-Match; `etag` is the present one, empty where there is none."""
+
+    def __init__(self, code: RpcCode, message: str, etag: str) -> None:
+        super().__init__(code, message)
+        self.etag = etag
+
+
+def _parse_http(of: CallV2, in_path: Mapping[str, str], call: RpcCall) -> AnyV2Request:
+    if of.http_method == "POST":
+        return read_body(of, call.body)
+    try:
+        query = parse_qsl(call.query, keep_blank_values=True, max_num_fields=2000, errors="strict")
+    except ValueError:
+        raise invalid("the query cannot be read") from None
+    return read_query(of, in_path, query)
+
+
+def _refusal(refused: RpcError) -> RpcAnswer:
+    return RpcAnswer(
+        body=error_json(refused.code, refused.message),
+        code=refused.code,
+        status=HTTP_STATUS[refused.code],
+        headers=(*retry_headers(refused), *_etag_header(refused)),
+    )
+
+
+def _etag_header(refused: RpcError) -> tuple[tuple[str, str], ...]:
+    etag = refused.etag if isinstance(refused, TagsRefusedError) else ""
+    return (("ETag", f'"{etag}"'),) if etag else ()
+
+
+async def _sse(batches: Batches) -> AsyncIterator[bytes]:
+    async for batch in batches:
+        yield b"".join(map(to_sse, batch))
+
+
+async def _messages(batches: Batches, encode: Callable[[AnyV2Reply], bytes]) -> AsyncIterator[bytes]:
+    async for batch in batches:
+        for event in batch:
+            yield encode(event)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """What is listened for."""
+
+    first: RegistryService
+    http: Answer
+    grpc_services: tuple[GrpcService, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartsV2:
+    """What version 2 shares with version 1, its codecs, and its limits."""
+
+    inventory: Inventory
+    writes: Writes
+    tags: TagStore
+    codec: MessageCodec
+    health_codec: MessageCodec
+    page: Callable[[str], RpcAnswer]
+    translate: TranslateV2
+    most_events: int = MAX_EVENTS
+    heartbeat_s: float = HEARTBEAT_S
+
+
+def serve_both(first: RegistryService, parts: PartsV2) -> Served:
+    """Version 2 beside version 1, and health checks of both."""
+    inventory = parts.inventory
+    reads = ReadsV2(inventory, EventLog(secrets.token_hex(4), most=parts.most_events))
+    watches = Watches(inventory, reads.events, reads.selection, heartbeat_s=parts.heartbeat_s)
+    notices = Notices(parts.tags.history)
+    inventory.followers.append(notices.take)
+    ports = PortsV2(
+        codec=parts.codec,
+        writes=TagWrites(parts.writes, parts.tags, inventory),
+        history=parts.tags.history,
+        replies=parts.tags.replies,
+        watches=watches,
+        translate=parts.translate,
+        page=parts.page,
+    )
+    second = ServiceV2(first, inventory, reads, ports)
+    health = Health(parts.health_codec, lambda: first.is_fresh)
+    first.at_new_callers.append(watches.renew)
+    first.at_stop += [watches.close, notices.stop, health.close]
+    return Served(
+        first=first,
+        http=second.http,
+        grpc_services=(
+            GrpcService(name=SERVICE, methods=RPC_BY_NAME, answer=first.grpc),
+            GrpcService(
+                name=SERVICE_V2,
+                methods=CALL_V2_BY_NAME,
+                answer=second.grpc,
+                streams=[call.name for call in CALLS_V2 if call.is_stream],
+            ),
+            GrpcService(name=HEALTH, methods=("Check", "Watch"), answer=health.grpc, streams=("Watch",)),
+        ),
+    )
+
+
+MAX_WAITING = 10_000
+"""More are found when the object is changed or its history read the next time, without the earlier values."""
+COMPACT_EVERY_S = 6 * 3600.0
+_LOOK_S = 60.0
+
+
+class Notices:
+    """Follows an inventory, and enters what it shows from a thread of its own; also drops what is too old."""
+
+    def __init__(self, history: TagHistory) -> None:
+        self._history = history
+        self._queue: Queue[Touched | None] = Queue(MAX_WAITING)
+        self._thread: Thread | None = None
+
+    def take(self, touched: Sequence[Touched]) -> None:
+        """Take note of tags that are not those that were known; returns at once."""
+        if self._thread is None:
+            self._thread = Thread(target=self._work, name="history", daemon=True)
+            self._thread.start()
+        with suppress(Full):
+            for each in touched:
+                if each.old_tags is not None:
+                    self._queue.put_nowait(each)
+
+    def stop(self) -> None:
+        """End the thread after what it is at."""
+        with suppress(Full):
+            self._queue.put_nowait(None)
+
+    def _work(self) -> None:
+        compact_at_s = monotonic() + COMPACT_EVERY_S
+        while True:
+            # A store that does not answer: the change shows again with the next one of the object.
+            with suppress(Empty, KafkakitError):
+                each = self._queue.get(timeout=_LOOK_S)
+                if each is None:
+                    return
+                self._history.notice(each.kind, each.name, each.old_tags or NO_TAGS)
+            if monotonic() >= compact_at_s:
+                compact_at_s = monotonic() + COMPACT_EVERY_S
+                with suppress(KafkakitError):
+                    self._history.compact()
+
+
+HEALTH = "grpc.health.v1.Health"
+SERVING, NOT_SERVING, SERVICE_UNKNOWN = 1, 2, 3
+MAX_HEALTH_WATCHES = 100
+HEALTH_LOOK_S = 2.0
+_KNOWN = frozenset({"", SERVICE, SERVICE_V2})
+
+
+class Health:
+    """Answers without a token, as load balancers ask; `MAX_WATCHES` at once are told of each change."""
+
+    def __init__(self, codec: MessageCodec, is_fresh: Callable[[], bool]) -> None:
+        self._codec, self._is_fresh = codec, is_fresh
+        self._watches = 0
+        self._is_closed = False
+
+    def close(self) -> None:
+        """End every watch at its next look."""
+        self._is_closed = True
+
+    async def grpc(self, call: RpcCall) -> RpcAnswer | RpcStream:
+        """Answer `Check` and `Watch`."""
+        try:
+            service = str(self._codec.decode("HealthCheckRequest", call.body)["service"])
+        except RpcError as error:
+            return RpcAnswer(body=b"", code=error.code, message=error.message)
+        if call.method == "Check":
+            if service not in _KNOWN:
+                return RpcAnswer(body=b"", code=RpcCode.NOT_FOUND, message="unknown service")
+            return RpcAnswer(body=self._encoded(self._status(service)))
+        if self._watches >= MAX_HEALTH_WATCHES:
+            return RpcAnswer(body=b"", code=RpcCode.RESOURCE_EXHAUSTED, message="too many watches are open")
+        return RpcStream(parts=self._changes(service))
+
+    async def _changes(self, service: str) -> AsyncIterator[bytes]:
+        self._watches += 1
+        try:
+            last = 0
+            while not self._is_closed:
+                status = self._status(service)
+                if status != last:
+                    last = status
+                    yield self._encoded(status)
+                await asyncio.sleep(HEALTH_LOOK_S)
+        finally:
+            self._watches -= 1
+
+    def _status(self, service: str) -> int:
+        if service not in _KNOWN:
+            return SERVICE_UNKNOWN
+        return SERVING if self._is_fresh() else NOT_SERVING
+
+    def _encoded(self, status: int) -> bytes:
+        return self._codec.encode("HealthCheckResponse", {"status": status})
