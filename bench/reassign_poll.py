@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.act.status_loop import Observer
 from kafkakit.execution.decide.schedule.work import Limits
-from kafkakit.execution.decide.status.looks import KnownRun
+from kafkakit.execution.decide.status_looks import KnownRun
 from tests.clusters.plans import make_plan
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.rigs.reassign import Bench

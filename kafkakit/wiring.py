@@ -190,8 +190,7 @@ def open_lease(
     `path`: another lease about the same cluster, called `what` in messages.
     """
     from kafkakit.adapters.own_process import life_of, this_holder
-    from kafkakit.execution.act.lease_reader import lease_path
-    from kafkakit.execution.act.leases import Lease
+    from kafkakit.execution.act.leases import Lease, lease_path
 
     return Lease(
         store,

@@ -23,9 +23,8 @@ from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.http_page import HttpPage, Pages
 from kafkakit.core.quantities import counted, format_bytes, format_percent, format_rate, format_rough_time
 from kafkakit.core.tables import text_table
-from kafkakit.execution.decide.journal_state import ConfigKey
-from kafkakit.execution.decide.rates import rate_words
-from kafkakit.execution.decide.schedule.work import Rates
+from kafkakit.execution.decide.journal import ConfigKey
+from kafkakit.execution.decide.schedule.work import Rates, rate_words
 from kafkakit.report.blocks import attributes
 from kafkakit.report.metrics_text import exposition, gauge, single
 from kafkakit.report.report import Report

@@ -1,4 +1,3 @@
 """What other tools use of the operations on brokers: the cluster with the brokers that they empty marked."""
 
-from kafkakit.broker.act.leaving import without_leaving
-from kafkakit.broker.act.operation_files import open_records
+from kafkakit.broker.act.operation_files import open_records, without_leaving

@@ -133,7 +133,7 @@ class CliContext:
     def require_replaceable(self, plan_file: Path) -> None:
         """Raise `RefusedError` for the plan file of an unfinished run, which `--plan` must not overwrite."""
         if plan_file.exists():
-            from kafkakit.execution.act.kept_plans import require_no_unfinished
+            from kafkakit.execution.act.run_journal import require_no_unfinished
 
             require_no_unfinished(plan_file, self.settings.state_dir, self.program)
 

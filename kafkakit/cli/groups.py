@@ -26,7 +26,7 @@ ENTRIES: tuple[Entry, ...] = (
         "Change configuration step by step: rehearsed, watched, taken back.",
     ),
     Entry("autothrottle", "kafkakit.autothrottle.commands.app", "Throttle the moves of any tool while they run."),
-    Entry("broker", "kafkakit.broker.commands.app", "Drain, replace, decommission and rejoin brokers."),
+    Entry("broker", "kafkakit.broker.commands", "Drain, replace, decommission and rejoin brokers."),
     Entry(
         "metricsfetcher",
         "kafkakit.metricsfetcher.commands",

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from kafkakit.cli.context import CliContext
     from kafkakit.cli.session import ClusterSession
     from kafkakit.core.plan import Plan
-    from kafkakit.execution.act.journal_file import DiskFile
-    from kafkakit.execution.decide.journal_state import RunState
+    from kafkakit.execution.act.journal_files import DiskFile
+    from kafkakit.execution.decide.journal import RunState
 
 PlanFile = Annotated[str, typer.Argument(metavar="PLAN", help="Plan file made with --plan; - for stdin.")]
 MaybePlan = Annotated[
@@ -50,8 +50,7 @@ class RunChoice:
     ) -> tuple[DiskFile, RunState]:
         """The journal of the run; raises `UsageError`. `token` reads the active run's fencing token."""
         from kafkakit.core.errors import UsageError
-        from kafkakit.execution.act.kept_plans import find_run
-        from kafkakit.execution.act.run_journal import plan_journal_file, read_run_state
+        from kafkakit.execution.act.run_journal import find_run, plan_journal_file, read_run_state
 
         state_dir = cli.settings.state_dir
         if self.plan_file and self.run:
@@ -69,7 +68,7 @@ class RunChoice:
         """The plan of the run; raises `UsageError` when no run is meant, and when its plan was not kept."""
         from kafkakit.core.errors import UsageError
         from kafkakit.core.plan_rules import check_plan
-        from kafkakit.execution.act.kept_plans import plan_of
+        from kafkakit.execution.act.run_journal import plan_of
 
         if self.plan_file and not self.run:
             return named_plan(self.plan_file)
@@ -95,7 +94,7 @@ def name_plan(plan: Plan, plan_file: str) -> NamedPlan:
 
     from kafkakit.core.plan import identity_of
     from kafkakit.core.shell_words import quote
-    from kafkakit.execution.decide.journal_state import run_id_of
+    from kafkakit.execution.decide.journal import run_id_of
 
     if plan_file == "-":  # what was on stdin is not there for the next command, the run's own copy is
         return NamedPlan(plan=plan, words=f"--run {run_id_of(identity_of(plan))}", path="-")

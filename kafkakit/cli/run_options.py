@@ -14,9 +14,8 @@ if TYPE_CHECKING:
 
     from kafkakit.cli.context import CliContext
     from kafkakit.cli.plan_file import NamedPlan
-    from kafkakit.execution.decide.outcome import Request
-    from kafkakit.execution.decide.rates import RateRequest
-    from kafkakit.execution.decide.schedule.work import Limits
+    from kafkakit.execution.decide.runs import Request
+    from kafkakit.execution.decide.schedule.work import Limits, RateRequest
 
 ThrottleBroker = Annotated[
     list[str] | None,
@@ -113,7 +112,7 @@ class ThrottleOptions:
 
     def request(self) -> RateRequest:
         """The texts as rates; raises `UsageError` for one that cannot be read."""
-        from kafkakit.execution.decide.rates import read_request
+        from kafkakit.execution.decide.schedule.work import read_request
 
         return read_request(self.throttle, self.throttle_broker or (), self.throttle_dirs)
 
@@ -214,7 +213,7 @@ def run_request(cli: CliContext, named: NamedPlan | None, cluster_id: str, optio
     Without a plan it is a template: `commands.plan` and `plan_path` are to be replaced.
     """
     from kafkakit.core.durations import parse_duration, parse_duration_or_zero
-    from kafkakit.execution.decide.outcome import Commands, Request
+    from kafkakit.execution.decide.runs import Commands, Request
 
     consent, rates, schedule, running = options.consent, options.rates, options.schedule, options.running
     return Request(

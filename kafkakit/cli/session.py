@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from kafkakit.cli.context import CliContext
     from kafkakit.config.read.settings import Settings
-    from kafkakit.execution.act.cluster_access import ClusterAccess
+    from kafkakit.execution.act.leases import ClusterAccess
     from kafkakit.ports.admin import ClusterAdmin
     from kafkakit.ports.clock import Clock
     from kafkakit.ports.control import ControlStore
@@ -145,7 +145,7 @@ class ClusterSession:
 
     def access(self, cluster_id: str | None = None) -> ClusterAccess:
         """The cluster without the right to change it."""
-        from kafkakit.execution.act.cluster_access import ClusterAccess
+        from kafkakit.execution.act.leases import ClusterAccess
 
         return ClusterAccess(cluster_id=cluster_id or self.cluster_id, admin=self.admin, clock=self.clock)
 
@@ -163,9 +163,7 @@ class ClusterSession:
         """
         from kafkakit.core.errors import LeaseHeldError, OperationFailedError, TryLaterError
         from kafkakit.core.lease import DEFAULT_TTL_S
-        from kafkakit.execution.act.cluster_access import ClusterAccess
-        from kafkakit.execution.act.lease_guard import GuardedAdmin, HeldClock
-        from kafkakit.execution.act.lease_reader import lease_unknown
+        from kafkakit.execution.act.leases import ClusterAccess, GuardedAdmin, HeldClock, lease_unknown
         from kafkakit.execution.act.run_journal import lock_path
         from kafkakit.wiring import open_lease
 

@@ -135,7 +135,7 @@ class EventOptions:
         """What takes the events of a stream until `stack` ends; `UsageError` where there is no key."""
         from contextlib import closing
 
-        from kafkakit.execution.act.event_queue import EventQueue
+        from kafkakit.execution.act.control_requests import EventQueue
         from kafkakit.streams.failover.api_act import no_events
         from kafkakit.wiring import open_datadog_events
 

@@ -9,7 +9,7 @@ from kafkakit.cli.option_groups import option
 
 if TYPE_CHECKING:
     from kafkakit.core.tags import TagSet
-    from kafkakit.execution.act.tag_reads import TagPlaces
+    from kafkakit.execution.act.retrier import TagPlaces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class TagSource:
     def read(self, session: TagPlaces) -> TagSet:
         """All tags; `TryLaterError` where the store does not answer."""
         from kafkakit.core.tags import cluster_tags_root
-        from kafkakit.execution.act.tag_reads import read_tags
+        from kafkakit.execution.act.retrier import read_tags
 
         if self.zk_tags_prefix:
             return read_tags(session.znodes, self.zk_tags_prefix.strip("/"))

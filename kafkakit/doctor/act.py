@@ -14,7 +14,7 @@ from kafkakit.core.errors import KafkakitError, UsageError
 from kafkakit.core.model import Broker
 from kafkakit.core.versions import Versions
 from kafkakit.doctor.facts import DoctorFacts
-from kafkakit.execution.decide.status.looks import throttled_of, without_moves
+from kafkakit.execution.decide.status_looks import throttled_of, without_moves
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.control import ControlStore
 from kafkakit.ports.data import DataPlane

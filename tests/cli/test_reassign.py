@@ -20,10 +20,9 @@ from kafkakit.core.errors import OperationFailedError, UsageError
 from kafkakit.core.lease import Holder, Life
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.plan import Plan, identity_of
-from kafkakit.execution.act.lease_reader import lease_path
-from kafkakit.execution.act.leases import Lease
+from kafkakit.execution.act.leases import Lease, lease_path
 from kafkakit.execution.act.run_journal import lock_path
-from kafkakit.execution.decide.journal_state import RunState
+from kafkakit.execution.decide.journal import RunState
 from kafkakit.execution.decide.runs import choose_run
 from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE
 from kafkakit.ports.admin import ClusterAdmin

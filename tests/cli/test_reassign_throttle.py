@@ -12,8 +12,7 @@ from kafkakit.adapters.files import write_file
 from kafkakit.adapters.own_process import life_of, this_holder
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.act.control_requests import ControlRequests
-from kafkakit.execution.act.lease_reader import lease_path
-from kafkakit.execution.act.leases import Lease
+from kafkakit.execution.act.leases import Lease, lease_path
 from kafkakit.execution.decide.schedule.work import Rates
 from kafkakit.execution.decide.throttle import FOLLOWER_RATE, LEADER_RATE
 from tests.cli.test_reassign_cleanup import Desk

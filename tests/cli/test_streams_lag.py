@@ -12,7 +12,7 @@ import pytest
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.group_facts import GroupType, ShareOffset
 from kafkakit.core.model import TopicPartition
-from kafkakit.execution.act.journal_file import DiskFile
+from kafkakit.execution.act.journal_files import DiskFile
 from kafkakit.execution.act.run_journal import RunJournal, journal_path
 from kafkakit.execution.decide.journal import What
 from kafkakit.streams.lag.act.monitor import MonitorPace

@@ -15,9 +15,8 @@ from kafkakit.broker.decide.operation import Kind, LegState, Stage
 from kafkakit.cli import completion
 from kafkakit.core.lease import LEASE_DOCUMENT, Holder, Life, Refuse, Take, Wait, decide, watch
 from kafkakit.core.versioned import Versioned
-from kafkakit.execution.act.lease_reader import lease_path
-from kafkakit.execution.act.leases import Lease
-from kafkakit.execution.decide.control_request import ANSWER_DOCUMENT, decode_control_request
+from kafkakit.execution.act.leases import Lease, lease_path
+from kafkakit.execution.decide.runs import ANSWER_DOCUMENT, decode_control_request
 from kafkakit.execution.decide.schedule.work import Rates
 from kafkakit.sandbox.decide.spec import Mode, Secure
 from kafkakit.sandbox.decide.state import Phase

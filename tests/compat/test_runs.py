@@ -13,8 +13,7 @@ from kafkakit.core.journal_lines import RecordKind
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
 from kafkakit.core.plan import identity_of
 from kafkakit.execution.act.run_journal import RunJournal
-from kafkakit.execution.decide.journal import Record, What, decode_journal
-from kafkakit.execution.decide.journal_state import RunState, replay
+from kafkakit.execution.decide.journal import Record, RunState, What, decode_journal, replay
 from kafkakit.execution.decide.schedule.work import Rates
 from tests.compat.recorded import CLUSTER, FOLDER, name_of, recorded
 from tests.fakes.admin import FakeCluster

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.execution.decide.journal import decode_journal
-from kafkakit.execution.decide.journal_state import replay
+from kafkakit.execution.decide.journal import decode_journal, replay
 from tests.clusters.plans import make_plan
 from tests.integration.conftest import SandboxCluster
 from tests.integration.test_reassign import (

@@ -27,8 +27,7 @@ from kafkakit.core.rights import CONTROL_TOPIC, DUTIES, OFFSETS_TOPIC, Duty, Res
 from kafkakit.execution.act.retrier import ClusterReader, Retrier
 from kafkakit.execution.act.run_journal import plan_journal
 from kafkakit.execution.act.throttles import Throttles
-from kafkakit.execution.decide.goals import apply_goals
-from kafkakit.execution.decide.precheck import assess
+from kafkakit.execution.decide.plan_state import apply_goals, assess
 from kafkakit.execution.decide.schedule.work import Rates
 from kafkakit.sandbox.decide.credentials import GUEST, client_security, password_file, principal
 from kafkakit.streams.client.connect import connect

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkakit.execution.decide.layered_mapping import Layers
+from kafkakit.execution.decide.journal import Layers
 
 UPDATES = st.lists(st.dictionaries(st.integers(0, 30), st.integers(), max_size=5), max_size=40)
 

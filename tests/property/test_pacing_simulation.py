@@ -10,7 +10,7 @@ from kafkakit.autothrottle.decide.law import HeadroomSettings, Law, fixed_law, h
 from kafkakit.autothrottle.decide.scenario import Scenario, ideal_seconds, least_seconds, with_factors
 from kafkakit.autothrottle.decide.simulate import play
 from kafkakit.autothrottle.decide.slo import SloSettings, slo_law
-from kafkakit.simulator.client_load import LoadedCopies
+from kafkakit.simulator.flows import LoadedCopies
 
 MB = 1_000_000
 SECONDS = 400

@@ -12,9 +12,8 @@ from kafkakit.core.documents import decode_plan, encode_plan
 from kafkakit.core.errors import InputError, InterruptedRunError
 from kafkakit.core.journal_lines import FIRST_PREV, RecordKind, encode_line, line_hash
 from kafkakit.core.plan_rules import check_plan
-from kafkakit.execution.decide.goals import LIST_LIMIT
-from kafkakit.execution.decide.journal import GRAMMAR, Record, What, decode_journal
-from kafkakit.execution.decide.journal_state import replay
+from kafkakit.execution.decide.journal import GRAMMAR, Record, What, decode_journal, replay
+from kafkakit.execution.decide.plan_state import LIST_LIMIT
 from kafkakit.execution.decide.throttle import pieces
 from tests.clusters.plans import make_plan
 from tests.fakes.admin import FakeCluster

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from kafkakit.core.errors import KafkakitError, TryLaterError
 from kafkakit.core.plan import DirMove, Plan
-from kafkakit.execution.act.control_requests import ControlRequests
-from kafkakit.execution.act.received_requests import ReceivedRequests
+from kafkakit.execution.act.control_requests import ControlRequests, ReceivedRequests
 from kafkakit.execution.decide.journal import What
 from kafkakit.execution.decide.schedule.work import Limits, Rates
 from kafkakit.execution.decide.throttle import FOLLOWER_LIST, LEADER_RATE

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kafkakit.core.model import TopicPartition
+from kafkakit.execution.decide.progress import Standing, startable
 from kafkakit.execution.decide.schedule.scheduler import plan_schedule
-from kafkakit.execution.decide.schedule.window import Standing, startable
 from kafkakit.execution.decide.schedule.work import DirTask, Disk, Limits, Place, Rates, Speeds, Step, StepKind, Task
 from tests.invariants.schedule import verify_schedule
 

@@ -7,8 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kafkakit.core.model import TopicPartition
-from kafkakit.simulator.cluster import SimBroker, SimCluster, SimDisk, SimMove, SimPartition
-from kafkakit.simulator.disks import DiskSeen
+from kafkakit.simulator.cluster import DiskSeen, SimBroker, SimCluster, SimDisk, SimMove, SimPartition
 from tests.rigs.observed_simulation import ObservedSimulation
 
 MB = 1_000_000

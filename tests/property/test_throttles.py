@@ -6,8 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kafkakit.core.errors import OperationFailedError
-from kafkakit.execution.decide.rates import rates_from_data, rates_to_data
-from kafkakit.execution.decide.schedule.work import Rates
+from kafkakit.execution.decide.schedule.work import Rates, rates_from_data, rates_to_data
 from kafkakit.execution.decide.throttle import (
     FOLLOWER_LIST,
     FOLLOWER_RATE,

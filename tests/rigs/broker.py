@@ -6,23 +6,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from kafkakit.broker.act.elections import Elections, Pace
-from kafkakit.broker.act.leaving import Unregister
-from kafkakit.broker.act.move_off import MoveOff
-from kafkakit.broker.act.operation_files import Records
-from kafkakit.broker.act.rejoin import Rejoin
+from kafkakit.broker.act.move_off import MoveOff, Rejoin
+from kafkakit.broker.act.operation_files import Elections, Pace, Records, Unregister
 from kafkakit.broker.decide.operation import Kind, Leg, Operation
-from kafkakit.broker.decide.plans import OperationGoal
-from kafkakit.broker.decide.request import MoveRequest, RejoinRequest
-from kafkakit.broker.show import BrokerOutcome
+from kafkakit.broker.decide.plans import MoveRequest, OperationGoal, RejoinRequest
+from kafkakit.broker.report import BrokerOutcome
 from kafkakit.core.documents import decode_plan
 from kafkakit.core.plan import Plan, identity_of
 from kafkakit.core.plan_rules import check_plan
-from kafkakit.execution.act.cluster_access import ClusterAccess
-from kafkakit.execution.act.leftovers import Leftovers
+from kafkakit.execution.act.leases import ClusterAccess
 from kafkakit.execution.act.run_journal import RunJournal, read_run_state
-from kafkakit.execution.decide.outcome import Commands, Direction, Outcome, Request
-from kafkakit.execution.decide.rates import RateRequest
+from kafkakit.execution.act.throttles import Leftovers
+from kafkakit.execution.decide.runs import Commands, Direction, Outcome, Request
+from kafkakit.execution.decide.schedule.work import RateRequest
 from kafkakit.reassign.act.run import Run
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.rigs.reassign import Killed, MemoryFile, Recorder
@@ -100,7 +96,7 @@ class Bench:
         path.write_bytes(data)
         self.fate.tick()
 
-    # -- kafkakit.broker.decide.request.PlanRunner
+    # -- kafkakit.broker.decide.plans.PlanRunner
 
     def preview(self, plan: Plan, record: Operation | None) -> Outcome:
         del record

@@ -7,10 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kafkakit.core.model import TopicPartition
-from kafkakit.simulator.cluster import SimCluster
-from kafkakit.simulator.disks import DiskSeen
+from kafkakit.simulator.cluster import ABSENT, DiskSeen, SimCluster, State
 from kafkakit.simulator.simulation import Simulation
-from kafkakit.simulator.state import ABSENT, State
 
 Floats = NDArray[np.float64]
 

@@ -9,10 +9,7 @@ from kafkakit.autothrottle.decide.law import Law, fixed_law
 from kafkakit.autothrottle.report import tick_line
 from kafkakit.core.lease import Holder, Life
 from kafkakit.core.model import TopicPartition
-from kafkakit.execution.act.cluster_access import ClusterAccess
-from kafkakit.execution.act.lease_guard import GuardedAdmin, HeldClock
-from kafkakit.execution.act.lease_reader import lease_path
-from kafkakit.execution.act.leases import Lease
+from kafkakit.execution.act.leases import ClusterAccess, GuardedAdmin, HeldClock, Lease, lease_path
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.fakes.control import FakeControlStore
 

@@ -6,14 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafkakit.core.plan import Plan
-from kafkakit.execution.act.journal_file import LineFile
-from kafkakit.execution.act.lease_guard import GuardedAdmin, HeldClock
-from kafkakit.execution.act.leases import Lease
-from kafkakit.execution.act.leftovers import Leftovers
+from kafkakit.execution.act.journal_files import LineFile
+from kafkakit.execution.act.leases import GuardedAdmin, HeldClock, Lease
 from kafkakit.execution.act.run_journal import RunJournal
-from kafkakit.execution.decide.outcome import Commands, Outcome, Request
-from kafkakit.execution.decide.rates import RateRequest
-from kafkakit.execution.decide.schedule.work import Limits
+from kafkakit.execution.act.throttles import Leftovers
+from kafkakit.execution.decide.runs import Commands, Outcome, Request
+from kafkakit.execution.decide.schedule.work import Limits, RateRequest
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 from kafkakit.reassign.act.run import Run

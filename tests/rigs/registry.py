@@ -12,8 +12,7 @@ from typing import Any
 from kafkakit.adapters.certificates import CertificateMaker
 from kafkakit.adapters.clock import SystemClock
 from kafkakit.config.security import Security
-from kafkakit.execution.act.audit_log import AuditLog
-from kafkakit.execution.act.journal_file import DiskFile
+from kafkakit.execution.act.journal_files import AuditLog, DiskFile
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.control import ControlStore
 from kafkakit.registry.act.cluster import ClusterReader, Writes

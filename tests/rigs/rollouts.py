@@ -9,8 +9,8 @@ from kafkakit.core.cluster_facts import ConfigChange, ItemError, ResourceKind
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.metric_sample import Sample
 from kafkakit.core.tags import TagSet
-from kafkakit.execution.act.cluster_access import ClusterAccess
-from kafkakit.execution.act.journal_file import DiskFile
+from kafkakit.execution.act.journal_files import DiskFile
+from kafkakit.execution.act.leases import ClusterAccess
 from kafkakit.lint.api import LintRequest, Pieces, RuleSet, RunOptions, lint_request
 from kafkakit.lint.decide.lint_config import read_lint_config
 from kafkakit.rollout.act.rollouts import NamedPlaces, NamedState, PlanTask, RolloutPorts, Rollouts, plan_change

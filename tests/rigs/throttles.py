@@ -7,9 +7,8 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.execution.act.retrier import ClusterReader, Retrier
 from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.act.throttles import Throttles
-from kafkakit.execution.decide.goals import Goal
 from kafkakit.execution.decide.journal import What
-from kafkakit.execution.decide.precheck import Live
+from kafkakit.execution.decide.plan_state import Goal, Live
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.rigs.reassign import MemoryFile, Recorder
 

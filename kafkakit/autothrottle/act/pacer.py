@@ -56,21 +56,24 @@ from kafkakit.core.errors import ConflictError, InputError, KafkakitError, TryLa
 from kafkakit.core.metric_sample import Sample
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.rights import THROTTLED
-from kafkakit.execution.act.cluster_access import ClusterAccess, OpenAccess, access_or_busy
 from kafkakit.execution.act.control_requests import ControlRequests
-from kafkakit.execution.act.lease_guard import GuardedAdmin, HeldClock
-from kafkakit.execution.act.lease_reader import held_lease
-from kafkakit.execution.act.leases import Lease
+from kafkakit.execution.act.journal_files import MemoryLines, pacer_lines
+from kafkakit.execution.act.leases import (
+    ClusterAccess,
+    GuardedAdmin,
+    HeldClock,
+    Lease,
+    OpenAccess,
+    access_or_busy,
+    held_lease,
+)
 from kafkakit.execution.act.retrier import ClusterReader, Retrier
 from kafkakit.execution.act.run_journal import RunJournal, journal_files, read_run_state
-from kafkakit.execution.act.store_lines import MemoryLines, pacer_lines
 from kafkakit.execution.act.throttles import Throttles
-from kafkakit.execution.decide.goals import Goal
-from kafkakit.execution.decide.journal import What
-from kafkakit.execution.decide.journal_state import RunState, change_to_data
-from kafkakit.execution.decide.rates import is_unlimited, rates_to_data
-from kafkakit.execution.decide.schedule.work import Rates
-from kafkakit.execution.decide.status.looks import health_of
+from kafkakit.execution.decide.journal import RunState, What, change_to_data
+from kafkakit.execution.decide.plan_state import Goal
+from kafkakit.execution.decide.schedule.work import Rates, is_unlimited, rates_to_data
+from kafkakit.execution.decide.status_looks import health_of
 from kafkakit.execution.decide.throttle import wanted_rates
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock

@@ -35,10 +35,9 @@ from kafkakit.core.errors import (
     TryLaterError,
 )
 from kafkakit.core.http_page import HttpPage, HttpRequest, Pages, plain_page
-from kafkakit.execution.act.event_queue import EventQueue
-from kafkakit.execution.act.lease_reader import lease_path, read_lease
-from kafkakit.execution.act.leases import Lease
-from kafkakit.execution.decide.journal_state import ConfigKey
+from kafkakit.execution.act.control_requests import EventQueue
+from kafkakit.execution.act.leases import Lease, lease_path, read_lease
+from kafkakit.execution.decide.journal import ConfigKey
 from kafkakit.execution.decide.throttle import LIST_KEYS, RATE_KEYS
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock

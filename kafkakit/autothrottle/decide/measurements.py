@@ -16,10 +16,9 @@ from kafkakit.core.durations import epoch_ms
 from kafkakit.core.lists_in_words import some
 from kafkakit.core.metric_sample import Sample
 from kafkakit.core.model import TopicPartition
-from kafkakit.execution.decide.goals import Goal
-from kafkakit.execution.decide.journal_state import ConfigKey
-from kafkakit.execution.decide.observation import Dirs, intake_of
-from kafkakit.execution.decide.precheck import Live
+from kafkakit.execution.decide.journal import ConfigKey
+from kafkakit.execution.decide.plan_state import Goal, Live
+from kafkakit.execution.decide.schedule.forecast import Dirs, intake_of
 from kafkakit.execution.decide.schedule.work import Rates
 from kafkakit.execution.decide.throttle import Configs, wanted_rates
 

@@ -27,9 +27,8 @@ from kafkakit.core.documents import DocumentKind, decode_document, decode_json, 
 from kafkakit.core.errors import InputError
 from kafkakit.core.event import Event
 from kafkakit.core.http_page import HttpPage, HttpRequest
-from kafkakit.execution.decide.journal_state import ConfigKey
-from kafkakit.execution.decide.rates import rates_to_data
-from kafkakit.execution.decide.schedule.work import Rates
+from kafkakit.execution.decide.journal import ConfigKey
+from kafkakit.execution.decide.schedule.work import Rates, rates_to_data
 from kafkakit.execution.decide.throttle import LEADER_RATE
 
 MB = 1_000_000

@@ -16,8 +16,8 @@ from kafkakit.autothrottle.decide.scenario import Floats, Ints, Scenario, ideal_
 from kafkakit.core.errors import UsageError
 from kafkakit.core.plan import Plan
 from kafkakit.execution.decide.schedule.work import Rates
-from kafkakit.simulator.client_load import LoadedCopies
 from kafkakit.simulator.cluster import QuotaModel
+from kafkakit.simulator.flows import LoadedCopies
 
 _CHUNK_S = 256
 _LATE_S = 140  # metrics may be so old, and are still kept

@@ -1,9 +1,14 @@
-"""Where the records of operations are kept, with their plans beside them."""
+"""Records of operations on brokers with their plans beside them, brokers that leave, and elections in groups.
+
+Planning leaves a broker out while an operation empties it; at the end it is unregistered. Preferred leaderships are
+given in groups, each of which has to have happened before the next is asked for.
+"""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from kafkakit.broker.decide.operation import (
@@ -17,13 +22,21 @@ from kafkakit.broker.decide.operation import (
     decode_operation,
     emptied_by,
     encode_operation,
+    leaving_words,
+    mark_leaving,
 )
 from kafkakit.core.cluster_id import cluster_id_problem
 from kafkakit.core.documents import encode_plan
 from kafkakit.core.errors import InputError, OperationFailedError, UsageError
 from kafkakit.core.lists_in_words import some
+from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.plan import Plan, identity_of
+from kafkakit.core.quantities import counted
+from kafkakit.execution.act.leases import ClusterAccess, OpenAccess
+from kafkakit.execution.act.retrier import Retrier
+from kafkakit.execution.decide.plan_state import wants_election
 from kafkakit.ports.clock import Clock
+from kafkakit.ports.reporter import Reporter
 
 WriteFile = Callable[[Path, bytes, int], None]
 Legs = Sequence[tuple[LegKind, Plan]]
@@ -183,3 +196,95 @@ def operation_lock(state_dir: Path, cluster_id: str, name: str) -> tuple[Path, s
     """The lock that keeps other processes of this host off an operation: its file, what it is of, the command."""
     path = state_dir / "locks" / f"{cluster_id}.{name}.lock"
     return path, f"{name} on cluster {cluster_id}", f"broker {name.replace('-', ' ', 1)}"
+
+
+class Unregister:
+    """Has KRaft forget brokers; safe to repeat, so it needs no journal."""
+
+    def __init__(self, open_access: OpenAccess, reporter: Reporter, retry_limit_s: float) -> None:
+        self._open_access, self._reporter, self._retry_limit_s = open_access, reporter, retry_limit_s
+
+    def forget(self, brokers: Sequence[int]) -> tuple[str, ...]:
+        """Unregister the brokers in turn; returns what was refused, in words."""
+        with self._open_access() as access:
+            retrier = Retrier(access.clock, self._reporter, self._retry_limit_s)
+            for broker in brokers:
+                error = retrier.call("unregistering", partial(access.admin.unregister_broker, broker))
+                if error is not None:
+                    return (f"broker {broker} is not unregistered: {error}",)
+        return ()
+
+
+def without_leaving(
+    snapshot: ClusterSnapshot,
+    records: Records | None,
+    reporter: Reporter,
+    program: str,
+    *,
+    subject: Collection[int] = (),
+) -> ClusterSnapshot:
+    """The cluster with such brokers as draining, and a warning of each; without `records` as it was read.
+
+    Those that the request itself is about (`subject`) stay as they are.
+    """
+    emptied = {} if records is None else {b: o for b, o in records.emptied().items() if b not in subject}
+    marked = mark_leaving(snapshot, emptied)
+    for line in leaving_words(marked, emptied, program):
+        reporter.warn(line)
+    return marked
+
+
+SETTLE_S = 15.0
+LOOK_EVERY_S = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How many leaderships pass at once, and how long is waited between such groups."""
+
+    group: int = 50
+    pause_s: float = 1.0
+
+
+class Elections:
+    """Lets first replicas lead; safe to repeat, so it needs no journal."""
+
+    def __init__(self, open_access: OpenAccess, reporter: Reporter, pace: Pace, retry_limit_s: float) -> None:
+        self._open_access, self._reporter, self._pace, self._retry_limit_s = open_access, reporter, pace, retry_limit_s
+
+    def give(self, keys: Sequence[TopicPartition]) -> tuple[str, ...]:
+        """Elect the first replica of each partition; returns what did not come about, in words.
+
+        Stops at the first group that has trouble: what hinders one hinders the others. `TryLaterError` when somebody
+        else is changing the cluster.
+        """
+        if not keys:
+            return ()
+        with (
+            self._open_access() as access,
+            self._reporter.progress(f"electing {counted(len(keys), 'preferred leader')}") as bar,
+        ):
+            retrier = Retrier(access.clock, self._reporter, self._retry_limit_s)
+            for start in range(0, len(keys), self._pace.group):
+                if start:
+                    access.clock.sleep(self._pace.pause_s)
+                if problems := self._elect(access, retrier, keys[start : start + self._pace.group]):
+                    return problems
+                bar.update(min(start + self._pace.group, len(keys)), len(keys))
+        return ()
+
+    def _elect(self, access: ClusterAccess, retrier: Retrier, keys: Sequence[TopicPartition]) -> tuple[str, ...]:
+        answers = retrier.call("electing leaders", lambda: access.admin.elect_preferred_leaders(keys))
+        errors = {k: e for k, e in answers.items() if e is not None}
+        topics = {k.topic for k in keys}
+        deadline = access.clock.monotonic() + SETTLE_S
+        while True:
+            states = retrier.call("reading topics", lambda: access.admin.partition_states(topics))
+            open_ = [k for k in keys if k in states and wants_election(states[k])]
+            if not open_:
+                return ()
+            if errors or access.clock.monotonic() > deadline:
+                break
+            access.clock.sleep(LOOK_EVERY_S)
+        refused = [f"{k} ({errors[k]})" if k in errors else f"{k} (led by {states[k].leader})" for k in open_]
+        return (f"{counted(len(open_), 'leadership')} did not pass: {some(refused)}",)

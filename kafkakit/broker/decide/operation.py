@@ -1,11 +1,16 @@
-"""The record of one operation on brokers: what was asked, which plans it has, and how far each of them is.
+"""One operation on brokers: its record, what brokers hold, and whether a broker may be stopped for good.
 
-The journal of each plan remembers every effect on the cluster; this record only says which plan comes next. It is
-written before a plan is begun and after it ended, so that a command after a crash finds the place to continue.
+The record says what was asked, which plans the operation has, and how far each of them is. The journal of each plan
+remembers every effect on the cluster; the record only says which plan comes next. It is written before a plan is
+begun and after it ended, so that a command after a crash finds the place to continue.
+
+What brokers hold and lead now verifies an operation, and a broker that comes back waits for it. The check of safety
+names what speaks against a stop, what to think of, and the last steps by hand.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -14,7 +19,9 @@ from hashlib import sha256
 from kafkakit.core.cluster_id import cluster_id_problem
 from kafkakit.core.documents import decode_document, encode_document
 from kafkakit.core.errors import InputError
-from kafkakit.core.model import BrokerState, ClusterSnapshot
+from kafkakit.core.lists_in_words import some
+from kafkakit.core.model import BrokerState, ClusterSnapshot, TopicPartition
+from kafkakit.core.shell_words import quote
 
 OPERATION_KIND = "broker-operation"
 LIMIT_BYTES = 1 << 20
@@ -203,3 +210,225 @@ def _problem(operation: Operation) -> str | None:
 
 def _is_file_name(name: str) -> bool:
     return bool(_FILE_NAME.fullmatch(name)) and not name.startswith(".")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerFacts:
+    """One broker: its state, and how many replicas, leaderships and copies out of sync it has."""
+
+    broker: int
+    rack: str | None
+    state: BrokerState
+    replicas: int
+    leaders: int
+    out_of_sync: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holdings:
+    """What some brokers have: each list of partitions is sorted.
+
+    `held` have a replica there, `led` are led from there, `lagging` have a copy there that is not in sync, `due`
+    have their first replica there, in sync, and are led from elsewhere. `passing` are led from there although their
+    first replica is elsewhere and in sync. `moving` are reassigned just now.
+    """
+
+    held: tuple[TopicPartition, ...] = ()
+    led: tuple[TopicPartition, ...] = ()
+    lagging: tuple[TopicPartition, ...] = ()
+    due: tuple[TopicPartition, ...] = ()
+    passing: tuple[TopicPartition, ...] = ()
+    moving: tuple[TopicPartition, ...] = ()
+    brokers: tuple[BrokerFacts, ...] = ()
+
+    @property
+    def absent(self) -> tuple[int, ...]:
+        """Those of the brokers that are not alive."""
+        return tuple(b.broker for b in self.brokers if b.state is not BrokerState.ALIVE)
+
+
+def holdings_of(snapshot: ClusterSnapshot, brokers: Collection[int]) -> Holdings:
+    """Collect what the brokers hold; O(replicas) for those that hold something, O(partitions) for the rest."""
+    goal = frozenset(brokers)
+    held, led, lagging, due, passing, moving = [], [], [], [], [], []
+    replicas: Counter[int] = Counter()
+    leaders: Counter[int] = Counter()
+    behind: Counter[int] = Counter()
+    under_way = {TopicPartition(r.topic, r.partition) for r in snapshot.reassignments}
+    for topic, partition in snapshot.partitions():
+        here = goal.intersection(partition.replicas)
+        if not here and partition.leader not in goal:
+            continue
+        key = TopicPartition(topic, partition.partition)
+        in_sync = frozenset(partition.isr or ())
+        late = here - in_sync
+        first = partition.replicas[0] if partition.replicas else None
+        held += [key] if here else []
+        lagging += [key] if late else []
+        led += [key] if partition.leader in goal else []
+        due += [key] if first in goal and first in in_sync and partition.leader != first else []
+        if partition.leader in goal and first not in goal and first in in_sync:
+            passing.append(key)
+        moving += [key] if key in under_way else []
+        replicas.update(here)
+        behind.update(late)
+        if partition.leader in goal:
+            leaders[partition.leader] += 1
+    known = snapshot.broker_by_id()
+    return Holdings(
+        held=tuple(sorted(held)),
+        led=tuple(sorted(led)),
+        lagging=tuple(sorted(lagging)),
+        due=tuple(sorted(due)),
+        passing=tuple(sorted(passing)),
+        moving=tuple(sorted(moving)),
+        brokers=tuple(
+            BrokerFacts(
+                broker=b,
+                rack=known[b].rack if b in known else None,
+                state=known[b].state if b in known else BrokerState.MISSING,
+                replicas=replicas[b],
+                leaders=leaders[b],
+                out_of_sync=behind[b],
+            )
+            for b in sorted(goal)
+        ),
+    )
+
+
+ROLES = "process.roles"
+ZOOKEEPER = "zookeeper.connect"
+FACTORS = (
+    "default.replication.factor",
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+    "share.coordinator.state.topic.replication.factor",
+)
+SETTING_KEYS = (ROLES, ZOOKEEPER, *FACTORS)
+
+IN_BOTH = "broker,controller"
+"""The roles of a node that is a broker and a controller."""
+
+Settings = Mapping[int, Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Safety:
+    """`problems` forbid stopping the brokers, `cautions` are worth a thought, `steps` are what is left to do by hand.
+
+    A step is a sentence ending with a colon or full stop, or a command on a line of its own.
+    """
+
+    problems: tuple[str, ...] = ()
+    cautions: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
+
+
+def judge_safety(
+    snapshot: ClusterSnapshot,
+    brokers: Collection[int],
+    holdings: Holdings,
+    settings: Settings,
+    bootstrap: str,
+    again: str,
+) -> Safety:
+    """Judge whether the brokers may be stopped for good.
+
+    `settings` are the values in force of the brokers that answered, for `SETTING_KEYS`. A broker that is down tells no
+    role: then the steps ask for a look at the quorum. `again` is the command that unregisters stopped brokers.
+    """
+    ids = sorted(brokers)
+    voters = voters_among(settings, ids)
+    problems = []
+    if holdings.held:
+        problems.append(_on(holdings.held, "replica is", "replicas are", ids))
+    if holdings.led:
+        problems.append(_on(holdings.led, "leadership is", "leaderships are", ids))
+    if voters:
+        them = "it" if len(voters) == 1 else "them"
+        problems.append(
+            f"broker {some(voters)} is a controller, too: stopping {them} takes a vote out of the quorum; "
+            "let other nodes be controllers first"
+        )
+    return Safety(
+        problems=tuple(problems),
+        cautions=_cautions(snapshot, ids, settings),
+        steps=_steps(snapshot, ids, voters, settings, bootstrap, again),
+    )
+
+
+def voters_among(settings: Settings, brokers: Collection[int]) -> list[int]:
+    """Those of the brokers that say they are controllers (KRaft's combined mode)."""
+    return [b for b in sorted(brokers) if "controller" in settings.get(b, {}).get(ROLES, "")]
+
+
+def with_votes(
+    settings: Settings, brokers: Collection[int], voters: Collection[int] | None
+) -> dict[int, dict[str, str]]:
+    """The settings with the roles of silent brokers, as far as the quorum's voters show them (None: no quorum told)."""
+    told = {b: dict(values) for b, values in settings.items()}
+    if voters is None:
+        return told
+    for broker in brokers:
+        known = told.setdefault(broker, {})
+        known[ROLES] = known.get(ROLES) or (IN_BOTH if broker in voters else "broker")
+    return told
+
+
+def to_unregister(snapshot: ClusterSnapshot, brokers: Collection[int], settings: Settings) -> list[int]:
+    """The brokers that are stopped, and known to be no controllers: KRaft may forget them."""
+    known = snapshot.broker_by_id()
+    stopped = [b for b in sorted(brokers) if b not in known or not known[b].is_alive]
+    return [b for b in stopped if settings.get(b, {}).get(ROLES) == "broker"]
+
+
+def _on(keys: tuple[TopicPartition, ...], one: str, many: str, brokers: list[int]) -> str:
+    return f"{len(keys)} {one if len(keys) == 1 else many} still on broker {some(brokers)}: {some(keys)}"
+
+
+def _cautions(snapshot: ClusterSnapshot, leaving: list[int], settings: Settings) -> tuple[str, ...]:
+    """What the cluster cannot do any more once the brokers are gone."""
+    staying = [b for b in snapshot.brokers if b.is_alive and b.id not in leaving]
+    lines = []
+    for key in FACTORS:
+        wanted = max((int(v[key]) for v in settings.values() if v.get(key, "").isdigit()), default=0)
+        if wanted > len(staying):
+            lines.append(f"{key} is {wanted}, and {len(staying)} live brokers stay: such topics cannot be created")
+    wide = [t.name for t in snapshot.topics if any(len(p.replicas) > len(staying) for p in t.partitions)]
+    if wide:
+        lines.append(f"more replicas than the {len(staying)} live brokers that stay: topic {some(wide)}")
+    known = snapshot.broker_by_id()
+    lost = {known[b].rack for b in leaving if b in known} - {b.rack for b in staying} - {None, ""}
+    if lost:
+        lines.append(f"no broker stays in rack {some(sorted(str(r) for r in lost))}")
+    return tuple(lines)
+
+
+def _steps(
+    snapshot: ClusterSnapshot, ids: list[int], voters: list[int], settings: Settings, bootstrap: str, again: str
+) -> tuple[str, ...]:
+    known = snapshot.broker_by_id()
+    at = f"--bootstrap-server {quote(bootstrap)}"
+    quorum = f"bin/kafka-metadata-quorum.sh {at} describe --status"
+    in_zookeeper = any(v.get(ZOOKEEPER) and not v.get(ROLES) for v in settings.values())
+    steps: list[str] = []
+    if voters:
+        steps += ["Take it out of the quorum (its directory id is in `describe --replication`):", quorum]
+    elif not in_zookeeper and any(not settings.get(b, {}).get(ROLES) for b in ids):
+        steps += ["Its role is unknown (is it down?): make sure that CurrentVoters does not name it:", quorum]
+    running = [known[b] for b in ids if b in known and known[b].is_alive]
+    if running:
+        where = some(f"{b.id} ({b.host})" if b.host else f"{b.id}" for b in running)
+        steps.append(f"Stop the process of broker {where} and keep it from starting again.")
+    if in_zookeeper:
+        return tuple(steps)
+    if running:
+        steps += [
+            "Then take it off the cluster's list; this does so once it is stopped:",
+            again,
+            "Or Kafka's own tool:",
+        ]
+    else:
+        steps.append("Then take it off the cluster's list, with Kafka's own tool:")
+    steps += [f"bin/kafka-cluster.sh unregister {at} --id {b}" for b in ids]
+    return tuple(steps)

@@ -1,13 +1,15 @@
-"""What an operation has to do, as plans: leaderships first, then copies; and the commands that come next.
+"""What a command on brokers is asked to do, and that as plans: leaderships first, then copies; and the next commands.
 
-The planner of copies is `topicmappr drain`; here its plan is only cut in two, or its lists are put into the order that
-a replacement keeps.
+The planner of copies is `topicmappr drain`; here its plan is only cut in two, or its lists are put into the order
+that a replacement keeps. A request also names what carries the plans out.
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
+from kafkakit.broker.decide.operation import Kind, Leg, Operation
 from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.certificate import Proof, ProofKind, certificate
 from kafkakit.core.errors import InfeasibleError, TryLaterError, UsageError
@@ -15,7 +17,7 @@ from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot, PartitionAssignment, PartitionMap, TopicPartition
 from kafkakit.core.plan import Move, PlacementStats, Plan
 from kafkakit.core.quantities import counted
-from kafkakit.execution.decide.outcome import Commands, Direction
+from kafkakit.execution.decide.runs import Commands, Direction, Outcome
 from kafkakit.placement.choices import PlaceBy
 from kafkakit.topicmappr.api import Decision, DrainRequest, PlannedChange, TopicScope, assemble, decide_drain, scope_of
 
@@ -234,3 +236,62 @@ def _with_leaders(stats: PlacementStats, led: Mapping[int, int], targets: Collec
         leaders_min=min(counts, default=0),
         leaders_max=max(counts, default=0),
     )
+
+
+class PlanRunner(Protocol):
+    """Carries plans out as `reassign apply`, `abort` and `rollback` do, under their lease and with their journals."""
+
+    def preview(self, plan: Plan, record: Operation | None) -> Outcome:
+        """Every check of an apply, with its schedule said, and nothing changed; `record` is what it continues with."""
+        ...
+
+    def run(self, operation: Operation, leg: Leg, direction: Direction, *, dry_run: bool = False) -> Outcome:
+        """Carry one plan of the operation out, without asking; raises what `reassign.act.Run` raises."""
+        ...
+
+    def begun(self, leg: Leg) -> bool:
+        """True when the plan's journal tells of a run: it may have changed the cluster."""
+        ...
+
+    def ended(self, leg: Leg, direction: Direction) -> bool:
+        """True when the plan's last run was in that direction and is complete, whichever command finished it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveRequest:
+    """One `drain`, `replace` or `decommission`.
+
+    `asks`: the command asks for confirmation first. `again` is the command line that continues, `undo_of` the
+    one that takes an operation back, `cleanup` the one that removes throttles which a run could not remove.
+    `bootstrap` is the address for commands to paste.
+    """
+
+    kind: Kind
+    goal: OperationGoal
+    again: str
+    undo_of: Callable[[Operation], str]
+    cleanup: str
+    confirm: Callable[[str], bool]
+    asks: bool = True
+    bootstrap: str = ""
+    dry_run: bool = False
+    replan: bool = False
+    ignore_warns: bool = False
+    retry_limit_s: float = 90.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RejoinRequest:
+    """One `rejoin`; `wait_s` is how long is waited for the brokers and their copies, each.
+
+    `asks` says that a person is asked before anything is done.
+    """
+
+    brokers: tuple[int, ...]
+    again: str
+    confirm: Callable[[str], bool]
+    wait_s: float
+    asks: bool = True
+    dry_run: bool = False
+    retry_limit_s: float = 90.0

@@ -1,9 +1,18 @@
-"""Requests to a running executor, and its answers."""
+"""Messages of a running executor: requests that it gets, its answers, and events that it sends.
 
+Requests are read from the control store while the run works, and answered there. Events are sent from one thread, so
+that nothing waits for the service that takes them.
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from queue import Empty, Full, Queue
+from threading import Event as Signal
+from threading import Thread
 
-from kafkakit.core.errors import ConflictError
-from kafkakit.execution.decide.control_request import (
+from kafkakit.core.errors import ConflictError, KafkakitError, TryLaterError
+from kafkakit.core.event import Event
+from kafkakit.execution.decide.runs import (
     ANSWER_DOCUMENT,
     Answer,
     ControlRequest,
@@ -14,6 +23,7 @@ from kafkakit.execution.decide.control_request import (
 from kafkakit.execution.decide.schedule.work import Rates
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.control import ControlStore
+from kafkakit.ports.reporter import Reporter
 
 _POLL_S = 0.5
 
@@ -103,3 +113,97 @@ class ControlRequests:
 
     def _source(self, path: str) -> str:
         return f"control document {path}"
+
+
+class ReceivedRequests:
+    """The requests for one run; `requests` None: a run that cannot receive any."""
+
+    def __init__(self, requests: ControlRequests | None, token: int | None, reporter: Reporter) -> None:
+        self._requests, self._token, self._reporter = requests, token, reporter
+        self._request: ControlRequest | None = None
+        self._version = self._answered = -1
+        self._silent = False
+
+    @property
+    def token(self) -> int | None:
+        """The run's fencing token."""
+        return self._token
+
+    def read(self) -> ControlRequest | None:
+        """What is requested now; as before while the store does not answer or its document is damaged.
+
+        The lease watches over the store.
+        """
+        if self._requests is None or self._token is None:
+            return None
+        try:
+            requested = self._requests.read(self._token)
+        except KafkakitError as error:
+            if not self._silent:
+                self._reporter.warn(f"control requests cannot be read: {error.message}; the run continues as before")
+            self._silent = True
+            return self._request
+        self._silent = False
+        if requested is not None:
+            self._request, self._version = requested.request, requested.version
+        return self._request
+
+    def answer(self, refused: str = "") -> None:
+        """Answer that the request read last is in effect, or why it will not be followed; once for each."""
+        if self._requests is None or self._token is None or self._answered == self._version:
+            return
+        try:
+            self._requests.answer(self._token, self._version, refused)
+        except (TryLaterError, ConflictError):
+            return  # answered again at the next tick
+        except KafkakitError as error:
+            self._reporter.warn(f"a control request could not be answered: {error.message}")
+        self._answered = self._version
+
+
+MAX_WAITING = 100
+END_S = 5.0
+_EVENT_POLL_S = 0.2
+
+
+class EventQueue:
+    """Sends events in their order; those that do not fit are dropped, and every failure is a warning.
+
+    Each event gets `tags` and those that it is queued with. `send` gets title, text and tags, and is called from one
+    thread alone.
+    """
+
+    def __init__(
+        self, send: Callable[[str, str, Sequence[str]], object], tags: Sequence[str], warn: Callable[[str], None]
+    ) -> None:
+        self._send, self._tags, self._warn = send, tags, warn
+        self._waiting: Queue[tuple[Event, Sequence[str]]] = Queue(MAX_WAITING)
+        self._ends = Signal()
+        self._thread = Thread(target=self._work, name="events", daemon=True)
+        self._thread.start()
+
+    def put(self, events: Sequence[Event], tags: Sequence[str] = ()) -> None:
+        """Queue events; returns at once."""
+        try:
+            for event in events:
+                self._waiting.put_nowait((event, tags))
+        except Full:
+            self._warn(f"events are dropped: {MAX_WAITING} wait to be sent")
+
+    def close(self) -> None:
+        """Send what waits, for `END_S` at most; closing twice is harmless."""
+        self._ends.set()
+        self._thread.join(END_S)
+
+    def _work(self) -> None:
+        while True:
+            try:
+                event, tags = self._waiting.get(timeout=_EVENT_POLL_S)
+            except Empty:
+                if self._ends.is_set():
+                    return
+                continue
+            try:
+                self._send(event.title, event.text, (*self._tags, *tags))
+            except KafkakitError as error:
+                self._warn(f"an event could not be sent: {error.message}")

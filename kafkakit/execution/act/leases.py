@@ -1,10 +1,29 @@
-"""Taking, keeping and giving back a lease in a control store."""
+"""Leases in the control store: nothing is changed on a cluster without its lease.
 
-from collections.abc import Callable
-from contextlib import suppress
+A lease is taken, kept and given back; who holds it can be read. Clients and clocks of an action ask for the lease
+before each change. An action is given what it may use of one cluster, and what came of the attempt to become the one
+process that may change it.
+"""
 
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol, TypeAlias
+
+from kafkakit.core.acls import AclBinding
+from kafkakit.core.client_quotas import QuotaChanges, QuotaEntity
+from kafkakit.core.cluster_facts import ConfigChange, ItemError
 from kafkakit.core.durations import format_duration
-from kafkakit.core.errors import ConflictError, KafkakitError, LeaseHeldError, LeaseLostError, TryLaterError
+from kafkakit.core.errors import (
+    ConflictError,
+    KafkakitError,
+    LeaseHeldError,
+    LeaseLostError,
+    LeaseUnknownError,
+    OperationFailedError,
+    TryLaterError,
+)
 from kafkakit.core.lease import (
     DEFAULT_TTL_S,
     LEASE_DOCUMENT,
@@ -21,9 +40,14 @@ from kafkakit.core.lease import (
     waiting_words,
     watch,
 )
-from kafkakit.execution.act.lease_reader import decoded_lease
+from kafkakit.core.model import TopicPartition, TopicPartitionReplica
+from kafkakit.core.versioned import Versioned
+from kafkakit.execution.decide.status_looks import HeldLease
+from kafkakit.ports.admin import ClusterAdmin
+from kafkakit.ports.admin_reads import AdminReads
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.control import ControlStore
+from kafkakit.ports.reporter import Reporter
 
 _LOOKS_PER_TTL = 20
 _LONGEST_NAP_S = 0.5
@@ -249,3 +273,228 @@ def _beat(record: LeaseRecord, clock: Clock, *, keep_holder: bool = True) -> Lea
         renewed_at=clock.now(),
         holder=record.holder if keep_holder else None,
     )
+
+
+def lease_path(cluster_id: str) -> str:
+    """Where the lease of one cluster's changes is kept."""
+    return f"clusters/{cluster_id}/lease"
+
+
+def read_lease(store: ControlStore, path: str) -> LeaseRecord | None:
+    """The lease as it stands, None when no process ever held it; one read."""
+    return decoded_lease(store.get(path), path)
+
+
+def held_lease(store: ControlStore, cluster_id: str) -> LeaseRecord | None:
+    """The lease of one cluster's changes, None while no process holds it; one read.
+
+    Raises `LeaseUnknownError` when the store does not answer.
+    """
+    try:
+        record = read_lease(store, lease_path(cluster_id))
+    except (TryLaterError, OperationFailedError) as error:
+        raise lease_unknown(cluster_id, error) from None
+    return None if record is None or record.holder is None else record
+
+
+def lease_unknown(cluster_id: str, error: KafkakitError) -> LeaseUnknownError:
+    """What is said where the control store does not answer; every command that takes the lease has the option."""
+    return LeaseUnknownError(
+        f"the lease of cluster {cluster_id} cannot be read or taken: {error.message}",
+        hint=f"{error.hint or 'make it answer'}; to repair the cluster meanwhile: --without-lease",
+    )
+
+
+def decoded_lease(found: Versioned | None, path: str) -> LeaseRecord | None:
+    """The lease in a document of the store."""
+    return None if found is None else LEASE_DOCUMENT.stored(found.value, path)
+
+
+class LeaseReader:
+    """Reads which process may change a cluster; a control store that does not answer is warned of once.
+
+    `store` opens the control store; `life_of` tells what is certain of a holder's process (`wiring.life_of`);
+    `locked_by` names the process of this host that has the lock of the cluster's changes, empty when none has.
+    """
+
+    def __init__(
+        self,
+        store: Callable[[], ControlStore],
+        cluster_id: str,
+        life_of: Callable[[Holder], Life],
+        locked_by: Callable[[], str],
+        reporter: Reporter,
+    ) -> None:
+        self._locked_by = locked_by
+        self._store, self._path, self._life_of, self._reporter = store, lease_path(cluster_id), life_of, reporter
+        self._has_warned = False
+
+    def read(self) -> HeldLease | None:
+        """The lease and what is known of its holder; None when neither it nor the lock of the host is known."""
+        try:
+            record = read_lease(self._store(), self._path)
+        except KafkakitError as error:
+            if not self._has_warned:
+                self._reporter.warn(f"which process may change the cluster cannot be read: {error.message}")
+            self._has_warned = True
+            record = None
+        host = self._locked_by()
+        if record is None:
+            return HeldLease(locked_by=host) if host else None
+        life = Life.UNKNOWN if record.holder is None else self._life_of(record.holder)
+        return HeldLease(record=record, life=life, locked_by=host)
+
+
+AWAY_S = 300.0
+"""How long a run waits for a control store that is away: moves continue by themselves meanwhile, throttles stay set."""
+
+
+class Held(Protocol):
+    """The right to act on a cluster."""
+
+    def require_held(self) -> None:
+        """Keep the right, when it is time to; return only while it is certainly ours, else raise `LeaseLostError`."""
+        ...
+
+    def keep(self, retry_limit_s: float) -> None:
+        """Keep the right while nothing is done, and wait so long for a store that does not answer."""
+        ...
+
+
+class HeldClock:
+    """A clock that keeps the lease while a run sleeps; longer sleeps are cut into pieces of `piece_s`.
+
+    A sleep lasts until the control store answers, `away_s` at most: a run that slept looks at the cluster again before
+    it acts, so that is where a run waits, and not between a look and its effect.
+    """
+
+    def __init__(self, inner: Clock, held: Held, piece_s: float, away_s: float = AWAY_S) -> None:
+        self._inner, self._held, self._piece_s, self._away_s = inner, held, piece_s, away_s
+
+    def now(self) -> datetime:
+        """See `ports.Clock`."""
+        return self._inner.now()
+
+    def monotonic(self) -> float:
+        """See `ports.Clock`."""
+        return self._inner.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep; raises `LeaseLostError` when the lease was lost or could not be kept meanwhile."""
+        left = seconds
+        while left > 0:
+            piece = min(left, self._piece_s)
+            self._inner.sleep(piece)
+            self._held.keep(self._away_s)
+            left -= piece
+
+
+class GuardedAdmin(AdminReads):
+    """A `ClusterAdmin` that calls `guard` before every change; reads go straight to `inner`."""
+
+    def __init__(self, inner: ClusterAdmin, guard: Callable[[], None]) -> None:
+        super().__init__(inner)
+        self._guard = guard
+
+    def reassign(self, targets: Mapping[TopicPartition, tuple[int, ...]]) -> Mapping[TopicPartition, ItemError | None]:
+        """See `ports.ClusterAdmin`; guarded."""
+        self._guard()
+        return self._inner.reassign(targets)
+
+    def cancel(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, ItemError | None]:
+        """See `ports.ClusterAdmin`; guarded."""
+        self._guard()
+        return self._inner.cancel(partitions)
+
+    def alter_configs(self, changes: Sequence[ConfigChange]) -> Mapping[ConfigChange, ItemError | None]:
+        """See `ports.ClusterAdmin`; guarded."""
+        self._guard()
+        return self._inner.alter_configs(changes)
+
+    def elect_preferred_leaders(
+        self, partitions: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, ItemError | None]:
+        """See `ports.ClusterAdmin`; guarded."""
+        self._guard()
+        return self._inner.elect_preferred_leaders(partitions)
+
+    def move_log_dirs(
+        self, moves: Mapping[TopicPartitionReplica, str]
+    ) -> Mapping[TopicPartitionReplica, ItemError | None]:
+        """See `ports.ClusterAdmin`; guarded."""
+        self._guard()
+        return self._inner.move_log_dirs(moves)
+
+    def create_topic(
+        self, name: str, assignments: Mapping[int, tuple[int, ...]], configs: Mapping[str, str]
+    ) -> ItemError | None:
+        """See `ports.ClusterAdmin`; guarded."""
+        self._guard()
+        return self._inner.create_topic(name, assignments, configs)
+
+    def delete_topic(self, name: str) -> ItemError | None:
+        """See `ports.ClusterAdmin`; guarded."""
+        self._guard()
+        return self._inner.delete_topic(name)
+
+    def delete_topic_by_id(self, topic_id: str) -> ItemError | None:
+        """See `ports.ClusterAdmin`; guarded."""
+        self._guard()
+        return self._inner.delete_topic_by_id(topic_id)
+
+    def create_acls(self, bindings: Collection[AclBinding]) -> Mapping[AclBinding, ItemError | None]:
+        """See `ports.ClusterAdmin`; guarded."""
+        self._guard()
+        return self._inner.create_acls(bindings)
+
+    def delete_acls(self, bindings: Collection[AclBinding]) -> Mapping[AclBinding, ItemError | None]:
+        """See `ports.ClusterAdmin`; guarded."""
+        self._guard()
+        return self._inner.delete_acls(bindings)
+
+    def delete_records(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemError | None]:
+        """See `ports.ClusterAdmin`; guarded."""
+        self._guard()
+        return self._inner.delete_records(offsets)
+
+    def alter_client_quotas(self, changes: QuotaChanges) -> Mapping[QuotaEntity, ItemError | None]:
+        """See `ports.ClusterAdmin`; guarded."""
+        self._guard()
+        return self._inner.alter_client_quotas(changes)
+
+    def unregister_broker(self, broker: int) -> ItemError | None:
+        """See `ports.ClusterAdmin`; guarded."""
+        self._guard()
+        return self._inner.unregister_broker(broker)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterAccess:
+    """The clients of one cluster.
+
+    With a `token` this process alone may change the cluster: `admin` and `clock` keep its lease, and `control` is the
+    store that the lease is in. Without one nothing may be changed.
+    """
+
+    cluster_id: str
+    admin: ClusterAdmin
+    clock: Clock
+    token: int | None = None
+    control: ControlStore | None = None
+
+
+OpenAccess: TypeAlias = Callable[[], AbstractContextManager[ClusterAccess]]
+"""Connects and takes the lease until the context ends; `TryLaterError` names the process that has it."""
+
+
+def access_or_busy(stack: ExitStack, open_access: OpenAccess) -> ClusterAccess | TryLaterError:
+    """The access, kept until `stack` ends, or the error that names the process that has the lease.
+
+    Raises `LeaseUnknownError` when the control store does not answer.
+    """
+    try:
+        return stack.enter_context(open_access())
+    except LeaseUnknownError:
+        raise
+    except TryLaterError as busy:
+        return busy

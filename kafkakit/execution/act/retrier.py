@@ -1,20 +1,26 @@
-"""Reading the cluster with retries, and reporting how a run is doing."""
+"""Reading a cluster: with retries and reports of how a run is doing, whole answers of all leaders, and tags.
+
+A whole answer has of every leader either its answer or the error that it gives none. Tags of brokers and topics are
+read from a control store or from kafka-kit's znodes.
+"""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from kafkakit.core.cluster_facts import BrokerLogDirs
 from kafkakit.core.errors import LeaseLostError, TryLaterError
+from kafkakit.core.log_reads import Fetched
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import format_bytes, format_rate, format_rough_time
 from kafkakit.core.rights import Duty
-from kafkakit.execution.decide.goals import Goal
-from kafkakit.execution.decide.precheck import Live, listed, require_rights
-from kafkakit.execution.decide.progress import Decision, Look, Watch, source_bytes, sources_told
-from kafkakit.execution.decide.run_state import RoundState
+from kafkakit.core.tags import BROKER_TAGS, TAGS_ROOT, TOPIC_TAGS, TagSet, decode_tags
+from kafkakit.execution.decide.plan_state import Goal, Live, listed, require_rights
+from kafkakit.execution.decide.progress import Decision, Look, RoundState, Watch, source_bytes, sources_told
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
+from kafkakit.ports.control import ControlStore
+from kafkakit.ports.log import LogReader
 from kafkakit.ports.reporter import ProgressBar, Reporter
 
 R = TypeVar("R")
@@ -183,3 +189,53 @@ def why(seen: Look, watch: Watch, stall_timeout_s: float) -> str:
     waiting += [f"{r.topic}-{r.partition} inside broker {r.broker}" for r in sorted(seen.inside)]
     still = waiting or [str(k) for k in sorted(seen.idle)]
     return f"no progress for {format_rough_time(stall_timeout_s)} on {len(still)} moves: {listed(still)}"
+
+
+def fetch_answers(
+    log: LogReader, offsets: Mapping[TopicPartition, int], *, max_bytes: int, partition_bytes: int | None = None
+) -> dict[TopicPartition, Fetched]:
+    """Fetch what the logs hold now until each partition has an answer: one fetch may end before slow leaders answer.
+
+    A leader that is silent is an error after 3 s. Cost: as a rule one request to each leader.
+    """
+    found: dict[TopicPartition, Fetched] = {}
+    while left := {key: offset for key, offset in offsets.items() if key not in found}:
+        answers = log.fetch(left, max_bytes=max_bytes, wait_ms=0, partition_bytes=partition_bytes)
+        found |= {key: answer for key, answer in answers.items() if answer.answered}
+    return dict(sorted(found.items()))
+
+
+class TagPlaces(Protocol):
+    """Where the tags of a cluster may lie; each store is opened on first use."""
+
+    @property
+    def control(self) -> ControlStore:
+        """The control store of the profile."""
+        ...
+
+    @property
+    def znodes(self) -> ControlStore:
+        """All of ZooKeeper's tree."""
+        ...
+
+    @property
+    def cluster_id(self) -> str:
+        """The id of the cluster."""
+        ...
+
+
+def read_tags(store: ControlStore, root: str = TAGS_ROOT) -> TagSet:
+    """All tags below `root`: `<root>/broker/<id>` and `<root>/topic/<name>`, each `{"key": "value"}` as in kafka-kit.
+
+    Raises `InputError` for a record that holds something else, `TryLaterError` where the store does not answer.
+    """
+    brokers = _kind(store, f"{root}/{BROKER_TAGS}")
+    return TagSet(
+        brokers={int(name): tags for name, tags in brokers.items() if name.isdecimal() and name.isascii()},
+        topics=_kind(store, f"{root}/{TOPIC_TAGS}"),
+    )
+
+
+def _kind(store: ControlStore, folder: str) -> dict[str, dict[str, str]]:
+    found = {name: decode_tags(record.value, f"{folder}/{name}") for name, record in store.values(folder).items()}
+    return {name: tags for name, tags in found.items() if tags}

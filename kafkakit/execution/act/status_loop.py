@@ -1,34 +1,44 @@
-"""Looking at what moves on a cluster: once with a pause in between, or again and again, at a small price.
+"""Looking at what moves on a cluster: once with a pause in between, or again and again until nothing is under way.
 
-A tick reads the list of brokers, the list of running moves, the metadata of the moving topics only, and the log
-dirs of the brokers that take part, for the moving partitions only. Everything that is read of the whole cluster
-(counts of partitions, copies that change dirs) is read once a minute at most, and takes no more than a twentieth of
-the time. Throttles of those who take part are read every 15 s.
+What is looked at continues without the watcher. Looks have a small price. A tick reads the list of brokers, the list
+of running moves, the metadata of the moving topics only, and the log dirs of the brokers that take part, for the
+moving partitions only. Everything that is read of the whole cluster (counts of partitions, copies that change dirs)
+is read once a minute at most, and takes no more than a twentieth of the time. Throttles of those who take part are
+read every 15 s.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from kafkakit.core.cluster_facts import BrokerLogDirs, ResourceKind
+from kafkakit.core.errors import (
+    InterruptedRunError,
+    KafkakitError,
+    StopRequested,
+    TerminatedRunError,
+    TerminationRequested,
+    TryLaterError,
+)
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
 from kafkakit.execution.act.retrier import Retrier
-from kafkakit.execution.act.watch_loop import watch_until_idle
-from kafkakit.execution.decide.journal_state import Promise
-from kafkakit.execution.decide.precheck import Live
-from kafkakit.execution.decide.status.judge import Around, judge
-from kafkakit.execution.decide.status.looks import (
+from kafkakit.execution.decide.journal import Promise
+from kafkakit.execution.decide.plan_state import Live
+from kafkakit.execution.decide.status import Around, StatusView, judge
+from kafkakit.execution.decide.status_looks import (
     Health,
     HeldLease,
+    History,
     KnownRun,
+    Sample,
     StatusLook,
     Throttled,
     health_of,
     landed_between,
+    remember,
+    sizes_in,
     throttled_of,
 )
-from kafkakit.execution.decide.status.samples import History, Sample, remember, sizes_in
-from kafkakit.execution.decide.status.state import StatusView
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 
@@ -230,3 +240,61 @@ def _sizes(look: StatusLook) -> dict[TopicPartitionReplica, int]:
         if b in look.dirs and not look.dirs[b].error
     }
     return {**absent, **sizes_in(look.dirs, look.live.running)}
+
+
+PATIENCE_S = 90.0
+
+
+class WatchedView(Protocol):
+    """What a look gives."""
+
+    @property
+    def is_idle(self) -> bool:
+        """True once there is nothing left to watch."""
+        ...
+
+
+V = TypeVar("V", bound=WatchedView)
+
+
+def watch_until_idle(
+    look: Callable[[], V],
+    look_again: Callable[[], V],
+    clock: Clock,
+    retrier: Retrier,
+    *,
+    what: str,
+    interval_s: float,
+    after_look: Callable[[V], None],
+    show: Callable[[V], None],
+    stopped: str,
+    hint: str,
+    count: int | None = None,
+) -> V:
+    """Look every `interval_s` until a view is idle, and `look_again` finds it so; returns the last one, not shown.
+
+    With `count` it ends after so many looks. On Ctrl-C it raises `InterruptedRunError` with the words of `stopped`.
+    """
+    done = 0
+    try:
+        while True:
+            view = retrier.call(what, look)
+            after_look(view)
+            if view.is_idle:
+                view = retrier.call(what, look_again)
+                after_look(view)
+            done += 1
+            if view.is_idle or done == count:
+                return view
+            show(view)
+            clock.sleep(interval_s)
+    except KeyboardInterrupt as stop:
+        raise _stopped(stop, stopped, hint) from None
+
+
+def _stopped(stop: KeyboardInterrupt, words: str, hint: str) -> KafkakitError:
+    if isinstance(stop, TerminationRequested):
+        return TerminatedRunError(f"terminated; {words}")
+    if isinstance(stop, StopRequested):
+        return TryLaterError(f"stopped at the time limit; {words}")
+    return InterruptedRunError(f"interrupted; {words}", hint=hint)

@@ -1,27 +1,53 @@
-"""The throttles that a run keeps on the cluster: each is journaled, set, seen to be set, changed, and given back."""
+"""The throttles that a run keeps on the cluster: each is journaled, set, seen to be set, changed, and given back.
 
-from collections.abc import Collection, Mapping, Sequence
+* Of the throttle lists of topics only our entries are appended and subtracted; others' stay.
+* If the journal does not tell all, the cluster is searched for what runs of a plan left on it.
+* Throttles that runs of other plans, or a pacer, left must go before a new run sets its own. Otherwise the new run
+  would take the old run's rate for the value to restore.
+"""
 
-from kafkakit.core.cluster_facts import ConfigChange, ItemError
-from kafkakit.core.errors import KafkakitError, LeaseLostError, OperationFailedError
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
+
+from kafkakit.core.cluster_facts import ConfigChange, ItemError, ResourceKind
+from kafkakit.core.errors import KafkakitError, LeaseLostError, OperationFailedError, RefusedError
 from kafkakit.core.model import TopicPartition
-from kafkakit.execution.act.config_changes import ConfigWriter
+from kafkakit.core.plan import Plan
+from kafkakit.core.quantities import counted
+from kafkakit.execution.act.journal_files import DiskFile, LineFile
+from kafkakit.execution.act.moves import LogDirs
 from kafkakit.execution.act.retrier import Retrier
-from kafkakit.execution.act.run_journal import RunJournal
-from kafkakit.execution.act.throttle_lists import ThrottleLists
-from kafkakit.execution.decide.goals import Goal
-from kafkakit.execution.decide.journal import What
-from kafkakit.execution.decide.journal_state import ConfigKey, RateHold
-from kafkakit.execution.decide.precheck import Live, listed
-from kafkakit.execution.decide.rates import is_unlimited
-from kafkakit.execution.decide.schedule.work import Rates
+from kafkakit.execution.act.run_journal import RunJournal, existing_journal, plan_of
+from kafkakit.execution.decide.journal import ConfigKey, RateHold, RunState, What, change_to_data
+from kafkakit.execution.decide.plan_state import Goal, Live, listed
+from kafkakit.execution.decide.runs import (
+    Commands,
+    Direction,
+    Recovered,
+    moves_sent,
+    moves_under,
+    plan_entries,
+    recover,
+    topics_held,
+)
+from kafkakit.execution.decide.schedule.work import Rates, is_unlimited
 from kafkakit.execution.decide.throttle import (
+    LIST_KEYS,
+    RATE_KEYS,
+    WILDCARD,
+    Configs,
     ListCapacity,
+    empty_list_changes,
     entries_of,
+    entry_changes,
     inside_rates,
+    list_capacity_for,
     owed_words,
     rate_changes,
+    removal_changes,
     restore_changes,
+    shows,
+    split_list,
     surplus_entries,
     wanted_entries,
     wanted_rates,
@@ -259,3 +285,268 @@ def _alive_in(live: Live) -> set[int]:
 
 def _refusals(refused: Mapping[ConfigChange, ItemError]) -> list[str]:
     return [f"broker {c.name} does not take the throttle: {e}" for c, e in refused.items()]
+
+
+CALL_SIZE = 200
+"""Changes a call: far below the 10,000 that Kafka takes, so that a journal line stays readable."""
+SHOW_TIMEOUT_S = 20.0
+Change = tuple[ConfigChange, str | None]
+Answers = Mapping[ConfigChange, ItemError | None]
+
+
+class ConfigWriter:
+    """Reads and changes configurations; every change stands in the journal before it is made."""
+
+    def __init__(self, admin: ClusterAdmin, clock: Clock, journal: RunJournal, retrier: Retrier) -> None:
+        self._admin, self._clock, self._journal, self._retrier = admin, clock, journal, retrier
+
+    def topics(self, names: set[str]) -> Configs:
+        """What is set on the topics that exist."""
+        return self._configs(ResourceKind.TOPIC, names)
+
+    def brokers(self, names: set[str]) -> Configs:
+        """What is set on the brokers that answer."""
+        return self._configs(ResourceKind.BROKER, names)
+
+    def write(self, what: What, changes: Sequence[Change]) -> dict[ConfigChange, ItemError]:
+        """Journal and make the changes (each with the value it replaces), wait until they show; returns those refused.
+
+        Raises `OperationFailedError` when an accepted change does not show.
+        """
+        refused: dict[ConfigChange, ItemError] = {}
+        for call in _calls(changes):
+            seq = self._journal.intent(what, {"changes": [change_to_data(c, earlier) for c, earlier in call]})
+            only = [c for c, _ in call]
+            answers = self._alter(only)
+            errors = {i: answers.get(c) for i, c in enumerate(only) if answers.get(c) is not None}
+            self._journal.effect(seq, {"refused": sorted(errors), "errors": [str(e) for e in errors.values()]})
+            refused |= {only[i]: e for i, e in errors.items() if e is not None}
+        self._await([c for c, _ in changes if c not in refused])
+        return refused
+
+    def _alter(self, changes: list[ConfigChange]) -> Answers:
+        return self._retrier.call("changing throttles", lambda: self._admin.alter_configs(changes))
+
+    def _await(self, changes: Sequence[ConfigChange]) -> None:
+        """Poll until a read shows the changes; a topic or broker that is gone by now has nothing to show."""
+        deadline = self._clock.monotonic() + SHOW_TIMEOUT_S
+        pending = list(changes)
+        while pending:
+            brokers = self.brokers({c.name for c in pending if c.kind is ResourceKind.BROKER})
+            topics = self.topics({c.name for c in pending if c.kind is ResourceKind.TOPIC})
+            found = {ResourceKind.BROKER: brokers, ResourceKind.TOPIC: topics}
+            pending = [c for c in pending if c.name in found[c.kind] and not shows(c, found[c.kind])]
+            if pending and self._clock.monotonic() > deadline:
+                names = listed([f"{c.kind} {c.name} {c.key}" for c in pending])
+                raise OperationFailedError(f"a throttle change was accepted but does not show: {names}")
+            if pending:
+                self._clock.sleep(0.2)
+
+    def _configs(self, kind: ResourceKind, names: set[str]) -> Configs:
+        if not names:
+            return {}
+        return self._retrier.call("reading throttles", lambda: self._admin.dynamic_configs(kind, sorted(names)))
+
+
+class ThrottleLists:
+    """Our entries in topics' lists; which are ours is known from the journal."""
+
+    def __init__(self, configs: ConfigWriter, journal: RunJournal, reporter: Reporter) -> None:
+        self._configs, self._journal, self._reporter = configs, journal, reporter
+
+    def list_capacity(self, goals: Sequence[Goal], rates: Rates) -> ListCapacity:
+        """Which goals' entries fit now; one request for each 500 topics."""
+        if is_unlimited(rates) or not goals:
+            return ListCapacity(fits=tuple(goals))
+        topics = self._configs.topics({g.key.topic for g in goals})
+        return list_capacity_for(goals, rates, topics, self._journal.state.entries)
+
+    def append(self, goals: Sequence[Goal], rates: Rates) -> dict[ConfigChange, ItemError]:
+        """Add the goals' entries; returns what topics that still exist refuse."""
+        wanted = wanted_entries(goals, rates)
+        changes = entry_changes(wanted, self._configs.topics({k.name for k in wanted}))
+        refused = self._configs.write(What.THROTTLE, [(c, None) for c in changes])
+        present = self._configs.topics({c.name for c in refused})
+        return {c: e for c, e in refused.items() if c.name in present}
+
+    def remove(self, wanted: Mapping[ConfigKey, Sequence[str]]) -> dict[ConfigChange, ItemError]:
+        """Subtract entries of ours, and delete lists that this leaves empty; returns what was refused.
+
+        A list with other entries of ours by the journal is not deleted, even if a read shows it empty.
+        """
+        if not wanted:
+            return {}
+        held = self._journal.state.entries
+        whole = [k for k, entries in wanted.items() if set(held.get(k, ())) <= set(entries)]
+        topics = self._configs.topics({k.name for k in wanted})
+        refused = self._configs.write(What.RESTORE, [(c, None) for c in removal_changes(wanted, topics)])
+        # A run that was cut may have emptied a list without writing that down: what is there now decides.
+        topics = self._configs.topics({k.name for k in wanted})
+        refused |= self._configs.write(What.RESTORE, [(c, None) for c in empty_list_changes(whole, topics)])
+        self._release(topics, [k for k in wanted if k in self._journal.state.entries])
+        return refused
+
+    def _release(self, topics: Configs, keys: Sequence[ConfigKey]) -> None:
+        """Forget lists that hold nothing of ours any more: the topic is gone, or only others' entries are left."""
+        released = []
+        for key in keys:
+            there = set(split_list(topics.get(key.name, {}).get(key.key)))
+            ours = set(self._journal.state.entries[key])
+            if WILDCARD in there and ours:
+                self._reporter.warn(f"topic {key.name}: {key.key} was set to * meanwhile; left as it is")
+            if not ours & there and topics.get(key.name, {}).get(key.key) != "":
+                released.append(key)
+        if released:
+            self._journal.check(What.RELEASED, {"keys": [k.as_data() for k in released]})
+
+
+def _calls(changes: Sequence[Change]) -> Iterator[list[Change]]:
+    """Cut changes into calls; one key of one resource appears once in a call (Kafka refuses duplicates)."""
+    call: list[Change] = []
+    keys: set[ConfigKey] = set()
+    for change, earlier in changes:
+        key = ConfigKey(change.kind, change.name, change.key)
+        if call and (key in keys or len(call) >= CALL_SIZE):
+            yield call
+            call, keys = [], set()
+        call.append((change, earlier))
+        keys.add(key)
+    if call:
+        yield call
+
+
+def unaccounted(admin: ClusterAdmin, retrier: Retrier, plan: Plan, state: RunState) -> tuple[str, ...]:
+    """Topics whose throttle lists limit replicas of the plan and are not the journal's; a request for 500 topics."""
+    entries = _entries(admin, retrier, plan, state)
+    names = sorted({e.partition(":")[2] for held in entries.values() for e in held})
+    if not names:
+        return ()
+    brokers = retrier.call("reading throttles", lambda: admin.dynamic_configs(ResourceKind.BROKER, names))
+    return topics_held(entries, brokers)
+
+
+def read_baseline(
+    admin: ClusterAdmin, retrier: Retrier, plan: Plan, live: Live, *, throttled: bool
+) -> list[tuple[str, str, str, str]]:
+    """The throttles that stand before a run: lists of the plan's topics, and rates where the run is `throttled`."""
+    names = sorted({m.topic for m in plan.moves})
+    ids = sorted({str(b) for m in plan.moves for b in {*m.before, *m.after} if live.is_alive(b)}) if throttled else []
+    found: list[tuple[str, str, str, str]] = []
+    for kind, wanted, keys in ((ResourceKind.TOPIC, names, LIST_KEYS), (ResourceKind.BROKER, ids, RATE_KEYS)):
+        if wanted:
+            configs = retrier.call("reading throttles", partial(admin.dynamic_configs, kind, wanted))
+            found += [(kind.value, n, k, v[k]) for n, v in sorted(configs.items()) for k in keys if k in v]
+    return found
+
+
+def _entries(admin: ClusterAdmin, retrier: Retrier, plan: Plan, state: RunState) -> dict[ConfigKey, tuple[str, ...]]:
+    names = sorted({m.topic for m in plan.moves})
+    if not names:
+        return {}
+    topics = retrier.call("reading throttles", lambda: admin.dynamic_configs(ResourceKind.TOPIC, names))
+    return plan_entries(plan, state, topics)
+
+
+def find_lost(
+    admin: ClusterAdmin, clock: Clock, retrier: Retrier, plan: Plan, live: Live, state: RunState, *, is_lost: bool
+) -> Recovered:
+    """What a run of the plan left that is not in its journal.
+
+    `is_lost`: lines of the journal are missing for certain; else only throttle entries tell, and nothing more is read
+    where there are none. Reads the whole cluster once otherwise.
+    """
+    if not is_lost and not _entries(admin, retrier, plan, state):
+        return Recovered()
+    snapshot = retrier.call("reading the cluster", lambda: admin.snapshot(now=clock.now(), sizes=False))
+    alive = [str(b.id) for b in snapshot.brokers if b.is_alive]
+    brokers = retrier.call("reading throttles", lambda: admin.dynamic_configs(ResourceKind.BROKER, alive))
+    topics = {t.name: t.configs for t in snapshot.topics}
+    return recover(plan, live, state, brokers, topics, named=is_lost)
+
+
+class Leftovers:
+    """The journals of this cluster's other plans, and of its pacer, whose throttles may still be set."""
+
+    def __init__(
+        self, files: Sequence[LineFile], admin: ClusterAdmin, clock: Clock, reporter: Reporter, commands: Commands
+    ) -> None:
+        self._admin, self._clock, self._reporter, self._commands = admin, clock, reporter, commands
+        self._all = [existing_journal(file, clock) for file in files]
+        self._journals = [j for j in self._all if j.state.throttled or j.state.salvaged]
+        self._plans = {
+            journal.name: plan_of(file.path, journal.state)
+            for file, journal in zip(files, self._all, strict=True)
+            if journal.state.salvaged and isinstance(file, DiskFile)
+        }
+
+    @property
+    def link_bytes_per_s(self) -> float | None:
+        """The most that a broker reached in a run of another plan without throttle; None where none was measured."""
+        return max((j.state.link_bytes_per_s for j in self._all if j.state.link_bytes_per_s), default=None)
+
+    def rates(self, live: Live, retry_limit_s: float) -> frozenset[ConfigKey]:
+        """The rates of brokers that runs of other plans still have set, by their journals or by their plans."""
+        retrier = Retrier(self._clock, self._reporter, retry_limit_s)
+        found = [key for journal in self._journals for key in journal.state.rates]
+        for journal in self._journals:
+            if (plan := self._plans.get(journal.name)) is not None:
+                lost = find_lost(self._admin, self._clock, retrier, plan, live, journal.state, is_lost=True)
+                found += lost.rates
+        return frozenset(found)
+
+    def kept(self, live: Live) -> dict[ConfigKey, RateHold]:
+        """The rates under which moves of other processes run: the pacer's, which `lift` leaves as they are."""
+        journals = [j for j in self._journals if moves_under(j.state, live)]
+        return {key: hold for journal in journals for key, hold in journal.state.rates.items()}
+
+    def unfinished(self, verb: str) -> str:
+        """A hint with the commands for unfinished runs of other plans; empty when there are none."""
+        states = [j.state for j in self._all if j.state.unsettled]
+        lines = [f"{self._commands.program} reassign {verb} --run {s.run_id}" for s in states]
+        return "\n".join([f"unfinished here: {listed([s.name for s in states])}:", *lines]) if states else ""
+
+    def require_none_in_flight(self, live: Live, direction: Direction, retry_limit_s: float) -> None:
+        """Raise `RefusedError` while moves that a run of another plan sent are in flight."""
+        for state, running in self._running(self._all, live, retry_limit_s):
+            raise RefusedError(
+                f"nothing of this plan is in flight, but {counted(running, 'move')} of {state.name}",
+                hint=f"{self._commands.program} reassign {direction} --run {state.run_id}",
+            )
+
+    def require_idle(self, live: Live, retry_limit_s: float) -> None:
+        """Raise `RefusedError` while moves of another plan still run under that plan's throttle."""
+        for state, running in self._running(self._journals, live, retry_limit_s):
+            other = Commands(program=self._commands.program, plan=f"--run {state.run_id}")
+            raise RefusedError(
+                f"a run of another plan is not finished: {running} moves of {state.plan_path} run under its throttle",
+                hint=f"finish it, or undo it:\n{other.line('resume', '--yes')}\n{other.line('rollback', '--yes')}",
+            )
+
+    def _running(
+        self, journals: Sequence[RunJournal], live: Live, retry_limit_s: float
+    ) -> Iterator[tuple[RunState, int]]:
+        """The runs with moves in flight, and how many."""
+        retrier = Retrier(self._clock, self._reporter, retry_limit_s)
+        for journal in journals:
+            state = journal.state
+            running = len(moves_sent(state, live))
+            if state.dirs_sent:
+                running += len(LogDirs(self._admin, journal, self._reporter, retrier).on_the_way(state.dirs_sent, live))
+            if running:
+                yield state, running
+
+    def lift(self, live: Live, retry_limit_s: float) -> None:
+        """Take away what the others left; what cannot be removed now stays in their journals and is warned about.
+
+        Throttles of the pacer stay while moves run under them.
+        """
+        retrier = Retrier(self._clock, self._reporter, retry_limit_s)
+        for journal in self._journals:
+            if moves_under(journal.state, live):
+                continue
+            if (plan := self._plans.get(journal.name)) is not None:
+                lost = find_lost(self._admin, self._clock, retrier, plan, live, journal.state, is_lost=True)
+                journal.adopt(lost, journal.state.plan_path)
+            owed = Throttles(self._admin, self._clock, journal, self._reporter, retrier).lift(live)
+            for line in owed:
+                self._reporter.warn(f"left by {journal.state.plan_path or journal.state.fingerprint}: {line}")

@@ -1,17 +1,254 @@
-"""How a batch in flight is doing, from one look after another: progress, stalls, and when to stop.
+"""A schedule while it is carried out: which steps may be sent, where each stands, and how copies in flight are doing.
 
-`look` judges one observation, `follow` carries the judgement over time. Both are pure; the loop that
-looks and sleeps is in `reassign.act`.
+A step is waiting, in flight, done, or given up. Which steps may be sent follows from what brokers really report, not
+from what was predicted. `look` judges one observation: progress, stalls, and when to stop; `follow` carries the
+judgement over time. All of it is pure; loops that look and sleep are elsewhere.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from kafkakit.core.cluster_facts import BrokerLogDirs, PartitionState
-from kafkakit.core.model import TopicPartition, TopicPartitionReplica
-from kafkakit.execution.decide.goals import Goal
-from kafkakit.execution.decide.precheck import Live, listed
+from kafkakit.core.model import Reassignment, TopicPartition, TopicPartitionReplica
+from kafkakit.execution.decide.plan_state import DirWork, Goal, Live, ids, listed
+from kafkakit.execution.decide.schedule.work import Disk, Limits, Place, Rates, Schedule, Step, StepKind
+
+Lists = Mapping[TopicPartition, Collection[tuple[int, ...]]]
+Dirs = Mapping[int, BrokerLogDirs]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What holds for a whole run of a schedule: its limits, the sizes of log dirs, the lists that are ours, the rates.
+
+    `rates` None: no throttle.
+    """
+
+    limits: Limits
+    totals: Mapping[Place, int | None]
+    ours: Lists
+    rates: Rates | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundState:
+    """The steps of a schedule by number; what is in none of the four collections waits.
+
+    `moves` are requests on the cluster, as the goals that were sent; `inside` are copies on their way to another
+    dir of their broker. `dropped` steps are given up. Brokers in `several` have more than one log dir, so that they
+    have to be told which one a copy goes to.
+    """
+
+    schedule: Schedule
+    goals: Mapping[TopicPartition, Goal]
+    done: frozenset[int] = frozenset()
+    moves: Mapping[int, Goal] = field(default_factory=dict)
+    inside: Mapping[int, DirWork] = field(default_factory=dict)
+    dropped: frozenset[int] = frozenset()
+    several: frozenset[int] = frozenset()
+
+    @property
+    def flying(self) -> frozenset[int]:
+        """The steps in flight."""
+        return frozenset(self.moves) | frozenset(self.inside)
+
+    @property
+    def waiting(self) -> tuple[int, ...]:
+        """The steps that are neither sent nor over, in the schedule's order."""
+        over = self.done | self.dropped
+        return tuple(
+            n for n in range(len(self.schedule.steps)) if n not in over and n not in self.moves and n not in self.inside
+        )
+
+    @property
+    def waiting_set(self) -> frozenset[int]:
+        """`waiting`, for asking whether a step is among them."""
+        return frozenset(self.waiting)
+
+    @property
+    def is_over(self) -> bool:
+        """True when no step waits or flies."""
+        return len(self.done) + len(self.dropped) == len(self.schedule.steps)
+
+
+def begin(schedule: Schedule, goals: Sequence[Goal], disks: Iterable[Disk] = ()) -> RoundState:
+    """The state before the first tick; steps that a cut run has sent are in flight from the start."""
+    by_key = {g.key: g for g in goals}
+    moves: dict[int, Goal] = {}
+    dirs: dict[int, DirWork] = {}
+    for number, step in enumerate(schedule.steps):
+        if step.running and step.kind is StepKind.INSIDE:
+            dirs[number] = work_of(step)
+        elif step.running:
+            moves[number] = replace(by_key[step.key], target=step.target, running=True)
+    dirs_of = Counter(d.place.broker for d in disks)
+    several = frozenset(b for b, count in dirs_of.items() if count > 1)
+    return RoundState(schedule=schedule, goals=by_key, moves=moves, inside=dirs, several=several)
+
+
+def work_of(step: Step) -> DirWork:
+    """The copy that an `inside` step moves, and from where to where."""
+    (source,), (place,) = step.removing, step.adding
+    replica = TopicPartitionReplica(step.key.topic, step.key.partition, place.broker)
+    return DirWork(replica=replica, source=source.log_dir, target=place.log_dir, size_bytes=step.size_bytes)
+
+
+def goal_of(round_state: RoundState, number: int, live: Live) -> Goal:
+    """What to send for a step, from the copies that are there now; dirs are named where the schedule counts on them."""
+    step, final = round_state.schedule.steps[number], round_state.goals[round_state.schedule.steps[number].key]
+    coming = live.running[step.key].adding if step.key in live.running else ()
+    return Goal(
+        key=step.key,
+        target=step.target,
+        holders=tuple(b for b in live.states[step.key].replicas if b not in coming),
+        size_bytes=step.size_bytes or final.size_bytes,
+        topic_id=final.topic_id,
+        dirs={p.broker: p.log_dir for p in step.adding if p.log_dir and p.broker in round_state.several},
+    )
+
+
+def expected_list(round_state: RoundState, number: int) -> tuple[int, ...]:
+    """The copies that the schedule presumes before a step: those of the look, or what the step before it made."""
+    step = round_state.schedule.steps[number]
+    while step.after is not None:
+        step = round_state.schedule.steps[step.after]
+        if step.target:  # copies that change dirs inside a broker leave the list as it is
+            return step.target
+    return round_state.goals[step.key].holders
+
+
+def settle(
+    round_state: RoundState,
+    *,
+    done: Iterable[int] = (),
+    dropped: Iterable[int] = (),
+    keys: Collection[TopicPartition] = (),
+) -> RoundState:
+    """Take steps off the cluster: finished ones, given up ones, and all that is left of the partitions in `keys`."""
+    finished = round_state.done | frozenset(done)
+    lost = set(dropped)
+    if finished == round_state.done and not lost and not keys:
+        return round_state
+    if keys:
+        lost |= {n for n, s in enumerate(round_state.schedule.steps) if s.key in keys}
+    lost |= _followers(round_state.schedule.steps, lost)
+    given_up = (round_state.dropped | lost) - finished
+    over = finished | given_up
+    return replace(
+        round_state,
+        done=finished,
+        dropped=frozenset(given_up),
+        moves={n: g for n, g in round_state.moves.items() if n not in over},
+        inside={n: w for n, w in round_state.inside.items() if n not in over},
+    )
+
+
+def obstacle(round_state: RoundState, number: int, live: Live) -> str | None:
+    """Why a step must never be sent: its partition is not what the schedule presumes. None: it may be sent.
+
+    A move of another process is judged apart (`foreign_of`): it may end.
+    """
+    step = round_state.schedule.steps[number]
+    state = live.states.get(step.key)
+    final = round_state.goals[step.key]
+    if state is None or (final.topic_id and state.topic_id and final.topic_id != state.topic_id):
+        return f"deleted during the run: {step.key}"
+    if step.key in live.running:
+        return None
+    wanted = expected_list(round_state, number)
+    if state.replicas != wanted:  # another order is another preferred leader: another process wants that
+        return f"{step.key} was changed by another process: it is {ids(state.replicas)}, not {ids(wanted)}"
+    return None
+
+
+def foreign_of(live: Live, keys: Iterable[TopicPartition], ours: Lists) -> dict[TopicPartition, tuple[int, ...]]:
+    """Running moves of the given partitions that this plan never asked for, with their targets."""
+    running = {k: live.running[k].target for k in keys if k in live.running}
+    return {k: target for k, target in running.items() if target not in ours.get(k, ())}
+
+
+def may_start(
+    round_state: RoundState,
+    live: Live,
+    dirs: Dirs,
+    context: Context,
+    *,
+    hopeless: Collection[TopicPartition] = (),
+    passed: Collection[int] = (),
+) -> tuple[int, ...]:
+    """The waiting steps that order, limits and the free space that brokers report let start now.
+
+    Moves of others count as in flight. Those of ours that make no progress (`hopeless`) and steps that are held back
+    (`passed`) keep their space, but not their places, from others.
+    """
+    steps = round_state.schedule.steps
+    immovable = {n for n, g in round_state.moves.items() if g.key in hopeless}
+    own = {g.key for g in round_state.moves.values()}
+    others = tuple(_step_of(k, r) for k, r in sorted(live.running.items()) if k not in own)
+    standing = Standing(
+        finished=round_state.done | round_state.dropped | immovable | frozenset(passed),
+        in_flight=(round_state.flying - immovable) | frozenset(range(len(steps), len(steps) + len(others))),
+        usable={
+            Place(broker, found.path): found.usable_bytes
+            for broker, answer in dirs.items()
+            for found in answer.log_dirs
+            if found.usable_bytes is not None
+        },
+        arriving_bytes_left=_arriving(round_state, dirs),
+    )
+    found = startable(replace(round_state.schedule, steps=(*steps, *others)), standing, context.limits, context.totals)
+    held = {g.key for g in round_state.moves.values() if g.key in hopeless} | {steps[n].key for n in passed}
+    return tuple(n for n in found if steps[n].key not in held)
+
+
+def _step_of(key: TopicPartition, running: Reassignment) -> Step:
+    """Another process's move, as far as it counts: the brokers that take copies in."""
+    return Step(
+        key=key,
+        kind=StepKind.MOVE,
+        target=running.target,
+        leader=None,
+        adding=tuple(Place(b) for b in running.adding),
+        removing=(),
+        size_bytes=0,
+        start_s=0.0,
+        end_s=0.0,
+        running=True,
+    )
+
+
+def _arriving(round_state: RoundState, dirs: Dirs) -> dict[Place, int]:
+    """What copies on their way into each log dir still have to bring."""
+    left: dict[Place, int] = {}
+
+    def add(place: Place, amount: int) -> None:
+        left[place] = left.get(place, 0) + max(0, amount)
+
+    for number, goal in round_state.moves.items():
+        size = max(round_state.schedule.steps[number].size_bytes, source_bytes(goal, dirs))
+        for place in round_state.schedule.steps[number].adding:
+            copy = dirs[place.broker].replicas.get(goal.key) if place.broker in dirs else None
+            where = Place(place.broker, copy.log_dir) if copy else place
+            add(where, size - (copy.size_bytes if copy else 0))
+    for number, work in round_state.inside.items():
+        answer = dirs.get(work.replica.broker)
+        future = answer.futures.get(work.key) if answer else None
+        size = round_state.schedule.steps[number].size_bytes
+        if answer is None or work.key not in answer.replicas or answer.replicas[work.key].log_dir != work.target:
+            add(Place(work.replica.broker, work.target), size - (future.size_bytes if future else 0))
+    return left
+
+
+def _followers(steps: Sequence[Step], lost: Collection[int]) -> set[int]:
+    """The steps that presume one of the lost ones; a step's number is above that of the one it presumes."""
+    found = set(lost)
+    for number, step in enumerate(steps):
+        if step.after in found:
+            found.add(number)
+    return found
+
 
 RATE_WINDOW_S = 10.0  # Kafka's throttle averages over about 10 s; shorter samples mean nothing
 DEAD_GRACE_S = 10.0  # a broker may be restarting
@@ -240,3 +477,123 @@ def _sampled(samples: tuple[tuple[float, int], ...], now_s: float, copied: int) 
     while len(kept) > 2 and now_s - kept[1][0] >= RATE_WINDOW_S:
         kept.pop(0)
     return tuple(kept)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Where a run stands: steps by index, and what log dirs report, in bytes.
+
+    `usable` is the broker's figure now, `arriving_bytes_left` what copies on their way into a dir still have to
+    bring. Steps dropped for good (their topic is gone, say) count as finished.
+    """
+
+    finished: frozenset[int] = frozenset()
+    in_flight: frozenset[int] = frozenset()
+    usable: Mapping[Place, int] = field(default_factory=dict)
+    arriving_bytes_left: Mapping[Place, int] = field(default_factory=dict)
+
+
+def startable(
+    schedule: Schedule, standing: Standing, limits: Limits, totals: Mapping[Place, int | None]
+) -> tuple[int, ...]:
+    """Indexes of the steps to send now, in schedule order; O(steps not finished).
+
+    A step may go when the step before it of its partition is finished, the limits on copies at a time allow it, and
+    each dir it arrives in has its bytes free below `limits.limit_of` (`totals` are the dirs' sizes; a dir without a
+    known size or use is not limited). No step overtakes an earlier one that arrives in the same dir; a step that
+    waits for places at its leader or brokers keeps them from later ones, so that big ones are not starved.
+
+    Why a run never hangs: look at the first step that is not sent. Every earlier one is sent and ends; then nothing
+    of them is on its way, and their old copies are deleted in time. In the schedule's own account the same steps had
+    at least been started when this one was, and a step that ends only frees space. Later steps that were sent already
+    cannot have taken space in its dirs, for they would have overtaken it there; elsewhere they do not matter. So the
+    space that the schedule counted on is there, nothing else uses its places, and it goes. What brokers take in beyond
+    the prediction can still keep it waiting: that is a full disk, and the caller's to tell.
+    """
+    gate = _Gate(schedule, standing, limits, totals)
+    for index in sorted(standing.in_flight):
+        gate.occupy(schedule.steps[index])
+    found = []
+    for index, step in enumerate(schedule.steps):
+        if index in standing.finished or index in standing.in_flight:
+            continue
+        if gate.is_full:
+            break
+        if gate.passes(step):
+            gate.occupy(step)
+            gate.reserve(step)
+            found.append(index)
+        else:
+            gate.hold(step)
+    return tuple(found)
+
+
+class _Gate:
+    """What is taken already in one call: slots at brokers, bytes and turns in dirs."""
+
+    def __init__(
+        self, schedule: Schedule, standing: Standing, limits: Limits, totals: Mapping[Place, int | None]
+    ) -> None:
+        self._standing, self._limits, self._totals = standing, limits, totals
+        self._used: Counter[tuple[str, int]] = Counter()
+        self._count = 0
+        self._reserved: Counter[Place] = Counter()
+        self._blocked: set[Place] = set()
+        self._kept: set[tuple[str, int]] = set()
+        self._keys = {schedule.steps[i].key for i in standing.in_flight}
+
+    @property
+    def is_full(self) -> bool:
+        """True when no more partitions may be in flight."""
+        return self._count >= self._limits.cluster
+
+    def occupy(self, step: Step) -> None:
+        """Count a step that is on its way."""
+        self._count += 1
+        self._used.update(_ends(step))
+        self._keys.add(step.key)
+
+    def reserve(self, step: Step) -> None:
+        """Count the bytes of a step that is sent now: no report knows of them yet."""
+        self._reserved.update(dict.fromkeys(step.adding, step.size_bytes))
+
+    def hold(self, step: Step) -> None:
+        """Let no later step take the turn of this one, nor places that it waits for."""
+        behind = not self._blocked.isdisjoint(step.adding)
+        self._blocked.update(step.adding)
+        if not behind and self._ready(step) and all(self._has_space(p, step.size_bytes) for p in step.adding):
+            self._kept.update(end for end in _ends(step) if not self._has_slot(end, _ends(step)[end]))
+
+    def passes(self, step: Step) -> bool:
+        """True when nothing is in the way of a step."""
+        if not self._blocked.isdisjoint(step.adding) or not self._ready(step):
+            return False
+        if not all(self._has_space(p, step.size_bytes) for p in step.adding):
+            return False
+        return all(end not in self._kept and self._has_slot(end, need) for end, need in _ends(step).items())
+
+    def _ready(self, step: Step) -> bool:
+        return step.key not in self._keys and (step.after is None or step.after in self._standing.finished)
+
+    def _has_slot(self, end: tuple[str, int], need: int) -> bool:
+        most = {"into": self._limits.into_each, "out": self._limits.out_each, "inside": self._limits.inside_each}
+        used = self._used[end]
+        # One that asks for more than there is goes alone.
+        return used + need <= most[end[0]] or not used
+
+    def _has_space(self, place: Place, size: int) -> bool:
+        total, usable = self._totals.get(place), self._standing.usable.get(place)
+        if total is None or usable is None:
+            return True
+        used = total - usable + self._standing.arriving_bytes_left.get(place, 0) + self._reserved[place]
+        return used + size <= self._limits.limit_of(total)
+
+
+def _ends(step: Step) -> dict[tuple[str, int], int]:
+    """The places at brokers that a step uses, and how many at each."""
+    if step.kind is StepKind.INSIDE:
+        return {("inside", p.broker): 1 for p in step.adding}
+    ends = {("into", p.broker): 1 for p in step.adding}
+    if step.adding and step.leader is not None:
+        ends["out", step.leader] = len(step.adding)
+    return ends

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 
 from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ResourceKind
 from kafkakit.core.model import TopicPartition
-from kafkakit.execution.decide.goals import LIST_LIMIT, Goal
-from kafkakit.execution.decide.journal_state import ConfigKey, RateHold
-from kafkakit.execution.decide.precheck import listed
+from kafkakit.execution.decide.journal import ConfigKey, RateHold
+from kafkakit.execution.decide.plan_state import LIST_LIMIT, Goal, listed
 from kafkakit.execution.decide.schedule.work import Rates
 
 LEADER_RATE = "leader.replication.throttled.rate"

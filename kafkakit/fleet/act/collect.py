@@ -11,7 +11,7 @@ from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.records import Record
 from kafkakit.core.tags import TagSet
-from kafkakit.execution.act.tag_reads import TagPlaces
+from kafkakit.execution.act.retrier import TagPlaces
 from kafkakit.fleet.act.commit_reads import CommitHistory
 from kafkakit.fleet.act.snapshot_writer import SnapshotWriter
 from kafkakit.fleet.decide import snapshot_columns as columns

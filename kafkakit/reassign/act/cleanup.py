@@ -1,28 +1,43 @@
-"""`reassign cleanup`: look at what runs left, and take exactly that away, each change journaled before it is made."""
+"""`reassign cleanup` and `reassign verify`: what runs left on the cluster, and how it stands against a plan.
 
-from collections.abc import Callable, Sequence
+Cleanup takes away exactly what runs left, each change journaled before it is made. Verify looks at what a plan wanted
+and says how it stands.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kafkakit.core.cluster_facts import ResourceKind
+from kafkakit.core.cluster_facts import BrokerLogDirs, ResourceKind
 from kafkakit.core.errors import InputError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.plan import Plan, identity_of
 from kafkakit.core.rights import CLEANUP
-from kafkakit.execution.act.journal_file import DiskFile, LineFile
-from kafkakit.execution.act.kept_plans import existing_journal, plan_of
+from kafkakit.execution.act.journal_files import DiskFile, LineFile
+from kafkakit.execution.act.leases import ClusterAccess
 from kafkakit.execution.act.retrier import ClusterReader, Retrier
-from kafkakit.execution.act.run_journal import RunJournal, is_journal_of, read_run_state
-from kafkakit.execution.act.throttles import Throttles
-from kafkakit.execution.decide.journal import What
-from kafkakit.execution.decide.journal_state import CLOSED, RunState
-from kafkakit.execution.decide.precheck import Live
-from kafkakit.execution.decide.recovery import recover, with_recovered
+from kafkakit.execution.act.run_journal import RunJournal, existing_journal, is_journal_of, plan_of, read_run_state
+from kafkakit.execution.act.throttles import Throttles, find_lost, unaccounted
+from kafkakit.execution.decide.journal import CLOSED, RunState, What
+from kafkakit.execution.decide.plan_state import (
+    DirWork,
+    Live,
+    MoveState,
+    assess,
+    dir_problems,
+    dir_work,
+    incomplete_verdicts,
+    judge,
+    look_at_dirs,
+    require_same_cluster,
+    shortcomings,
+)
+from kafkakit.execution.decide.runs import Direction, Outcome, Request, recover, unaccounted_words, with_recovered
 from kafkakit.execution.decide.throttle import INSIDE_RATE
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.reporter import Reporter
-from kafkakit.reassign.decide.leftovers import Leftover, find_leftovers
-from kafkakit.reassign.show.cleanup import Cleaned, plan_words
+from kafkakit.reassign.decide.changes import Leftover, find_leftovers
+from kafkakit.reassign.report.run import Cleaned, plan_words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,3 +180,67 @@ def _look(
         return replace(found, recovered=lost, plans=plans)
 
     return retrier.call("reading the cluster", read)
+
+
+PATIENCE_S = 20.0
+
+
+def verify(plan: Plan, access: ClusterAccess, journal: RunJournal, reporter: Reporter, request: Request) -> Outcome:
+    """Judge every planned partition; when all are complete, take away throttles that a run of ours left.
+
+    An access without a token may not: another process works on the cluster, and its throttles are in use.
+    """
+    admin, clock = access.admin, access.clock
+    retrier = Retrier(clock, reporter, min(request.retry_limit_s, PATIENCE_S))
+    reader = ClusterReader(admin, clock, retrier)
+    topics = {m.topic for m in plan.moves} | {m.topic for m in plan.dir_moves}
+    live = reader.live(topics)
+    require_same_cluster(plan, live.cluster_id, request.pinned_cluster_id)
+    assessment = assess(plan, live)
+    for _ in range(3):  # a broker's metadata may lag behind the controller for a moment
+        if not assessment.having(MoveState.DRIFTED):
+            break
+        clock.sleep(0.5)
+        live = reader.live(topics)
+        assessment = assess(plan, live)
+    short = incomplete_verdicts(assessment)
+    inside = dir_work(plan, live)
+    elsewhere = dir_problems(look_at_dirs(inside, _log_dirs(admin, retrier, inside)))
+    owed: tuple[str, ...] = ()
+    fresh = len(assessment.having(MoveState.AT_BEFORE)) == len(assessment.statuses)
+    state = journal.state
+    cut = state.unsettled and state.baseline is not None  # lines may be missing at the end of its journal
+    is_lost = bool(state.salvaged) or (not state.runs and not fresh) or cut
+    if is_lost:
+        lost = find_lost(admin, clock, retrier, plan, live, state, is_lost=state.is_lost)
+        if lost.throttled and access.token is not None and not short and not elsewhere:
+            journal.adopt(lost, request.plan_path)
+    if journal.state.throttled:
+        if short or elsewhere or access.token is None:
+            owed = ("a run of this plan has throttles set",)
+        else:
+            owed = Throttles(admin, clock, journal, reporter, retrier).lift(live)
+            if not owed:
+                reporter.say("throttles that an earlier run left were removed")
+    commands = request.commands
+    next_commands: tuple[str, ...] = (commands.line("verify"),) if owed else ()
+    words = unaccounted_words(unaccounted(admin, retrier, plan, journal.state))
+    if words and is_lost:
+        owed, next_commands = (*owed, *words), (*next_commands, commands.cleanup())
+    for line in () if is_lost else words:
+        reporter.warn(f"{line}; if they are of a lost run: {commands.cleanup()}")
+    if short or elsewhere:
+        next_commands = (commands.run(Direction.APPLY), commands.run(Direction.ROLLBACK))
+    return Outcome(
+        direction=Direction.VERIFY,
+        verdict="incomplete" if short or elsewhere else "complete",
+        partitions=judge(assessment),
+        problems=(*shortcomings(short, live), *elsewhere),
+        owed=owed,
+        next_commands=next_commands,
+    )
+
+
+def _log_dirs(admin: ClusterAdmin, retrier: Retrier, work: Sequence[DirWork]) -> Mapping[int, BrokerLogDirs]:
+    brokers, keys = sorted({w.replica.broker for w in work}), {w.key for w in work}
+    return retrier.call("reading log dirs", lambda: admin.log_dirs(brokers, keys)) if brokers else {}

@@ -1,30 +1,49 @@
-"""Requesting from the active run that it pauses, continues or ends."""
+"""What is requested from the active run: that it pauses, continues or ends, or that it takes other rates.
 
-from collections.abc import Callable
+`throttle` sets rates itself if no run is active. `abort` lets the active run end, then cancels what it has in flight.
+"""
+
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
+from kafkakit.core.cluster_facts import ClusterInfo
 from kafkakit.core.durations import format_duration
 from kafkakit.core.errors import OperationFailedError, RefusedError, TryLaterError
+from kafkakit.core.journal_lines import read_lines
 from kafkakit.core.lease import LeaseRecord
 from kafkakit.core.plan import Plan
 from kafkakit.core.quantities import counted
-from kafkakit.execution.act.cluster_access import ClusterAccess, OpenAccess, access_or_busy
+from kafkakit.core.rights import THROTTLED
 from kafkakit.execution.act.control_requests import ControlRequests
-from kafkakit.execution.act.journal_file import LineFile
-from kafkakit.execution.act.kept_plans import existing_journal
-from kafkakit.execution.act.lease_reader import held_lease
-from kafkakit.execution.act.log_dir_moves import LogDirs
+from kafkakit.execution.act.journal_files import DiskFile, LineFile
+from kafkakit.execution.act.leases import ClusterAccess, OpenAccess, access_or_busy, held_lease
+from kafkakit.execution.act.moves import LogDirs
 from kafkakit.execution.act.retrier import ClusterReader, Retrier
-from kafkakit.execution.act.run_journal import RunJournal, plan_journal
-from kafkakit.execution.decide.journal import What
-from kafkakit.execution.decide.journal_state import CLOSED
-from kafkakit.execution.decide.outcome import Commands
-from kafkakit.execution.decide.runs import moves_sent
+from kafkakit.execution.act.run_journal import RunJournal, existing_journal, journal_files, plan_journal, read_run_state
+from kafkakit.execution.act.throttles import Throttles
+from kafkakit.execution.decide.journal import CLOSED, GRAMMAR, RunState, What, fold
+from kafkakit.execution.decide.plan_state import Live
+from kafkakit.execution.decide.runs import Commands, Outcome, Request, moves_sent
+from kafkakit.execution.decide.schedule.work import RateRequest, Rates, rates_to_data, require_known
+from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.control import ControlStore
 from kafkakit.ports.reporter import Reporter
-from kafkakit.reassign.decide.control import RequestResult
+from kafkakit.reassign.act.run import prepare_run
+from kafkakit.reassign.decide.changes import (
+    RequestResult,
+    ThrottleResult,
+    assigned_dirs,
+    changing_brokers,
+    choose_run,
+    goals_in_flight,
+    plan_of_run,
+    present_rates,
+    rates_for,
+    topics_of,
+)
 
 CLOSE_PATIENCE_S = 90.0
 
@@ -153,3 +172,138 @@ def close_run(file: LineFile, access: ClusterAccess, reporter: Reporter, command
         raise RefusedError(f"throttles of {state.name} are still set", hint=f"remove them first: {command} cleanup")
     journal.check(What.END, {"verdict": CLOSED, "problems": [], "owed": []})
     return RequestResult(words=f"closed: {state.name}; lists that it changed stay as they are")
+
+
+LOOK_EVERY_S = 0.5
+
+
+def abort_plan(
+    plan: Plan,
+    request: Request,
+    open_access: OpenAccess,
+    requester: RunRequester,
+    reporter: Reporter,
+    *,
+    confirm_stop: Callable[[], bool],
+) -> Outcome:
+    """Abort the plan; an active run is requested to end first, once `confirm_stop` agreed, and waited for."""
+    with ExitStack() as stack:
+        access = access_or_busy(stack, open_access)
+        if isinstance(access, TryLaterError):
+            if not confirm_stop():
+                raise OperationFailedError("not confirmed, nothing was changed") from access
+            requester.request(plan, access, abort=True)
+            access = _access_after_run(stack, open_access, requester)
+            request = replace(request, confirm=lambda: True)
+        return prepare_run(plan, request, access, requester.state_dir, reporter).abort()
+
+
+def _access_after_run(stack: ExitStack, open_access: OpenAccess, requester: RunRequester) -> ClusterAccess:
+    """The access as soon as the run that was requested to end has given its lease back."""
+    end_s = requester.clock.monotonic() + requester.wait_s
+    while True:
+        access = access_or_busy(stack, open_access)
+        if isinstance(access, ClusterAccess):
+            return access
+        if requester.clock.monotonic() >= end_s:
+            raise access
+        requester.clock.sleep(LOOK_EVERY_S)
+
+
+PATIENCE_S = 60.0
+
+
+def change_throttle(
+    request: RateRequest,
+    open_access: OpenAccess,
+    requester: RunRequester,
+    admin: ClusterAdmin,
+    reporter: Reporter,
+    *,
+    journal: str | None,
+) -> ThrottleResult:
+    """Request the rates from the active run; where none is, set them for moves that an interrupted run left.
+
+    `admin` reads only. `journal` is the one that the run must write, when a plan was named; None takes the cluster's
+    only run. What could not be done is among the problems; `TryLaterError` when no answer comes in time.
+    """
+    with ExitStack() as stack:
+        access = access_or_busy(stack, open_access)
+        if isinstance(access, TryLaterError):
+            return _request_rates(request, requester, admin.cluster(), access, journal=journal)
+        files = {f.name: f for f in journal_files(requester.state_dir, access.cluster_id)}
+        return _set_rates(access, files, reporter, request, journal=journal)
+
+
+def _request_rates(
+    request: RateRequest, requester: RunRequester, cluster: ClusterInfo, busy: TryLaterError, *, journal: str | None
+) -> ThrottleResult:
+    """Leave the request for the run that holds the lease, and wait until it works; raises `busy` when none does."""
+    require_known(request, [b.id for b in cluster.brokers])
+    lease = requester.lease(cluster.cluster_id)
+    if lease is None:
+        raise busy
+    holder = str(lease.holder)
+    states = {f.name: read_run_state(f) for f in journal_files(requester.state_dir, cluster.cluster_id)}
+    if journal is not None and plan_of_run(states, lease.token) != journal:
+        raise RefusedError(f"the active run is not one of this plan on this host: {holder}")
+    requests = requester.requests(cluster.cluster_id)
+    found = requests.read(lease.token)
+    present = found.request.rates if found is not None and found.request.rates is not None else None
+    rates = rates_for(request, present or present_rates(states.values(), lease.token))
+    version = requests.request(lease.token, requester.by, rates=rates)
+    answer = requests.wait_for_answer(lease.token, version, requester.wait_s)
+    if answer is None:
+        raise TryLaterError(
+            f"the run did not apply the rates within {format_duration(requester.wait_s)}: {holder}",
+            hint="the request stays and is applied at the run's next tick",
+        )
+    problems = (answer.refused,) if answer.refused else ()
+    return ThrottleResult(cluster_id=cluster.cluster_id, by=holder, rates=rates, problems=problems)
+
+
+def _set_rates(
+    access: ClusterAccess,
+    files: Mapping[str, DiskFile],
+    reporter: Reporter,
+    request: RateRequest,
+    *,
+    journal: str | None,
+) -> ThrottleResult:
+    """Change the throttle of moves that an interrupted run left in flight; its resume keeps the new rates."""
+    admin, clock = access.admin, access.clock
+    retrier = Retrier(clock, reporter, PATIENCE_S)
+    read = {name: read_lines(file.read(), name, RunState(), fold, GRAMMAR) for name, file in sorted(files.items())}
+    states = {name: state for name, (_, state) in read.items()}
+    topics = {t for s in states.values() for t in topics_of(s)}
+    reader = ClusterReader(admin, clock, retrier)
+    live = reader.live(topics)
+    require_known(request, live.brokers)
+    reader.require_rights(THROTTLED, live, topics)
+    assigned = {name: assigned_dirs(text.records) for name, (text, _) in read.items()}
+    brokers = sorted({r.broker for w in assigned.values() for r in w if live.is_alive(r.broker)})
+    dirs = retrier.call("reading log dirs", lambda: admin.log_dirs(brokers)) if brokers else {}
+    changing = {name: changing_brokers(w, dirs) for name, w in assigned.items()}
+    if journal is not None:
+        states = {name: s for name, s in states.items() if name == journal}
+    chosen = choose_run(states, live, changing)
+    return _set_for(access, files[chosen], reporter, request, live, changing[chosen], retrier)
+
+
+def _set_for(
+    access: ClusterAccess,
+    file: DiskFile,
+    reporter: Reporter,
+    request: RateRequest,
+    live: Live,
+    inside: tuple[int, ...],
+    retrier: Retrier,
+) -> ThrottleResult:
+    journal = existing_journal(file, access.clock)
+    state = journal.state
+    rates = rates_for(request, state.wanted or Rates())
+    goals = goals_in_flight(state, live)
+    journal.check(What.RATES, {"rates": rates_to_data(rates)})
+    problems = Throttles(access.admin, access.clock, journal, reporter, retrier).change(rates, live, goals, inside)
+    by = f"{state.direction} of {state.plan_path}"
+    return ThrottleResult(cluster_id=access.cluster_id, by=by, rates=rates, moves=len(goals), problems=problems)

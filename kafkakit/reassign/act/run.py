@@ -1,11 +1,12 @@
 """`reassign apply`, `rollback`, `resume` and `abort`: observe, decide, act, verify, in a rolling window.
 
-Everything decided here comes from the pure modules; everything done to the cluster is in the journal
-before it is done, so that a run cut at any point can be resumed or undone.
+Everything decided here comes from pure modules. Everything done to the cluster is in the journal before it is done,
+so that a run cut at any point can be resumed or undone. `apply MAP` judges the map as `topicmappr audit` does; it
+becomes a plan that is kept.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -18,49 +19,59 @@ from kafkakit.core.errors import (
     TryLaterError,
 )
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.plan import Plan
+from kafkakit.core.plan import Plan, identity_of
 from kafkakit.core.rights import MOVE, THROTTLED
-from kafkakit.execution.act.cluster_access import ClusterAccess
-from kafkakit.execution.act.control_requests import ControlRequests
-from kafkakit.execution.act.journal_file import LineFile
-from kafkakit.execution.act.kept_plans import keep_plan
-from kafkakit.execution.act.leftovers import Leftovers
-from kafkakit.execution.act.log_dir_moves import LogDirs
-from kafkakit.execution.act.received_requests import ReceivedRequests
-from kafkakit.execution.act.recovery import find_lost, read_baseline, unaccounted
+from kafkakit.execution.act.control_requests import ControlRequests, ReceivedRequests
+from kafkakit.execution.act.journal_files import LineFile, pacer_lines
+from kafkakit.execution.act.leases import ClusterAccess
+from kafkakit.execution.act.moves import LogDirs
 from kafkakit.execution.act.retrier import ClusterReader, Retrier, wait_until
-from kafkakit.execution.act.run_journal import RunJournal, plan_journal
-from kafkakit.execution.act.store_lines import pacer_lines
-from kafkakit.execution.decide.goals import Goal, rollback_goals
+from kafkakit.execution.act.run_journal import KnownRuns, RunJournal, keep_plan, plan_journal, plan_path
+from kafkakit.execution.act.throttles import Leftovers, find_lost, read_baseline, unaccounted
 from kafkakit.execution.decide.journal import What
-from kafkakit.execution.decide.log_dir_moves import DirWork, dir_problems, dir_words, halfway
-from kafkakit.execution.decide.outcome import Direction, Outcome, Request
-from kafkakit.execution.decide.precheck import (
+from kafkakit.execution.decide.plan_state import (
     DROPPED,
     FOREIGN,
     Assessment,
+    DirWork,
+    Goal,
     Live,
     MoveState,
+    dir_problems,
+    dir_words,
+    halfway,
+    incomplete_verdicts,
+    judge,
     listed,
     require_alone,
     require_applicable,
     require_same_cluster,
+    rollback_goals,
+    shortcomings,
     strangers,
+    to_elect,
 )
 from kafkakit.execution.decide.progress import SETTLE_S, sources_told, without_source
-from kafkakit.execution.decide.rates import is_unlimited, rates_to_data
-from kafkakit.execution.decide.recovery import UNACCOUNTED, Recovered, lost_words, unaccounted_words
-from kafkakit.execution.decide.schedule.work import Rates
+from kafkakit.execution.decide.runs import (
+    UNACCOUNTED,
+    Commands,
+    Direction,
+    Outcome,
+    Recovered,
+    Request,
+    lost_words,
+    unaccounted_words,
+)
+from kafkakit.execution.decide.schedule.work import Rates, is_unlimited, rates_to_data
 from kafkakit.execution.decide.throttle import inside_rates, wanted_rates
-from kafkakit.execution.decide.verdict import judge, lacking, shortcomings, to_elect
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.reporter import Reporter
-from kafkakit.reassign.act.parts import RunParts
 from kafkakit.reassign.act.rounds import RoundScheduler
-from kafkakit.reassign.act.undo import Undo, in_flight
-from kafkakit.reassign.act.window import AbortRequestedError, Window
-from kafkakit.reassign.show.run import render_changes, stop_words
+from kafkakit.reassign.act.window import AbortRequestedError, RunParts, Undo, Window, in_flight
+from kafkakit.reassign.report.run import render_changes, stop_words
+from kafkakit.topicmappr.api import MAP_DIGEST, AuditRequest, audit_map, audit_text, digest_of, plan_of_map, read_map
+from kafkakit.topicmappr.api_act import ObservingSession, observe
 
 STOP_PATIENCE_S = 3.0
 UNSEEN = "moves may still run on the cluster and throttles may be set"
@@ -125,7 +136,7 @@ class Run:
         self._require_not_paused()
         live, assessment, goals, inside = self._decide(Direction.APPLY)
         if not goals and not inside and not to_elect(assessment) and not self._throttled:
-            short = lacking(assessment)
+            short = incomplete_verdicts(assessment)
             self._problems += shortcomings(tuple(v for v in short if v.state in DROPPED), live)
             for line in shortcomings(tuple(v for v in short if v.state not in DROPPED), live):
                 self._reporter.warn(line)
@@ -414,7 +425,7 @@ class Run:
         undone = direction is Direction.ROLLBACK
         deadline = self._clock.monotonic() + SETTLE_S
         while direction is not Direction.ABORT and not self._problems:
-            short = tuple(v for v in lacking(assessment, undone=undone) if v.key not in self._left_alone)
+            short = tuple(v for v in incomplete_verdicts(assessment, undone=undone) if v.key not in self._left_alone)
             if not short:
                 break
             if self._clock.monotonic() > deadline or all(v.state in DROPPED for v in short):
@@ -515,3 +526,60 @@ class Run:
             promise=self._journal.state.promise if seconds else None,
             next_commands=tuple(dict.fromkeys(next_commands)),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapPlan:
+    """The plan of a map, and the file that its run keeps it in; `announce` names that, where the plan is new."""
+
+    plan: Plan
+    path: str
+    announce: Callable[[Commands], None] | None = None
+
+    def announced_by(self, request: Request) -> Request:
+        """The request, such that the file is named once the run is confirmed."""
+        announce, confirm = self.announce, request.confirm
+        if announce is None:
+            return request
+
+        def confirm_and_announce() -> bool:
+            confirmed = confirm()
+            if confirmed:
+                announce(request.commands)
+            return confirmed
+
+        return replace(request, confirm=confirm_and_announce)
+
+
+def take_map(
+    data: bytes,
+    source: str,
+    session: ObservingSession,
+    state_dir: Path,
+    reporter: Reporter,
+    *,
+    allow_findings: bool,
+) -> MapPlan:
+    """The plan of a map for the live cluster, or that of its unfinished run, so that applying it again resumes.
+
+    Prints the audit, without plans to compare with. Raises `InputError` for a file that is no map and what
+    `plan_of_map` does. Cost: one snapshot of the cluster with sizes.
+    """
+    reading = read_map(data, source)
+    snapshot = observe(session, None)
+    digest = digest_of(reading)
+    for run in KnownRuns(state_dir, snapshot.cluster_id).read():
+        if run.state.unsettled and run.plan is not None and run.plan.request.get(MAP_DIGEST) == digest:
+            reporter.say(f"a run of this map is unfinished, its plan is {run.state.plan_path}")
+            return MapPlan(plan=run.plan, path=run.state.plan_path)
+    audit = audit_map(snapshot, reading, AuditRequest(compared=False))
+    for line in audit_text(audit, source).rstrip("\n").splitlines():
+        reporter.say(line)
+    words = {"command": "reassign apply", "map": source, MAP_DIGEST: digest}
+    plan = plan_of_map(snapshot, reading, audit, words, allow_findings=allow_findings)
+    path = plan_path(state_dir, plan.cluster_id, identity_of(plan))
+
+    def announce(commands: Commands) -> None:
+        reporter.say(f"the map's plan is {path}; to take it back: {commands.line('rollback')}")
+
+    return MapPlan(plan=plan, path=str(path), announce=announce)

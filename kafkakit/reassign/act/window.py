@@ -1,31 +1,69 @@
-"""The rolling window: each tick looks at what is in flight, folds in what arrived, and sends what may start now."""
+"""The rolling window: each tick looks at what is in flight, folds in what arrived, and sends what may start now.
 
-from collections.abc import Mapping
+A step that may go is checked once more, throttled, given its dir, and submitted. Taking back what is in flight means
+cancels, and putting right the order of lists that Kafka loses by them. The state of a plan on its cluster is read with
+what the journal knows that we sent. The parts of one run share its plan, ports and journal, and what is built on them.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kafkakit.core.cluster_facts import BrokerLogDirs
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.plan import Plan
 from kafkakit.core.quantities import counted
-from kafkakit.execution.act.received_requests import ReceivedRequests
-from kafkakit.execution.act.retrier import RunReporter, why
-from kafkakit.execution.decide.log_dir_moves import DirLook, look_at_dirs
-from kafkakit.execution.decide.precheck import Live, listed
+from kafkakit.execution.act.control_requests import ReceivedRequests
+from kafkakit.execution.act.moves import LogDirs, Moves
+from kafkakit.execution.act.retrier import ClusterReader, Retrier, RunReporter, wait_until, why
+from kafkakit.execution.act.run_journal import RunJournal
+from kafkakit.execution.act.throttles import Throttles
+from kafkakit.execution.decide.plan_state import (
+    Assessment,
+    DirLook,
+    DirWork,
+    Goal,
+    Live,
+    MoveState,
+    MoveStatus,
+    apply_goals,
+    assess,
+    dir_work,
+    ids,
+    listed,
+    look_at_dirs,
+    reorder_goals,
+    rollback_goals,
+    strangers,
+    wants_election,
+)
 from kafkakit.execution.decide.progress import (
     DEAD_GRACE_S,
+    SETTLE_S,
+    Context,
     Decision,
+    Lists,
     Look,
+    RoundState,
     Watch,
     follow,
+    foreign_of,
+    goal_of,
     look,
+    may_start,
+    obstacle,
     poll_interval_s,
+    settle,
     source_bytes,
+    sources_told,
+    without_source,
+    work_of,
 )
-from kafkakit.execution.decide.rates import rate_words
-from kafkakit.execution.decide.run_state import Context, RoundState, settle
-from kafkakit.execution.decide.schedule.work import Rates
-from kafkakit.reassign.act.parts import RunParts
-from kafkakit.reassign.act.sending import Sending
+from kafkakit.execution.decide.runs import Direction, Recovered, Request
+from kafkakit.execution.decide.schedule.work import Rates, StepKind, is_unlimited, rate_words
+from kafkakit.ports.admin import ClusterAdmin
+from kafkakit.ports.clock import Clock
+from kafkakit.ports.reporter import Reporter
 
 ELECT_GROUP = 50
 ROOM_EVERY_S = 5.0  # how often is looked whether disks or brokers came free, when nothing ended
@@ -52,6 +90,23 @@ class _Tick:
 
 class AbortRequestedError(Exception):
     """This run was requested to abort."""
+
+
+class RunParts:
+    """The parts of one run; `problems` collects what went wrong with single partitions."""
+
+    def __init__(
+        self, plan: Plan, admin: ClusterAdmin, clock: Clock, journal: RunJournal, reporter: Reporter, request: Request
+    ) -> None:
+        self.plan, self.admin, self.clock, self.journal = plan, admin, clock, journal
+        self.reporter, self.request = reporter, request
+        self.retrier = Retrier(clock, reporter, request.retry_limit_s)
+        self.reader = ClusterReader(admin, clock, self.retrier)
+        self.throttles = Throttles(admin, clock, journal, reporter, self.retrier)
+        self.moves = Moves(admin, clock, journal, self.retrier, self.reader)
+        self.dirs = LogDirs(admin, journal, reporter, self.retrier)
+        self.plan_reader = PlanReader(plan, clock, self.reader, self.dirs, journal)
+        self.problems: list[str] = []
 
 
 class Window:
@@ -236,3 +291,316 @@ class Window:
             reasons = words or [f"{counted(len(round_state.waiting), 'step')} cannot start: {lack}: {names}"]
             self.problems += reasons[1:]
             raise OperationFailedError(reasons[0])
+
+
+ROUNDS = 20  # times that what may start is asked for in one tick, while some of it is held back
+
+
+class Sending:
+    """Sends what may start; `held` are the steps that could start but for a reason of their own, by reason."""
+
+    def __init__(self, parts: RunParts) -> None:
+        self._reporter, self._reader, self._request = parts.reporter, parts.reader, parts.request
+        self._problems, self._moves = parts.problems, parts.moves
+        self._throttles, self._dirs = parts.throttles, parts.dirs
+        self.submitted = 0
+        self.held: dict[str, list[TopicPartition]] = {}
+        self.waits_for_others = False
+        self.others: tuple[TopicPartition, ...] = ()  # whose moves, not ours, take places that steps wait for
+        self._sourceless: dict[TopicPartition, tuple[int, ...]] = {}
+        self._told: set[str] = set()
+
+    def send(
+        self, round_state: RoundState, live: Live, dirs: Dirs, context: Context, seen: Look
+    ) -> tuple[RoundState, int]:
+        """Send all that may start now; returns the state after it, and how many steps were sent."""
+        self.held, self.waits_for_others, self._sourceless = {}, False, {}
+        round_state = self._heed_others(round_state, live, context.ours)
+        before = len(round_state.flying) + len(round_state.done)
+        passed: set[int] = set()
+        for _ in range(ROUNDS):
+            numbers = may_start(round_state, live, dirs, context, hopeless=seen.hopeless, passed=passed)
+            if not numbers:
+                break
+            live = self._reader.with_states(live, {round_state.schedule.steps[n].key for n in numbers})
+            inside = [n for n in numbers if round_state.schedule.steps[n].kind is StepKind.INSIDE]
+            round_state, goals = self._fit(round_state, [n for n in numbers if n not in set(inside)], live)
+            round_state, goals = self._within_lists(round_state, goals, context.rates)
+            round_state = self._submit(round_state, goals, context.rates, live)
+            round_state = self._send_inside(round_state, inside, context.rates, live)
+            # What is held back must not keep its places from others: ask again without it.
+            held = round_state.waiting_set.intersection(numbers)
+            if not held - passed:
+                break
+            passed |= held
+        self._note_others(round_state, live)
+        return round_state, len(round_state.flying) + len(round_state.done) - before
+
+    def _heed_others(self, round_state: RoundState, live: Live, ours: Lists) -> RoundState:
+        """Moves of another process on partitions that wait: they are waited for, or these partitions are given up."""
+        waiting = {
+            round_state.schedule.steps[n].key for n in round_state.waiting if round_state.schedule.steps[n].target
+        }
+        waiting -= {g.key for g in round_state.moves.values()}
+        foreign = foreign_of(live, waiting & live.running.keys(), ours)
+        if not foreign:
+            return round_state
+        if self._request.wait_for_others:
+            self.waits_for_others = True
+            for key in sorted(foreign):
+                self._hold("waiting for the end of a move that another process makes", key)
+            return round_state
+        for key, target in sorted(foreign.items()):
+            self._problems.append(f"{key} is being moved to {ids(target)} by another process; it is left alone")
+        return settle(round_state, keys=foreign.keys())
+
+    def _note_others(self, round_state: RoundState, live: Live) -> None:
+        """Say it when nothing of ours is in flight, and moves of others are, to brokers that steps wait for."""
+        wanted = {p.broker for n in round_state.waiting for p in round_state.schedule.steps[n].adding}
+        busy = [k for k, r in sorted(live.running.items()) if not wanted.isdisjoint(r.adding)]
+        self.others = () if round_state.flying else tuple(busy)
+        if self.others:
+            self._tell(f"moves that are not ours keep the brokers busy: {listed([str(k) for k in self.others])}")
+
+    def held_words(self) -> list[str]:
+        """Why steps that could start do not, one sentence a reason."""
+        words = [f"{reason}: {listed([str(k) for k in keys])}" for reason, keys in sorted(self.held.items())]
+        if self._sourceless:
+            words.append(f"no live source, nothing can be copied: {sources_told(self._sourceless)}")
+        return words
+
+    def _fit(self, round_state: RoundState, numbers: Iterable[int], live: Live) -> tuple[RoundState, dict[int, Goal]]:
+        """The goals of those steps that nothing is against; others wait, or are given up with a problem."""
+        goals: dict[int, Goal] = {}
+        dropped: set[TopicPartition] = set()
+        for number in numbers:
+            key = round_state.schedule.steps[number].key
+            problem = obstacle(round_state, number, live)
+            if problem is not None:
+                self._problems.append(problem)
+                dropped.add(key)
+                continue
+            goal = goal_of(round_state, number, live)
+            dead = [b for b in goal.adding if not live.is_alive(b)]
+            sourceless = without_source([goal], live)
+            if dead:
+                self._hold(f"broker {dead[0]} is not alive; no more moves are sent to it", key)
+            elif sourceless:
+                self._sourceless |= sourceless
+                self._tell(f"no live source, waiting for one: {sources_told(sourceless)}")
+            else:
+                goals[number] = goal
+        return (settle(round_state, keys=dropped) if dropped else round_state), goals
+
+    def _within_lists(
+        self, round_state: RoundState, goals: Mapping[int, Goal], rates: Rates | None
+    ) -> tuple[RoundState, dict[int, Goal]]:
+        """Those goals whose throttle entries fit into their topics' lists now."""
+        if rates is None or is_unlimited(rates) or not goals:
+            return round_state, dict(goals)
+        capacity = self._throttles.list_capacity(list(goals.values()), rates)
+        for key, reason in sorted(capacity.blocked.items()):
+            self._problems.append(f"{key} cannot be throttled and is left alone: {reason}")
+        fits = {g.key for g in capacity.fits}
+        round_state = settle(round_state, keys=set(capacity.blocked)) if capacity.blocked else round_state
+        return round_state, {n: g for n, g in goals.items() if g.key in fits}
+
+    def _submit(
+        self, round_state: RoundState, goals: Mapping[int, Goal], rates: Rates | None, live: Live
+    ) -> RoundState:
+        if not goals:
+            return round_state
+        if rates is not None:
+            self._throttles.impose(list(goals.values()), rates, live)
+        self._dirs.assign(list(goals.values()))
+        refused = self._moves.submit(list(goals.values()))
+        sent = {n: g for n, g in goals.items() if g.key not in refused}
+        self.submitted += len(sent)
+        self._problems += [f"{key} was not accepted: {error}" for key, error in sorted(refused.items())]
+        if refused:
+            self._throttles.lift_entries([g for g in goals.values() if g.key in refused])
+            round_state = settle(round_state, keys=set(refused))
+        return replace(round_state, moves={**round_state.moves, **sent})
+
+    def _send_inside(
+        self, round_state: RoundState, numbers: Sequence[int], rates: Rates | None, live: Live
+    ) -> RoundState:
+        """Tell brokers to move copies between their dirs."""
+        works: dict[int, DirWork] = {}
+        for number in numbers:
+            work = work_of(round_state.schedule.steps[number])
+            if live.is_alive(work.replica.broker):
+                works[number] = work
+            else:
+                self._hold(f"broker {work.replica.broker} is not alive; its copies stay in their log dirs", work.key)
+        if not works:
+            return round_state
+        if rates is not None:
+            self._throttles.impose_inside({w.replica.broker for w in works.values()}, rates, live)
+        refused = self._dirs.send(list(works.values()))
+        for replica, error in sorted(refused.items()):
+            name = f"{replica.topic}-{replica.partition} on broker {replica.broker}"
+            self._problems.append(f"log dir move refused: {name} ({error})")
+        sent = {n: w for n, w in works.items() if w.replica not in refused}
+        round_state = replace(round_state, inside={**round_state.inside, **sent})
+        failed = [n for n in works if n not in sent]
+        return settle(round_state, dropped=failed) if failed else round_state
+
+    def _hold(self, reason: str, key: TopicPartition) -> None:
+        self.held.setdefault(reason, []).append(key)
+        if reason not in self._told:
+            self._told.add(reason)
+            self._reporter.warn(f"{reason}: {key}")
+
+    def _tell(self, line: str) -> None:
+        if line not in self._told:
+            self._told.add(line)
+            self._reporter.warn(line)
+
+
+class Undo:
+    """Cancels a plan's moves; those that do not let themselves be cancelled become problems."""
+
+    def __init__(self, parts: RunParts) -> None:
+        self._clock, self._journal, self._reporter = parts.clock, parts.journal, parts.reporter
+        self._problems, self._reader, self._moves = parts.problems, parts.reader, parts.moves
+        self._dirs, self._plan_reader = parts.dirs, parts.plan_reader
+
+    def cancel_running(self, direction: Direction) -> frozenset[TopicPartition]:
+        """Cancel what the plan has in flight; an abort then puts the order back that Kafka lost by it.
+
+        Returns what could not be cancelled.
+        """
+        live, assessment = self._plan_reader.look()
+        self._keep_in_dirs(direction, live)
+        keys = [s.move.key for s in to_cancel(assessment, direction)]
+        if not keys and direction is Direction.APPLY:
+            return frozenset()
+        refused = self._moves.cancel(keys)
+        self._problems += [f"{key} cannot be cancelled now: {error}" for key, error in refused.items()]
+        live, assessment = self._plan_reader.look(settle=True)
+        if direction is Direction.ABORT:
+            self._put_back(assessment)
+        if direction is not Direction.ROLLBACK:
+            return frozenset(refused)
+        _, impossible = rollback_goals(assessment, live)
+        for status in impossible:
+            if status.move.key not in refused:
+                lost = [str(b) for b in status.move.before if b not in status.holders and not live.is_alive(b)]
+                self._problems.append(
+                    f"{status.move.key} stays as it is: its old list needs a copy on broker {', '.join(lost)}, "
+                    "not alive"
+                )
+        return frozenset(refused)
+
+    def _keep_in_dirs(self, direction: Direction, live: Live) -> None:
+        """Cancel moves inside brokers: an abort all of ours, others those of copies that are where they belong."""
+        moving = self._dirs.on_the_way(self._journal.state.dirs_sent, live)
+        if direction is not Direction.ABORT:
+            wanted = {w.replica: w.target for w in self._plan_reader.inside(direction, live)}
+            moving = {r: path for r, path in moving.items() if wanted.get(r) == path}
+        if not moving:
+            return
+        for replica, error in sorted(self._dirs.stay(moving).items()):
+            name = f"{replica.topic}-{replica.partition} on broker {replica.broker}"
+            self._problems.append(f"the move of {name} to another log dir cannot be cancelled now: {error}")
+        sent = self._journal.state.dirs_sent
+        wait_until(self._clock, SETTLE_S, lambda: moving.keys().isdisjoint(self._dirs.on_the_way(sent, live)))
+
+    def _put_back(self, assessment: Assessment) -> None:
+        """Submit the recorded lists of partitions whose order a cancel of ours lost; no data moves."""
+        goals = reorder_goals(assessment, self._journal.state.trail)
+        if not goals:
+            return
+        refused = self._moves.submit(goals)
+        self._problems += [f"{key}: its order could not be put back: {error}" for key, error in sorted(refused.items())]
+        wanted = {g.key: g.target for g in goals if g.key not in refused}
+
+        def is_back() -> bool:
+            states = self._reader.live({k.topic for k in wanted}).states
+            return all(states[k].replicas == target for k, target in wanted.items() if k in states)
+
+        wait_until(self._clock, SETTLE_S, is_back)
+        statuses = self._plan_reader.look()[1].statuses
+        self.elect([s.move.key for s in statuses if s.move.key in wanted and s.live and wants_election(s.live)])
+
+    def elect(self, keys: Sequence[TopicPartition]) -> None:
+        """Give leadership to first replicas, in groups, so that load moves slowly."""
+        for start in range(0, len(keys), ELECT_GROUP):
+            if start:
+                self._clock.sleep(0.5)
+            for key, error in sorted(self._moves.elect(keys[start : start + ELECT_GROUP]).items()):
+                self._reporter.warn(f"{key}: leader not elected: {error}")
+
+
+def in_flight(assessment: Assessment) -> tuple[MoveStatus, ...]:
+    """The plan's partitions that move now, whichever process requested it."""
+    return tuple(s for s in assessment.statuses if s.running is not None)
+
+
+def to_cancel(assessment: Assessment, direction: Direction) -> tuple[MoveStatus, ...]:
+    """What is in flight and goes the wrong way: an abort stops everything, others let what they would send be."""
+    if direction is Direction.APPLY:
+        return assessment.having(MoveState.TO_BEFORE)
+    there = (MoveState.TO_AFTER, MoveState.TO_BETWEEN)
+    return assessment.having(*there, *((MoveState.TO_BEFORE,) if direction is Direction.ABORT else ()))
+
+
+OTHERS_LOOK_S = 2.0
+LOOKS = 4
+
+
+class PlanReader:
+    """Looks at one plan's partitions; `recovered` is what was found of a run whose journal is not whole."""
+
+    def __init__(self, plan: Plan, clock: Clock, reader: ClusterReader, dirs: LogDirs, journal: RunJournal) -> None:
+        self._plan, self._clock, self._reader, self._dirs, self._journal = plan, clock, reader, dirs, journal
+        self._topics = {e.topic for e in plan.scope}
+        self.recovered = Recovered()
+
+    def live(self) -> Live:
+        """The cluster with all topics of the plan."""
+        return self._reader.live(self._topics)
+
+    def assess(self, live: Live) -> Assessment:
+        """Where each move stands."""
+        state, lost = self._journal.state, self.recovered
+        trail = state.trail if not lost.lists else {**state.trail, **{k: (v,) for k, v in lost.lists.items()}}
+        cancelled = (state.cancelled and bool(state.submitted)) or state.is_lost or lost.throttled
+        return assess(self._plan, live, trail=trail, cancelled_by_us=cancelled)
+
+    def look(self, *, settle: bool = False) -> tuple[Live, Assessment]:
+        """Observe and assess; `settle` looks again for a moment while lists seem changed (metadata may lag)."""
+        for attempt in range(LOOKS):
+            live = self.live()
+            assessment = self.assess(live)
+            if not settle or attempt == LOOKS - 1 or not assessment.having(MoveState.DRIFTED):
+                break
+            self._clock.sleep(0.5)
+        return live, assessment
+
+    def left(
+        self, direction: Direction, live: Live, assessment: Assessment
+    ) -> tuple[tuple[Goal, ...], tuple[DirWork, ...]]:
+        """What the run still has to do: lists to reach, with their live sizes, and copies that change their dir."""
+        undone = direction is Direction.ROLLBACK
+        goals = rollback_goals(assessment, live)[0] if undone else apply_goals(assessment)
+        return self._reader.sized(goals, live), self._dirs.left(self.inside(direction, live))
+
+    def inside(self, direction: Direction, live: Live) -> tuple[DirWork, ...]:
+        """The copies that change their log dir inside a broker, done or not."""
+        undone = direction is Direction.ROLLBACK
+        return dir_work(self._plan, live, undone=undone, sent=self._journal.state.dirs_sent)
+
+    def after_others(self, reporter: Reporter, live: Live, assessment: Assessment) -> tuple[Live, Assessment]:
+        """Wait until no other process moves partitions; returns the last look."""
+        announced = False
+        while others := (*(s.move.key for s in assessment.having(MoveState.DIVERTED)), *strangers(self._plan, live)):
+            if not announced:
+                names = listed([str(key) for key in others])
+                what = "planned partitions" if assessment.having(MoveState.DIVERTED) else "partitions"
+                reporter.warn(f"another process moves {what}, waiting for the end of it: {names}")
+                announced = True
+            self._clock.sleep(OTHERS_LOOK_S)
+            live, assessment = self.look(settle=True)
+        return live, assessment

@@ -1,33 +1,42 @@
-"""`kafkakit reassign`: carry a plan out, look at what runs, verify, undo."""
+"""`kafkakit reassign`: carry a plan out, look at what runs, verify, undo; and play a plan on a simulated cluster.
+
+`simulate` compares throttles and orders of moves.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.option_groups import with_option_groups
-from kafkakit.cli.plan_file import RunChoice
-from kafkakit.cli.run_options import ExecutionOptions, run_request
+from kafkakit.cli.plan_file import PlanFile, RunChoice
+from kafkakit.cli.run_options import ExecutionOptions, ScheduleOptions, run_request
 from kafkakit.cli.session import finish, open_access, open_session
-from kafkakit.reassign.commands.cleanup import cleanup
-from kafkakit.reassign.commands.control import abort, close, continue_run, pause
-from kafkakit.reassign.commands.listing import list_moves
-from kafkakit.reassign.commands.options import AppliedPlan
-from kafkakit.reassign.commands.simulate import simulate
-from kafkakit.reassign.commands.status import status
-from kafkakit.reassign.commands.throttle import throttle
+from kafkakit.reassign.commands.active_runs import (
+    AppliedPlan,
+    SimulationOptions,
+    abort,
+    cleanup,
+    close,
+    continue_run,
+    list_moves,
+    pause,
+    status,
+    throttle,
+)
 
 if TYPE_CHECKING:
     from kafkakit.cli.plan_file import NamedPlan
-    from kafkakit.reassign.act.from_map import MapPlan
+    from kafkakit.reassign.act.run import MapPlan
+
 
 AllowFindings = Annotated[
     bool,
     typer.Option("--allow-findings", help="Carry out a map that breaks the rack rule or min.insync.replicas."),
 ]
-
 
 app = new_group("Carry out a plan: apply, pause, status, verify, abort, rollback.")
 
@@ -58,7 +67,7 @@ def apply(
     from kafkakit.core.documents import PLAN_LIMIT_BYTES, is_partition_map
     from kafkakit.core.errors import UsageError
     from kafkakit.core.plan_rules import sound_plan
-    from kafkakit.reassign.act.from_map import take_map
+    from kafkakit.reassign.act.run import take_map
     from kafkakit.wiring import read_input
 
     cli, plan_file = cli_context(ctx), chosen.plan_file
@@ -132,8 +141,8 @@ def verify(ctx: typer.Context, chosen: RunChoice) -> None:
     kafkakit --profile prod reassign verify p.json -o tsv
     """
     from kafkakit.execution.act.run_journal import plan_journal
-    from kafkakit.reassign.act.verify import verify as run_verify
-    from kafkakit.reassign.show.run import outcome_report
+    from kafkakit.reassign.act.cleanup import verify as run_verify
+    from kafkakit.reassign.report.run import outcome_report
 
     cli = cli_context(ctx)
     with open_session(cli, read_only=True) as session:
@@ -144,6 +153,48 @@ def verify(ctx: typer.Context, chosen: RunChoice) -> None:
         journal, _ = plan_journal(plan, cli.settings.state_dir, access.clock)
         outcome = run_verify(plan, access, journal, cli.output, request)
     finish(cli, outcome_report(outcome))
+
+
+Snapshot = Annotated[
+    Path | None, typer.Option(help="Read this cluster-snapshot file instead of a live cluster.", metavar="FILE")
+]
+
+
+@with_option_groups
+def simulate(
+    ctx: typer.Context,
+    plan_file: PlanFile,
+    options: SimulationOptions,
+    schedule: ScheduleOptions,
+    snapshot: Snapshot = None,
+) -> None:
+    """Simulate a plan: how long it takes, which log dir fills up, what happens when a broker dies.
+
+    Changes nothing. Every throttle is simulated with every order: `schedule` is what apply would do, `plan` starts
+    moves in the plan's order without checking disks, `all-at-once` sends everything at the start. Brokers apply
+    throttles like real ones, with their bursts and stalls.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod reassign simulate p.json --throttle 20MB --throttle 50MB
+    kafkakit reassign simulate p.json --snapshot prod.json --order schedule --order plan --kill 1002@10m
+    """
+    from kafkakit.cli.plan_file import read_plan
+    from kafkakit.reassign.act.rounds import play_cases
+    from kafkakit.reassign.decide.simulate import build_scene, check_faults
+    from kafkakit.reassign.report.simulate import simulate_report
+    from kafkakit.topicmappr.api_act import observe
+
+    cli = cli_context(ctx)
+    request = options.request(schedule)
+    plan = read_plan(plan_file)
+    with open_session(cli, read_only=True) as session:
+        scene = build_scene(plan, observe(session, snapshot), request)
+    cli.cluster_id = plan.cluster_id
+    check_faults(scene, request)
+    cases = play_cases(scene, request, cli.output)
+    finish(cli, simulate_report(cases, scene.notes, plain=cli.output.plain_stdout))
 
 
 app.command("status", cls=CliCommand, short_help="Show running moves: progress, rate, ETA and stalls.")(status)
@@ -165,7 +216,7 @@ def _run_named(
     ctx: typer.Context, verb: str, named: NamedPlan, options: ExecutionOptions, kept: MapPlan | None = None
 ) -> None:
     from kafkakit.reassign.act.run import prepare_run
-    from kafkakit.reassign.show.run import outcome_report
+    from kafkakit.reassign.report.run import outcome_report
 
     cli, plan = cli_context(ctx), named.plan
     request = run_request(cli, named, plan.cluster_id, options)

@@ -12,7 +12,7 @@ import msgspec
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record
 from kafkakit.core.rpc import RpcCode, RpcError
-from kafkakit.execution.act.audit_log import AuditLog
+from kafkakit.execution.act.journal_files import AuditLog
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.data import DataPlane

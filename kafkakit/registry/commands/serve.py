@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kafkakit.cli.context import CliContext
     from kafkakit.cli.session import ClusterSession
     from kafkakit.config.security import Security
-    from kafkakit.execution.act.audit_log import AuditLog
+    from kafkakit.execution.act.journal_files import AuditLog
     from kafkakit.execution.act.leases import Lease
     from kafkakit.ports.control import ControlStore
     from kafkakit.ports.rpc import RpcListener
@@ -441,8 +441,7 @@ def reader_of(cli: CliContext, place: TagPlace) -> Callable[[], ClusterReader]:
 
 def open_audit_log(session: ClusterSession, file: Path | None = None) -> AuditLog:
     """The audit log in a file, without one that of the state directory."""
-    from kafkakit.execution.act.audit_log import AuditLog
-    from kafkakit.execution.act.journal_file import DiskFile
+    from kafkakit.execution.act.journal_files import AuditLog, DiskFile
 
     return AuditLog(DiskFile(file or session.settings.state_dir / "registry" / "audit.jsonl"), session.clock)
 

@@ -20,10 +20,8 @@ from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.query.clusters import BROKER_KEYS, broker_table, brokers_where, why_none
 from kafkakit.core.query.columns import tag_keys
 from kafkakit.core.tags import TagSet
-from kafkakit.execution.act.cluster_access import ClusterAccess, OpenAccess, access_or_busy
-from kafkakit.execution.act.control_requests import ControlRequests
-from kafkakit.execution.act.lease_reader import held_lease
-from kafkakit.execution.act.received_requests import ReceivedRequests
+from kafkakit.execution.act.control_requests import ControlRequests, ReceivedRequests
+from kafkakit.execution.act.leases import ClusterAccess, OpenAccess, access_or_busy, held_lease
 from kafkakit.execution.act.retrier import Retrier
 from kafkakit.lint.api import LintRequest, Pieces, lint
 from kafkakit.lint.api_act import with_topics

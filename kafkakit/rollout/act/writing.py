@@ -15,10 +15,9 @@ from kafkakit.core.errors import InputError, KafkakitError, LeaseLostError, Refu
 from kafkakit.core.journal_lines import RecordKind
 from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot
-from kafkakit.execution.act.journal_file import DiskFile, LineFile
-from kafkakit.execution.act.line_journal import LineJournal
+from kafkakit.execution.act.journal_files import DiskFile, LineFile, LineJournal
 from kafkakit.execution.act.retrier import Retrier, wait_until
-from kafkakit.execution.decide.journal_state import ConfigKey
+from kafkakit.execution.decide.journal import ConfigKey
 from kafkakit.lint.api import Pieces
 from kafkakit.lint.api_act import live_pieces
 from kafkakit.ports.admin import ClusterAdmin

@@ -23,7 +23,7 @@ from kafkakit.core.documents import decode_document, decode_json, encode_documen
 from kafkakit.core.errors import InputError, UsageError
 from kafkakit.core.findings import Finding
 from kafkakit.core.plan import PlanBroker
-from kafkakit.execution.decide.journal_state import ConfigKey
+from kafkakit.execution.decide.journal import ConfigKey
 from kafkakit.lint.api import LintRequest, Pieces, lint
 from kafkakit.rollout.decide.settings import (
     ALL_BROKERS,

@@ -25,7 +25,7 @@ from kafkakit.core.durations import epoch_ms
 from kafkakit.core.journal_lines import Grammar, Line, RecordKind, line_data, read_data
 from kafkakit.core.metric_sample import Sample
 from kafkakit.core.model import TopicPartition
-from kafkakit.execution.decide.journal_state import ConfigKey
+from kafkakit.execution.decide.journal import ConfigKey
 from kafkakit.rollout.decide.plan import ConfigPlan, shown
 from kafkakit.rollout.decide.settings import ClusterConfigs, SettingChange, is_same, where_of
 

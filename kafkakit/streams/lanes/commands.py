@@ -402,7 +402,7 @@ def claimed(
     Raises `TryLaterError` while another process has it.
     """
     from kafkakit.core.lease import DEFAULT_TTL_S
-    from kafkakit.execution.act.lease_guard import HeldClock
+    from kafkakit.execution.act.leases import HeldClock
     from kafkakit.streams.model.route import check_stream
     from kafkakit.wiring import open_lease
 

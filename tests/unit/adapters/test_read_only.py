@@ -11,7 +11,7 @@ from kafkakit.core.client_quotas import QuotaEntity
 from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.errors import LeaseLostError, RefusedError
 from kafkakit.core.model import TopicPartition
-from kafkakit.execution.act.lease_guard import GuardedAdmin
+from kafkakit.execution.act.leases import GuardedAdmin
 from kafkakit.ports.admin import ClusterAdmin
 from tests.fakes.admin import FakeCluster
 

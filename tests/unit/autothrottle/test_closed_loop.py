@@ -8,7 +8,7 @@ import pytest
 from kafkakit.autothrottle.decide.scenario import Floats, Scenario, ideal_seconds, least_seconds
 from kafkakit.autothrottle.decide.simulate import Played, play
 from kafkakit.autothrottle.decide.slo import SloSettings, slo_law
-from kafkakit.simulator.client_load import LoadedCopies
+from kafkakit.simulator.flows import LoadedCopies
 from tests.rigs.pacing import CLASSES, P99_OBJECTIVE_MS, WHOLE_WINDOW_S, make_scenario
 
 LAW = slo_law(SloSettings(p99_ms=P99_OBJECTIVE_MS))

@@ -13,9 +13,9 @@ from kafkakit.autothrottle.decide.pacer import Override, Tick, event_tags, event
 from kafkakit.config.security import Secret
 from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.errors import TryLaterError
-from kafkakit.execution.act import event_queue
-from kafkakit.execution.act.event_queue import MAX_WAITING
-from kafkakit.execution.decide.journal_state import ConfigKey
+from kafkakit.execution.act import control_requests as event_queue
+from kafkakit.execution.act.control_requests import MAX_WAITING
+from kafkakit.execution.decide.journal import ConfigKey
 from kafkakit.execution.decide.throttle import FOLLOWER_RATE, LEADER_RATE
 from tests.rigs.metrics_http import Datadog, Reply, serving
 from tests.rigs.pacer import CLUSTER, MB, PacerRig

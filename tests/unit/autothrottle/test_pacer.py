@@ -9,7 +9,7 @@ from kafkakit.autothrottle.decide.pacer import Override
 from kafkakit.core.cluster_facts import ConfigChange
 from kafkakit.core.errors import InputError, LeaseLostError
 from kafkakit.execution.act.control_requests import ControlRequests
-from kafkakit.execution.act.lease_reader import lease_path
+from kafkakit.execution.act.leases import lease_path
 from kafkakit.execution.decide.schedule.work import Rates
 from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
 from tests.rigs.pacer import CLUSTER, KB, MB, RATE, PacerRig

@@ -4,14 +4,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kafkakit.broker.decide.holdings import holdings_of
+from kafkakit.broker.decide.operation import Safety, holdings_of, judge_safety
 from kafkakit.broker.decide.plans import OperationCommands, OperationGoal, decide_operation
-from kafkakit.broker.decide.safety import Safety, judge_safety
-from kafkakit.broker.show import BrokerOutcome, outcome_data, outcome_rows, render_outcome
+from kafkakit.broker.report import BrokerOutcome, outcome_data, outcome_rows, render_outcome
 from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.errors import InfeasibleError
 from kafkakit.core.model import BrokerState, ClusterSnapshot, TopicPartition
-from kafkakit.execution.decide.outcome import Direction
+from kafkakit.execution.decide.runs import Direction
 from tests.fakes.admin import FakeCluster
 from tests.rigs.broker import make_cluster
 

@@ -5,7 +5,7 @@ import pytest
 from kafkakit.core.errors import ConflictError, InputError
 from kafkakit.core.versioned import Versioned
 from kafkakit.execution.act.control_requests import ControlRequests
-from kafkakit.execution.decide.control_request import ControlRequest, decode_control_request, encode_control_request
+from kafkakit.execution.decide.runs import ControlRequest, decode_control_request, encode_control_request
 from kafkakit.execution.decide.schedule.work import Rates
 from tests.fakes.admin import FakeClock
 from tests.fakes.control import FakeControlStore

@@ -10,14 +10,11 @@ from kafkakit.core.errors import InputError, RefusedError
 from kafkakit.core.model import LogDir, Reassignment, TopicPartition
 from kafkakit.core.plan import Plan
 from kafkakit.core.rights import MOVE, THROTTLED
-from kafkakit.execution.decide.goals import Goal
-from kafkakit.execution.decide.journal import decode_journal
-from kafkakit.execution.decide.journal_state import ConfigKey, RateHold
-from kafkakit.execution.decide.outcome import Commands, Direction
-from kafkakit.execution.decide.precheck import Live, MoveState, assess, require_applicable, require_rights
-from kafkakit.execution.decide.progress import Decision, Look, Watch, follow, look, poll_interval_s
-from kafkakit.execution.decide.run_state import RoundState
-from kafkakit.execution.decide.schedule.partition_steps import Job, Leg
+from kafkakit.execution.decide.journal import ConfigKey, RateHold, decode_journal
+from kafkakit.execution.decide.plan_state import Goal, Live, MoveState, assess, require_applicable, require_rights
+from kafkakit.execution.decide.progress import Decision, Look, RoundState, Watch, follow, look, poll_interval_s
+from kafkakit.execution.decide.runs import Commands, Direction
+from kafkakit.execution.decide.schedule.model import Job, Leg
 from kafkakit.execution.decide.schedule.work import Rates, StepKind
 from kafkakit.execution.decide.throttle import (
     FOLLOWER_LIST,

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from kafkakit.execution.decide.schedule.forecast import (
+    eta_line,
     forecast_of,
     is_free,
     measured_link,
     speeds_of,
     suggested_throttle,
 )
-from kafkakit.execution.decide.schedule.words import eta_line
 from kafkakit.execution.decide.schedule.work import DirTask, Rates, Speeds, Task
 from tests.unit.execution.test_schedule import GB, NO_DELAY, RATES, disk, plan, task
 

@@ -18,8 +18,7 @@ from kafkakit.adapters.files import write_file
 from kafkakit.adapters.own_process import life_of, this_holder
 from kafkakit.core.errors import ExitCode, InputError, LeaseLostError, TryLaterError
 from kafkakit.core.lease import LEASE_DOCUMENT, Holder, LeaseRecord, Life
-from kafkakit.execution.act.lease_reader import lease_path, read_lease
-from kafkakit.execution.act.leases import Lease
+from kafkakit.execution.act.leases import Lease, lease_path, read_lease
 from tests.fakes.admin import FakeClock
 from tests.fakes.control import FakeControlStore
 

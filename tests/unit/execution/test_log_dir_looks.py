@@ -2,7 +2,7 @@
 
 from kafkakit.core.cluster_facts import BrokerLogDirs, LiveReplica
 from kafkakit.core.model import LogDir, TopicPartition, TopicPartitionReplica
-from kafkakit.execution.decide.log_dir_moves import DirWork, look_at_dirs
+from kafkakit.execution.decide.plan_state import DirWork, look_at_dirs
 
 SOURCE, TARGET = "/d/0", "/d/1"
 

@@ -4,10 +4,9 @@ from dataclasses import replace
 
 from kafkakit.core.cluster_facts import BrokerLogDirs, LiveReplica, PartitionState
 from kafkakit.core.model import LogDir, Reassignment, TopicPartition
-from kafkakit.execution.decide.goals import Goal
-from kafkakit.execution.decide.observation import Intake, free_choice, intake_of, scene_of, share_of
-from kafkakit.execution.decide.precheck import Live
-from kafkakit.execution.decide.run_state import Context, RoundState, begin, may_start, settle
+from kafkakit.execution.decide.plan_state import Goal, Live
+from kafkakit.execution.decide.progress import Context, RoundState, begin, may_start, settle
+from kafkakit.execution.decide.schedule.forecast import Intake, free_choice, intake_of, scene_of, share_of
 from kafkakit.execution.decide.schedule.work import Disk, Limits, Place, Schedule, Step, StepKind
 from tests.fakes.admin import FakeCluster
 

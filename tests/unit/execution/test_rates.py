@@ -5,7 +5,8 @@ import json
 import pytest
 
 from kafkakit.core.errors import UsageError
-from kafkakit.execution.decide.rates import (
+from kafkakit.execution.decide.schedule.work import (
+    Rates,
     is_unlimited,
     lifting_options,
     parse_broker_rate,
@@ -15,7 +16,6 @@ from kafkakit.execution.decide.rates import (
     read_request,
     require_known,
 )
-from kafkakit.execution.decide.schedule.work import Rates
 
 MB = 1_000_000
 

@@ -8,10 +8,15 @@ from typing import Any
 import pytest
 
 from kafkakit.core.model import TopicPartition
-from kafkakit.execution.decide.observation import throttle_share
-from kafkakit.execution.decide.schedule.catch_up import catch_up
-from kafkakit.execution.decide.schedule.window import Standing, startable
-from kafkakit.execution.decide.schedule.words import eta_line, format_span, schedule_lines, step_words
+from kafkakit.execution.decide.progress import Standing, startable
+from kafkakit.execution.decide.schedule.forecast import (
+    catch_up,
+    eta_line,
+    format_span,
+    schedule_lines,
+    step_words,
+    throttle_share,
+)
 from kafkakit.execution.decide.schedule.work import (
     Bottleneck,
     Limits,

@@ -3,8 +3,8 @@
 import pytest
 
 from kafkakit.core.errors import ConflictError, TryLaterError
-from kafkakit.execution.act import store_lines
-from kafkakit.execution.act.store_lines import CHUNK_BYTES, SharedStoreLines
+from kafkakit.execution.act import journal_files as store_lines
+from kafkakit.execution.act.journal_files import CHUNK_BYTES, SharedStoreLines
 from tests.fakes.control import FakeControlStore
 
 

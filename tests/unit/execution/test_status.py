@@ -15,21 +15,41 @@ from kafkakit.core.errors import InterruptedRunError, TerminatedRunError, Termin
 from kafkakit.core.lease import Holder, LeaseRecord, Life
 from kafkakit.core.model import ClusterSnapshot, Reassignment, TopicPartition, TopicPartitionReplica
 from kafkakit.core.plan import identity_of
-from kafkakit.execution.act.journal_file import DiskFile
-from kafkakit.execution.act.known_runs import KnownRuns
+from kafkakit.execution.act.journal_files import DiskFile
 from kafkakit.execution.act.retrier import Retrier
-from kafkakit.execution.act.run_journal import RunJournal, journal_path
+from kafkakit.execution.act.run_journal import KnownRuns, RunJournal, journal_path
 from kafkakit.execution.act.status_loop import Observer, look_once, watch
-from kafkakit.execution.decide.journal import What
-from kafkakit.execution.decide.journal_state import Promise, RunState
-from kafkakit.execution.decide.status.looks import HeldLease, KnownRun, Throttled, without_moves
-from kafkakit.execution.decide.status.runs import RunningMove, eta_of, owner_of, view_run
-from kafkakit.execution.decide.status.samples import MAX_SAMPLES, History, Sample, growth_of, remember, window_of
-from kafkakit.execution.decide.status.stall import QUIET_S, TURN_S, Cause, CopyFacts, Limit, stall_of
-from kafkakit.execution.decide.status.state import CopyState, CopyView, MoveView, StatusView
+from kafkakit.execution.decide.journal import Promise, RunState, What
+from kafkakit.execution.decide.status import (
+    CopyState,
+    CopyView,
+    MoveView,
+    RunningMove,
+    StatusView,
+    eta_of,
+    owner_of,
+    view_run,
+)
+from kafkakit.execution.decide.status_looks import (
+    MAX_SAMPLES,
+    QUIET_S,
+    TURN_S,
+    Cause,
+    CopyFacts,
+    HeldLease,
+    History,
+    KnownRun,
+    Limit,
+    Sample,
+    Throttled,
+    growth_of,
+    remember,
+    stall_of,
+    window_of,
+    without_moves,
+)
 from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, INSIDE_RATE, LEADER_LIST, LEADER_RATE
-from kafkakit.reassign.show.status_metrics import TOP, render_metrics
-from kafkakit.reassign.show.status_text import render_screen, render_status, status_line
+from kafkakit.reassign.report.status import TOP, render_metrics, render_screen, render_status, status_line
 from tests.clusters.plans import make_plan
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.invariants.exposition import parse

@@ -5,8 +5,8 @@ from contextlib import suppress
 import pytest
 
 from kafkakit.core.errors import LeaseLostError, OperationFailedError, TryLaterError
-from kafkakit.execution.act import store_lines
-from kafkakit.execution.act.store_lines import StoreLines, pacer_lines
+from kafkakit.execution.act import journal_files as store_lines
+from kafkakit.execution.act.journal_files import StoreLines, pacer_lines
 from tests.fakes.control import FakeControlStore
 from tests.rigs.pacer import CLUSTER
 from tests.rigs.reassign import Killed

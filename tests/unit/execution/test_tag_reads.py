@@ -4,7 +4,7 @@ import pytest
 
 from kafkakit.core.errors import InputError, TryLaterError
 from kafkakit.core.tags import TagSet
-from kafkakit.execution.act.tag_reads import read_tags
+from kafkakit.execution.act.retrier import read_tags
 from tests.fakes.control import FakeControlStore
 
 

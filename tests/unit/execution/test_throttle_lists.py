@@ -3,8 +3,8 @@
 import pytest
 
 from kafkakit.core.cluster_facts import ConfigOp, ResourceKind
-from kafkakit.execution.decide.goals import LIST_LIMIT
-from kafkakit.execution.decide.journal_state import ConfigKey
+from kafkakit.execution.decide.journal import ConfigKey
+from kafkakit.execution.decide.plan_state import LIST_LIMIT
 from kafkakit.execution.decide.schedule.work import Rates
 from kafkakit.execution.decide.throttle import (
     FOLLOWER_LIST,

@@ -4,7 +4,7 @@ import pytest
 
 from kafkakit.core.errors import RefusedError
 from kafkakit.core.model import TopicPartition
-from kafkakit.execution.act.store_lines import pacer_lines
+from kafkakit.execution.act.journal_files import pacer_lines
 from kafkakit.execution.decide.throttle import LEADER_RATE
 from kafkakit.reassign.act.cleanup import CleanupRequest, clean
 from tests.clusters.plans import make_plan

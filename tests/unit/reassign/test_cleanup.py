@@ -6,7 +6,7 @@ from kafkakit.core.model import TopicPartition, TopicPartitionReplica
 from kafkakit.execution.decide.schedule.work import Rates
 from kafkakit.execution.decide.throttle import LEADER_RATE
 from kafkakit.reassign.act.cleanup import CleanupRequest, clean
-from kafkakit.reassign.show.cleanup import Cleaned
+from kafkakit.reassign.report.run import Cleaned
 from tests.invariants.journal import verify_journal
 from tests.rigs.reassign import MemoryFile
 from tests.rigs.throttles import Rig, goal

@@ -9,9 +9,9 @@ from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import InfeasibleError
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
 from kafkakit.core.plan import DirMove, Plan
-from kafkakit.execution.act.cluster_access import ClusterAccess
-from kafkakit.execution.decide.outcome import Commands, Outcome, Request
-from kafkakit.reassign.act.verify import verify
+from kafkakit.execution.act.leases import ClusterAccess
+from kafkakit.execution.decide.runs import Commands, Outcome, Request
+from kafkakit.reassign.act.cleanup import verify
 from tests.clusters.plans import make_plan
 from tests.fakes.admin import FakeCluster
 from tests.invariants.journal import verify_effects, verify_journal

@@ -16,11 +16,9 @@ from kafkakit.core.errors import (
     UsageError,
 )
 from kafkakit.core.plan import DirMove
-from kafkakit.execution.act.control_requests import ControlRequests
-from kafkakit.execution.act.received_requests import ReceivedRequests
+from kafkakit.execution.act.control_requests import ControlRequests, ReceivedRequests
 from kafkakit.execution.decide.journal import What
-from kafkakit.execution.decide.rates import RateRequest
-from kafkakit.execution.decide.schedule.work import Limits
+from kafkakit.execution.decide.schedule.work import Limits, RateRequest
 from kafkakit.execution.decide.throttle import INSIDE_RATE
 from tests.clusters.plans import make_plan
 from tests.fakes.admin import FakeCluster

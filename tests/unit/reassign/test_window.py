@@ -11,15 +11,13 @@ from kafkakit.core.errors import InfeasibleError, InterruptedRunError, RefusedEr
 from kafkakit.core.lease import LEASE_DOCUMENT, Holder, Life
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.plan import DirMove
-from kafkakit.execution.act.control_requests import ControlRequests
-from kafkakit.execution.act.lease_guard import AWAY_S
-from kafkakit.execution.act.leases import Lease
-from kafkakit.execution.act.received_requests import ReceivedRequests
-from kafkakit.execution.decide.outcome import Commands, Request
+from kafkakit.execution.act.control_requests import ControlRequests, ReceivedRequests
+from kafkakit.execution.act.leases import AWAY_S, Lease
+from kafkakit.execution.decide.runs import Commands, Request
 from kafkakit.execution.decide.schedule.work import Limits, Rates
 from kafkakit.execution.decide.throttle import FOLLOWER_RATE
 from kafkakit.reassign.act.control import note_pause
-from kafkakit.reassign.show.run import render_outcome
+from kafkakit.reassign.report.run import render_outcome
 from tests.clusters.plans import make_plan
 from tests.fakes.admin import FakeCluster
 from tests.fakes.control import FakeControlStore

@@ -20,10 +20,8 @@ from kafkakit.core.errors import (
 )
 from kafkakit.core.lease import Holder, Life
 from kafkakit.core.model import ClusterSnapshot
-from kafkakit.execution.act.cluster_access import ClusterAccess
 from kafkakit.execution.act.control_requests import ControlRequests
-from kafkakit.execution.act.lease_reader import lease_path
-from kafkakit.execution.act.leases import Lease
+from kafkakit.execution.act.leases import ClusterAccess, Lease, lease_path
 from kafkakit.rollout.act import writing as journal_files
 from kafkakit.rollout.act.rollouts import NamedState, abort_or_request, is_applied, rehearse, usable_plan
 from kafkakit.rollout.decide.plan import ConfigPlan, without_restarts

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from kafkakit.simulator.client_load import LoadedCopies
 from kafkakit.simulator.cluster import QuotaModel
+from kafkakit.simulator.flows import LoadedCopies
 
 MB = 1e6
 QUOTA = QuotaModel(efficiency=1.0, lump_bytes=1, response_bytes=1)

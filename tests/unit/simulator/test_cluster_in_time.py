@@ -6,8 +6,7 @@ import pytest
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
-from kafkakit.simulator.cluster import QuotaModel, SimBroker, SimCluster, SimDisk, SimMove, SimPartition
-from kafkakit.simulator.disks import DiskSeen
+from kafkakit.simulator.cluster import DiskSeen, QuotaModel, SimBroker, SimCluster, SimDisk, SimMove, SimPartition
 from tests.rigs.observed_simulation import CopySeen, ObservedSimulation
 
 MB = 1_000_000

@@ -24,8 +24,7 @@ from kafkakit.core.journal_lines import RecordKind, line_data
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.printable import printable
 from kafkakit.core.shell_words import quote
-from kafkakit.execution.act.journal_file import DiskFile, LineFile
-from kafkakit.execution.act.line_journal import LineJournal
+from kafkakit.execution.act.journal_files import DiskFile, LineFile, LineJournal
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.groups import GroupAdmin

@@ -37,7 +37,7 @@ from kafkakit.core.lists_in_words import some
 from kafkakit.core.log_reads import LogSpan, TopicPlaces
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.printable import printable
-from kafkakit.execution.act.log_answers import fetch_answers
+from kafkakit.execution.act.retrier import fetch_answers
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.cluster_clients import ClusterClients

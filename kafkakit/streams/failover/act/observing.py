@@ -22,7 +22,7 @@ from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupTy
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.rights import lacking
-from kafkakit.execution.act.log_answers import fetch_answers
+from kafkakit.execution.act.retrier import fetch_answers
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.cluster_clients import ClusterClients
 from kafkakit.ports.log import LogReader

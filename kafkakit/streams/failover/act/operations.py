@@ -19,7 +19,7 @@ from kafkakit.core.journal_lines import line_data
 from kafkakit.core.lease import DEFAULT_TTL_S
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
-from kafkakit.execution.act.lease_guard import Held, HeldClock
+from kafkakit.execution.act.leases import Held, HeldClock
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.cluster_clients import ClusterClients
 from kafkakit.ports.control import ControlStore

@@ -26,7 +26,7 @@ from kafkakit.core.errors import (
 )
 from kafkakit.core.lease import LEASE_DOCUMENT
 from kafkakit.core.log_reads import LogSpan
-from kafkakit.execution.act.lease_guard import GuardedAdmin
+from kafkakit.execution.act.leases import GuardedAdmin
 from kafkakit.execution.act.retrier import wait_until
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.cluster_clients import ClusterClients

@@ -23,11 +23,8 @@ from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.journal_lines import line_data
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
-from kafkakit.execution.act.audit_log import AuditLog
-from kafkakit.execution.act.cluster_access import ClusterAccess
-from kafkakit.execution.act.lease_guard import GuardedAdmin
-from kafkakit.execution.act.line_journal import LineJournal
-from kafkakit.execution.act.store_lines import SharedStoreLines, StoreLines
+from kafkakit.execution.act.journal_files import AuditLog, LineJournal, SharedStoreLines, StoreLines
+from kafkakit.execution.act.leases import ClusterAccess, GuardedAdmin
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.cluster_clients import ClusterClients

@@ -112,7 +112,7 @@ class FailoverSession:
         """What a run works with; takes the stream's lease where the command may write, `TryLaterError` names its
         holder, and writes the audit log."""
         from kafkakit.core.lease import DEFAULT_TTL_S
-        from kafkakit.execution.act.lease_guard import HeldClock
+        from kafkakit.execution.act.leases import HeldClock
         from kafkakit.streams.failover.act.operations import audited, run_parts
 
         ports = operation_ports(self.cli, self.home, self.cluster, self._command, self._put_events)
@@ -135,7 +135,7 @@ class FailoverSession:
 
     def lease_words(self) -> str:
         """Which process works on the stream, in words."""
-        from kafkakit.execution.act.lease_reader import read_lease
+        from kafkakit.execution.act.leases import read_lease
         from kafkakit.streams.failover.decide.drained import NO_PROCESS
         from kafkakit.streams.failover.decide.operation import lease_of
 
@@ -282,7 +282,7 @@ class LiveOptions:
 def watch_operation(cli: CliContext, clock: Clock, watcher: OperationWatcher, options: LiveOptions) -> LiveView:
     """Show an operation until none is open; returns the last look."""
     from kafkakit.execution.act.retrier import Retrier
-    from kafkakit.execution.act.watch_loop import PATIENCE_S, watch_until_idle
+    from kafkakit.execution.act.status_loop import PATIENCE_S, watch_until_idle
     from kafkakit.streams.failover.report import PhaseLines, live_metrics, live_text, phase_line
     from kafkakit.wiring import write_file
 

@@ -30,8 +30,8 @@ from kafkakit.core.errors import (
 from kafkakit.core.group_facts import GroupDescription
 from kafkakit.core.lease import Holder, Life
 from kafkakit.core.versioned import Versioned
-from kafkakit.execution.act.known_runs import KnownRuns
 from kafkakit.execution.act.leases import Lease
+from kafkakit.execution.act.run_journal import KnownRuns
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.control import ControlStore
 from kafkakit.ports.groups import GroupAdmin

@@ -26,7 +26,7 @@ from kafkakit.config.yaml_text import yaml_items, yaml_list, yaml_place, yaml_ro
 from kafkakit.core.documents import DocumentKind
 from kafkakit.core.errors import InputError, TryLaterError
 from kafkakit.core.lease import Holder
-from kafkakit.execution.decide.journal_state import RunState
+from kafkakit.execution.decide.journal import RunState
 from kafkakit.streams.lag.decide.limits import (
     LIMIT_KEYS,
     JudgedBound,

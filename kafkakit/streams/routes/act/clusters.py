@@ -32,7 +32,7 @@ from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.printable import printable
 from kafkakit.core.quantities import counted
 from kafkakit.core.rights import lacking
-from kafkakit.execution.act.cluster_access import ClusterAccess
+from kafkakit.execution.act.leases import ClusterAccess
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.cluster_clients import ClusterClients

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kafkakit.cli.run_options import Consent
     from kafkakit.cli.session import ClusterSession
     from kafkakit.core.model import ClusterSnapshot
-    from kafkakit.execution.act.cluster_access import ClusterAccess
+    from kafkakit.execution.act.leases import ClusterAccess
     from kafkakit.streams.model.route import Route, Segment
     from kafkakit.streams.routes.act.clusters import ClusterAddress, ClusterObserver
     from kafkakit.streams.routes.act.store import RouteStore

@@ -11,8 +11,8 @@ from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import OperationFailedError, RefusedError, TryLaterError, UsageError
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
-from kafkakit.execution.act import journal_file as store_lines
-from kafkakit.execution.act.journal_file import DiskFile
+from kafkakit.execution.act import journal_files as store_lines
+from kafkakit.execution.act.journal_files import DiskFile
 from kafkakit.streams.commits.act.editing import EditJournal, Edits, edits_folder
 from kafkakit.streams.commits.decide.editing.decision import check_quiet, finish_plan, settled, undo_plan
 from kafkakit.streams.commits.decide.editing.edit import (

@@ -21,7 +21,7 @@ from kafkakit.core.errors import (
 )
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
-from kafkakit.execution.act.journal_file import DiskFile
+from kafkakit.execution.act.journal_files import DiskFile
 from kafkakit.streams.commits.act.editing import EditJournal, Edits, edits_folder
 from kafkakit.streams.commits.decide.editing.decision import finish_plan, undo_plan
 from kafkakit.streams.commits.decide.editing.edit import (

@@ -7,8 +7,7 @@ import pytest
 
 from kafkakit.core.errors import InputError, UsageError
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
-from kafkakit.execution.decide.journal_state import RunState
-from kafkakit.execution.decide.layered_mapping import Layers
+from kafkakit.execution.decide.journal import Layers, RunState
 from kafkakit.streams.lag.decide.limits import (
     LIMIT_KEYS,
     CheckResult,

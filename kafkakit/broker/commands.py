@@ -1,0 +1,364 @@
+"""`kafkakit broker`: empty a broker (`drain`), `replace` it, `decommission` it for good, bring it back (`rejoin`).
+
+The options of every run are in `cli/run_options.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kafkakit.cli.cluster_words import BROKER_ID, BROKER_IDS
+from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
+from kafkakit.cli.command_line import given_words
+from kafkakit.cli.option_groups import option, with_option_groups
+from kafkakit.cli.run_options import Consent, ExecutionOptions
+from kafkakit.placement.choices import PlaceBy
+
+if TYPE_CHECKING:
+    from kafkakit.broker.act.operation_files import Pace
+    from kafkakit.broker.decide.plans import OperationGoal
+
+
+app = new_group("Drain, replace, decommission and rejoin brokers, each in one resumable step.")
+
+Ids = Annotated[str, typer.Argument(**BROKER_IDS, help="Brokers to empty; they may be dead.")]
+Old = Annotated[str, typer.Argument(**BROKER_ID, help="The broker to replace; it may be dead.")]
+New = Annotated[str, typer.Option("--with", **BROKER_ID, help="The broker that takes its place.")]
+Comers = Annotated[str, typer.Argument(**BROKER_IDS, help="The brokers that came back.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacementOptions:
+    """Where replicas of a broker may go, and whether an interrupted operation is planned again."""
+
+    placement: PlaceBy | None = option(
+        None, help="What to balance: free bytes, or counts; storage where all sizes are known, if not given."
+    )
+    min_rack_ids: int = option(
+        0,
+        min=0,
+        help="Let racks repeat in a replica set once it spans this many; 0: every replica needs a rack of its own.",
+    )
+    replan: bool = option(
+        False,
+        "--replan",
+        help="Cancel the running moves of an interrupted operation, or of its undoing, and plan the rest again.",
+    )
+
+    def replacement(self, old: str, new: str, throttle: str | None) -> OperationGoal:
+        """What `replace` is to do; raises `UsageError`."""
+        from kafkakit.broker.decide.plans import OperationGoal
+
+        brokers = broker_ids(old, "OLD", most=1)
+        words = {"placement": self.placement, "min-rack-ids": self.min_rack_ids, "with": new}
+        return OperationGoal(
+            brokers=brokers,
+            onto=broker_ids(new, "--with", most=1)[0],
+            placement=self.placement,
+            min_rack_ids=self.min_rack_ids,
+            words=_recorded("replace", brokers, throttle, words),
+        )
+
+
+MOST_BROKERS = 100
+
+
+def _recorded(
+    verb: str, brokers: tuple[int, ...], throttle: str | None, options: Mapping[str, str | int | None]
+) -> dict[str, str]:
+    """The words of an operation's record; options that are not given are left out."""
+    given = {"throttle": throttle, **options}
+    listed = ",".join(map(str, brokers))
+    return {"command": f"broker {verb}", "brokers": listed, **{k: str(v) for k, v in given.items() if v}}
+
+
+def broker_ids(text: str, flag: str, most: int = MOST_BROKERS) -> tuple[int, ...]:
+    """Broker ids of a comma list, sorted; `UsageError` for anything else."""
+    from kafkakit.core.broker_list import parse_broker_list
+    from kafkakit.core.errors import UsageError
+
+    listed = parse_broker_list(text, flag)
+    if listed.where is not None:
+        raise UsageError(f"{flag}: queries are not taken here", hint="give the ids of the brokers")
+    if listed.existing or listed.everything:
+        raise UsageError(f"{flag}: name the brokers, -1 and -2 mean many of them")
+    if len(listed.ids) > most:
+        raise UsageError(f"{flag}: {len(listed.ids)} brokers are named, at most {most} can be")
+    return tuple(sorted(listed.ids))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainOptions(PlacementOptions):
+    """As for a replacement, and which brokers may take the replicas."""
+
+    to: str = option("", **BROKER_IDS, help="Brokers that may take the replicas; all other live ones if not given.")
+    exclude_receivers: str = option("", **BROKER_IDS, help="Brokers that get no copies.")
+    spread: bool = option(
+        False, "--spread", help="Keep a partition's replicas per rack within one of each other instead."
+    )
+    ignore_warns: bool = option(False, "--ignore-warns", help="Move the other replicas although some cannot be moved.")
+
+    def goal(self, verb: str, text: str, throttle: str | None) -> OperationGoal:
+        """What `drain` or `decommission` is to do with the brokers listed in `text`; raises `UsageError`."""
+        from kafkakit.broker.decide.plans import OperationGoal
+        from kafkakit.core.broker_list import BrokerList
+
+        def listed(given: str, flag: str) -> BrokerList | None:
+            return BrokerList(ids=broker_ids(given, flag)) if given else None
+
+        brokers = broker_ids(text, "ID")
+        words = {
+            "to": self.to,
+            "exclude-receivers": self.exclude_receivers,
+            "placement": self.placement,
+            "min-rack-ids": self.min_rack_ids,
+            "spread": self.spread,
+            "ignore-warns": self.ignore_warns,
+        }
+        return OperationGoal(
+            brokers=brokers,
+            receiving=listed(self.to, "--to"),
+            exclude_receivers=listed(self.exclude_receivers, "--exclude-receivers"),
+            placement=self.placement,
+            min_rack_ids=self.min_rack_ids,
+            spread=self.spread,
+            words=_recorded(verb, brokers, throttle, words),
+        )
+
+
+@with_option_groups
+def drain(ctx: typer.Context, brokers: Ids, options: DrainOptions, execution: ExecutionOptions) -> None:
+    """Move everything off brokers: leaderships first, then every replica, and verify that none is left.
+
+    Plans like `topicmappr drain`, shows the plan and its forecast, asks for confirmation, and carries it out like
+    `reassign apply`. It can be stopped at any time and run again: it resumes. Exits with 0 only when the brokers
+    hold and lead nothing.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod broker drain 1004 --dry-run
+    kafkakit --profile prod broker drain 1004 --throttle 20MB
+    kafkakit --profile prod broker drain 1004,1007 --to 1001,1002,1003 --yes
+    """
+    _move(ctx, options.goal("drain", brokers, execution.rates.throttle), options, execution)
+
+
+@with_option_groups
+def replace(ctx: typer.Context, old: Old, with_: New, options: PlacementOptions, execution: ExecutionOptions) -> None:
+    """Move every replica of one broker to another, each to the same place of its list.
+
+    Once its copies are in sync, the new broker also leads where the old one was the preferred leader. Exits with 4
+    when the new broker's rack or disks do not allow it, or when it holds a copy of one of the partitions already.
+    Resumes like `drain`.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod broker replace 1004 --with 1009 --dry-run
+    kafkakit --profile prod broker replace 1004 --with 1009 --throttle 20MB --yes
+    """
+    _move(ctx, options.replacement(old, with_, execution.rates.throttle), options, execution)
+
+
+@with_option_groups
+def decommission(ctx: typer.Context, brokers: Ids, options: DrainOptions, execution: ExecutionOptions) -> None:
+    """Drain brokers, report whether they may be stopped for good, and unregister those that are stopped.
+
+    Brokers may be stopped when they hold no replica, lead no partition and do not report to be controllers.
+    Cautions name what the cluster cannot do without them. Planning commands leave the brokers out from the start on.
+    Once their processes are stopped, the same command again takes them off the cluster's list. Resumes like `drain`.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod broker decommission 1004 --dry-run
+    kafkakit --profile prod broker decommission 1004 --throttle 20MB
+    """
+    _move(ctx, options.goal("decommission", brokers, execution.rates.throttle), options, execution)
+
+
+_PLANNING = ("to", "exclude_receivers", "placement", "min_rack_ids", "spread", "with_", "ignore_warns")
+
+
+def _move(ctx: typer.Context, goal: OperationGoal, options: PlacementOptions, execution: ExecutionOptions) -> None:
+    from dataclasses import replace as replace_fields
+    from functools import partial
+
+    from kafkakit.broker.act.move_off import MoveOff, ReassignRunner
+    from kafkakit.broker.act.operation_files import Elections, Pace, Unregister, open_records, operation_lock
+    from kafkakit.broker.decide.operation import Kind, Operation, base_name
+    from kafkakit.broker.decide.plans import MoveRequest
+    from kafkakit.broker.report import outcome_report
+    from kafkakit.cli.plan_file import read_plan
+    from kafkakit.cli.run_options import run_request
+    from kafkakit.cli.search_watch import answered_at_once
+    from kafkakit.cli.session import finish, open_access, open_session
+    from kafkakit.core.shell_words import quote
+    from kafkakit.wiring import write_file
+
+    cli, consent = cli_context(ctx), execution.consent
+    state_dir = cli.settings.state_dir
+    consent.require_possible(cli)
+    kind = Kind(goal.words["command"].removeprefix("broker "))
+    listed = goal.words["brokers"]
+    again = " ".join([cli.program, "broker", kind.value, listed, *given_words(ctx), "--yes"])
+    back = " ".join([*given_words(ctx, _PLANNING), "--yes"])
+    cli.operation_words = (f"stopped; the {kind} is not finished", f"to resume: {again}")
+    with open_session(cli, read_only=True) as session:
+        cluster_id = session.cluster_id
+        records = open_records(state_dir, cluster_id, write_file, session.clock)
+        if not consent.dry_run:
+            session.lock(*operation_lock(state_dir, cluster_id, base_name(kind, goal.brokers, goal.onto)))
+
+        def undo_of(operation: Operation) -> str:
+            record = quote(str(records.path_of(operation)))
+            return f"{cli.program} broker rejoin {listed} --restore {record} {back}"
+
+        request = MoveRequest(
+            kind=kind,
+            goal=goal,
+            again=again,
+            undo_of=undo_of,
+            cleanup=f"{cli.program} reassign cleanup --yes",
+            confirm=partial(consent.confirm_on, cli, cluster_id),
+            bootstrap=cli.settings.bootstrap_servers,
+            asks=not consent.yes,
+            dry_run=consent.dry_run,
+            replan=options.replan,
+            ignore_warns=getattr(options, "ignore_warns", False),
+        )
+        template = run_request(cli, None, cluster_id, replace_fields(execution, consent=Consent(yes=True)))
+        access = partial(open_access, cli, cluster_id=cluster_id, without_lease=execution.running.without_lease)
+        runner = ReassignRunner(
+            records, state_dir, cli.output, template, access, read_plan, again=again, undo_of=undo_of
+        )
+        elections = Elections(partial(access, f"broker {kind}"), cli.output, Pace(), request.retry_limit_s)
+        unregister = Unregister(partial(access, "broker decommission"), cli.output, request.retry_limit_s)
+        outcome = MoveOff(
+            session.admin,
+            session.clock,
+            cli.output,
+            records,
+            runner,
+            elections,
+            request,
+            unregister=unregister,
+            planning=partial(answered_at_once, None),
+        ).run()
+    finish(cli, outcome_report(outcome))
+
+
+app.command("drain", cls=CliCommand, short_help="Move everything off brokers, and verify that nothing is left.")(drain)
+app.command("replace", cls=CliCommand, short_help="Move every replica of one broker to another.")(replace)
+app.command("decommission", cls=CliCommand, short_help="Drain brokers and report whether they may be stopped.")(
+    decommission
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RejoinOptions:
+    """What is taken back, how long brokers may take, and how fast leaderships pass."""
+
+    restore: str = option(
+        "",
+        metavar="RECORD",
+        help="Undo the operation of this record, the file that `drain` printed at its end; `last`: the last one "
+        "on exactly these brokers.",
+    )
+    wait: str = option("30m", metavar="DURATION", help="How long to wait for the brokers, and then for their copies.")
+    leaders_at_once: int = option(50, min=1, max=5000, help="Leaderships that are moved at the same time.")
+    leaders_pause: str = option(
+        "1s", metavar="DURATION", help="How long to wait between such groups of leaderships; 0: not at all."
+    )
+
+    @property
+    def wait_s(self) -> float:
+        """Seconds; raises `UsageError`."""
+        from kafkakit.core.durations import parse_duration
+
+        return parse_duration(self.wait, "--wait")
+
+    @property
+    def pace(self) -> Pace:
+        """The groups that leaderships pass in; raises `UsageError`."""
+        from kafkakit.broker.act.operation_files import Pace
+        from kafkakit.core.durations import parse_duration_or_zero
+
+        return Pace(group=self.leaders_at_once, pause_s=parse_duration_or_zero(self.leaders_pause, "--leaders-pause"))
+
+
+@app.command("rejoin", cls=CliCommand, short_help="Return brokers to service, with their leaderships.")
+@with_option_groups
+def rejoin(ctx: typer.Context, brokers: Comers, options: RejoinOptions, execution: ExecutionOptions) -> None:
+    """Return brokers to service that were down or drained, and move their leaderships back in groups.
+
+    Waits until they are registered and unfenced and every copy on them is in sync, then elects them where they are
+    the preferred leader. With --restore the plans of a drain are rolled back first: every replica returns, in the
+    old order. If it was stopped, run it again: it does what is left. Exits with 75 when a broker or a copy is not
+    there in time.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod broker rejoin 1004
+    kafkakit --profile prod broker rejoin 1004 --leaders-at-once 10 --leaders-pause 30s --yes
+    kafkakit --profile prod broker rejoin 1004 --restore last --throttle 20MB
+    """
+    from dataclasses import replace as replace_fields
+    from functools import partial
+
+    from kafkakit.broker.act.move_off import ReassignRunner, Rejoin
+    from kafkakit.broker.act.operation_files import Elections, open_records, operation_lock
+    from kafkakit.broker.decide.operation import base_name
+    from kafkakit.broker.decide.plans import RejoinRequest
+    from kafkakit.broker.report import outcome_report
+    from kafkakit.cli.plan_file import read_plan
+    from kafkakit.cli.run_options import run_request
+    from kafkakit.cli.session import finish, open_access, open_session
+    from kafkakit.core.shell_words import quote
+    from kafkakit.wiring import write_file
+
+    cli, consent = cli_context(ctx), execution.consent
+    state_dir = cli.settings.state_dir
+    ids = broker_ids(brokers, "ID")
+    listed = ",".join(map(str, ids))
+    command = [cli.program, "broker", "rejoin", listed]
+    again = " ".join([*command, *given_words(ctx), "--yes"])
+    request = RejoinRequest(
+        brokers=ids,
+        again=again,
+        confirm=lambda question: consent.confirm_on(cli, cluster_id, question),
+        wait_s=options.wait_s,
+        asks=not consent.yes,
+        dry_run=consent.dry_run,
+    )
+    pace = options.pace
+    consent.require_possible(cli)
+    cli.operation_words = ("stopped; the rejoin is not finished", f"to resume: {again}")
+    with open_session(cli, read_only=True) as session:
+        cluster_id = session.cluster_id
+        records = open_records(state_dir, cluster_id, write_file, session.clock)
+        if not consent.dry_run:
+            session.lock(*operation_lock(state_dir, cluster_id, f"rejoin-{listed[:80]}"))
+        record = records.to_restore(options.restore, ids)
+        if record is not None:  # by its path: another operation may be the last one by then
+            named = quote(str(records.path_of(record)))
+            again = " ".join([*command, "--restore", named, *given_words(ctx, ("restore",)), "--yes"])
+            request = replace_fields(request, again=again)
+            cli.operation_words = ("stopped; the rejoin is not finished", f"to resume: {again}")
+        if record is not None and not consent.dry_run:  # its own command must not be running on it
+            session.lock(*operation_lock(state_dir, cluster_id, base_name(record.kind, record.brokers, record.onto)))
+        template = run_request(cli, None, cluster_id, replace_fields(execution, consent=Consent(yes=True)))
+        access = partial(open_access, cli, cluster_id=cluster_id, without_lease=execution.running.without_lease)
+        runner = ReassignRunner(
+            records, state_dir, cli.output, template, access, read_plan, again=again, undo_of=lambda _: again
+        )
+        elections = Elections(partial(access, "broker rejoin"), cli.output, pace, request.retry_limit_s)
+        rejoining = Rejoin(session.admin, session.clock, cli.output, records, runner, elections, request)
+        outcome = rejoining.run(record)
+    finish(cli, outcome_report(outcome))

@@ -1,0 +1,138 @@
+"""What a command on brokers came to, as text and as data."""
+
+from dataclasses import dataclass, replace
+
+from kafkakit.broker.decide.operation import BrokerFacts
+from kafkakit.core.errors import OperationFailedError
+from kafkakit.core.lists_in_words import some
+from kafkakit.core.quantities import counted, format_bytes, format_rough_time
+from kafkakit.execution.decide.runs import Outcome
+from kafkakit.report.blocks import attributes
+from kafkakit.report.report import Report
+
+COLUMNS = ("broker", "state", "rack", "replicas", "leaders", "out_of_sync")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """What a plan that was made by this command comes to; `bytes` counts copies of known size."""
+
+    partitions: int
+    copies: int
+    bytes: int
+    leaders_first: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerOutcome:
+    """The result of one command.
+
+    `verdict` is one of `done`, `nothing to do`, `planned` (dry run), `declined`, `incomplete`, `not safe to stop`.
+    `planned` is None where no plan was made. `brokers` are as last seen, `undo` is the command that takes the
+    operation back. `steps` are left for a person. `record` is the operation's file, where it has one. The cluster has
+    forgotten the `unregistered` brokers.
+    """
+
+    command: str
+    verdict: str
+    brokers: tuple[BrokerFacts, ...] = ()
+    problems: tuple[str, ...] = ()
+    cautions: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
+    record: str | None = None
+    moves_sent: int = 0
+    copied_bytes: int = 0
+    leaders_passed: int = 0
+    seconds: float = 0.0
+    next_commands: tuple[str, ...] = ()
+    undo: str | None = None
+    planned: Planned | None = None
+    unregistered: tuple[int, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """True when the command may exit with 0."""
+        return not self.problems
+
+    def plus(self, run: Outcome) -> "BrokerOutcome":
+        """With the figures of one more run of a plan."""
+        return replace(
+            self,
+            moves_sent=self.moves_sent + run.submitted,
+            copied_bytes=self.copied_bytes + run.copied_bytes,
+            seconds=self.seconds + run.seconds,
+        )
+
+
+def outcome_report(outcome: BrokerOutcome) -> Report:
+    """The result of a command; what is not whole fails."""
+    failure = None
+    if outcome.verdict == "declined":
+        failure = OperationFailedError("not confirmed, nothing was changed")
+    elif not outcome.ok:
+        what = "not safe to stop" if outcome.verdict == "not safe to stop" else f"{outcome.command} is not complete"
+        failure = OperationFailedError(f"{what}: {outcome.problems[0]}", hint=next(iter(outcome.next_commands), None))
+    return Report(
+        command=f"broker {outcome.command}",
+        data=outcome_data(outcome),
+        text=render_outcome(outcome),
+        columns=COLUMNS,
+        rows=outcome_rows(outcome),
+        failure=failure,
+    )
+
+
+def render_outcome(outcome: BrokerOutcome) -> str:
+    """The result for people; commands to paste stand on lines of their own."""
+    lines = [f"{outcome.verdict}: {outcome.command} of broker {some(b.broker for b in outcome.brokers)}"]
+    for facts in outcome.brokers:
+        late = f", {facts.out_of_sync} not in sync" if facts.out_of_sync else ""
+        held = f"{counted(facts.replicas, 'replica')}, {counted(facts.leaders, 'leadership')}"
+        lines.append(f"broker {facts.broker}: {facts.state}, {held}{late}")
+    if outcome.planned is not None:
+        plan = outcome.planned
+        lines.append(
+            f"planned: {counted(plan.partitions, 'partition')}, {counted(plan.copies, 'copy', 'copies')} "
+            f"({format_bytes(plan.bytes)}), {counted(plan.leaders_first, 'leadership')} first"
+        )
+    if outcome.moves_sent or outcome.copied_bytes:
+        sent = counted(outcome.moves_sent, "request")
+        time = format_rough_time(outcome.seconds)
+        lines.append(f"{sent} sent, {format_bytes(outcome.copied_bytes)} copied in {time}")
+    if outcome.leaders_passed:
+        lines.append(f"{counted(outcome.leaders_passed, 'leadership')} passed on by election")
+    if outcome.unregistered:
+        lines.append(f"unregistered: broker {some(outcome.unregistered)}")
+    lines += [f"problem: {p}" for p in outcome.problems]
+    lines += [f"caution: {c}" for c in outcome.cautions]
+    if outcome.record:
+        lines.append(f"record: {outcome.record}")
+    if outcome.steps:
+        lines += ["left to do by hand:", *outcome.steps]
+    if outcome.undo:
+        lines += ["to move everything back:", outcome.undo]
+    if outcome.next_commands:
+        lines += ["next:", *outcome.next_commands]
+    return "\n".join(lines) + "\n"
+
+
+def outcome_data(outcome: BrokerOutcome) -> dict[str, object]:
+    """The result for programs."""
+    return {
+        "verdict": outcome.verdict,
+        "brokers": [attributes(b, "broker rack state replicas leaders out_of_sync") for b in outcome.brokers],
+        "planned": None
+        if outcome.planned is None
+        else attributes(outcome.planned, "partitions copies bytes leaders_first"),
+        **attributes(outcome, "problems cautions steps record moves_sent unregistered"),
+        "bytes_copied": outcome.copied_bytes,
+        "leaders_passed": outcome.leaders_passed,
+        "seconds": round(outcome.seconds, 3),
+        "next_commands": list(outcome.next_commands),
+        "undo_command": outcome.undo,
+    }
+
+
+def outcome_rows(outcome: BrokerOutcome) -> tuple[tuple[object, ...], ...]:
+    """One row a broker, in `COLUMNS`."""
+    return tuple((b.broker, b.state.value, b.rack, b.replicas, b.leaders, b.out_of_sync) for b in outcome.brokers)

@@ -1,0 +1,306 @@
+"""What commands change beside a run: other rates, requests to it, and the removal of what runs left behind.
+
+A change of throttles says which rates hold from now on, and for which run. Leftovers are judged item by item. Ours is
+what the journals say and the cluster still shows; everything else is not touched.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from kafkakit.core.cluster_facts import BrokerLogDirs, PartitionState, ResourceKind
+from kafkakit.core.errors import RefusedError
+from kafkakit.core.journal_lines import RecordKind
+from kafkakit.core.model import TopicPartitionReplica
+from kafkakit.core.plan import Plan
+from kafkakit.execution.decide.journal import ConfigKey, RateHold, Record, RunState, What
+from kafkakit.execution.decide.plan_state import Goal, Live
+from kafkakit.execution.decide.runs import Recovered, moves_sent, moves_under
+from kafkakit.execution.decide.schedule.work import RateRequest, Rates
+from kafkakit.execution.decide.throttle import INSIDE_RATE, LIST_KEYS, RATE_KEYS, WILDCARD, Configs, split_list
+
+
+class Fate(StrEnum):
+    """What is to become of an item of ours; see `find_leftovers`."""
+
+    RESTORE = "earlier value comes back"
+    REMOVE = "entries go"
+    SETTLED = "nothing of ours is there any more"
+    FOREIGN = "changed by somebody else since, left alone"
+    DEAD = "broker is not alive, owed"
+    SILENT = "broker does not answer, owed"
+
+
+OWED = frozenset({Fate.DEAD, Fate.SILENT})
+WORK = frozenset({Fate.RESTORE, Fate.REMOVE}) | OWED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftRate:
+    """A broker rate of ours; `now` and `earlier` are None where nothing is set."""
+
+    key: ConfigKey
+    now: str | None
+    earlier: str | None
+    fate: Fate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftList:
+    """A topic's throttle list with the entries of ours that are in it now."""
+
+    key: ConfigKey
+    entries: tuple[str, ...]
+    fate: Fate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftByRun:
+    """What one journal's runs, or the pacer, left; `running` names what still moves under it."""
+
+    journal: str
+    plan_path: str
+    direction: str
+    rates: tuple[LeftRate, ...] = ()
+    lists: tuple[LeftList, ...] = ()
+    running: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The last run, or what else kept the journal (`autothrottle`)."""
+        return f"{self.direction} of {self.plan_path}" if self.direction else self.plan_path
+
+    @property
+    def is_work(self) -> bool:
+        """True when something of ours has to go."""
+        return any(r.fate in WORK for r in self.rates) or any(i.fate in WORK for i in self.lists)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stranger:
+    """A rate, or entries of a list, that no journal of this host accounts for."""
+
+    key: ConfigKey
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftover:
+    """One look: what is ours by run, what is not ours, and journals that cannot be read.
+
+    `recovered` is what was recognised as left by runs whose journals are not whole, `plans` those that it was held
+    against, both by journal.
+    """
+
+    cluster_id: str
+    runs: tuple[LeftByRun, ...] = ()
+    strangers: tuple[Stranger, ...] = ()
+    damaged: tuple[str, ...] = ()
+    recovered: Mapping[str, Recovered] = field(default_factory=dict)
+    plans: Mapping[str, Plan] = field(default_factory=dict)
+
+    @property
+    def work(self) -> tuple[LeftByRun, ...]:
+        """The runs with something that has to go."""
+        return tuple(r for r in self.runs if r.is_work)
+
+    @property
+    def free(self) -> tuple[LeftByRun, ...]:
+        """Those of them under which nothing moves any more."""
+        return tuple(r for r in self.work if not r.running)
+
+    @property
+    def busy(self) -> tuple[LeftByRun, ...]:
+        """Those of them under which something still moves."""
+        return tuple(r for r in self.work if r.running)
+
+
+def find_leftovers(
+    states: Mapping[str, RunState],
+    live: Live,
+    brokers: Configs,
+    topics: Configs,
+    changing_dirs: Mapping[int, int],
+    damaged: Sequence[str] = (),
+) -> Leftover:
+    """Hold journals (by name) against the cluster.
+
+    `brokers` are the configurations of those that answered, `topics` of all topics; `changing_dirs` counts the copies
+    that change their log dir now, by broker.
+    """
+    throttled = {name: s for name, s in sorted(states.items()) if s.throttled}
+    return Leftover(
+        cluster_id=live.cluster_id,
+        runs=tuple(_by_run(name, s, live, brokers, topics, changing_dirs) for name, s in throttled.items()),
+        strangers=_strangers(tuple(throttled.values()), brokers, topics),
+        damaged=tuple(damaged),
+    )
+
+
+def _by_run(
+    name: str, state: RunState, live: Live, brokers: Configs, topics: Configs, changing_dirs: Mapping[int, int]
+) -> LeftByRun:
+    rates = tuple(_rate(key, hold, live, brokers) for key, hold in sorted(state.rates.items()))
+    lists = tuple(_list(key, entries, topics) for key, entries in sorted(state.entries.items()))
+    inside = {int(k.name) for k in state.rates if k.key == INSIDE_RATE}
+    return LeftByRun(
+        journal=name,
+        plan_path=state.plan_path or state.fingerprint,
+        direction=state.direction,
+        rates=rates,
+        lists=lists,
+        running=(
+            *(str(k) for k in moves_under(state, live)),
+            *(f"copies between log dirs of broker {b}" for b in sorted(inside) if changing_dirs.get(b)),
+        ),
+    )
+
+
+def _rate(key: ConfigKey, hold: RateHold, live: Live, brokers: Configs) -> LeftRate:
+    now = brokers.get(key.name, {}).get(key.key)
+    if not live.is_alive(int(key.name)):
+        fate = Fate.DEAD
+    elif key.name not in brokers:
+        fate = Fate.SILENT
+    elif now == hold.earlier:
+        fate = Fate.SETTLED
+    else:
+        fate = Fate.RESTORE if now in hold.ours else Fate.FOREIGN
+    return LeftRate(key=key, now=now, earlier=hold.earlier, fate=fate)
+
+
+def _list(key: ConfigKey, entries: Sequence[str], topics: Configs) -> LeftList:
+    value = topics.get(key.name, {}).get(key.key)
+    there = set(split_list(value))
+    ours = tuple(e for e in entries if e in there)
+    # An empty list is what a run leaves that was cut between taking its entries away and deleting the list.
+    fate = Fate.REMOVE if ours or value == "" else Fate.SETTLED
+    return LeftList(key=key, entries=ours, fate=Fate.FOREIGN if WILDCARD in there else fate)
+
+
+def _strangers(states: Collection[RunState], brokers: Configs, topics: Configs) -> tuple[Stranger, ...]:
+    """Rates with values that are not ours, and list entries that are not."""
+    ours: dict[ConfigKey, set[str]] = {}
+    for state in states:
+        for key, hold in state.rates.items():
+            ours.setdefault(key, set()).update(hold.ours)
+        for key, entries in state.entries.items():
+            ours.setdefault(key, set()).update(entries)
+    found: list[Stranger] = []
+    for key, value in _values(brokers, topics):
+        mine = ours.get(key, set())
+        theirs = [v for v in split_list(value) if v not in mine]
+        if theirs:
+            found.append(Stranger(key=key, value=",".join(theirs)))
+    return tuple(sorted(found, key=lambda s: s.key))
+
+
+def _values(brokers: Configs, topics: Configs) -> Iterable[tuple[ConfigKey, str]]:
+    for kind, configs, names in ((ResourceKind.BROKER, brokers, RATE_KEYS), (ResourceKind.TOPIC, topics, LIST_KEYS)):
+        for name, values in configs.items():
+            for key in names:
+                if key in values:
+                    yield ConfigKey(kind, name, key), values[key]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThrottleResult:
+    """Rates that hold from now on: `by` a running executor, or set from the journal of an interrupted run.
+
+    `problems` says what could not be done.
+    """
+
+    cluster_id: str
+    by: str
+    rates: Rates
+    moves: int | None = None
+    problems: tuple[str, ...] = ()
+
+
+def rates_for(request: RateRequest, present: Rates | None) -> Rates:
+    """What is asked for, laid over the present rates (None: not known here); `RefusedError` where those are needed."""
+    if present is None and not request.given:
+        raise RefusedError(
+            "which rates the running executor keeps is not known on this host",
+            hint="name a rate for all brokers, too, such as 20MB",
+        )
+    return request.over(present or Rates())
+
+
+def present_rates(states: Iterable[RunState], token: int) -> Rates | None:
+    """The rates of the run with that fencing token, by this host's journals; None when they do not know it."""
+    for state in states:
+        if state.token == token and state.unsettled:
+            return state.wanted or Rates()
+    return None
+
+
+def choose_run(states: Mapping[str, RunState], live: Live, changing: Mapping[str, Collection[int]]) -> str:
+    """The one journal whose moves are under way; `changing` are brokers with copies between dirs, by journal."""
+    found = [name for name, s in sorted(states.items()) if moves_sent(s, live) or changing.get(name)]
+    if not found:
+        raise RefusedError(
+            "no run is active here, and no moves of an interrupted run are under way",
+            hint="give the rate to the next run: kafkakit reassign apply PLAN --throttle RATE",
+        )
+    if len(found) > 1:
+        plans = ", ".join(sorted(states[name].plan_path for name in found))
+        raise RefusedError(f"moves of several interrupted runs are under way: {plans}", hint="name the plan file")
+    return found[0]
+
+
+def goals_in_flight(state: RunState, live: Live) -> tuple[Goal, ...]:
+    """The running moves of a journal, with the brokers that have a full copy."""
+    goals = []
+    for key in moves_sent(state, live):
+        now = live.states.get(key)
+        running = live.running[key]
+        if now is not None:
+            goals.append(Goal(key=key, target=running.target, holders=_holders(now, running.adding), running=True))
+    return tuple(goals)
+
+
+def assigned_dirs(records: Iterable[Record]) -> dict[TopicPartitionReplica, str]:
+    """The log dir that a journal's runs named last for each copy."""
+    found: dict[TopicPartitionReplica, str] = {}
+    for record in records:
+        if record.kind is RecordKind.INTENT and record.what is What.DIRS:
+            found |= {TopicPartitionReplica(t, p, b): path for t, p, b, path in record.data["replicas"]}
+    return found
+
+
+def changing_brokers(
+    assigned: Mapping[TopicPartitionReplica, str], dirs: Mapping[int, BrokerLogDirs]
+) -> tuple[int, ...]:
+    """The brokers where copies are on their way to the dir that we named."""
+    return tuple(
+        broker
+        for broker, answer in sorted(dirs.items())
+        if any(
+            assigned.get(TopicPartitionReplica(k.topic, k.partition, broker)) == copy.log_dir
+            for k, copy in answer.futures.items()
+        )
+    )
+
+
+def _holders(now: PartitionState, adding: Collection[int]) -> tuple[int, ...]:
+    return tuple(b for b in now.replicas if b not in adding)
+
+
+def topics_of(state: RunState) -> set[str]:
+    """The topics whose partitions a journal's runs moved or throttled."""
+    return {k.topic for k in state.submitted} | {k.name for k in state.entries}
+
+
+def plan_of_run(states: Mapping[str, RunState], token: int) -> str | None:
+    """The journal of the run with that token; None when it is not on this host."""
+    return next((name for name, s in sorted(states.items()) if s.token == token and s.unsettled), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestResult:
+    """What came of a request: a line for people, the run that took it (empty: none is active), the next commands."""
+
+    words: str
+    run: str = ""
+    next_commands: tuple[str, ...] = ()

@@ -1,0 +1,453 @@
+"""Results of runs and of what changes them: `apply` and its kin, `throttle`, `pause`, `continue`, `abort`, `cleanup`.
+
+A run is reported twice: the changes before it, the result after it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from kafkakit.core.cluster_facts import ResourceKind
+from kafkakit.core.errors import OperationFailedError
+from kafkakit.core.plan import Plan
+from kafkakit.core.quantities import counted, format_bytes, format_rate, format_rough_time
+from kafkakit.execution.decide.journal import ConfigKey, RunState
+from kafkakit.execution.decide.plan_state import NOT_ALIVE, Goal, Live, PartitionVerdict, ids, listed
+from kafkakit.execution.decide.runs import Commands, Direction, Outcome
+from kafkakit.execution.decide.schedule.work import (
+    Rates,
+    is_unlimited,
+    lifting_options,
+    rate_words,
+    rates_to_data,
+    without_rates,
+)
+from kafkakit.execution.decide.throttle import (
+    FOLLOWER_LIST,
+    FOLLOWER_RATE,
+    INSIDE_RATE,
+    LEADER_LIST,
+    LEADER_RATE,
+    split_list,
+)
+from kafkakit.reassign.decide.changes import Fate, LeftByRun, Leftover, LeftRate, RequestResult, ThrottleResult
+from kafkakit.report.blocks import attributes, capped
+from kafkakit.report.report import Report
+
+SHOWN_CHANGES = 20
+PARTITION_COLUMNS = ("topic", "partition", "state", "replicas", "wanted", "leader", "out_of_sync")
+
+
+def render_changes(plan: Plan, goals: Sequence[Goal], direction: Direction, *, rates: Rates, live: Live) -> list[str]:
+    """The diff shown before asking: totals, what each broker receives and gives, the first changed lists."""
+    copies = sum(len(g.adding) for g in goals)
+    total = sum((g.size_bytes or 0) * len(g.adding) for g in goals)
+    unknown = sum(1 for g in goals if g.adding and g.size_bytes is None)
+    if direction is Direction.ABORT:
+        return [f"cluster {plan.cluster_id}: running moves of the plan are cancelled, finished ones stay"]
+    verb = "to change" if direction is Direction.APPLY else "to put back"
+    done = len(plan.moves) - len(goals)
+    lines = [
+        f"cluster {plan.cluster_id}: {counted(len(goals), 'partition')} {verb}, "
+        f"{counted(copies, 'copy', 'copies')} to make, {format_bytes(total)}"
+        + (f" (size of {unknown} partitions unknown)" if unknown else "")
+        + (f"; {done} of {len(plan.moves)} are in place or have no share" if done else "")
+    ]
+    lines.append(f"throttle: {rate_words(rates)}")
+    lines += _broker_lines(goals, live)
+    for goal in goals[:SHOWN_CHANGES]:
+        now = live.states.get(goal.key)
+        mark = " (running)" if goal.running else ""
+        leader = ""
+        if now is not None and now.leader != goal.target[0]:
+            leader = f", leader {'none' if now.leader is None else now.leader} -> {goal.target[0]}"
+        lines.append(f"  {goal.key}: {ids(goal.holders)} -> {ids(goal.target)}{leader}{mark}")
+    if len(goals) > SHOWN_CHANGES:
+        lines.append(f"  and {len(goals) - SHOWN_CHANGES} more")
+    return lines
+
+
+def _broker_lines(goals: Iterable[Goal], live: Live) -> list[str]:
+    comes: dict[int, list[int]] = {}
+    goes: dict[int, int] = {}
+    for goal in goals:
+        for broker in goal.adding:
+            comes.setdefault(broker, []).append(goal.size_bytes or 0)
+        for broker in goal.holders:
+            if broker not in goal.target:
+                goes[broker] = goes.get(broker, 0) + 1
+    lines = []
+    for broker in sorted(comes.keys() | goes.keys()):
+        sizes = comes.get(broker, [])
+        parts = [f"receives {counted(len(sizes), 'copy', 'copies')} ({format_bytes(sum(sizes))})"] if sizes else []
+        parts += [f"gives up {goes[broker]}"] if broker in goes else []
+        parts += [] if live.is_alive(broker) else ["not alive"]
+        lines.append(f"  broker {broker}: {', '.join(parts)}")
+    return lines
+
+
+def outcome_report(outcome: Outcome) -> Report:
+    """What a run came to; one that is not whole fails."""
+    return Report(
+        command=f"reassign {outcome.direction.value}",
+        data=outcome_data(outcome),
+        text=render_outcome(outcome),
+        columns=PARTITION_COLUMNS,
+        rows=partition_rows(outcome.partitions),
+        failure=_failure(outcome),
+    )
+
+
+def _failure(outcome: Outcome) -> OperationFailedError | None:
+    if outcome.verdict == "declined":
+        return OperationFailedError("not confirmed, nothing was changed")
+    if outcome.ok:
+        return None
+    what = outcome.direction.value if outcome.direction is not Direction.VERIFY else "the plan"
+    fact = [*outcome.problems, *outcome.owed][0]
+    message = fact if outcome.direction is Direction.ABORT else f"{what} is not complete: {fact}"
+    again = next(iter(outcome.next_commands), None)
+    if again and any(NOT_ALIVE in p for p in outcome.problems):
+        again = f"start the brokers that are not alive, then: {again}"
+    return OperationFailedError(message, hint=again)
+
+
+def render_outcome(outcome: Outcome) -> str:
+    """The result for people."""
+    complete = sum(v.complete for v in outcome.partitions)
+    lines = [f"{outcome.verdict}: {complete} of {len(outcome.partitions)} planned partitions are in place and in sync"]
+    if outcome.submitted:
+        lines.append(
+            f"{counted(outcome.submitted, 'move')} sent, {format_bytes(outcome.copied_bytes)} copied in "
+            f"{format_rough_time(outcome.seconds)}{_foretold(outcome)}"
+        )
+    if outcome.dirs_moved:
+        lines.append(f"{counted(outcome.dirs_moved, 'copy', 'copies')} moved between log dirs inside brokers")
+    lines += [f"problem: {p}" for p in outcome.problems]
+    lines += [f"throttle left: {o}" for o in outcome.owed]
+    if outcome.ok and outcome.submitted:
+        lines.append("throttles: none of ours is left")
+    if outcome.next_commands:
+        lines += ["next:", *outcome.next_commands]
+    return "\n".join(lines) + "\n"
+
+
+def eta_error_percent(outcome: Outcome) -> float | None:
+    """How much longer the run took than it said before its first byte, in percent; None where nothing was said."""
+    if outcome.promise is None or outcome.promise.promised_s <= 0:
+        return None
+    return round(100 * (outcome.seconds / outcome.promise.promised_s - 1), 1)
+
+
+def _foretold(outcome: Outcome) -> str:
+    error, promise = eta_error_percent(outcome), outcome.promise
+    if promise is None or error is None:
+        return ""
+    if promise.least_s is not None and promise.most_s is not None:
+        return f" ({format_rough_time(promise.least_s)} to {format_rough_time(promise.most_s)} were forecast)"
+    return f" ({format_rough_time(promise.promised_s)} were forecast, ETA error {error:+.1f} %)"
+
+
+def stop_words(direction: Direction, moving: int, planned: int, state: RunState, commands: Commands) -> tuple[str, str]:
+    """What to say when a run is stopped while moves are on their way: (message, hint with a command on each line)."""
+    message = f"stopped; {moving} of {planned} moves still run on the cluster"
+    resume, undo = commands.run(direction), commands.run(Direction.ROLLBACK)
+    if not state.throttled:
+        return message, _one_a_line({"to resume": resume, "to undo": undo})
+    brokers = ", ".join(str(b) for b in sorted({int(k.name) for k in state.rates}))
+    rate = f" of {rate_words(state.wanted).removesuffix(' per broker')}" if state.wanted else ""
+    on = f" on brokers {brokers}" if brokers else ""
+    lifting = lifting_options(state.wanted) if state.wanted else ("--throttle none",)
+    without = " ".join([without_rates(resume), *lifting])
+    return (
+        f"{message}, the throttle{rate} stays set{on} until the run is resumed",
+        _one_a_line({"to resume": resume, "to resume without the throttle": without, "to undo": undo}),
+    )
+
+
+def _one_a_line(commands: Mapping[str, str]) -> str:
+    """What each command is for, in their order, and then the commands, each on a line of its own; none twice."""
+    found: dict[str, str] = {}
+    for purpose, command in commands.items():
+        found.setdefault(command, purpose)
+    return "\n".join((f"{', '.join(found.values())}:", *found))
+
+
+def outcome_data(outcome: Outcome) -> dict[str, object]:
+    """The result for programs."""
+    return {
+        "direction": outcome.direction.value,
+        "verdict": outcome.verdict,
+        "complete": all(v.complete for v in outcome.partitions),
+        "counts": state_counts(outcome.partitions),
+        "moves_sent": outcome.submitted,
+        "bytes_copied": outcome.copied_bytes,
+        "copies_moved_between_log_dirs": outcome.dirs_moved,
+        "seconds": round(outcome.seconds, 3),
+        "throttle_bytes_per_s": _one_rate(outcome.rates),
+        "throttle": None if outcome.rates is None else rates_to_data(outcome.rates),
+        "promised_seconds": None if outcome.promise is None else outcome.promise.promised_s,
+        "promised_at_least_seconds": None if outcome.promise is None else outcome.promise.least_s,
+        "promised_at_most_seconds": None if outcome.promise is None else outcome.promise.most_s,
+        "eta_error_percent": eta_error_percent(outcome),
+        "throttles_left": list(outcome.owed),
+        "problems": list(outcome.problems),
+        "partitions": [partition_data(v) for v in outcome.partitions],
+        "next_commands": list(outcome.next_commands),
+    }
+
+
+def _one_rate(rates: Rates | None) -> int | None:
+    """The rate where it is the same for all brokers and both directions."""
+    if rates is None or rates.into != rates.out or rates.into_of or rates.out_of:
+        return None
+    return rates.into
+
+
+def state_counts(verdicts: Iterable[PartitionVerdict]) -> Mapping[str, int]:
+    """How many partitions are in each state."""
+    counts: dict[str, int] = {}
+    for verdict in verdicts:
+        counts[verdict.word] = counts.get(verdict.word, 0) + 1
+    return dict(sorted(counts.items()))
+
+
+def partition_data(verdict: PartitionVerdict) -> dict[str, object]:
+    """One partition for programs."""
+    return {
+        "topic": verdict.key.topic,
+        "partition": verdict.key.partition,
+        "state": verdict.word,
+        **attributes(verdict, "complete replicas wanted leader out_of_sync"),
+    }
+
+
+def partition_rows(verdicts: Iterable[PartitionVerdict]) -> tuple[tuple[object, ...], ...]:
+    """One row a partition, in `PARTITION_COLUMNS`."""
+    return tuple((*v.key, v.word.replace(" ", "-"), v.replicas, v.wanted, v.leader, v.out_of_sync) for v in verdicts)
+
+
+THROTTLE_COLUMNS = ("broker", "in", "out", "inside")
+
+
+def throttle_report(result: ThrottleResult) -> Report:
+    """The rates that hold from now on; what could not be set fails."""
+    failure = None
+    if result.problems:
+        failure = OperationFailedError(f"the throttle is not changed everywhere: {result.problems[0]}")
+    return Report(
+        command="reassign throttle",
+        data=_data(result),
+        text=_text(result),
+        columns=THROTTLE_COLUMNS,
+        rows=_rows(result.rates),
+        failure=failure,
+    )
+
+
+def _text(result: ThrottleResult) -> str:
+    """The result for people."""
+    what = "throttle" if not is_unlimited(result.rates) else "throttle lifted"
+    lines = [f"{what}: {rate_words(result.rates)}" if what == "throttle" else what]
+    if result.moves is None:
+        lines.append(f"applied by {result.by}")
+    else:
+        lines.append(f"set for {result.moves} moves in flight of {result.by}")
+    if not is_unlimited(result.rates):
+        lines.append("brokers average over about 10 s: a higher rate begins with a burst, a lower one with a pause")
+    lines += [f"problem: {p}" for p in result.problems]
+    return "\n".join(lines) + "\n"
+
+
+def _data(result: ThrottleResult) -> dict[str, object]:
+    """The result for programs."""
+    return {
+        "cluster_id": result.cluster_id,
+        "taken_up_by": result.by,
+        "moves_in_flight": result.moves,
+        "rates": rates_to_data(result.rates),
+        "problems": list(result.problems),
+    }
+
+
+def _rows(rates: Rates) -> tuple[tuple[object, ...], ...]:
+    """One row for all brokers (`*`), one for each broker with rates of its own, in `COLUMNS`."""
+    own = sorted({*rates.into_of, *rates.out_of})
+    rows: Sequence[tuple[object, ...]] = [(b, rates.into_broker(b), rates.out_of_broker(b), rates.inside) for b in own]
+    return (("*", rates.into, rates.out, rates.inside), *rows)
+
+
+CONTROL_COLUMNS = ("plan", "what", "run")
+
+
+def control_report(verb: str, plan_file: str, result: RequestResult, done: str) -> Report:
+    """What came of `reassign pause`, `continue` or `close`; `done` is the word for it."""
+    return Report(
+        command=f"reassign {verb}",
+        data={
+            "plan": plan_file,
+            "paused": done == "paused",
+            "run": result.run,
+            "next_commands": list(result.next_commands),
+        },
+        text="\n".join([result.words, *(["next:", *result.next_commands] if result.next_commands else [])]) + "\n",
+        columns=CONTROL_COLUMNS,
+        rows=((plan_file, done, result.run),),
+    )
+
+
+CLEANUP_COLUMNS = ("kind", "name", "key", "value", "back_to", "owner", "fate")
+SHOWN = 50
+_KEY_WORDS = {
+    LEADER_RATE: "rate for sending",
+    FOLLOWER_RATE: "rate for taking in",
+    INSIDE_RATE: "rate between log dirs",
+    LEADER_LIST: "list of sources",
+    FOLLOWER_LIST: "list of destinations",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cleaned:
+    """What came out.
+
+    `verdict` is `clean` (nothing of ours was there), `planned` (only shown), `declined`, `kept` (all of it is needed by
+    moves that still run), `cleaned` or `incomplete`; `left` says what of ours stays and why.
+    """
+
+    before: Leftover
+    verdict: str
+    left: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """True when nothing of ours is left."""
+        return self.verdict in ("clean", "cleaned") and not self.before.damaged
+
+
+def cleanup_report(cleaned: Cleaned, program: str, *, unthrottle_running: bool) -> Report:
+    """What cleanup found and did; `program` is how kafkakit is called for this cluster. What is left fails."""
+    again = f"{program} reassign cleanup --yes" + (" --unthrottle-running" if unthrottle_running else "")
+    next_commands = (again,) if cleaned.verdict in ("planned", "declined", "incomplete") else ()
+    failure = None
+    if not cleaned.ok:
+        facts = [*cleaned.left, *(f"{d}, what its runs left is not known" for d in cleaned.before.damaged)]
+        message = {
+            "planned": "throttles of ours are left, nothing was changed",
+            "declined": "not confirmed, nothing was changed",
+        }.get(cleaned.verdict) or f"cleanup is not complete: {facts[0]}"
+        failure = OperationFailedError(message, hint=next(iter(next_commands), None))
+    return Report(
+        command="reassign cleanup",
+        data=cleanup_data(cleaned, next_commands),
+        text=render_cleanup(cleaned, unthrottle_running=unthrottle_running),
+        columns=CLEANUP_COLUMNS,
+        rows=cleanup_rows(cleaned),
+        failure=failure,
+    )
+
+
+def plan_words(found: Leftover, *, unthrottle_running: bool) -> list[str]:
+    """What is to be done, for the person who is asked."""
+    lines = [f"cluster {found.cluster_id}: throttles that runs on this host left"]
+    for run in found.work:
+        lines += _run_words(run)
+        if run.running:
+            lines.append(
+                "    they are removed anyway, the moves continue at full speed"
+                if unthrottle_running
+                else "    they stay; --unthrottle-running removes them anyway"
+            )
+    return lines
+
+
+def render_cleanup(cleaned: Cleaned, *, unthrottle_running: bool) -> str:
+    """The result for people."""
+    found = cleaned.before
+    lines: list[str] = []
+    if cleaned.verdict == "clean":
+        lines.append(f"cluster {found.cluster_id}: no throttle of a run on this host is set")
+    else:
+        lines += plan_words(found, unthrottle_running=unthrottle_running)
+    if cleaned.verdict in ("cleaned", "incomplete"):
+        lines.append("removed what is ours" if cleaned.ok else "removed what could be removed")
+    elif cleaned.verdict in ("planned", "declined"):
+        lines.append("nothing was changed")
+    lines += [f"left: {line}" for line in cleaned.left]
+    lines += [f"not read: {line}" for line in found.damaged]
+    if found.strangers:
+        lines.append("left alone, not set by runs of this host:")
+        words = [f"  {_key_words(s.key)}: {_value_words(s.key, s.value)}" for s in found.strangers]
+        lines += capped(words, str, SHOWN, "  and {} more")
+    return "\n".join(lines) + "\n"
+
+
+def cleanup_data(cleaned: Cleaned, next_commands: tuple[str, ...]) -> dict[str, object]:
+    """The result for programs."""
+    found = cleaned.before
+    return {
+        "cluster_id": found.cluster_id,
+        "verdict": cleaned.verdict,
+        "complete": cleaned.ok,
+        "runs": [
+            {
+                "journal": r.journal,
+                "plan": r.plan_path,
+                "direction": r.direction,
+                "moves_running": list(r.running),
+                "rates": [
+                    {"broker": int(i.key.name), "key": i.key.key, "value": i.now, "back_to": i.earlier, "fate": i.fate}
+                    for i in r.rates
+                ],
+                "lists": [
+                    {"topic": i.key.name, "key": i.key.key, "entries": i.entries, "fate": i.fate} for i in r.lists
+                ],
+            }
+            for r in found.runs
+        ],
+        "left_alone": [{**s.key._asdict(), "value": s.value} for s in found.strangers],
+        "left": list(cleaned.left),
+        "damaged_journals": list(found.damaged),
+        "next_commands": list(next_commands),
+    }
+
+
+def cleanup_rows(cleaned: Cleaned) -> tuple[tuple[object, ...], ...]:
+    """One row a rate or list, in `COLUMNS`; what is not ours has the owner `other`."""
+    rows: list[tuple[object, ...]] = []
+    for run in cleaned.before.runs:
+        rows += [(i.key.kind.value, *i.key[1:], i.now, i.earlier, "ours", i.fate.value) for i in run.rates]
+        rows += [(i.key.kind.value, *i.key[1:], ",".join(i.entries), None, "ours", i.fate.value) for i in run.lists]
+    rows += [(s.key.kind.value, *s.key[1:], s.value, None, "other", "left alone") for s in cleaned.before.strangers]
+    return tuple(rows)
+
+
+def _run_words(run: LeftByRun) -> Iterator[str]:
+    yield f"  {run.name}:"
+    for rate in run.rates:
+        yield f"    {_key_words(rate.key)}: {_rate_words(rate)}"
+    for item in run.lists:
+        more = counted(len(item.entries), "entry", "entries") + " of ours" if item.fate is Fate.REMOVE else ""
+        yield f"    {_key_words(item.key)}: " + (f"{more}, {item.fate}" if more else str(item.fate))
+    if run.running:
+        yield f"    {counted(len(run.running), 'move')} still run under them: {listed(run.running)}"
+
+
+def _rate_words(rate: LeftRate) -> str:
+    if rate.fate is not Fate.RESTORE:
+        return str(rate.fate)
+    back = "unset again" if rate.earlier is None else f"back to {_rate_text(rate.earlier)}"
+    return f"{_rate_text(rate.now or '')}, {back}"
+
+
+def _key_words(key: ConfigKey) -> str:
+    return f"{key.kind.value} {key.name} {_KEY_WORDS.get(key.key, key.key)}"
+
+
+def _value_words(key: ConfigKey, value: str) -> str:
+    if key.kind is ResourceKind.BROKER:
+        return _rate_text(value)
+    return "all replicas (*)" if value == "*" else counted(len(split_list(value)), "entry", "entries")
+
+
+def _rate_text(value: str) -> str:
+    return format_rate(int(value)) if value.isdigit() else value
