@@ -31,7 +31,7 @@ PORT = 17077
 
 def make_store(tier: str, folder: Path, seed: int) -> dict[str, float]:
     """Write the fleet with one of each defect, if it is not there; seconds and bytes."""
-    from kafkakit.adapters.arrow.parquet import ParquetStore
+    from kafkakit.adapters.arrow import ParquetStore
     from kafkakit.fleet.act.synth import write_fleet
     from kafkakit.fleet.decide.synth_defect import one_of_each
     from kafkakit.fleet.decide.synth_defects import DEFECTS

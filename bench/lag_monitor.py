@@ -84,7 +84,7 @@ def hash_of(key: bytes) -> int:
 
 
 def monitor_of(servers: str, only: Any = None, topic: str = LOOKALIKE) -> Any:
-    from kafkakit.adapters.clock import SystemClock
+    from kafkakit.adapters.host import SystemClock
     from kafkakit.adapters.kafka.log import KafkaLog
     from kafkakit.config.security import Protocol, Security
     from kafkakit.streams.lag.act.monitor import ClusterMonitor

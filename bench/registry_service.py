@@ -21,8 +21,8 @@ from typing import Any
 
 from machine import shape
 
-from kafkakit.adapters.clock import SystemClock
-from kafkakit.adapters.control.file import FileControl
+from kafkakit.adapters.control_file import FileControl
+from kafkakit.adapters.host import SystemClock
 from kafkakit.adapters.kafka.admin import KafkaAdmin
 from kafkakit.config.security import Security
 from kafkakit.registry.act.cluster import ClusterReader, ReaderProcess

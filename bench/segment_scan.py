@@ -24,7 +24,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "spark")]
 
 from machine import shape as machine_shape  # noqa: E402
 
-from kafkakit.adapters.log_dirs import LOCAL_FILES  # noqa: E402
+from kafkakit.adapters.files import LOCAL_FILES  # noqa: E402
 from kafkakit.streams.model.log_dirs import partitions_below  # noqa: E402
 from kafkakit.streams.model.segment_rows import ScanOptions, read_partition  # noqa: E402
 

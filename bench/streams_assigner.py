@@ -23,7 +23,7 @@ from machine import shape
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from kafkakit.adapters.clock import SystemClock
+from kafkakit.adapters.host import SystemClock
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.lease import Holder
 from kafkakit.streams.assigner.act.leader import AssignerLoop

@@ -22,7 +22,7 @@ from sandboxes import one_broker
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from kafkakit.adapters.clock import SystemClock
+from kafkakit.adapters.host import SystemClock
 from kafkakit.adapters.kafka.group_consumer import KafkaGroupConsumer
 from kafkakit.config.security import Security
 from kafkakit.streams.client.consumer import StreamConsumer

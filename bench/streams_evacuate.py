@@ -28,9 +28,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from kafkakit.adapters.clock import SystemClock
-from kafkakit.adapters.control.file import FileControl
+from kafkakit.adapters.control_file import FileControl
 from kafkakit.adapters.files import write_file
+from kafkakit.adapters.host import SystemClock
 from kafkakit.sandbox import lifecycle
 from kafkakit.sandbox.decide.spec import Mode, Secure, build_spec
 from kafkakit.streams.client.connect import connect

@@ -30,7 +30,7 @@ import streams_consumer
 from machine import shape
 from streams_consumer import PARTITIONS, ROOT, SIZE, Counted
 
-from kafkakit.adapters.clock import SystemClock
+from kafkakit.adapters.host import SystemClock
 from kafkakit.adapters.kafka.group_consumer import KafkaGroupConsumer
 from kafkakit.adapters.kafka.log import KafkaLog
 from kafkakit.config.security import Security

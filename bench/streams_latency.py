@@ -33,7 +33,7 @@ from machine import shape
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from kafkakit.adapters.control.file import FileControl
+from kafkakit.adapters.control_file import FileControl
 from kafkakit.adapters.files import write_file
 from kafkakit.config.read.folders import find_folders
 from kafkakit.streams.client.client import StreamClient

@@ -25,9 +25,9 @@ from sandboxes import one_broker
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from kafkakit.adapters.clock import SystemClock
-from kafkakit.adapters.control.file import FileControl
+from kafkakit.adapters.control_file import FileControl
 from kafkakit.adapters.files import write_file
+from kafkakit.adapters.host import SystemClock
 from kafkakit.adapters.kafka.stream_producer import KafkaStreamCluster
 from kafkakit.config.security import Security
 from kafkakit.ports.stream_consumer import GroupConsumer

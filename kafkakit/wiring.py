@@ -11,10 +11,9 @@ from kafkakit.core.errors import MissingExtraError, RefusedError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from kafkakit.adapters.metrics.datadog_api import DatadogApi, DatadogQueries
-    from kafkakit.adapters.metrics.prometheus_api import PrometheusApi
+    from kafkakit.adapters.metrics_services import DatadogApi, DatadogQueries, PrometheusApi
     from kafkakit.adapters.rpc.messages import ProtobufCodec
-    from kafkakit.adapters.zookeeper.lock import ZooKeeperLock
+    from kafkakit.adapters.zookeeper import ZooKeeperLock
     from kafkakit.config.listeners import Listener
     from kafkakit.config.read.settings import Settings
     from kafkakit.config.security import Secret, Security
@@ -96,7 +95,7 @@ def open_group_member(settings: Settings, group: str, *, fetches: bool = True) -
 
 def open_assigned(settings: Settings, group: str) -> AssignedConsumer:
     """A reader of chosen partitions that commits for a group without being its member."""
-    from kafkakit.adapters.kafka.assigned_consumer import KafkaAssignedConsumer
+    from kafkakit.adapters.kafka.group_consumer import KafkaAssignedConsumer
 
     return KafkaAssignedConsumer(_address(settings), usable_security(settings), group)
 
@@ -136,21 +135,21 @@ def open_control(settings: Settings, kind: str = "") -> ControlStore:
     """The control store that the settings name, or that of another kind; connects on first use."""
     kind = kind or settings.control_store
     if kind == "kafka":
-        from kafkakit.adapters.control.kafka import KafkaControl
+        from kafkakit.adapters.control_kafka import KafkaControl
 
         return KafkaControl(open_data(settings), lambda: open_admin(settings))
     if kind == "zookeeper":
-        from kafkakit.adapters.zookeeper.control import ZooKeeperControl
+        from kafkakit.adapters.zookeeper import ZooKeeperControl
 
         return ZooKeeperControl(_zookeeper(settings, "control_store is zookeeper"))
-    from kafkakit.adapters.control.file import FileControl
+    from kafkakit.adapters.control_file import FileControl
 
     return FileControl(settings.state_dir / "control", write_file)
 
 
 def open_znodes(settings: Settings) -> ControlStore:
     """ZooKeeper's whole tree as a store: what is deleted is gone there; connects on first use."""
-    from kafkakit.adapters.zookeeper.control import ZooKeeperControl
+    from kafkakit.adapters.zookeeper import ZooKeeperControl
 
     return ZooKeeperControl(_zookeeper(settings, "znodes are to be used"), root="")
 
@@ -171,7 +170,7 @@ def read_old_moves(settings: Settings) -> bytes:
 
 def ask_approver(command: str, plan: Mapping[str, object]) -> str:
     """The answer of an operator's command to a plan."""
-    from kafkakit.adapters.approver import ask_approver as ask
+    from kafkakit.adapters.processes import ask_approver as ask
 
     return ask(command, plan)
 
@@ -189,7 +188,7 @@ def open_lease(
 
     `path`: another lease about the same cluster, called `what` in messages.
     """
-    from kafkakit.adapters.own_process import life_of, this_holder
+    from kafkakit.adapters.host import life_of, this_holder
     from kafkakit.execution.act.leases import Lease, lease_path
 
     return Lease(
@@ -205,7 +204,7 @@ def open_lease(
 
 def this_process(command: str) -> Holder:
     """How this process names itself in a control store; `command` is without secrets."""
-    from kafkakit.adapters.own_process import this_holder
+    from kafkakit.adapters.host import this_holder
 
     return this_holder(command)
 
@@ -213,7 +212,7 @@ def this_process(command: str) -> Holder:
 def open_run_store(location: str) -> RunStore:
     """A folder of audits or snapshots, on a disk or below a URI; `MissingExtraError` without pyarrow."""
     try:
-        from kafkakit.adapters.arrow.run_folder import RunFolder
+        from kafkakit.adapters.arrow import RunFolder
     except ImportError:
         raise MissingExtraError("reading and submitting fleet audits", "spark", "pyarrow") from None
     return RunFolder(location)
@@ -221,10 +220,10 @@ def open_run_store(location: str) -> RunStore:
 
 def spark_drivers(cache_dir: Path) -> SparkDrivers:
     """Drivers of Spark on this host; what only this host can make is kept under `cache_dir`."""
+    from kafkakit.adapters.host import holder_of, life_of, this_holder
     from kafkakit.adapters.java import find_java
     from kafkakit.adapters.lock import FileLock
-    from kafkakit.adapters.own_process import holder_of, life_of, this_holder
-    from kafkakit.adapters.spark.drivers import LocalDrivers
+    from kafkakit.adapters.spark import LocalDrivers
 
     return LocalDrivers(
         cache_dir=cache_dir,
@@ -242,28 +241,28 @@ def open_storage_metrics(source: str, addresses: str, prefix: str) -> StorageMet
 
     if source == FROM_FILE:
         return open_storage_file(addresses)
-    from kafkakit.adapters.zookeeper.znodes import ZooKeeperMetrics
+    from kafkakit.adapters.zookeeper import ZooKeeperMetrics
 
     return ZooKeeperMetrics(addresses, prefix)
 
 
 def open_storage_file(path: str) -> StorageStore:
     """A file for a reading of sizes."""
-    from kafkakit.adapters.metrics.storage_file import StorageFile
+    from kafkakit.adapters.metrics_storage import StorageFile
 
     return StorageFile(path, read_input, write_file)
 
 
 def open_storage_znodes(addresses: str, prefix: str, compression: Compression) -> StorageStore:
     """kafka-kit's znodes, to be written; connects on first use."""
-    from kafkakit.adapters.zookeeper.znodes import ZooKeeperMetrics
+    from kafkakit.adapters.zookeeper import ZooKeeperMetrics
 
     return ZooKeeperMetrics(addresses, prefix, compression=compression, read_only=False)
 
 
 def open_storage_topic(topic: str, data: DataPlane, admin: ClusterAdmin, compression: Compression) -> StorageStore:
     """A compacted topic for a reading of sizes."""
-    from kafkakit.adapters.metrics.storage_topic import StorageTopic
+    from kafkakit.adapters.metrics_storage import StorageTopic
 
     return StorageTopic(topic, data, admin, compression=compression)
 
@@ -280,7 +279,7 @@ def open_prometheus(
     """A Prometheus server, with a bearer token or a user's password from a file; `note_lack` gets what answers lack."""
     from base64 import b64encode
 
-    from kafkakit.adapters.metrics.prometheus_api import PrometheusApi
+    from kafkakit.adapters.metrics_services import PrometheusApi
     from kafkakit.config.security import Secret
 
     if (user is None) != (password_file is None) or (user is not None and token_file is not None):
@@ -306,7 +305,7 @@ def open_datadog_queries(
     patience: Patience | None = None,
 ) -> DatadogQueries:
     """Datadog's timeseries; keys are in files, else in kafka-kit's variables (`PREFIX_API_KEY`), else in Datadog's."""
-    from kafkakit.adapters.metrics.datadog_api import DatadogQueries
+    from kafkakit.adapters.metrics_services import DatadogQueries
 
     key = _secret("api_key", key_file, "--api-key-file", (f"{prefix}_API_KEY", "DD_API_KEY"), warn)
     names = (f"{prefix}_APP_KEY", "DD_APP_KEY")
@@ -317,14 +316,14 @@ def open_datadog_queries(
 
 def open_datadog(site: str, key_file: Path | None, warn: Callable[[str], None]) -> DatadogApi:
     """Datadog's API at a site, with the key that a file or else the variable DD_API_KEY holds."""
-    from kafkakit.adapters.metrics.datadog_api import DatadogApi
+    from kafkakit.adapters.metrics_services import DatadogApi
 
     return DatadogApi(_secret("api_key", key_file, "--datadog-key-file", ("DD_API_KEY",), warn), site)
 
 
 def open_datadog_events(site: str, key_file: Path | None, warn: Callable[[str], None], prefix: str) -> DatadogApi:
     """Datadog's API for events, with the key as `open_datadog_queries` finds it."""
-    from kafkakit.adapters.metrics.datadog_api import DatadogApi
+    from kafkakit.adapters.metrics_services import DatadogApi
 
     return DatadogApi(_secret("api_key", key_file, "--api-key-file", (f"{prefix}_API_KEY", "DD_API_KEY"), warn), site)
 
@@ -354,7 +353,7 @@ def usable_security(settings: Settings) -> Security:
     """How to connect, with every named TLS file looked into; `UsageError` naming what cannot be used."""
     security = settings.security
     if security.protocol.uses_tls:
-        from kafkakit.adapters.tls_files import check_tls_files
+        from kafkakit.adapters.tls import check_tls_files
 
         check_tls_files(security)
     return security
@@ -373,7 +372,7 @@ def open_spans() -> Spans | None:
 
 def system_clock() -> Clock:
     """The machine's clock."""
-    from kafkakit.adapters.clock import SystemClock
+    from kafkakit.adapters.host import SystemClock
 
     return SystemClock()
 
@@ -381,7 +380,7 @@ def system_clock() -> Clock:
 def open_table_store(location: str) -> TableStore:
     """A store of snapshots as Parquet files; `MissingExtraError` without pyarrow."""
     try:
-        from kafkakit.adapters.arrow.parquet import ParquetStore
+        from kafkakit.adapters.arrow import ParquetStore
     except ImportError:
         raise MissingExtraError("snapshots of fleets", "spark", "pyarrow") from None
     return ParquetStore(location)
@@ -411,7 +410,7 @@ def write_files(written: Iterable[tuple[Path, bytes]]) -> None:
 def installed_versions() -> Versions:
     """The versions of kafkakit and of its dependencies."""
     from kafkakit import __version__
-    from kafkakit.adapters import installed
+    from kafkakit.adapters import host as installed
     from kafkakit.core.documents import PLAN_KIND, SCHEMA_VERSION, SNAPSHOT_KIND
     from kafkakit.core.versions import PACKAGES, Versions
 
@@ -426,7 +425,7 @@ def installed_versions() -> Versions:
 
 def missing_packages() -> dict[str, tuple[str, ...]]:
     """Each extra with the packages of it that are not installed."""
-    from kafkakit.adapters import installed
+    from kafkakit.adapters import host as installed
 
     return installed.missing_of_extras("kafkakit")
 
@@ -435,11 +434,11 @@ def this_machine(cache_dir: Path) -> Machine:
     """The real machine: its processes, Java, jars and class archives (cached under `cache_dir`) and Kafka client."""
     import os
 
-    from kafkakit.adapters.certificates import CertificateMaker
     from kafkakit.adapters.jars import JarCache
     from kafkakit.adapters.java import find_java
     from kafkakit.adapters.kafka.admin import KafkaAdmin
     from kafkakit.adapters.processes import LocalProcesses
+    from kafkakit.adapters.tls import CertificateMaker
     from kafkakit.ports.machine import Machine
 
     return Machine(
@@ -514,7 +513,7 @@ def open_token_verifier(jwks_file: str, jwks_url: str, issuer: str, audience: st
         from kafkakit.adapters.jwt_tokens import MAX_SET_BYTES, JwtVerifier
     except ImportError:
         raise MissingExtraError("JWTs for the registry", "registry", "PyJWT") from None
-    from kafkakit.adapters.metrics.http_service import HttpService
+    from kafkakit.adapters.metrics_services import HttpService
 
     if jwks_url:
         service = HttpService(jwks_url, "the address of JWT keys", {}, timeout_s=5, most_bytes=MAX_SET_BYTES)
@@ -559,7 +558,7 @@ def open_grpc_listener(
 
 def server_tls(key_file: Path, cert_file: Path, client_ca_file: Path | None) -> Security:
     """The files of a listener, looked into; `UsageError` naming what cannot be used."""
-    from kafkakit.adapters.tls_files import check_tls_files
+    from kafkakit.adapters.tls import check_tls_files
     from kafkakit.config.security import Protocol, Security
 
     security = Security(
@@ -574,6 +573,6 @@ def server_tls(key_file: Path, cert_file: Path, client_ca_file: Path | None) -> 
 
 def open_registry_lock(addresses: str, clock: Clock, timeout_s: float) -> ZooKeeperLock:
     """kafka-kit's lock around writes, with its times; `timeout_s` is the usual limit of a request."""
-    from kafkakit.adapters.zookeeper.lock import ZooKeeperLock
+    from kafkakit.adapters.zookeeper import ZooKeeperLock
 
     return ZooKeeperLock(addresses, clock.now, wait_s=timeout_s, ttl_s=3 * timeout_s)

@@ -105,7 +105,7 @@ def test_the_wheel_ships_the_code_of_the_checkout_to_spark(wheel: Path, tmp_path
     zipfile.ZipFile(wheel).extractall(tmp_path / "installed")
     script = (
         "import sys; from pathlib import Path;"
-        "from kafkakit.adapters.spark.code_zip import code_folder, write_code_zip;"
+        "from kafkakit.adapters.spark import code_folder, write_code_zip;"
         "write_code_zip(Path(sys.argv[1]), whole_package=False); print(code_folder())"
     )
     code = tmp_path / "installed" / "kafkakit" / "spark_code"

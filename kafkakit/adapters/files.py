@@ -1,16 +1,23 @@
-"""Reading with a limit and writing without halves: the only place where kafkakit's documents touch the disk."""
+"""Reading with a limit and writing without halves: the only place where kafkakit's documents touch the disk; log dirs.
 
+Reading with a limit and writing without halves: the only place where kafkakit's documents touch the disk.
+
+Reads the log dirs of brokers on this host, or copies of them: directories, mapped logs, small files.
+"""
+
+import mmap
 import os
 import secrets
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from kafkakit.core.errors import InputError, OperationFailedError
+from kafkakit.streams.model.log_dirs import FileReader, SeenFile, content_before_zeros, seen_files
 
 STDIN = "-"
 _AT_ONCE = 64
@@ -173,3 +180,31 @@ def _within(data: bytes, limit_bytes: int, source: str) -> bytes:
 
 def _too_large(limit_bytes: int) -> str:
     return f"is larger than {limit_bytes:,} bytes"
+
+
+def _listing(path: str) -> Sequence[SeenFile]:
+    with os.scandir(path) as entries:
+        return seen_files(entries)
+
+
+@contextmanager
+def _mapped(path: str, size: int, may_shrink: bool) -> Iterator[memoryview]:
+    """The first bytes of a file, fewer where it has become shorter."""
+    with Path(path).open("rb") as stream:
+        size = min(size, os.fstat(stream.fileno()).st_size)
+        if not size:
+            yield memoryview(b"")
+        elif may_shrink:
+            yield memoryview(stream.read(size))
+        else:
+            with mmap.mmap(stream.fileno(), size, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as buffer:
+                yield buffer
+
+
+def _content(path: str) -> bytes:
+    with Path(path).open("rb") as stream:
+        return content_before_zeros(stream)
+
+
+LOCAL_FILES = FileReader(_listing, _mapped, _content)
+"""The files of this host."""

@@ -1,24 +1,30 @@
-"""Processes and ports of this machine, through Linux's /proc.
+"""Processes and ports of this machine, through Linux's /proc, and the operator's command that approves a plan.
 
-A process is recognised by pid, start time and marker together: after a reboot, or when a pid was used
-again, none of ours is found and nothing is signalled.
+Processes and ports of this machine, through Linux's /proc.
+
+A process is recognised by pid, start time and marker together: after a reboot, or when a pid was used again, none of
+ours is found and nothing is signalled.
+
+A command of the operator that reads a plan and answers whether it is approved.
 """
 
 import contextlib
+import json
 import os
 import secrets
+import shlex
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import NamedTuple, NoReturn
 
-from kafkakit.core.errors import OperationFailedError, UsageError
+from kafkakit.core.errors import OperationFailedError, RefusedError, UsageError
 from kafkakit.core.process_record import ProcessRecord
 
 LOOPBACK = "127.0.0.1"
@@ -244,3 +250,28 @@ def _child_environment() -> dict[str, str]:
     """Only what a JVM needs: options meant for other Java programs must not change the brokers."""
     kept = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "LD_LIBRARY_PATH")
     return {name: os.environ[name] for name in kept if name in os.environ}
+
+
+LIMIT_S = 3600.0
+ANSWER_BYTES = 64 * 1024
+
+
+def ask_approver(command: str, plan: Mapping[str, object]) -> str:
+    """The output of the command, which gets the plan as JSON on stdin and runs without a shell.
+
+    Raises `UsageError` for a command that cannot be started, `RefusedError` where it exits with another code than 0,
+    `OperationFailedError` where it takes longer than an hour or answers with more than 64 KiB.
+    """
+    try:
+        words, data = shlex.split(command), json.dumps(plan, default=str).encode()
+        done = subprocess.run(words, input=data, stdout=subprocess.PIPE, timeout=LIMIT_S, check=False)
+    except (ValueError, IndexError, PermissionError, FileNotFoundError, NotADirectoryError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise UsageError(f"--approve-with {command!r:.100} cannot be run: {why}") from None
+    except subprocess.TimeoutExpired:
+        raise OperationFailedError(f"--approve-with {command!r:.100} gave no answer for {LIMIT_S:.0f} s") from None
+    if done.returncode != 0:
+        raise RefusedError(f"the plan is not approved: {command!r:.100} exits with {done.returncode}")
+    if len(done.stdout) > ANSWER_BYTES:
+        raise OperationFailedError(f"--approve-with {command!r:.100} answers with more than {ANSWER_BYTES} bytes")
+    return done.stdout.decode(errors="replace")

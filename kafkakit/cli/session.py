@@ -130,15 +130,15 @@ class ClusterSession:
 
         `shared`: those of other users, too, which come to the same file.
         """
+        from kafkakit.adapters.host import this_holder
         from kafkakit.adapters.lock import FileLock
-        from kafkakit.adapters.own_process import this_holder
 
         self._stack.enter_context(FileLock(path, what, str(this_holder(command)), shared=shared))
 
     @property
     def requester(self) -> str:
         """Who leaves control requests from here: user and host."""
-        from kafkakit.adapters.own_process import this_holder
+        from kafkakit.adapters.host import this_holder
 
         me = this_holder("")
         return f"{me.user} on {me.host}"

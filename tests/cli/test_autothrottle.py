@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from kafkakit import wiring
-from kafkakit.adapters.control.file import FileControl
+from kafkakit.adapters.control_file import FileControl
 from kafkakit.adapters.files import write_file
-from kafkakit.adapters.own_process import life_of, this_holder
+from kafkakit.adapters.host import life_of, this_holder
 from kafkakit.adapters.read_only import ReadOnlyAdmin
 from kafkakit.autothrottle.act.service import lead_path
 from kafkakit.core.errors import OperationFailedError, TerminationRequested, TryLaterError

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kafkakit import wiring
-from kafkakit.adapters.clock import SystemClock
+from kafkakit.adapters.host import SystemClock
 from kafkakit.core.documents import encode_snapshot
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from tests.fakes.admin import FakeClock, FakeCluster, FakeStorageMetrics

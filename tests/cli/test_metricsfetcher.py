@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kafkakit import wiring
-from kafkakit.adapters.metrics import storage_topic
+from kafkakit.adapters import metrics_storage as storage_topic
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.storage_reading import StorageReading
 from tests.fakes.admin import FakeClock, FakeCluster, FakeStorageMetrics

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kafkakit import wiring
-from kafkakit.adapters.control.file import FileControl
+from kafkakit.adapters.control_file import FileControl
 from kafkakit.adapters.files import write_file
 from kafkakit.adapters.lock import FileLock
 from kafkakit.adapters.read_only import ReadOnlyAdmin

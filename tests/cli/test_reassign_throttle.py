@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from kafkakit import wiring
-from kafkakit.adapters.control.file import FileControl
+from kafkakit.adapters.control_file import FileControl
 from kafkakit.adapters.files import write_file
-from kafkakit.adapters.own_process import life_of, this_holder
+from kafkakit.adapters.host import life_of, this_holder
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.act.control_requests import ControlRequests
 from kafkakit.execution.act.leases import Lease, lease_path

@@ -13,10 +13,9 @@ import pytest
 import yaml
 
 from kafkakit import wiring
-from kafkakit.adapters.clock import SystemClock
-from kafkakit.adapters.control.file import FileControl
+from kafkakit.adapters.control_file import FileControl
 from kafkakit.adapters.files import write_file
-from kafkakit.adapters.own_process import life_of, this_holder
+from kafkakit.adapters.host import SystemClock, life_of, this_holder
 from kafkakit.adapters.read_only import ReadOnlyAdmin
 from kafkakit.cli.command_classes import CliContext
 from kafkakit.core.errors import TryLaterError

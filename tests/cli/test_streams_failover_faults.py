@@ -184,7 +184,7 @@ def test_another_operator_holds_the_lease(desk: FailoverDesk, monkeypatch: pytes
     now = desk.scene.clock.now()
     record = LeaseRecord(token=1, beats=0, ttl_s=15, taken_at=now, renewed_at=now, holder=holder)
     desk.scene.store.cas(lease_of(STREAM), LEASE_DOCUMENT.encode(record), None)
-    from kafkakit.adapters import own_process
+    from kafkakit.adapters import host as own_process
 
     monkeypatch.setattr(own_process, "life_of", lambda _: Life.ALIVE)
     for verb, words in (("run", RUN), ("resume", ()), ("abort", ("--yes",)), ("reclaim", ("--yes",))):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.adapters.control.file import FileControl
-from kafkakit.adapters.control.kafka_records import KEY_PREFIX, LogView
+from kafkakit.adapters.control_file import FileControl
+from kafkakit.adapters.control_kafka import KEY_PREFIX, LogView
 from kafkakit.adapters.files import write_file
 from kafkakit.broker.act.operation_files import Records
 from kafkakit.broker.decide.operation import Kind, LegState, Stage

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.adapters.arrow.parquet import ParquetStore
-from kafkakit.adapters.arrow.run_folder import RunFolder
+from kafkakit.adapters.arrow import ParquetStore, RunFolder
 from kafkakit.audit.act.scope import read_scope
 from kafkakit.audit.decide.scope import ScopeRequest
 from kafkakit.core.errors import UsageError

@@ -16,10 +16,10 @@ from typing import Any, Protocol, TypeVar
 
 import pytest
 
-from kafkakit.adapters.kafka import log_fetch_connection
+from kafkakit.adapters.kafka import log as log_fetch_connection
 from kafkakit.adapters.kafka.admin import KafkaAdmin
 from kafkakit.adapters.kafka.admin_read import cluster_info, configs_of, states_of
-from kafkakit.adapters.kafka.errors import UNKNOWN_TOPIC
+from kafkakit.adapters.kafka.session import UNKNOWN_TOPIC
 from kafkakit.config.security import Security
 from kafkakit.core.cluster_facts import ConfigChange, ItemError, PartitionState, ResourceKind
 from kafkakit.core.errors import TryLaterError, UsageError

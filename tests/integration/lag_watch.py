@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from kafkakit.adapters.clock import SystemClock
+from kafkakit.adapters.host import SystemClock
 from kafkakit.adapters.kafka.log import KafkaLog
 from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.model import TopicPartition

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 
-from kafkakit.adapters.clock import SystemClock
+from kafkakit.adapters.host import SystemClock
 from kafkakit.adapters.kafka.group_consumer import KafkaGroupConsumer
 from kafkakit.config.security import Security
 from kafkakit.streams.client.consumer import StreamConsumer

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kafkakit.adapters.clock import SystemClock
+from kafkakit.adapters.host import SystemClock
 from kafkakit.adapters.kafka.group_consumer import KafkaGroupConsumer
 from kafkakit.adapters.kafka.log import KafkaLog
 from kafkakit.config.security import to_confluent, to_kafka_python

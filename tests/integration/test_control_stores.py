@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.adapters.clock import SystemClock
-from kafkakit.adapters.control import kafka as control_kafka
-from kafkakit.adapters.control.kafka import TOPIC, KafkaControl
+from kafkakit.adapters import control_kafka
+from kafkakit.adapters.control_kafka import TOPIC, KafkaControl
+from kafkakit.adapters.host import SystemClock
 from kafkakit.adapters.kafka.data import KafkaData
-from kafkakit.adapters.zookeeper.control import ZooKeeperControl
+from kafkakit.adapters.zookeeper import ZooKeeperControl
 from kafkakit.autothrottle.act.pacer import ZnodeOverrides
 from kafkakit.autothrottle.decide.pacer import MB, Override, Overrides
 from kafkakit.config.read.settings import Given, load_settings

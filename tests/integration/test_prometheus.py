@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.adapters.metrics.prometheus_api import PrometheusApi
+from kafkakit.adapters.metrics_services import PrometheusApi
 from kafkakit.core.errors import InputError, OperationFailedError, TryLaterError
 from kafkakit.core.metric_sample import Sample
 from tests.rigs.command_line import Home

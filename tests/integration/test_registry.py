@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from kafkakit.adapters.kafka.data import KafkaData
-from kafkakit.adapters.zookeeper.lock import PATH, ZooKeeperLock
+from kafkakit.adapters.zookeeper import PATH, ZooKeeperLock
 from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.model import TopicPartition

@@ -10,12 +10,11 @@ from unittest import mock
 
 import pytest
 
-from kafkakit.adapters.clock import SystemClock
-from kafkakit.adapters.control.kafka import KafkaControl
+from kafkakit.adapters.control_kafka import KafkaControl
+from kafkakit.adapters.host import SystemClock
 from kafkakit.adapters.kafka.admin import KafkaAdmin
-from kafkakit.adapters.kafka.admin_acls import ANY
 from kafkakit.adapters.kafka.admin_read import configs_of, states_of
-from kafkakit.adapters.kafka.admin_write import RESOURCE_CODE
+from kafkakit.adapters.kafka.admin_write import ANY, RESOURCE_CODE
 from kafkakit.adapters.kafka.data import KafkaData
 from kafkakit.adapters.kafka.session import KafkaSession
 from kafkakit.config.security import Secret, to_kafka_python

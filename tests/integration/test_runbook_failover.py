@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from kafkakit.adapters.control.file import FileControl
+from kafkakit.adapters.control_file import FileControl
 from kafkakit.streams.client.connect import connect
 from kafkakit.streams.failover.decide.history import shadow_of
 from kafkakit.wiring import write_file

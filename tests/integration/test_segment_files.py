@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Producer
 from kafka import KafkaConsumer, TopicPartition
 
-from kafkakit.adapters.log_dirs import LOCAL_FILES
+from kafkakit.adapters.files import LOCAL_FILES
 from kafkakit.ports.machine import Machine
 from kafkakit.streams.model.log_dirs import partitions_below
 from kafkakit.streams.model.segment_batches import CODECS, BatchChunk, walk_batches

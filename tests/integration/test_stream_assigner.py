@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kafkakit.adapters.kafka.assigned_consumer import KafkaAssignedConsumer
+from kafkakit.adapters.kafka.group_consumer import KafkaAssignedConsumer
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.stream_consumer import AssignedConsumer
 from kafkakit.streams.assigner.act.leader import AssignerReader

@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ClientPlace
 
-from kafkakit.adapters.control.file import FileControl
+from kafkakit.adapters.control_file import FileControl
 from kafkakit.adapters.files import write_file
 from kafkakit.core.client_quotas import PRODUCER_BYTE_RATE, QuotaEntity
 from kafkakit.core.lease import LEASE_DOCUMENT

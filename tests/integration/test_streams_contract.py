@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.adapters.kafka import log_fetch_connection
+from kafkakit.adapters.kafka import log as log_fetch_connection
 from kafkakit.adapters.kafka.groups import KafkaGroups
 from kafkakit.adapters.kafka.groups_newer import ConsumerGroupDescriber
 from kafkakit.adapters.kafka.log import KafkaLog

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from kafkakit.adapters.clock import SystemClock
-from kafkakit.adapters.control.kafka import KafkaControl
+from kafkakit.adapters.control_kafka import KafkaControl
+from kafkakit.adapters.host import SystemClock
 from kafkakit.adapters.kafka.data import KafkaData
 from kafkakit.adapters.kafka.log import KafkaLog
 from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ResourceKind

@@ -15,8 +15,8 @@ from dataclasses import replace
 
 import pytest
 
-from kafkakit.adapters.clock import SystemClock
-from kafkakit.adapters.control.kafka import KafkaControl
+from kafkakit.adapters.control_kafka import KafkaControl
+from kafkakit.adapters.host import SystemClock
 from kafkakit.adapters.kafka.data import KafkaData
 from kafkakit.adapters.kafka.log import KafkaLog
 from kafkakit.adapters.kafka.stream_producer import KafkaStreamCluster
@@ -140,7 +140,7 @@ def routes(pair: Pair) -> Routes:
 
 
 def files(pair: Pair) -> ControlStore:
-    from kafkakit.adapters.control.file import FileControl
+    from kafkakit.adapters.control_file import FileControl
     from kafkakit.wiring import write_file
 
     return FileControl(pair.clusters["a"].home.state_dir / "control", write_file)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafkakit.adapters.control.file import FileControl
+from kafkakit.adapters.control_file import FileControl
 from kafkakit.core.errors import TryLaterError
 from kafkakit.streams.client.api import ClientKind
 from kafkakit.streams.client.api_act import read_clients

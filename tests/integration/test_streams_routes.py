@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.adapters.kafka.admin_quotas import quotas_of, quotas_request
+from kafkakit.adapters.kafka.admin_write import quotas_of, quotas_request
 from kafkakit.adapters.kafka.stream_producer import KafkaStreamCluster
 from kafkakit.core.client_quotas import PRODUCER_BYTE_RATE, QuotaEntity, Quotas
 from kafkakit.core.deliveries import Delivered, OutgoingRecord

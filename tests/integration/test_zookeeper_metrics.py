@@ -17,7 +17,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from kafkakit.adapters.kafka.data import KafkaData
-from kafkakit.adapters.zookeeper.znodes import MOST_WRITTEN, ZooKeeperMetrics
+from kafkakit.adapters.zookeeper import MOST_WRITTEN, ZooKeeperMetrics
 from kafkakit.core.errors import InputError, OperationFailedError, TryLaterError, UsageError
 from kafkakit.core.metrics_znodes import (
     BROKER_STORAGE,

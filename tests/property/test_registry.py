@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kafkakit.adapters.clock import SystemClock
+from kafkakit.adapters.host import SystemClock
 from kafkakit.core.errors import InputError, KafkakitError, TryLaterError
 from kafkakit.core.rpc import RpcAnswer, RpcCall, RpcError
 from kafkakit.core.tags import decode_tags

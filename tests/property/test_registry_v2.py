@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkakit.adapters.clock import SystemClock
+from kafkakit.adapters.host import SystemClock
 from kafkakit.core.errors import InputError
 from kafkakit.core.rpc import RpcAnswer, RpcCall
 from kafkakit.registry.act.cluster import ClusterReader

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.adapters.arrow.parquet import ParquetStore
-from kafkakit.adapters.spark import code_zip
+from kafkakit.adapters import spark as code_zip
+from kafkakit.adapters.arrow import ParquetStore
 from kafkakit.core.fleet_tables import Manifest
 from tests.places import ROOT
 from tests.rigs.command_line import Home

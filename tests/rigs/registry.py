@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kafkakit.adapters.certificates import CertificateMaker
-from kafkakit.adapters.clock import SystemClock
+from kafkakit.adapters.host import SystemClock
+from kafkakit.adapters.tls import CertificateMaker
 from kafkakit.config.security import Security
 from kafkakit.execution.act.journal_files import AuditLog, DiskFile
 from kafkakit.ports.admin import ClusterAdmin

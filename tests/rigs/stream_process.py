@@ -17,7 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from kafkakit.adapters.clock import SystemClock
+from kafkakit.adapters.host import SystemClock
 from kafkakit.adapters.kafka.group_consumer import KafkaGroupConsumer
 from kafkakit.config.read.environment import read_environment
 from kafkakit.config.read.settings import Given, Settings, load_settings

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NoReturn
 
-from kafkakit.adapters.clock import SystemClock
+from kafkakit.adapters.host import SystemClock
 from kafkakit.core.errors import UsageError
 from kafkakit.core.lease import Holder
 from kafkakit.ports.control import ControlStore

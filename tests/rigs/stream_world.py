@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kafkakit.adapters.control.file import FileControl
+from kafkakit.adapters.control_file import FileControl
 from kafkakit.core.model import TopicPartition
 from kafkakit.sandbox import lifecycle
 from kafkakit.streams.model.route import DLQ, LIVE, Lane, Route, Segment, SegmentState

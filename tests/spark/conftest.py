@@ -57,7 +57,7 @@ class StoreBuilder:
     """A store of snapshots of a test: rows as mappings, manifests made at the end."""
 
     def __init__(self, folder: Path) -> None:
-        from kafkakit.adapters.arrow.parquet import ParquetStore
+        from kafkakit.adapters.arrow import ParquetStore
 
         self.folder, self.store = folder, ParquetStore(str(folder))
         self._rows: dict[tuple[str, str], dict[str, int]] = {}

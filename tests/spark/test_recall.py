@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kafkakit.adapters.arrow.parquet import ParquetStore
+from kafkakit.adapters.arrow import ParquetStore
 from kafkakit.core.fleet_tables import VERSION_COLUMN
 from kafkakit.core.job_spec import JobSpec
 from kafkakit.fleet.act.synth import write_fleet, write_log_dir

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kafkakit.adapters.log_dirs import LOCAL_FILES
+from kafkakit.adapters.files import LOCAL_FILES
 from kafkakit.core.audit_findings import AuditFinding
 from kafkakit.core.fleet_tables import TABLES
 from kafkakit.streams.model.log_dirs import partitions_below

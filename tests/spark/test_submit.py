@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kafkakit.adapters.arrow.run_folder import RunFolder
+from kafkakit.adapters.arrow import RunFolder
 from kafkakit.adapters.processes import LocalProcesses
 from kafkakit.audit.act.results import finished_run, read_findings, read_table
 from tests.places import ROOT

@@ -1,4 +1,7 @@
-"""`ports.ClusterAdmin` over kafka-python 3.0: control of Kafka 3.9 (KRaft and ZooKeeper) and 4.x."""
+"""`ports.ClusterAdmin` over kafka-python 3.0: control of Kafka 3.9 (KRaft and ZooKeeper) and 4.x.
+
+Configurations of topics and brokers: read what is set on the resource itself, change it bit by bit.
+"""
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -6,23 +9,29 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
-from kafkakit.adapters.kafka import admin_acls as acls
-from kafkakit.adapters.kafka import admin_configs as resource_configs
 from kafkakit.adapters.kafka import admin_read as read
-from kafkakit.adapters.kafka import admin_transactions as transactions
+from kafkakit.adapters.kafka import admin_write as acls
+from kafkakit.adapters.kafka import admin_write as transactions
 from kafkakit.adapters.kafka import admin_write as write
-from kafkakit.adapters.kafka.admin_quotas import change_request, change_results, quotas_of, quotas_request
-from kafkakit.adapters.kafka.admin_records import deletion_requests, deletion_results
-from kafkakit.adapters.kafka.admin_snapshot import assemble
-from kafkakit.adapters.kafka.errors import UNKNOWN_TOPIC, UNKNOWN_TOPIC_ID, error_from, error_of
-from kafkakit.adapters.kafka.session import KafkaSession
+from kafkakit.adapters.kafka.admin_read import assemble
+from kafkakit.adapters.kafka.admin_write import (
+    change_request,
+    change_results,
+    deletion_requests,
+    deletion_results,
+    quotas_of,
+    quotas_request,
+)
+from kafkakit.adapters.kafka.session import UNKNOWN_TOPIC, UNKNOWN_TOPIC_ID, KafkaSession, error_from, error_of
 from kafkakit.config.security import Security
 from kafkakit.core.acls import AclBinding, AclResourceKind
 from kafkakit.core.client_quotas import QuotaChanges, QuotaEntity, Quotas
 from kafkakit.core.cluster_facts import (
+    CLUSTER_DEFAULT,
     BrokerLogDirs,
     ClusterInfo,
     ConfigChange,
+    ConfigOp,
     ItemError,
     LayeredValue,
     PartitionState,
@@ -159,21 +168,21 @@ class KafkaAdmin:
 
     def dynamic_configs(self, kind: ResourceKind, names: Collection[str]) -> Mapping[str, Mapping[str, str]]:
         """See `ports.ClusterAdmin`; a broker that does not answer is absent. A write may show up late: poll."""
-        return resource_configs.read_configs(self._session, kind, names)
+        return read_configs(self._session, kind, names)
 
     def broker_settings(self, brokers: Collection[int], keys: Collection[str]) -> Mapping[int, Mapping[str, str]]:
         """See `ports.ClusterAdmin`; side by side."""
-        return resource_configs.read_settings(self._session, brokers, keys)
+        return read_settings(self._session, brokers, keys)
 
     def broker_configs(
         self, brokers: Collection[int], *, defaults: bool = False
     ) -> Mapping[int, Mapping[str, LayeredValue]]:
         """See `ports.ClusterAdmin`; one request a broker, side by side."""
-        return resource_configs.read_layers(self._session, brokers, defaults=defaults)
+        return read_layers(self._session, brokers, defaults=defaults)
 
     def alter_configs(self, changes: Sequence[ConfigChange]) -> Mapping[ConfigChange, ItemResult]:
         """See `ports.ClusterAdmin`; changes of one resource succeed or fail together within a request."""
-        return resource_configs.alter_configs(self._session, changes)
+        return alter_configs(self._session, changes)
 
     def elect_preferred_leaders(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, ItemResult]:
         """See `ports.ClusterAdmin`."""
@@ -286,7 +295,7 @@ class KafkaAdmin:
 
     def unregister_broker(self, broker: int) -> ItemResult:
         """See `ports.ClusterAdmin`."""
-        from kafkakit.adapters.kafka.newer_messages import UnregisterBroker
+        from kafkakit.adapters.kafka.session import UnregisterBroker
 
         response = self._session.request("unregister broker", UnregisterBroker(broker_id=broker))
         error = error_of(response.error_code, response.error_message)
@@ -344,3 +353,116 @@ def _topic_codes(response: Any) -> set[int]:
 
 def _response_codes(response: Any) -> set[int]:
     return {r.error_code for r in response.responses}
+
+
+REFUSES_OVERGROWN = (4,)
+"""From this release on a broker refuses to let a list grow above 32,767 bytes."""
+
+
+def read_configs(session: KafkaSession, kind: ResourceKind, names: Collection[str]) -> dict[str, dict[str, str]]:
+    """Values set on each named resource; absent: what does not exist and brokers that do not answer."""
+    from kafka.protocol.admin import DescribeConfigsRequest
+
+    code = write.RESOURCE_CODE[kind]
+    wanted = sorted(set(names))
+    results: list[Any] = []
+    if kind is ResourceKind.BROKER:
+        requests = {int(n): DescribeConfigsRequest(resources=[(code, n, None)]) for n in wanted if n.isdigit()}
+        for answer in (session.request_brokers(requests) if requests else {}).values():
+            results += [] if isinstance(answer, Exception) else answer.results
+        if CLUSTER_DEFAULT in wanted:
+            request = DescribeConfigsRequest(resources=[(code, CLUSTER_DEFAULT, None)])
+            results += session.request("read configurations", request).results
+    else:
+        for start in range(0, len(wanted), NAMES_PER_REQUEST):
+            results += _topic_results(session, wanted[start : start + NAMES_PER_REQUEST])
+    return dict(sorted(read.configs_of(kind, results).items()))
+
+
+def read_settings(session: KafkaSession, brokers: Collection[int], keys: Collection[str]) -> dict[int, dict[str, str]]:
+    """The values in force of the named keys, wherever they were set; absent: silent brokers and unset keys."""
+    from kafka.protocol.admin import DescribeConfigsRequest
+
+    code = write.RESOURCE_CODE[ResourceKind.BROKER]
+    names = sorted(set(keys))
+    requests = {b: DescribeConfigsRequest(resources=[(code, str(b), names)]) for b in sorted(set(brokers))}
+    found: dict[int, dict[str, str]] = {}
+    for broker, answer in (session.request_brokers(requests) if requests and names else {}).items():
+        if not isinstance(answer, Exception):
+            found[broker] = {
+                entry.name: entry.value
+                for result in answer.results
+                if result.error_code == 0
+                for entry in result.configs
+                if entry.name in names and entry.value is not None
+            }
+    return found
+
+
+def read_layers(
+    session: KafkaSession, brokers: Collection[int], *, defaults: bool
+) -> dict[int, dict[str, LayeredValue]]:
+    """Every value of each broker, `defaults` too where wanted, with where it was set; absent: silent brokers."""
+    from kafka.protocol.admin import DescribeConfigsRequest
+
+    code = write.RESOURCE_CODE[ResourceKind.BROKER]
+    requests = {b: DescribeConfigsRequest(resources=[(code, str(b), None)]) for b in sorted(set(brokers))}
+    found: dict[int, dict[str, LayeredValue]] = {}
+    for broker, answer in (session.request_brokers(requests) if requests else {}).items():
+        if not isinstance(answer, Exception):
+            found[broker] = read.layers_of(answer.results, defaults=defaults)
+    return found
+
+
+def alter_configs(session: KafkaSession, changes: Sequence[ConfigChange]) -> dict[ConfigChange, ItemResult]:
+    """Apply changes in order; one answer each. Changes of one resource in a request succeed or fail together."""
+    reported: dict[ConfigChange, ItemResult] = {c: error for c in changes if (error := write.too_long(c))}
+    for wanted in write.config_rounds([c for c in changes if c not in reported]):
+        overgrown = _overgrown(session, wanted)
+        reported |= overgrown
+        to_brokers: dict[int, tuple[Any, dict[tuple[int, str], write.Changes]]] = {}
+        for broker, request, groups in write.config_batches([c for c in wanted if c not in overgrown]):
+            if broker is None:
+                response = session.request("change configurations", request)
+                reported |= write.config_results(response, groups)
+            else:
+                to_brokers[broker] = (request, groups)
+        reported |= _alter_brokers(session, to_brokers)
+    return {change: reported[change] for change in changes}
+
+
+def _alter_brokers(
+    session: KafkaSession, batches: Mapping[int, tuple[Any, dict[tuple[int, str], write.Changes]]]
+) -> dict[ConfigChange, ItemResult]:
+    reported: dict[ConfigChange, ItemResult] = {}
+    answers = session.request_brokers({b: request for b, (request, _) in batches.items()}) if batches else {}
+    for broker, answer in answers.items():
+        groups = batches[broker][1]
+        if isinstance(answer, Exception):
+            reported |= dict.fromkeys([c for group in groups.values() for c in group], error_from(answer))
+        else:
+            reported |= write.config_results(answer, groups)
+    return reported
+
+
+def _topic_results(session: KafkaSession, names: list[str]) -> list[Any]:
+    from kafka.protocol.admin import DescribeConfigsRequest
+
+    code = write.RESOURCE_CODE[ResourceKind.TOPIC]
+    request = DescribeConfigsRequest(resources=[(code, name, None) for name in names])
+    results = list(session.request("read configurations", request).results)
+    if len(names) > 1 and any(result.error_code == read.UNKNOWN_FAULT for result in results):
+        # On Kafka 3.9 one topic with a value above 32,767 bytes spoils the answer for all of them.
+        middle = len(names) // 2
+        return _topic_results(session, names[:middle]) + _topic_results(session, names[middle:])
+    return results
+
+
+def _overgrown(session: KafkaSession, changes: Sequence[ConfigChange]) -> dict[ConfigChange, ItemResult]:
+    # Kafka 3.9 lets a list grow above the limit and then cannot read the topic's configuration any more.
+    growing = [c for c in changes if c.kind is ResourceKind.TOPIC and c.op is ConfigOp.APPEND]
+    if not growing or (session.version or (0,)) >= REFUSES_OVERGROWN:
+        return {}
+    now = read_configs(session, ResourceKind.TOPIC, {change.name for change in growing})
+    refusals = {c: write.too_long(c, now.get(c.name, {}).get(c.key, "")) for c in growing}
+    return {change: refusal for change, refusal in refusals.items() if refusal}

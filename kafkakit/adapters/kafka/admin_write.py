@@ -1,14 +1,28 @@
-"""Requests that change a cluster, built from kafkakit's values, and their answers, one per item."""
+"""Requests that change a cluster, its ACLs, quotas, records and transactions, and their answers, one an item.
+
+Requests that change a cluster, built from kafkakit's values, and their answers, one per item.
+
+DescribeAcls, CreateAcls and DeleteAcls, built from kafkakit's values, and their answers, one a binding.
+
+DescribeClientQuotas and AlterClientQuotas, built from kafkakit's values, and their answers, one an entity.
+
+DeleteRecords, built from kafkakit's values, and its answers, one per partition.
+
+DescribeProducers, ListTransactions and DescribeTransactions, and their answers as kafkakit's values.
+"""
 
 import uuid
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
-from kafkakit.adapters.kafka.errors import error_of
+from kafkakit.adapters.kafka.session import CLUSTER_DENIED, error_from, error_of, refused
+from kafkakit.core.acls import AclBinding, AclOperation, AclPattern, AclPermission, AclResourceKind
+from kafkakit.core.client_quotas import QuotaChanges, QuotaDefault, QuotaEntity, Quotas
 from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, ConfigChange, ConfigOp, ItemError, ResourceKind
-from kafkakit.core.errors import OperationFailedError, UsageError
+from kafkakit.core.errors import OperationFailedError, TryLaterError, UsageError
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
+from kafkakit.core.transactions import OpenTransaction, ProducerState
 
 MAX_CONFIG_BYTES = 32_767
 RESOURCES_PER_REQUEST = 200
@@ -227,3 +241,333 @@ def _in_order(
         error = reported.get(key, UNANSWERED)
         found[key] = None if error is not None and error.name == done else error
     return found
+
+
+SECURITY_DISABLED = 54
+ANY, MATCH = 1, 2
+KIND_CODE = {
+    AclResourceKind.TOPIC: 2,
+    AclResourceKind.GROUP: 3,
+    AclResourceKind.CLUSTER: 4,
+    AclResourceKind.TRANSACTIONAL_ID: 5,
+    AclResourceKind.DELEGATION_TOKEN: 6,
+    AclResourceKind.USER: 7,
+}
+PATTERN_CODE = {AclPattern.LITERAL: 3, AclPattern.PREFIXED: 4}
+PERMISSION_CODE = {AclPermission.DENY: 2, AclPermission.ALLOW: 3}
+# Kafka's codes of operations are in the order of the enumeration, after 1, which means any in filters.
+ACL_OPERATION_CODE = {operation: code for code, operation in enumerate(AclOperation, 1)} | {AclOperation.UNKNOWN: 0}
+_KINDS = {code: kind for kind, code in KIND_CODE.items()}
+_PATTERNS = {code: pattern for pattern, code in PATTERN_CODE.items()}
+_PERMISSIONS = {code: permission for permission, code in PERMISSION_CODE.items()}
+_OPERATIONS = {code: operation for operation, code in ACL_OPERATION_CODE.items()}
+
+
+def acls_request(kind: AclResourceKind, name: str) -> Any:
+    """DescribeAcls of every binding that concerns a resource."""
+    from kafka.protocol.admin import DescribeAclsRequest
+
+    return DescribeAclsRequest(
+        resource_type_filter=KIND_CODE[kind],
+        resource_name_filter=name,
+        pattern_type_filter=MATCH,
+        principal_filter=None,
+        host_filter=None,
+        operation=ANY,
+        permission_type=ANY,
+    )
+
+
+def acls_of(response: Any) -> tuple[AclBinding, ...] | None:
+    """The bindings, sorted; None where the cluster has no authorizer. Missing rights raise."""
+    if response.error_code == SECURITY_DISABLED:
+        return None
+    if response.error_code == CLUSTER_DENIED:
+        raise refused("describe ACLs", "DESCRIBE on the cluster")
+    if response.error_code:
+        raise OperationFailedError(f"describe ACLs: {error_of(response.error_code, response.error_message)}")
+    found = [
+        AclBinding(
+            kind=_KINDS[resource.resource_type],
+            name=resource.resource_name,
+            pattern=_PATTERNS[resource.pattern_type],
+            principal=acl.principal,
+            host=acl.host,
+            operation=_OPERATIONS.get(acl.operation, AclOperation.UNKNOWN),
+            permission=_PERMISSIONS[acl.permission_type],
+        )
+        for resource in response.resources
+        for acl in resource.acls
+    ]
+    return tuple(sorted(found))
+
+
+def creation_request(bindings: Collection[AclBinding]) -> Any:
+    """CreateAcls."""
+    from kafka.protocol.admin import CreateAclsRequest as Request
+
+    return Request(
+        creations=[
+            Request.AclCreation(
+                resource_type=KIND_CODE[each.kind],
+                resource_name=each.name,
+                resource_pattern_type=PATTERN_CODE[each.pattern],
+                principal=each.principal,
+                host=each.host,
+                operation=ACL_OPERATION_CODE[each.operation],
+                permission_type=PERMISSION_CODE[each.permission],
+            )
+            for each in bindings
+        ]
+    )
+
+
+def removal_request(bindings: Collection[AclBinding]) -> Any:
+    """DeleteAcls, with a filter that only the binding itself matches for each."""
+    from kafka.protocol.admin import DeleteAclsRequest as Request
+
+    return Request(
+        filters=[
+            Request.DeleteAclsFilter(
+                resource_type_filter=KIND_CODE[each.kind],
+                resource_name_filter=each.name,
+                pattern_type_filter=PATTERN_CODE[each.pattern],
+                principal_filter=each.principal,
+                host_filter=each.host,
+                operation=ACL_OPERATION_CODE[each.operation],
+                permission_type=PERMISSION_CODE[each.permission],
+            )
+            for each in bindings
+        ]
+    )
+
+
+def acl_results(results: Collection[Any], bindings: Collection[AclBinding]) -> dict[AclBinding, ItemError | None]:
+    """Per binding; answers come in the order requested. A binding that was not there counts as deleted."""
+    errors = [_error(result) for result in results]
+    errors += [UNANSWERED] * (len(bindings) - len(errors))
+    return dict(zip(bindings, errors, strict=True))
+
+
+def _error(result: Any) -> ItemError | None:
+    for each in (result, *getattr(result, "matching_acls", ())):
+        error = error_of(each.error_code, each.error_message)
+        if error is not None:
+            return error
+    return None
+
+
+_USER, _CLIENT_ID = "user", "client-id"
+
+
+def quotas_request() -> Any:
+    """DescribeClientQuotas of all entities."""
+    from kafka.protocol.admin import DescribeClientQuotasRequest
+
+    return DescribeClientQuotasRequest(components=[], strict=False)
+
+
+def quotas_of(response: Any) -> Quotas:
+    """The values that are set; raises `OperationFailedError` for a refusal, which is no empty answer."""
+    if response.error_code:
+        raise OperationFailedError(f"read client quotas: {error_of(response.error_code, response.error_message)}")
+    found = {}
+    for entry in response.entries or ():
+        entity = _entity_of(entry)
+        if entity is not None and entry.values:
+            found[entity] = {value.key: value.value for value in entry.values}
+    return found
+
+
+def change_request(changes: QuotaChanges) -> Any:
+    """AlterClientQuotas."""
+    from kafka.protocol.admin import AlterClientQuotasRequest as Request
+
+    entry = Request.EntryData
+    return Request(
+        entries=[
+            entry(
+                entity=[
+                    entry.EntityData(entity_type=kind, entity_name=None if isinstance(name, QuotaDefault) else name)
+                    for kind, name in ((_USER, entity.user), (_CLIENT_ID, entity.client_id))
+                    if name is not None
+                ],
+                ops=[
+                    entry.OpData(key=key, value=0.0 if value is None else value, remove=value is None)
+                    for key, value in values.items()
+                ],
+            )
+            for entity, values in changes.items()
+        ],
+        validate_only=False,
+    )
+
+
+def change_results(response: Any, changes: QuotaChanges) -> dict[QuotaEntity, ItemError | None]:
+    """Per entity, in the order requested."""
+    reported = {_entity_of(entry): error_of(entry.error_code, entry.error_message) for entry in response.entries}
+    return {entity: reported.get(entity, UNANSWERED) for entity in changes}
+
+
+def _entity_of(entry: Any) -> QuotaEntity | None:
+    """None for an entity of another kind: an address."""
+    names = {
+        part.entity_type: QuotaDefault.DEFAULT if part.entity_name is None else part.entity_name
+        for part in entry.entity
+    }
+    if not names or set(names) - {_USER, _CLIENT_ID}:
+        return None
+    return QuotaEntity(user=names.get(_USER), client_id=names.get(_CLIENT_ID))
+
+
+UNKNOWN_PARTITION = ItemError(name="UnknownTopicOrPartitionError", retriable=True)
+NO_LEADER = ItemError(name="LeaderNotAvailableError", retriable=True)
+
+
+def deletion_requests(
+    offsets: Mapping[TopicPartition, int], leaders: Mapping[TopicPartition, int | None], timeout_ms: int
+) -> dict[int, Any]:
+    """DeleteRecords, one request a leader; partitions without one are left out."""
+    from kafka.protocol.admin import DeleteRecordsRequest as Request
+
+    wanted: dict[int, dict[str, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
+    for key, offset in offsets.items():
+        leader = leaders.get(key)
+        if leader is not None:
+            wanted[leader][key.topic].append((key.partition, offset))
+    topic = Request.DeleteRecordsTopic
+    return {
+        leader: Request(
+            timeout_ms=timeout_ms,
+            topics=[
+                topic(
+                    name=name,
+                    partitions=[topic.DeleteRecordsPartition(partition_index=p, offset=o) for p, o in partitions],
+                )
+                for name, partitions in topics.items()
+            ],
+        )
+        for leader, topics in wanted.items()
+    }
+
+
+def deletion_results(
+    offsets: Mapping[TopicPartition, int], leaders: Mapping[TopicPartition, int | None], answers: Mapping[int, Any]
+) -> dict[TopicPartition, ItemError | None]:
+    """Per partition; records that are gone already count as deleted."""
+    reported: dict[TopicPartition, ItemError | None] = {}
+    for key in offsets:
+        leader = leaders.get(key)
+        if leader is None:
+            reported[key] = NO_LEADER if key in leaders else UNKNOWN_PARTITION
+        elif isinstance(answer := answers[leader], Exception):
+            reported[key] = error_from(answer)
+    for answer in answers.values():
+        for topic in () if isinstance(answer, Exception) else answer.topics:
+            for p in topic.partitions:
+                reported[TopicPartition(topic.name, p.partition_index)] = error_of(p.error_code)
+    return {key: reported.get(key, UNANSWERED) for key in offsets}
+
+
+TRANSACTIONAL_ID_DENIED = 53
+TRANSACTIONAL_ID_UNKNOWN = 105
+INCOMPLETE = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
+IDS_PER_REQUEST = 1_000
+Producers: TypeAlias = tuple[ProducerState, ...] | ItemError
+
+
+def producers_requests(
+    partitions: Collection[TopicPartition], leaders: Mapping[TopicPartition, int | None]
+) -> dict[int, Any]:
+    """DescribeProducers, one request a leader; partitions without one are left out."""
+    from kafka.protocol.admin import DescribeProducersRequest as Request
+
+    wanted: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for key in sorted(partitions):
+        leader = leaders.get(key)
+        if leader is not None:
+            wanted[leader][key.topic].append(key.partition)
+    return {
+        leader: Request(
+            topics=[Request.TopicRequest(name=name, partition_indexes=numbers) for name, numbers in topics.items()]
+        )
+        for leader, topics in wanted.items()
+    }
+
+
+def producers_of(
+    partitions: Collection[TopicPartition],
+    leaders: Mapping[TopicPartition, int | None],
+    answers: Mapping[int, Any],
+) -> dict[TopicPartition, Producers]:
+    """Per partition: its producers by id, or why they are not known."""
+    reported: dict[TopicPartition, Producers] = {}
+    for key in partitions:
+        leader = leaders.get(key)
+        if leader is None:
+            reported[key] = NO_LEADER if key in leaders else UNKNOWN_PARTITION
+        elif isinstance(answer := answers[leader], Exception):
+            reported[key] = error_from(answer)
+    for answer in answers.values():
+        for topic in () if isinstance(answer, Exception) else answer.topics:
+            for p in topic.partitions:
+                error = error_of(p.error_code, p.error_message)
+                found = tuple(sorted(map(_producer, p.active_producers), key=lambda each: each.producer_id))
+                reported[TopicPartition(topic.name, p.partition_index)] = found if error is None else error
+    return {key: reported.get(key, UNANSWERED) for key in partitions}
+
+
+def listing_request() -> Any:
+    """ListTransactions of those that are not complete."""
+    from kafka.protocol.admin import ListTransactionsRequest
+
+    return ListTransactionsRequest(state_filters=list(INCOMPLETE), producer_id_filters=[])
+
+
+def description_requests(broker: int, answer: Any) -> Iterator[Any]:
+    """DescribeTransactions of what a broker listed; `TryLaterError` where it listed nothing because it could not."""
+    from kafka.protocol.admin import DescribeTransactionsRequest
+
+    _refuse_unanswered(broker, answer)
+    if (error := error_of(answer.error_code)) is not None:
+        raise TryLaterError(f"list transactions: broker {broker} cannot tell yet ({error})", hint="try again")
+    names = sorted(each.transactional_id for each in answer.transaction_states)
+    for start in range(0, len(names), IDS_PER_REQUEST):
+        yield DescribeTransactionsRequest(transactional_ids=names[start : start + IDS_PER_REQUEST])
+
+
+def transactions_of(broker: int, answer: Any) -> Iterator[OpenTransaction]:
+    """What a coordinator described and is still not complete; `TryLaterError` where it does not know."""
+    _refuse_unanswered(broker, answer)
+    for each in answer.transaction_states:
+        if each.error_code == TRANSACTIONAL_ID_DENIED:
+            raise refused(f"describe transaction {each.transactional_id}", "DESCRIBE on the transactional id")
+        if each.error_code == TRANSACTIONAL_ID_UNKNOWN:
+            continue
+        if (error := error_of(each.error_code)) is not None:
+            raise TryLaterError(f"describe transaction {each.transactional_id}: {error}", hint="try again")
+        if each.transaction_state in INCOMPLETE:
+            yield OpenTransaction(
+                transactional_id=each.transactional_id,
+                producer_id=each.producer_id,
+                producer_epoch=each.producer_epoch,
+                state=each.transaction_state,
+                timeout_ms=each.transaction_timeout_ms,
+                started_ms=each.transaction_start_time_ms,
+                partitions=frozenset(TopicPartition(t.topic, number) for t in each.topics for number in t.partitions),
+            )
+
+
+def _refuse_unanswered(broker: int, answer: Any) -> None:
+    if isinstance(answer, Exception):
+        raise TryLaterError(f"list transactions: broker {broker} gave no answer ({error_from(answer)})")
+
+
+def _producer(found: Any) -> ProducerState:
+    return ProducerState(
+        producer_id=found.producer_id,
+        producer_epoch=found.producer_epoch,
+        last_sequence=found.last_sequence,
+        last_ms=None if found.last_timestamp < 0 else found.last_timestamp,
+        transaction_start=None if found.current_txn_start_offset < 0 else found.current_txn_start_offset,
+    )

@@ -1,17 +1,24 @@
-"""`ports.GroupAdmin` over kafka-python's protocol, for groups of every type."""
+"""`streams.ports.GroupAdmin` over kafka-python's protocol, for groups of every type, through their coordinators.
+
+`streams.ports.GroupAdmin` over kafka-python's protocol, for groups of every type.
+
+Which broker answers for a group, and asking it until it does.
+
+What many groups have committed, from their coordinators (KIP-709, Kafka 3.0 and later).
+
+Where share groups stand, from their coordinators (KIP-932, with the lag of KIP-1226).
+"""
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from kafkakit.adapters.kafka import groups_read as read
-from kafkakit.adapters.kafka import groups_requests as requests
-from kafkakit.adapters.kafka.errors import error_from, error_of, refused
-from kafkakit.adapters.kafka.groups_commits import read_commits
-from kafkakit.adapters.kafka.groups_coordinators import MOVED, PAUSE_S, Coordinators
-from kafkakit.adapters.kafka.groups_shares import read_share_offsets
+from kafkakit.adapters.kafka import groups_read as requests
+from kafkakit.adapters.kafka.groups_read import commits_of, fetch_many_request
+from kafkakit.adapters.kafka.session import UNKNOWN_TOPIC, KafkaSession, error_from, error_of, refused
 from kafkakit.config.security import Security
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import OperationFailedError, TryLaterError
@@ -281,3 +288,215 @@ def _fetch_codes(answer: Any) -> set[int]:
 
 def _commit_codes(answer: Any) -> set[int]:
     return {place.error_code for topic in answer.topics for place in topic.partitions}
+
+
+OFFSETS_TOPIC = "__consumer_offsets"
+MOVED = frozenset({14, 15, 16})
+"""COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR: nothing was done, ask again."""
+KEYS_PER_REQUEST = 500
+PAUSE_S = 0.1
+Codes = Callable[[Any], set[int]]
+
+
+class Coordinators(KafkaSession):
+    """A session that remembers coordinators and follows them; a move is waited for up to `request_timeout_s`."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._coordinators: dict[str, int] = {}
+        self._topic_seen = False
+
+    def ready(self) -> bool:
+        """Whether the cluster has an offsets topic; to ask for a coordinator would create it."""
+        from kafka.protocol.metadata import MetadataRequest
+
+        if not self._topic_seen:
+            topics = [MetadataRequest.MetadataRequestTopic(name=OFFSETS_TOPIC)]
+            request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+            answer = self.request("look for the offsets topic", request)
+            # Who may not see the topic may see groups, so only a topic that is not there counts.
+            self._topic_seen = all(topic.error_code != UNKNOWN_TOPIC for topic in answer.topics)
+        return self._topic_seen
+
+    def find(self, groups: Collection[str]) -> dict[str, int | ItemError]:
+        """The coordinator of each group; one request for each 500 that are not remembered."""
+        from kafka.protocol.metadata import FindCoordinatorRequest
+
+        found: dict[str, int | ItemError] = {g: self._coordinators[g] for g in groups if g in self._coordinators}
+        missing = sorted(set(groups) - found.keys())
+        for at in range(0, len(missing), KEYS_PER_REQUEST):
+            part = missing[at : at + KEYS_PER_REQUEST]
+            request = FindCoordinatorRequest(key_type=0, coordinator_keys=part, min_version=4)
+            for answer in self.request("find coordinators", request).coordinators:
+                error = error_of(answer.error_code, answer.error_message)
+                found[answer.key] = error or answer.node_id
+                if error is None:
+                    self._coordinators[answer.key] = answer.node_id
+        return found
+
+    def forget(self, groups: Collection[str]) -> None:
+        """Find the coordinators of these groups again."""
+        for group in groups:
+            self._coordinators.pop(group, None)
+
+    def ask_coordinator(self, group: str, request: Callable[[], Any], codes: Codes, *, repeat: bool) -> Any | ItemError:
+        """Ask the coordinator of a group, wherever it moves; returns the response or why there is none.
+
+        With `repeat` False a request is sent again only when it is known that it had no effect, and only where no
+        coordinator was known before: who has read from one that is gone must read again before it writes.
+        """
+        deadline = time.monotonic() + self.request_timeout_s
+        follows = repeat or group not in self._coordinators
+        while True:
+            broker = self.find([group])[group]
+            if isinstance(broker, ItemError):
+                error = broker
+            elif not repeat and not self._answers(broker):
+                # A request on a connection that cannot be made fails like one whose answer is lost: send none.
+                error = ItemError(name="CoordinatorNotAvailableError", message=f"broker {broker}", retriable=True)
+            else:
+                answer = self._fan_out({broker: request()})[broker]
+                moved = set() if isinstance(answer, Exception) else codes(answer) & MOVED
+                if not isinstance(answer, Exception) and not moved:
+                    return answer
+                error = error_from(answer) if isinstance(answer, Exception) else _error(min(moved))
+                if isinstance(answer, Exception) and not repeat:
+                    self.forget([group])
+                    return error
+            self.forget([group])
+            if not follows or not error.retriable or time.monotonic() > deadline:
+                return error
+            time.sleep(PAUSE_S)
+
+    def _answers(self, broker: int) -> bool:
+        from kafka.protocol.metadata import MetadataRequest
+
+        request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+        return not isinstance(self._fan_out({broker: request})[broker], Exception)
+
+
+def _error(code: int) -> ItemError:
+    error = error_of(code)
+    if error is None:
+        raise ValueError(f"the error code {code} stands for no error")
+    return error
+
+
+GroupCommits = dict[TopicPartition, CommittedOffset | ItemError] | ItemError
+ANSWERED = 20_000
+"""Commits that one answer may hold: with metadata of 4 KB each, the most that brokers take, 80 MB."""
+
+
+def read_commits(
+    session: Coordinators, groups: Collection[str], partitions: Collection[TopicPartition], *, stable: bool
+) -> dict[str, GroupCommits]:
+    """One request to each coordinator for up to 500 groups; those that move are followed up to the session's limit."""
+    wanted = sorted(set(groups))
+    at_once = max(1, min(KEYS_PER_REQUEST, ANSWERED // len(partitions)))
+    found: dict[str, GroupCommits] = {}
+    for at in range(0, len(wanted), at_once):
+        left = wanted[at : at + at_once]
+        deadline = time.monotonic() + session.request_timeout_s
+        while left:
+            found |= _commits_request(session, left, partitions, stable=stable)
+            left = [name for name in left if isinstance(error := found[name], ItemError) and error.retriable]
+            if not left or time.monotonic() > deadline:
+                break
+            session.forget(left)
+            time.sleep(PAUSE_S)
+    return found
+
+
+def _commits_request(
+    session: Coordinators, groups: Collection[str], partitions: Collection[TopicPartition], *, stable: bool
+) -> dict[str, GroupCommits]:
+    found: dict[str, GroupCommits] = {}
+    by_broker: dict[int, list[str]] = {}
+    for name, place in session.find(groups).items():
+        if isinstance(place, ItemError):
+            found[name] = place
+        else:
+            by_broker.setdefault(place, []).append(name)
+    requests = {broker: fetch_many_request(names, partitions, stable=stable) for broker, names in by_broker.items()}
+    for broker, answer in session.request_brokers(requests).items() if requests else ():
+        if isinstance(answer, Exception):
+            found |= dict.fromkeys(by_broker[broker], error_from(answer))
+        else:
+            found |= {one.group_id: _commits_of(one) for one in answer.groups}
+    silent = ItemError(name="UnknownServerError", message="the broker left the group out", retriable=True)
+    return {name: found.get(name, silent) for name in groups}
+
+
+def _commits_of(group: Any) -> GroupCommits:
+    """A group's commits; a coordinator that moved answers with its error for the group, or for each partition."""
+    moved = next((error_of(code) for code in _codes(group) if code in MOVED), None)
+    return moved or error_of(group.error_code) or commits_of(group.topics)
+
+
+def _codes(group: Any) -> Iterator[int]:
+    yield group.error_code
+    yield from (place.error_code for topic in group.topics for place in topic.partitions)
+
+
+ShareOffsets = tuple[ShareOffset, ...] | ItemError
+
+
+def read_share_offsets(session: Coordinators, groups: Collection[str]) -> dict[str, ShareOffsets]:
+    """One request to each coordinator; coordinators that move are followed for up to the session's limit."""
+    wanted = sorted(set(groups))
+    deadline = time.monotonic() + session.request_timeout_s
+    found: dict[str, ShareOffsets] = {}
+    left = wanted
+    while left:
+        found |= _share_request(session, left)
+        left = [name for name in left if isinstance(error := found[name], ItemError) and error.retriable]
+        if not left or time.monotonic() > deadline:
+            break
+        session.forget(left)
+        time.sleep(PAUSE_S)
+    return {name: found[name] for name in wanted}
+
+
+def _share_request(session: Coordinators, groups: Collection[str]) -> dict[str, ShareOffsets]:
+    from kafkakit.adapters.kafka.session import DescribeShareGroupOffsets
+
+    found: dict[str, ShareOffsets] = {}
+    by_broker: dict[int, list[str]] = {}
+    for name, place in session.find(groups).items():
+        if isinstance(place, ItemError):
+            found[name] = place
+        else:
+            by_broker.setdefault(place, []).append(name)
+    named = DescribeShareGroupOffsets.ShareGroupAsked
+    requests = {
+        broker: DescribeShareGroupOffsets(groups=[named(group_id=name, topics=None) for name in names])
+        for broker, names in by_broker.items()
+    }
+    for broker, answer in session.request_brokers(requests).items() if requests else ():
+        if isinstance(answer, Exception):
+            found |= dict.fromkeys(by_broker[broker], error_from(answer))
+        else:
+            found |= {one.group_id: _offsets_of(one) for one in answer.groups}
+    silent = ItemError(name="UnknownServerError", message="the broker left the group out", retriable=True)
+    return {name: found.get(name, silent) for name in groups}
+
+
+def _offsets_of(group: Any) -> ShareOffsets:
+    error = error_of(group.error_code, group.error_message)
+    if error is not None:
+        return error
+    return tuple(
+        sorted(
+            (
+                ShareOffset(
+                    place=TopicPartition(topic.topic_name, one.partition_index),
+                    start=one.start_offset if one.start_offset >= 0 else None,
+                    lag=one.lag if one.lag >= 0 else None,
+                    error=error_of(one.error_code, one.error_message),
+                )
+                for topic in group.topics
+                for one in topic.partitions
+            ),
+            key=lambda one: one.place,
+        )
+    )

@@ -1,15 +1,32 @@
-"""The connection under the control adapters: reaching a cluster, asking it, and healing what kafka-python keeps stale.
+"""The connection under the control adapters: first contact, requests, errors.
 
-kafka-python 3.0 caches the controller for ever and retries nothing, and its public calls drop error
-texts. So requests go to its connection manager, here and nowhere else; a client that fails is replaced.
+The connection under the control adapters: reaching a cluster, asking it, and healing what kafka-python keeps stale.
+
+kafka-python 3.0 caches the controller for ever and retries nothing, and its public calls drop error texts. So
+requests go to its connection manager, here and nowhere else; a client that fails is replaced.
+
+First contact with a cluster: which address answers, and why none does.
+
+Kafka's error codes and kafka-python's exceptions, as kafkakit's errors.
+
+Requests that kafka-python 3.0 lacks: UnregisterBroker (KIP-631) and DescribeShareGroupOffsets (KIP-932, KIP-1226).
+
+Its message classes take their schema from a file of kafka-python that their name picks; ours takes that one's place.
+Schemas: Kafka 4.4, clients/src/main/resources/common/message.
 """
 
+import logging
+import re
+import socket
 import time
+import types
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from kafkakit.adapters.kafka.connect import connect, described
-from kafkakit.config.security import Security
+from kafka.protocol.api_message import ApiMessage
+
+from kafkakit.config.security import Security, to_kafka_python
+from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import OperationFailedError, TooOldError, TryLaterError
 
 ATTEMPTS = 4
@@ -183,3 +200,237 @@ def _stale(error: Exception) -> bool:
     from kafka.errors import KafkaConnectionError
 
     return _never_sent(error) or isinstance(error, KafkaConnectionError)
+
+
+REFUSED_LIMIT_S = 2.0
+ROUND_PAUSE_S = 0.25
+CHECK_HINT = "check address, protocol, credentials"
+TLS_HINTS = {
+    "CERTIFICATE_VERIFY_FAILED": "here the dates and names of the broker's certificate, and security.tls.ca_file",
+    "_ALERT_": "here security.tls.cert_file and key_file, which the broker refuses",
+    "EOF occurred in violation of protocol": "here security.tls.cert_file and key_file, if the broker wants them",
+}
+_NOISE = re.compile(r" \((?:_ssl\.c:\d+|backoff [\d.]+ secs)\)")
+
+
+class _LastWords(logging.Handler):
+    """Takes kafka-python's log lines off the terminal and keeps the last reason of a failed connection."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.reason = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.name.endswith("net.manager") and record.args and "failed" in record.msg:
+            text = re.sub(r"\s+", " ", record.getMessage())
+            if "Unable to bootstrap" in text:  # the sum of what went before, and says less
+                return
+            self.reason = re.sub(r"^.*?failed: (?:\[Error \d+\] )?", "", _NOISE.sub("", text))[:160]
+
+
+def connect(bootstrap_servers: str, security: Security, request_timeout_s: float, bootstrap_timeout_s: float) -> Any:
+    """Make a kafka-python admin client through the first address that works.
+
+    Addresses are tried one by one, each with a part of the time, so that one that hangs does not use up
+    all of it; when every one is refused the wait ends after 2 s. Raises `TryLaterError` with the reason.
+    """
+    from kafka.errors import KafkaError
+
+    words = _listen()
+    start = time.monotonic()
+    servers = [s.strip() for s in bootstrap_servers.split(",") if s.strip()]
+    limit_s = min(bootstrap_timeout_s, REFUSED_LIMIT_S)
+    words.reason = ""
+    reason = "no address given"
+    while servers:
+        for server in servers:
+            left = bootstrap_timeout_s - (time.monotonic() - start)
+            if left <= 0:
+                break
+            refused = _refuses(server, min(left, REFUSED_LIMIT_S))
+            if refused:
+                reason = f"{server}: {refused}"
+                continue
+            try:
+                return _new_client(server, security, request_timeout_s, min(left, max(2.0, bootstrap_timeout_s / 3)))
+            except (KafkaError, OSError, ValueError) as error:
+                reason = f"{server}: {words.reason or described(error)}"
+                if security.protocol.uses_sasl and "socket disconnected" in reason:
+                    reason = f"{server}: the broker ended the login, as it does for a wrong user name or password"
+                if not isinstance(error, KafkaError) or "SaslAuthenticationFailed" in reason:
+                    raise TryLaterError(f"cannot connect to {reason}", hint=CHECK_HINT) from None
+                if _tls_hint(reason) is None:  # waiting repairs no certificate
+                    limit_s = bootstrap_timeout_s
+        if time.monotonic() - start + ROUND_PAUSE_S > limit_s:
+            break
+        time.sleep(ROUND_PAUSE_S)
+    raise TryLaterError(f"cannot connect to {bootstrap_servers}: {reason}", hint=_tls_hint(reason) or CHECK_HINT)
+
+
+def _tls_hint(reason: str) -> str | None:
+    return next((f"{CHECK_HINT}; {hint}" for sign, hint in TLS_HINTS.items() if sign in reason), None)
+
+
+def _new_client(server: str, security: Security, request_timeout_s: float, timeout_s: float) -> Any:
+    from kafka.admin import KafkaAdminClient
+
+    options: dict[str, Any] = to_kafka_python(security)
+    client = KafkaAdminClient.__new__(KafkaAdminClient)
+    try:
+        client.__init__(
+            bootstrap_servers=[server],
+            client_id="kafkakit",
+            bootstrap_timeout_ms=int(timeout_s * 1000),
+            request_timeout_ms=int(request_timeout_s * 1000),
+            max_in_flight_requests_per_connection=64,
+            metadata_max_age_ms=2000,
+            reconnect_backoff_max_ms=1000,
+            **options,
+        )
+    except BaseException:
+        # A client that could not connect leaves its thread running, and only this object can stop it.
+        if hasattr(client, "_net"):
+            client._client.close()
+            client._net.stop()
+        raise
+    return client
+
+
+def described(error: Exception | None) -> str:
+    """An exception in one short line."""
+    return re.sub(r"\s+", " ", str(error) or type(error).__name__)[:160]
+
+
+def _listen() -> _LastWords:
+    logger = logging.getLogger("kafka")
+    for handler in logger.handlers:
+        if isinstance(handler, _LastWords):
+            return handler
+    words = _LastWords()
+    logger.addHandler(words)
+    logger.propagate = False
+    return words
+
+
+def _refuses(server: str, timeout_s: float) -> str | None:
+    """Say why nothing listens there; asking costs a refused address no time-out."""
+    host, colon, port = server.rpartition(":")
+    if not colon or port.endswith("]"):
+        host, port = server, "9092"
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout_s):
+            return None
+    except (OSError, ValueError, OverflowError) as error:
+        return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+UNKNOWN_TOPIC = 3
+INVALID_TOPIC = 17
+TOPIC_DENIED = 29
+CLUSTER_DENIED = 31
+UNKNOWN_TOPIC_ID = 100
+
+
+def error_of(code: int, text: str | None = None) -> ItemError | None:
+    """The error of a code and the broker's text; None for 0."""
+    if code == 0:
+        return None
+    from kafka import errors
+
+    kind = errors.for_code(code)
+    name = kind.__name__ if kind.__name__ != "UnrecognizedBrokerError" else f"Error{code}"
+    return ItemError(name=name, message=" ".join((text or "").split())[:300], retriable=bool(kind.retriable))
+
+
+def error_from(exception: Exception) -> ItemError:
+    """The error of a request that did not come back; worth another try."""
+    text = " ".join(str(exception).split())
+    name = type(exception).__name__
+    return ItemError(name=name, message=text.removeprefix(name).removeprefix(": ")[:300], retriable=True)
+
+
+def refused(what: str, right: str) -> OperationFailedError:
+    """The failure of a read for a missing right, which Kafka would otherwise report as empty data."""
+    return OperationFailedError(f"{what}: not permitted", hint=f"grant {right} to this user")
+
+
+Field = dict[str, Any]
+
+
+def _field(name: str, kind: str, *, since: int = 0, fields: tuple[Field, ...] = (), **more: Any) -> Field:
+    return {"name": name, "type": kind, "versions": f"{since}+", **more} | ({"fields": list(fields)} if fields else {})
+
+
+def _text(name: str) -> Field:
+    return _field(name, "string", nullableVersions="0+")
+
+
+def _message(kind: str, name: str, key: int, versions: str, *fields: Field) -> Any:
+    """The class of a request or a response; kafka-python finds responses by the request's number."""
+    schema = {
+        "apiKey": key, "type": kind, "name": f"{name}{kind.capitalize()}", "validVersions": versions,
+        "flexibleVersions": "0+", "fields": list(fields),
+    }  # fmt: skip
+    body = {"json_patch": classmethod(lambda _cls, _json: schema)}
+    return types.new_class(f"EndTxn{kind.capitalize()}", (ApiMessage,), {}, lambda names: names.update(body))
+
+
+UnregisterBroker = _message("request", "UnregisterBroker", 64, "0", _field("BrokerId", "int32"))
+_UNREGISTERED = _message(
+    "response",
+    "UnregisterBroker",
+    64,
+    "0",
+    _field("ThrottleTimeMs", "int32"),
+    _field("ErrorCode", "int16"),
+    _text("ErrorMessage"),
+)
+
+_TOPIC = (_field("TopicName", "string"), _field("Partitions", "[]int32"))
+DescribeShareGroupOffsets = _message(
+    "request",
+    "DescribeShareGroupOffsets",
+    90,
+    "0-1",
+    _field(
+        "Groups",
+        "[]ShareGroupAsked",
+        fields=(
+            _field("GroupId", "string"),
+            _field("Topics", "[]ShareTopicAsked", nullableVersions="0+", fields=_TOPIC),
+        ),
+    ),
+)
+_ERROR = (_field("ErrorCode", "int16"), _text("ErrorMessage"))
+_PLACE = (
+    _field("PartitionIndex", "int32"),
+    _field("StartOffset", "int64"),
+    _field("LeaderEpoch", "int32"),
+    _field("Lag", "int64", since=1, ignorable=True, default=-1),
+    *_ERROR,
+)
+_SHARE_OFFSETS = _message(
+    "response",
+    "DescribeShareGroupOffsets",
+    90,
+    "0-1",
+    _field("ThrottleTimeMs", "int32"),
+    _field(
+        "Groups",
+        "[]ShareGroupFound",
+        fields=(
+            _field("GroupId", "string"),
+            _field(
+                "Topics",
+                "[]ShareTopicFound",
+                fields=(
+                    _field("TopicName", "string"),
+                    _field("TopicId", "uuid"),
+                    _field("Partitions", "[]SharePartitionFound", fields=_PLACE),
+                ),
+            ),
+            *_ERROR,
+        ),
+    ),
+)
+"""Held here: kafka-python keeps weak references to responses."""

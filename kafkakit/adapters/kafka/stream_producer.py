@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from kafkakit.adapters.kafka.data_settings import client_settings, made, quiet_logger, reason
+from kafkakit.adapters.kafka.data import client_settings, made, quiet_logger, reason
 from kafkakit.config.security import Security
 from kafkakit.core.deliveries import (
     BatchLimits,

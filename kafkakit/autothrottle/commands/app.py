@@ -64,7 +64,7 @@ def serve(
     """
     from contextlib import ExitStack
 
-    from kafkakit.adapters.service_manager import notify_service
+    from kafkakit.adapters.host import notify_service
     from kafkakit.autothrottle.act.service import PacerService, run_service
     from kafkakit.autothrottle.commands.options import ServiceLog, open_api, open_lead, open_pacer, read_token
     from kafkakit.cli.session import open_session

@@ -110,8 +110,8 @@ class StorePlace:
         """Keeps other processes of this host from the cluster's rows of this source and date."""
         from hashlib import sha256
 
+        from kafkakit.adapters.host import this_holder
         from kafkakit.adapters.lock import FileLock
-        from kafkakit.adapters.own_process import this_holder
 
         store = self.to if "://" in self.to else str(Path(self.to).absolute())
         name = sha256("\n".join((store, day, cluster, source)).encode()).hexdigest()[:32]

@@ -33,7 +33,7 @@ def segments(
     """
     from functools import partial
 
-    from kafkakit.adapters.log_dirs import LOCAL_FILES
+    from kafkakit.adapters.files import LOCAL_FILES
     from kafkakit.cli.session import finish
     from kafkakit.fleet.act.scan_segments import scan_segments
     from kafkakit.fleet.show import segments_report

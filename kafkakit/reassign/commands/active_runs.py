@@ -299,8 +299,8 @@ def status(ctx: typer.Context, options: WatchOptions) -> None:
     kafkakit --profile prod reassign status --watch --metrics /var/lib/node_exporter/kafkakit.prom
     kafkakit --profile prod reassign status -o json --window 30s
     """
+    from kafkakit.adapters.host import life_of
     from kafkakit.adapters.lock import locked_by
-    from kafkakit.adapters.own_process import life_of
     from kafkakit.cli.output import OutputFormat
     from kafkakit.core.errors import UsageError
     from kafkakit.execution.act.leases import LeaseReader

@@ -400,7 +400,7 @@ def serve(
     kafkakit registry serve --bootstrap-servers kafka1:9092 --zk-addr zk1:2181 --no-token
     """
 
-    from kafkakit.adapters.service_manager import notify_service
+    from kafkakit.adapters.host import notify_service
     from kafkakit.cli.session import open_session
     from kafkakit.core.durations import parse_duration
     from kafkakit.registry.act.cluster import ReaderProcess

@@ -139,7 +139,7 @@ def run(ctx: typer.Context, loop: LoopOptions, policy: PolicyOptions) -> None:
     from collections.abc import Iterator
     from contextlib import ExitStack, contextmanager
 
-    from kafkakit.adapters.own_process import life_of
+    from kafkakit.adapters.host import life_of
     from kafkakit.cli.session import ProfileSessions, open_session
     from kafkakit.cli.stream_operations import operation_ports
     from kafkakit.streams.assigner.act.leader import AssignerLoop, AssignerParts

@@ -183,19 +183,19 @@ def _watch_parts(options: WatchOptions) -> WatchParts:
 
 
 def _resident_bytes() -> int:
-    from kafkakit.adapters.service_manager import resident_bytes
+    from kafkakit.adapters.host import resident_bytes
 
     return resident_bytes()
 
 
 def _bucket_sender(agent: str) -> Callable[[PayloadSender, Sequence[Bucket]], object]:
-    from kafkakit.adapters.metrics.datadog_agent import DatadogAgent
+    from kafkakit.adapters.metrics_services import DatadogAgent
 
     return DatadogAgent(agent).send
 
 
 def _datagram_sender(address: str, closing: ExitStack) -> Callable[[Sequence[bytes]], object]:
-    from kafkakit.adapters.metrics.dogstatsd import DogStatsd
+    from kafkakit.adapters.metrics_services import DogStatsd
 
     return closing.enter_context(contextlib.closing(DogStatsd(address))).send
 

@@ -482,10 +482,9 @@ def serve(
     """
     from contextlib import ExitStack, closing
 
+    from kafkakit.adapters.host import life_of, notify_service, resident_bytes, this_holder
     from kafkakit.adapters.http_server import HttpServer, parse_listen
-    from kafkakit.adapters.metrics.dogstatsd import DogStatsd
-    from kafkakit.adapters.own_process import life_of, this_holder
-    from kafkakit.adapters.service_manager import notify_service, resident_bytes
+    from kafkakit.adapters.metrics_services import DogStatsd
     from kafkakit.cli.session import open_session
     from kafkakit.core.http_page import answer_pages
     from kafkakit.streams.lag.act.fleet import ClusterShares, Fleet, LagService, run_service

@@ -124,7 +124,7 @@ def _directories(uri: str) -> Iterator[PartitionFiles]:
         yield PartitionFiles(log_dir=path, path=path, name=None, fault=f"cannot be listed: {error.strerror}")
 
 
-# As in kafkakit.adapters.log_dirs, which executors do not get: what is read is decided in `log_tree`.
+# As in kafkakit.adapters.files, which executors do not get: what is read is decided in `log_tree`.
 
 
 def _listing(path: str) -> Sequence[SeenFile]:

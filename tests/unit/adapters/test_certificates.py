@@ -11,7 +11,7 @@ from unittest import mock
 
 import pytest
 
-from kafkakit.adapters.kafka import connect
+from kafkakit.adapters.kafka import session as connect
 from kafkakit.adapters.kafka.admin import KafkaAdmin
 from kafkakit.config.security import Protocol, Security
 from kafkakit.core.errors import TryLaterError

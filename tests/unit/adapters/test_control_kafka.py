@@ -2,8 +2,7 @@
 
 import pytest
 
-from kafkakit.adapters.control.kafka import TOPIC, KafkaControl
-from kafkakit.adapters.control.kafka_records import encode_change
+from kafkakit.adapters.control_kafka import TOPIC, KafkaControl, encode_change
 from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ResourceKind
 from kafkakit.core.errors import ConflictError, InputError, TryLaterError, UsageError
 from kafkakit.core.model import TopicPartition

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.adapters.control.file import FileControl
+from kafkakit.adapters.control_file import FileControl
 from kafkakit.adapters.files import write_file
 from kafkakit.core.errors import InputError, OperationFailedError
 from kafkakit.ports.control import ControlStore

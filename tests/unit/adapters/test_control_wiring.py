@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.adapters.clock import SystemClock
+from kafkakit.adapters.host import SystemClock
 from kafkakit.config.read.settings import Given, Settings, load_settings
 from kafkakit.core.errors import UsageError
 from kafkakit.wiring import open_control, open_lease

@@ -5,7 +5,7 @@ import gzip
 import msgspec
 import pytest
 
-from kafkakit.adapters.metrics.datadog_agent import DatadogAgent
+from kafkakit.adapters.metrics_services import DatadogAgent
 from kafkakit.core.errors import OperationFailedError, TryLaterError, UsageError
 from kafkakit.streams.model.pathways import (
     Bucket,

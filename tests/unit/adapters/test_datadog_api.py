@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from kafkakit.adapters.metrics import datadog_api
-from kafkakit.adapters.metrics.datadog_api import DatadogApi
+from kafkakit.adapters import metrics_services as datadog_api
+from kafkakit.adapters.metrics_services import DatadogApi
 from kafkakit.config.security import Secret
 from kafkakit.core.errors import OperationFailedError, TryLaterError, UsageError
 
@@ -57,7 +57,7 @@ def test_series_arrive_with_the_key_in_a_header_alone() -> None:
 
 
 def test_many_series_go_in_several_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(datadog_api, "MOST_BYTES", 200)
+    monkeypatch.setattr(datadog_api, "DATADOG_MOST_BYTES", 200)
     with intake(202) as (site, got):
         assert DatadogApi(Secret(KEY), site).send(SERIES) == 7
     assert len(got) > 1

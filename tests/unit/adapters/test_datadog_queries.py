@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafkakit.adapters.metrics.datadog_api import DatadogQueries
+from kafkakit.adapters.metrics_services import DatadogQueries
 from kafkakit.config.security import Secret
 from kafkakit.core.errors import InputError, KafkakitError, OperationFailedError, TryLaterError, UsageError
 from tests.rigs.metrics_http import Reply, Server, serving, timeseries

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from kafkakit.adapters.kafka.admin_read import configs_of, layers_of, log_dirs_of, operations_of, states_of
-from kafkakit.adapters.kafka.admin_snapshot import assemble
+from kafkakit.adapters.kafka.admin_read import assemble, configs_of, layers_of, log_dirs_of, operations_of, states_of
 from kafkakit.adapters.kafka.admin_write import config_rounds, too_long
-from kafkakit.adapters.kafka.errors import error_of
+from kafkakit.adapters.kafka.session import error_of
 from kafkakit.core.cluster_facts import (
     BrokerLogDirs,
     ClusterInfo,

@@ -5,9 +5,16 @@ from typing import Any
 
 import pytest
 
-from kafkakit.adapters.kafka import admin_acls, admin_transactions
-from kafkakit.adapters.kafka.admin_acls import OPERATION_CODE, acl_results, acls_of
-from kafkakit.adapters.kafka.admin_transactions import description_requests, producers_of, transactions_of
+from kafkakit.adapters.kafka import admin_write as admin_acls
+from kafkakit.adapters.kafka import admin_write as admin_transactions
+from kafkakit.adapters.kafka.admin_write import (
+    ACL_OPERATION_CODE,
+    acl_results,
+    acls_of,
+    description_requests,
+    producers_of,
+    transactions_of,
+)
 from kafkakit.core.acls import AclBinding, AclOperation, AclPattern, AclPermission, AclResourceKind
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import OperationFailedError, TryLaterError
@@ -24,10 +31,10 @@ DENY = AclBinding(
 def test_codes_are_those_of_kafka_python() -> None:
     from kafka.protocol.admin import ACLOperation, ACLPermissionType, ACLResourcePatternType, ACLResourceType
 
-    assert {e.name: c for e, c in OPERATION_CODE.items() if c < 15} == {
+    assert {e.name: c for e, c in ACL_OPERATION_CODE.items() if c < 15} == {
         e.name: e.value for e in ACLOperation if e.name != "ANY"
     }
-    assert OPERATION_CODE[AclOperation.TWO_PHASE_COMMIT] == 15
+    assert ACL_OPERATION_CODE[AclOperation.TWO_PHASE_COMMIT] == 15
     kinds = {e.name: c for e, c in admin_acls.KIND_CODE.items() if e is not AclResourceKind.USER}
     assert kinds == {e.name: e.value for e in ACLResourceType if e.value > 1}
     assert {e.name: c for e, c in admin_acls.PATTERN_CODE.items()} == {

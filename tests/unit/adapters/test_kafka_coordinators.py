@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
-from kafkakit.adapters.kafka.groups import KafkaGroups
-from kafkakit.adapters.kafka.groups_coordinators import Coordinators
+from kafkakit.adapters.kafka.groups import Coordinators, KafkaGroups
 from kafkakit.config.security import Security
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupState, GroupType

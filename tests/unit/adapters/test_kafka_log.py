@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafkakit.adapters.kafka.log import KEPT_S, KafkaLog
-from kafkakit.adapters.kafka.log_fetch_connection import PendingRequest
-from kafkakit.adapters.kafka.log_routes import Routes
+from kafkakit.adapters.kafka.log import KEPT_S, KafkaLog, PendingRequest, Routes
 from kafkakit.config.security import Security
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.log_reads import Fetched

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafkakit.adapters.kafka.log_routes import HIDDEN, LEADERLESS, UNKNOWN, Routes
+from kafkakit.adapters.kafka.log import HIDDEN, LEADERLESS, UNKNOWN, Routes
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.log_reads import TopicPlaces
 from kafkakit.core.model import TopicPartition

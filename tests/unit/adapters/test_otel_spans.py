@@ -170,7 +170,7 @@ def test_there_are_spans_once_the_application_has_a_tracer(traces: Traces, monke
 
 
 def test_both_kinds_of_headers_go_with_a_record(traces: Traces) -> None:
-    from kafkakit.adapters.clock import SystemClock
+    from kafkakit.adapters.host import SystemClock
     from kafkakit.streams.client.producer import RecordHooks
 
     parts = WatchParts(options=WatchOptions(service="shop"), open_spans=lambda: traces.spans)

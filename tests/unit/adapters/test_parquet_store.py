@@ -8,7 +8,7 @@ from unittest import mock
 import pyarrow.parquet as pq
 import pytest
 
-from kafkakit.adapters.arrow.parquet import ParquetStore
+from kafkakit.adapters.arrow import ParquetStore
 from kafkakit.core.errors import StoreFailedError
 from kafkakit.core.fleet_tables import Manifest, manifest_data, manifest_of, merged_manifest
 

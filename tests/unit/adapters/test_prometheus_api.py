@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kafkakit.adapters.metrics import http_service
-from kafkakit.adapters.metrics.prometheus_api import MOST_EXPRESSION, PrometheusApi
+from kafkakit.adapters import metrics_services as http_service
+from kafkakit.adapters.metrics_services import MOST_EXPRESSION, PrometheusApi
 from kafkakit.config.security import Secret
 from kafkakit.core.errors import InputError, KafkakitError, OperationFailedError, TryLaterError, UsageError
 from tests.rigs.metrics_http import Reply, Server, serving, vector

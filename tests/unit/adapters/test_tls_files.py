@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.adapters.certificates import CertificateMaker
-from kafkakit.adapters.tls_files import check_tls_files
+from kafkakit.adapters.tls import CertificateMaker, check_tls_files
 from kafkakit.config.security import Protocol, Secret, Security
 from kafkakit.core.errors import InputError, UsageError
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafkakit.adapters.zookeeper.znodes import ZooKeeperMetrics
+from kafkakit.adapters.zookeeper import ZooKeeperMetrics
 from kafkakit.core.errors import TryLaterError, UsageError
 
 

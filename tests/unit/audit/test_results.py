@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kafkakit.adapters.arrow.run_folder import RunFolder
+from kafkakit.adapters.arrow import RunFolder
 from kafkakit.audit.act.results import finished_run, read_findings, read_run, read_table
 from kafkakit.core.audit_findings import AuditFinding, finding_row
 from kafkakit.core.errors import InputError, OperationFailedError

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.adapters.spark.code_zip import write_code_zip
+from kafkakit.adapters.spark import write_code_zip
 from tests.places import ROOT
 
 # What py4j and pyspark are to executors, and what their own packages load.

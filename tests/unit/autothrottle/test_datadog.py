@@ -7,8 +7,8 @@ from itertools import count
 
 import pytest
 
-from kafkakit.adapters.metrics import http_service
-from kafkakit.adapters.metrics.datadog_api import DatadogQueries
+from kafkakit.adapters import metrics_services as http_service
+from kafkakit.adapters.metrics_services import DatadogQueries
 from kafkakit.autothrottle.act.pacer import ASKED_ONCE, LOOK_UP_S, measure_hosts, measure_with
 from kafkakit.autothrottle.decide.measurements import (
     BrokerSeen,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from kafkakit.adapters.metrics.datadog_api import DatadogApi
+from kafkakit.adapters.metrics_services import DatadogApi
 from kafkakit.autothrottle.act.pacer import ControlOverrides
 from kafkakit.autothrottle.act.service import EventSender
 from kafkakit.autothrottle.decide.law import Decision, Memory

@@ -1,7 +1,7 @@
 import ssl
 from pathlib import Path
 
-from kafkakit.adapters.certificates import CertificateMaker
+from kafkakit.adapters.tls import CertificateMaker
 
 
 def test_a_broker_and_a_client_trust_each_other_and_nobody_else(tmp_path: Path) -> None:

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.adapters.clock import SystemClock
-from kafkakit.adapters.control.file import FileControl
+from kafkakit.adapters.control_file import FileControl
 from kafkakit.adapters.files import write_file
-from kafkakit.adapters.own_process import life_of, this_holder
+from kafkakit.adapters.host import SystemClock, life_of, this_holder
 from kafkakit.core.errors import ExitCode, InputError, LeaseLostError, TryLaterError
 from kafkakit.core.lease import LEASE_DOCUMENT, Holder, LeaseRecord, Life
 from kafkakit.execution.act.leases import Lease, lease_path, read_lease
@@ -335,10 +334,10 @@ def test_racing_processes_get_one_lease(tmp_path: Path) -> None:
 HOLD = """
 import sys, time
 from pathlib import Path
-from kafkakit.adapters.clock import SystemClock
-from kafkakit.adapters.control.file import FileControl
+from kafkakit.adapters.host import SystemClock
+from kafkakit.adapters.control_file import FileControl
 from kafkakit.adapters.files import write_file
-from kafkakit.adapters.own_process import life_of, this_holder
+from kafkakit.adapters.host import life_of, this_holder
 from kafkakit.execution.act.leases import Lease
 lease = Lease(FileControl(Path(sys.argv[1]), write_file), SystemClock(), sys.argv[2], this_holder("holding"),
               what="cluster c1", life_of=life_of, say=print)

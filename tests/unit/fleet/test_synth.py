@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kafkakit.adapters.arrow.parquet import ParquetStore
+from kafkakit.adapters.arrow import ParquetStore
 from kafkakit.core.errors import UsageError
 from kafkakit.core.fleet_tables import TABLES
 from kafkakit.fleet.act.synth import write_fleet

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.adapters.clock import SystemClock
+from kafkakit.adapters.host import SystemClock
 from kafkakit.core.errors import TerminatedRunError, TerminationRequested
 from kafkakit.registry.act.cluster import ClusterReader
 from kafkakit.registry.act.service import CallerFile, RegistryServer, run_server

@@ -16,7 +16,7 @@ from unittest import mock
 import pytest
 
 from kafkakit import wiring
-from kafkakit.adapters.clock import SystemClock
+from kafkakit.adapters.host import SystemClock
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import MissingExtraError, TryLaterError
 from kafkakit.core.rpc import RpcAnswer, RpcCall
@@ -292,7 +292,7 @@ def test_a_long_reply_does_not_hold_up_others(tmp_path: Path) -> None:
 # In a process of its own: the reader is to be made before there are threads, such as gRPC's.
 READER = """
 import os, signal, sys, threading, time
-from kafkakit.adapters.clock import SystemClock
+from kafkakit.adapters.host import SystemClock
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.registry.act import run
 from kafkakit.registry.act.cluster import ClusterReader

@@ -360,7 +360,7 @@ class RecordEditOptions:
 
 def opening_of(plan: EditPlan, reason: str) -> Opening:
     """The first line of the plan's journal: whose edit it is, and why."""
-    from kafkakit.adapters.own_process import this_holder
+    from kafkakit.adapters.host import this_holder
     from kafkakit.streams.commits.decide.editing.edit import opening_for
 
     holder = this_holder(f"streams commits {plan.verb}")

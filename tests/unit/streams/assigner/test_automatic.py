@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kafkakit.adapters.clock import SystemClock
+from kafkakit.adapters.host import SystemClock
 from kafkakit.core.errors import ConflictError, LeaseLostError, RefusedError
 from kafkakit.streams.assigner.act.leader import AssignerOptions
 from kafkakit.streams.assigner.act.watching import MOST_AT_ONCE, AutomaticFailovers

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafkakit.adapters.clock import SystemClock
+from kafkakit.adapters.host import SystemClock
 from kafkakit.core.lease import Holder
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.stream_consumer import GroupConsumer

@@ -10,7 +10,7 @@ from zlib import crc32
 
 import pytest
 
-from kafkakit.adapters.clock import SystemClock
+from kafkakit.adapters.host import SystemClock
 from kafkakit.core.errors import RefusedError, TryLaterError, UsageError
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition

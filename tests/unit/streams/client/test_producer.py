@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kafkakit.adapters.clock import SystemClock
+from kafkakit.adapters.host import SystemClock
 from kafkakit.core.deliveries import OutgoingRecord
 from kafkakit.core.errors import RefusedError, TryLaterError, UsageError
 from kafkakit.streams.client.client import StreamClient

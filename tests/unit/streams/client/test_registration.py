@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafkakit.adapters.clock import SystemClock
+from kafkakit.adapters.host import SystemClock
 from kafkakit.core.errors import InputError, TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.client import cluster_reader

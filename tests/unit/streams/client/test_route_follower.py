@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafkakit.adapters.clock import SystemClock
+from kafkakit.adapters.host import SystemClock
 from kafkakit.core.errors import InputError, TryLaterError
 from kafkakit.streams.client.control_store import RouteFollower
 from kafkakit.streams.model.route import Route, encode_route, route_path

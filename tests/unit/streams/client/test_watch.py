@@ -11,7 +11,7 @@ from urllib.request import urlopen
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from kafkakit.adapters.clock import SystemClock
+from kafkakit.adapters.host import SystemClock
 from kafkakit.adapters.http_server import HttpServer
 from kafkakit.core.deliveries import OutgoingRecord
 from kafkakit.core.errors import TryLaterError, UsageError

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkakit.adapters.log_dirs import LOCAL_FILES
+from kafkakit.adapters.files import LOCAL_FILES
 from kafkakit.streams.model.kkm1.text import crc32c
 from kafkakit.streams.model.log_dirs import (
     DirState,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafkakit.adapters.clock import SystemClock
+from kafkakit.adapters.host import SystemClock
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.log import LogReader

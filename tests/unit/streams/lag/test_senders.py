@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.adapters.metrics.dogstatsd import DogStatsd
-from kafkakit.adapters.service_manager import notify_service
+from kafkakit.adapters.host import notify_service
+from kafkakit.adapters.metrics_services import DogStatsd
 from kafkakit.core.errors import UsageError
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kafkakit.adapters.clock import SystemClock
+from kafkakit.adapters.host import SystemClock
 from kafkakit.core.errors import TerminatedRunError, TerminationRequested
 from kafkakit.core.lease import Holder, Life
 from kafkakit.ports.log import LogReader

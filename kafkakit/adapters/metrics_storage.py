@@ -1,13 +1,19 @@
-"""A reading in a compacted topic: kafka-kit's two documents as the last records of two keys, for clusters without
-ZooKeeper."""
+"""Where a reading of metrics is stored: a compacted topic, or a file.
+
+A reading in a compacted topic: kafka-kit's two documents as the last records of two keys, for clusters without
+ZooKeeper.
+
+A reading in a file.
+"""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
+from pathlib import Path
 
 from kafkakit.core.cluster_facts import ResourceKind
-from kafkakit.core.errors import InputError, OperationFailedError, TryLaterError, UsageError
+from kafkakit.core.errors import InputError, OperationFailedError, RefusedError, TryLaterError, UsageError
 from kafkakit.core.metrics_znodes import (
     BROKER_STORAGE,
     PARTITION_SIZES,
@@ -19,6 +25,7 @@ from kafkakit.core.metrics_znodes import (
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.new_topic import replicas_of_new_topic
 from kafkakit.core.records import Record
+from kafkakit.core.storage_document import DOCUMENT_LIMIT_BYTES, decode_reading, encode_reading
 from kafkakit.core.storage_reading import FreeStorage, PartitionSizes, StorageReading
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import DataPlane
@@ -128,3 +135,30 @@ def _time(record: Record, source: str) -> datetime:
         return datetime.fromtimestamp((record.at_ms or 0) / 1000, UTC)
     except (OverflowError, ValueError, OSError):
         raise InputError(source, f"a record was written at {record.at_ms} ms, which is not a date") from None
+
+
+class StorageFile:
+    """`ports.StorageStore` in the file `path`, read and replaced whole; without `write_file` it is read only."""
+
+    def __init__(
+        self,
+        path: str,
+        read_file: Callable[[str, int], bytes],
+        write_file: Callable[[Path, bytes], None] | None = None,
+    ) -> None:
+        self._path, self._read_file, self._write_file = path, read_file, write_file
+
+    def read(self) -> StorageReading:
+        """Read the file; `InputError` when it is missing."""
+        return decode_reading(self._read_file(self._path, DOCUMENT_LIMIT_BYTES), self._path)
+
+    def write(self, reading: StorageReading) -> Mapping[str, int]:
+        """Write the file under another name and rename it."""
+        if self._write_file is None:
+            raise RefusedError(f"{self._path} was opened for reading")
+        data = encode_reading(reading)
+        self._write_file(Path(self._path), data)
+        return {f"file {self._path}": len(data)}
+
+    def close(self) -> None:
+        """Nothing is open."""
