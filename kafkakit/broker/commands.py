@@ -16,7 +16,7 @@ from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.command_line import given_words
 from kafkakit.cli.option_groups import option, with_option_groups
 from kafkakit.cli.run_options import Consent, ExecutionOptions
-from kafkakit.placement.choices import PlaceBy
+from kafkakit.placement.problem import PlaceBy
 
 if TYPE_CHECKING:
     from kafkakit.broker.act.operation_files import Pace

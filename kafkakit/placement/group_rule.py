@@ -1,31 +1,125 @@
-"""The rule of groups: how many replicas of a partition may share a group of brokers. Racks are such groups.
+"""The rule of groups (racks are such groups), and constraints by tags beside it.
 
-With `min_groups` 0 every replica in a group needs a group of its own. With N > 0 groups may repeat once the set
-spans at least N of them. Brokers without a group never conflict, and never count as a group (kafka-kit's rule).
+The rule of groups: how many replicas of a partition may share a group of brokers. Racks are such groups.
 
-Even spread is the other form: over the groups named, the numbers of replicas differ by at most one. Replicas in
-other groups and on brokers without a group are not counted. A set that is not even may stay so, but no group that
-holds more than its share (the replicas over the groups, rounded up) gets more. With no more replicas than groups
-this is "all groups differ" again.
+With `min_groups` 0 every replica in a group needs a group of its own. With N > 0 groups may repeat once the set spans
+at least N of them. Brokers without a group never conflict, and never count as a group (kafka-kit's rule).
 
-The modules `group_*` alone interpret the rule. A replica's group is its broker's tag, and
-None or "" where it has none.
+Even spread is the other form: over the groups named, the numbers of replicas differ by at most one. Replicas in other
+groups and on brokers without a group are not counted. A set that is not even may stay so, but no group that holds
+more than its share (the replicas over the groups, rounded up) gets more. With no more replicas than groups this is
+"all groups differ" again.
+
+The modules `group_*` alone interpret the rule. A replica's group is its broker's tag, and None or "" where it has
+none.
+
+Constraints by tags beside the rule of groups: brokers that topics keep to, and spread over the values of a tag.
+
+They bind new copies. A copy that breaks one may stay where it is, unless a request moves it; no plan makes it worse.
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kafkakit.core.certificate import TagConstraint
 from kafkakit.core.errors import UsageError
-from kafkakit.placement.group_tags import TagRules
 
 if TYPE_CHECKING:
-    from kafkakit.placement.arrays import Bools, Ints
+    from kafkakit.placement.problem import Bools, Ints
+
 
 Group = str | None
 Groups = Mapping[int, Group]
 _ANY_NUMBER = 1 << 40
+
+
+class TagRules:
+    """The constraints of one request."""
+
+    def __init__(self, constraints: Iterable[TagConstraint]) -> None:
+        self.constraints = tuple(constraints)
+        self.spread_over = tuple(c for c in self.constraints if c.values)
+        self._bound = tuple((c, frozenset(c.topics)) for c in self.constraints if not c.values)
+
+    @property
+    def spreads(self) -> bool:
+        """True where copies of one partition look at each other's brokers."""
+        return bool(self.spread_over)
+
+    def may_hold(self, topic: str, broker: int) -> bool:
+        """False where the topic's copies keep to other brokers; how a partition is spread is not looked at."""
+        return all(broker not in c.never and (c.only is None or broker in c.only) for c in self._of(topic))
+
+    def open_to(self, topic: str, kept: Collection[int], replicas: int, among: Iterable[int]) -> frozenset[int]:
+        """The brokers of `among` that one more copy may go to beside `kept`, in a set of so many replicas."""
+        found = frozenset(b for b in among if self.may_hold(topic, b))
+        for c in self.spread_over:
+            held, share = Counter(c.values.get(b) for b in kept), c.share(replicas)
+            found = frozenset(b for b in found if b not in c.values or held[c.values[b]] < share)
+        return found
+
+    def kind_of(self, topic: str, kept: Iterable[int]) -> object:
+        """What decides on the open brokers beside those that are kept: equal kinds have the same ones."""
+        rows = sorted(kept)
+        return (
+            tuple(topic in topics for _, topics in self._bound),
+            tuple(tuple(sorted(filter(None, map(c.values.get, rows)))) for c in self.spread_over),
+        )
+
+    def keeps_spread(self, dest: int, beside: Sequence[int], before: Sequence[int]) -> bool:
+        """True when one copy more on `dest` leaves its values no fuller than their share, or than they were."""
+        for c in self.spread_over:
+            if value := c.values.get(dest):
+                held, then = ([c.values.get(b) for b in row].count(value) for row in (beside, before))
+                if held + 1 > max(c.share(len(before)), then):
+                    return False
+        return True
+
+    def opens(self, topic: str, dest: int, beside: Sequence[int], before: Sequence[int]) -> bool:
+        """True when one copy more may go to `dest`, beside these brokers and in the place of the set `before`."""
+        return self.may_hold(topic, dest) and self.keeps_spread(dest, beside, before)
+
+    def faults(self, topic: str, before: Sequence[int], after: Sequence[int], wanted: int = 0) -> list[str]:
+        """The texts of the constraints that the new copies of a list break; more may be `wanted` than found a place."""
+        size = max(wanted, len(after))
+        return [c.text for c in self.constraints if self._breaks(c, topic, before, after, size)]
+
+    def most(self, topic: str, brokers: Iterable[int], replicas: int) -> int:
+        """At most so many replicas of a partition find a place by any one constraint of spread, and all the others."""
+        able = [b for b in brokers if self.may_hold(topic, b)]
+        found = [len(able)]
+        for c in self.spread_over:
+            held = Counter(c.values.get(b, "") for b in able)
+            found.append(sum(min(n, c.share(replicas)) if value else n for value, n in held.items()))
+        return min(found)
+
+    def words(self, topic: str, brokers: Sequence[int], replicas: int) -> str:
+        """What each constraint leaves to a topic of these brokers, with the numbers."""
+        able = [b for b in brokers if self.may_hold(topic, b)]
+        parts = [
+            f"{c.text} leaves {sum(1 for b in brokers if TagRules((c,)).may_hold(topic, b))} of {len(brokers)}"
+            for c in self._of(topic)
+        ]
+        for c in self.spread_over:
+            held = Counter(c.values.get(b, "no value") for b in able)
+            numbers = ", ".join(f"{n} with {value}" for value, n in sorted(held.items()))
+            parts.append(
+                f"{c.text} allows {c.share(replicas)} of {replicas} replicas a value, and has brokers: {numbers}"
+            )
+        return "; ".join(parts)
+
+    def _breaks(self, c: TagConstraint, topic: str, before: Sequence[int], after: Sequence[int], size: int) -> bool:
+        new = set(after) - set(before)
+        if c.values:
+            then, now = (Counter(c.values.get(b) for b in row) for row in (before, after))
+            share = c.share(size)
+            return any(now[v] > max(share, then[v]) for v in {c.values[b] for b in new if b in c.values})
+        return topic in c.topics and any(b in c.never or (c.only is not None and b not in c.only) for b in new)
+
+    def _of(self, topic: str) -> list[TagConstraint]:
+        return [c for c, topics in self._bound if topic in topics]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,3 +233,111 @@ def racks_to_spread(brokers: Iterable[int], racks: Groups) -> tuple[str, ...]:
     if not names:
         raise UsageError("--spread: no broker that could take replicas has a rack", hint="set broker.rack")
     return names
+
+
+def kinds_of(
+    rules: TagRules | None, topics: Iterable[str], brokers: Sequence[int]
+) -> tuple[list[int], list[list[bool]]]:
+    """A number for each topic, equal where the same constraints bind; and for each number the brokers that it may use.
+
+    How a partition is spread is not looked at.
+    """
+    if rules is None:
+        return [0 for _ in topics], [[True] * len(brokers)]
+    kinds: dict[object, int] = {}
+    of_topic: dict[str, int] = {}
+    found: list[int] = []
+    open_to: list[list[bool]] = []
+    for topic in topics:
+        if topic not in of_topic:
+            of_topic[topic] = kinds.setdefault(rules.kind_of(topic, ()), len(kinds))
+            if of_topic[topic] == len(open_to):
+                open_to.append([rules.may_hold(topic, b) for b in brokers])
+        found.append(of_topic[topic])
+    return found, open_to
+
+
+class SlotTags:
+    """The constraints on the numbers of a slot table: brokers by index, partitions by number."""
+
+    def __init__(self, rules: TagRules, topics: Sequence[str], brokers: Sequence[int]) -> None:
+        self._rules, self._brokers = rules, brokers
+        self._kind, self._open = kinds_of(rules, topics, brokers)
+        self.spread_texts = tuple(c.text for c in rules.spread_over)
+        self._values = [[c.values.get(b, "") for b in brokers] for c in rules.spread_over]
+        self._shut: dict[object, frozenset[int]] = {}
+
+    def shut(self, part: int, around: Collection[int], homes: Sequence[int]) -> frozenset[int]:
+        """The brokers that a copy of the partition must not go to, beside those `around`.
+
+        `homes` is the set before the plan: a value that held more than its share may hold as many again.
+        """
+        held = [(sorted([v[b] for b in around]), sorted([v[b] for b in homes])) for v in self._values]
+        key = self._kind[part], len(homes), *(tuple(row) for pair in held for row in pair)
+        if key not in self._shut:
+            beside, before = ([self._brokers[b] for b in row] for row in (around, homes))
+            self._shut[key] = frozenset(
+                i
+                for i, b in enumerate(self._brokers)
+                if not (self._open[self._kind[part]][i] and self._rules.keeps_spread(b, beside, before))
+            )
+        return self._shut[key]
+
+    def may_return(self, dest: int, around: Iterable[int], homes: Sequence[int]) -> bool:
+        """True when a copy may go back to its broker, as far as spread is concerned."""
+        beside, before = ([self._brokers[b] for b in row] for row in (around, homes))
+        return self._rules.keeps_spread(self._brokers[dest], beside, before)
+
+    def limits(self, part: int, homes: Sequence[int]) -> list[tuple[list[int], int]]:
+        """For an integer program: brokers that together hold at most so many copies of the partition."""
+        found = []
+        for c in self._rules.spread_over:
+            for value in sorted(set(c.values.values())):
+                inside = [i for i, b in enumerate(self._brokers) if c.values.get(b) == value]
+                held = len(set(inside).intersection(homes))
+                found.append((inside, max(c.share(len(homes)), held)))
+        return found
+
+    def may_hold(self, part: int, broker: int) -> bool:
+        """False where the partition's copies keep to other brokers."""
+        return self._open[self._kind[part]][broker]
+
+    @property
+    def kinds(self) -> tuple[list[int], list[list[bool]]]:
+        """A kind for each partition, and for each kind the brokers that are open to it."""
+        return self._kind, self._open
+
+
+def binding_notes(
+    rules: TagRules, rows: Sequence[tuple[str, Sequence[int], Sequence[int]]], open_brokers: Iterable[int]
+) -> tuple[str, ...]:
+    """A note for each constraint that new copies had to keep to: how many, and which brokers it closed to them.
+
+    `rows` are (topic, list before, list after). O(copies x brokers), each kind of list looked at once.
+    """
+    known: dict[object, frozenset[int]] = {}
+    notes, every = [], frozenset(open_brokers)
+    for c in rules.constraints:
+        alone, copies, closed = TagRules((c,)), 0, set[int]()
+        for topic, before, after in rows:
+            new = set(after).difference(before)
+            for broker in sorted(new):
+                beside = [b for b in after if b != broker]
+                kind = c.text, alone.kind_of(topic, beside), len(after)
+                if kind not in known:
+                    known[kind] = every - alone.open_to(topic, beside, len(after), every)
+                copies += bool(known[kind] - {*beside})
+                closed |= known[kind] - {*beside}
+        if copies:
+            notes.append(f"{c.text}: closed {_some(closed)} to {copies} new {'copy' if copies == 1 else 'copies'}")
+        else:
+            notes.append(f"{c.text}: closed no broker to any new copy")
+    return tuple(notes)
+
+
+_SHOWN = 8
+
+
+def _some(brokers: set[int]) -> str:
+    ids = sorted(brokers)
+    return f"broker{'s' * (len(ids) > 1)} {', '.join(map(str, ids[:_SHOWN]))}{', ...' if len(ids) > _SHOWN else ''}"

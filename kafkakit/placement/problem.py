@@ -1,16 +1,36 @@
-"""What a placement planner is asked, and what it answers: plain values without file or client shapes.
+"""What a placement planner is asked and answers: brokers that come and go, choices, and the watch over a search.
+
+What a placement planner is asked, and what it answers: plain values without file or client shapes.
 
 Partitions without a live copy in sync are set apart, since nothing can copy them.
+
+What a request does to the set of brokers: who leaves, who is new, who is missing (kafka-kit's summary).
+
+What a rebuild or a drain evens out, as the operator chooses it.
+
+The watch over a search: what is informed of how it goes, and may end it early.
+
+The types of the arrays that placements are computed on; imported for type checkers alone, as numpy is heavy.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import TYPE_CHECKING, Protocol
 
 from kafkakit.core.certificate import Proof
 from kafkakit.core.model import TopicPartition
 from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.group_rule import GroupRule
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from kafkakit.placement.by_size.attempt import Attempt
+
+    Ints = NDArray[np.int64]
+    Bools = NDArray[np.bool_]
 
 
 class Minimize(StrEnum):
@@ -128,3 +148,156 @@ def with_stranded(placement: Placement, placed: Sequence[PlannedPartition], ever
         replicas=tuple(lists.get(p.key, p.current) for p in every),
         unplaced=tuple(missing.get(p.key, 0) for p in every),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerChange:
+    """Broker ids by kind, each sorted; a broker can be both `old_missing` and `replace`.
+
+    `missing` are listed but not live, `old_missing` hold replicas, are not listed and not live, `replace`
+    hold replicas and are not listed, `new` are listed and hold none, `rack_missing` are live without a rack.
+    `previous_missing` are those of the missing that hold replicas. `targets` are listed and live.
+    """
+
+    targets: tuple[int, ...]
+    replace: tuple[int, ...]
+    new: tuple[int, ...]
+    missing: tuple[int, ...]
+    old_missing: tuple[int, ...]
+    previous_missing: tuple[int, ...]
+    rack_missing: tuple[int, ...]
+
+    @property
+    def count_change(self) -> int:
+        """How many brokers more (or fewer) carry the partitions."""
+        return len(self.new) - len(self.replace)
+
+    def messages(self) -> list[str]:
+        """The lines of "Broker change summary", grouped as kafka-kit groups them, each group by id."""
+        return [
+            *(f"Previous broker {b} missing" for b in self.previous_missing),
+            *(f"Broker {b} marked for removal" for b in self.replace),
+            *(f"Broker {b} not found in ZooKeeper" for b in self.missing if b not in self.previous_missing),
+            *(f"New broker {b}" for b in self.new),
+            *(f"Broker {b} does not have a rack.id defined" for b in self.rack_missing),
+        ]
+
+    def summary(self) -> str:
+        """The closing line of the summary."""
+        return (
+            f"Replacing {len(self.replace)}, added {len(self.new)}, "
+            f"missing {len(self.missing) + len(self.old_missing)}, total count changed by {self.count_change}"
+        )
+
+    def actions(self, *, force_rebuild: bool, replication: int, optimize_leadership: bool) -> list[str]:
+        """The lines under "Action:"; empty means no-op."""
+        change, replaced = self.count_change, len(self.replace)
+        lines = []
+        if change >= 0 and replaced:
+            lines.append(f"Rebuild topic with {replaced} broker(s) marked for replacement")
+        if change > 0 and not replaced:
+            lines.append(
+                f"Expanding/rebalancing topic with {len(self.new)} additional broker(s) "
+                "(this is a no-op unless --force-rebuild is specified)"
+            )
+        if change < 0:
+            lines.append(f"Shrinking topic by {-change} broker(s)")
+        if force_rebuild:
+            lines.append("Force rebuilding map")
+        if replication:
+            lines.append(f"Setting replication factor to {replication}")
+        if optimize_leadership:
+            lines.append("Optimizing leader/follower ratios")
+        return lines
+
+    def warnings(self) -> list[str]:
+        """The overridable warnings this change raises."""
+        lines = []
+        if self.missing:
+            lines.append(f"{len(self.missing)} provided brokers not found in ZooKeeper")
+        if self.rack_missing:
+            lines.append(f"{len(self.rack_missing)} provided broker(s) do(es) not have a rack.id defined")
+        return lines
+
+
+def classify_unseen(holding: Iterable[int], listed: Iterable[int]) -> BrokerChange:
+    """Compare without knowing the cluster's brokers: all are taken as live, and none as lacking a rack."""
+    held, wanted = set(holding), set(listed)
+    return BrokerChange(
+        targets=tuple(sorted(wanted)),
+        replace=tuple(sorted(held - wanted)),
+        new=tuple(sorted(wanted - held)),
+        missing=(),
+        old_missing=(),
+        previous_missing=(),
+        rack_missing=(),
+    )
+
+
+def classify(holding: Iterable[int], listed: Iterable[int], live: Mapping[int, str | None]) -> BrokerChange:
+    """Compare the brokers that hold replicas with the listed ones; `live` maps each live broker to its rack."""
+    held, wanted = set(holding), set(listed)
+    present = {b for b in held | wanted if b in live}
+    return BrokerChange(
+        targets=tuple(sorted(wanted & present)),
+        replace=tuple(sorted(held - wanted)),
+        new=tuple(sorted((wanted - held) & present)),
+        missing=tuple(sorted(wanted - present)),
+        old_missing=tuple(sorted(held - wanted - present)),
+        previous_missing=tuple(sorted(held - present)),
+        rack_missing=tuple(sorted(b for b in present if not live[b])),
+    )
+
+
+class PlaceBy(StrEnum):
+    """What a rebuild evens out: counts of replicas, or free bytes."""
+
+    COUNT = "count"
+    STORAGE = "storage"
+
+
+class OptimizeFor(StrEnum):
+    """What placement by bytes looks at: free bytes alone, or then leaders too, among the partitions that change."""
+
+    DISTRIBUTION = "distribution"
+    STORAGE = "storage"
+
+
+class Watch(Protocol):
+    """What is informed of how the search goes, and may end it early."""
+
+    def phase(self, text: str) -> None:
+        """Say what is done now."""
+        ...
+
+    def stopped(self) -> bool:
+        """True when the search should end with what it has."""
+        ...
+
+    def solving(self, end: Callable[[], None] | None) -> None:
+        """Hear how to end the solver's call that begins now, from any thread and more than once; None: it is over."""
+        ...
+
+    def tried(self, max_deviation: int, found: "Attempt") -> None:
+        """Hear of a plan that was made for this deviation, whether it is used or not."""
+        ...
+
+
+class Unwatched:
+    """A watch that shows nothing and stops nothing."""
+
+    def phase(self, text: str) -> None:
+        """Say nothing."""
+
+    def stopped(self) -> bool:
+        """Never."""
+        return False
+
+    def solving(self, end: Callable[[], None] | None) -> None:
+        """Let it run."""
+
+    def tried(self, max_deviation: int, found: "Attempt") -> None:
+        """Forget it."""
+
+
+UNWATCHED = Unwatched()

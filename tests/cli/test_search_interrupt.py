@@ -32,9 +32,9 @@ import os, random
 import numpy as np
 from kafkakit.cli.context import CliContext
 from kafkakit.cli.search_watch import watching
-from kafkakit.placement.bytes.exact import ExactModel
-from kafkakit.placement.bytes.slots import make_table
-from kafkakit.placement.bytes.window import Limits
+from kafkakit.placement.by_size.exact import ExactModel
+from kafkakit.placement.by_size.slots import make_table
+from kafkakit.placement.by_size.lp_relaxation import Limits
 from kafkakit.placement.group_rule import GroupRule
 
 sizes = [random.Random(n).randrange(1 << 40) for n in range(60)]

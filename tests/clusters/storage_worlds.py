@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from kafkakit.placement.bytes.slots import SlotTable, make_table
-from kafkakit.placement.bytes.window import Limits
+from kafkakit.placement.by_size.lp_relaxation import Limits
+from kafkakit.placement.by_size.slots import SlotTable, make_table
 from kafkakit.placement.group_rule import GroupRule
 
 

@@ -18,7 +18,7 @@ import pytest
 from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.documents import encode_plan, encode_snapshot
 from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic
-from kafkakit.placement.choices import OptimizeFor, PlaceBy
+from kafkakit.placement.problem import OptimizeFor, PlaceBy
 from kafkakit.topicmappr.decide.rebuild.decision import Rebuild, decide_rebuild
 from kafkakit.topicmappr.decide.rebuild.leaders import even_leaders
 from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest

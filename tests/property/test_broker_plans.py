@@ -10,7 +10,7 @@ from kafkakit.broker.decide.plans import OperationGoal, decide_operation
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.plan import Plan
 from kafkakit.core.plan_rules import check_plan
-from kafkakit.placement.choices import PlaceBy
+from kafkakit.placement.problem import PlaceBy
 from tests.clusters.balance_strategies import examples
 from tests.fakes.admin import FakeCluster
 

@@ -17,10 +17,9 @@ from kafkakit.core.documents import encode_plan
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic, TopicPartition
 from kafkakit.core.tags import TagSet
-from kafkakit.placement.bytes.lp_relaxation import demand_groups_of, least_cost
-from kafkakit.placement.bytes.slots import make_table
-from kafkakit.placement.group_rule import GroupRule
-from kafkakit.placement.group_tags import TagRules
+from kafkakit.placement.by_size.lp_relaxation import demand_groups_of, least_cost
+from kafkakit.placement.by_size.slots import make_table
+from kafkakit.placement.group_rule import GroupRule, TagRules
 from kafkakit.topicmappr.decide.assembly import PlannedChange
 from kafkakit.topicmappr.decide.constraints import TagConstraints
 from kafkakit.topicmappr.decide.fix_racks.decision import decide_fix_racks

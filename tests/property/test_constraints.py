@@ -15,7 +15,7 @@ from kafkakit.core.errors import InfeasibleError, TryLaterError, UsageError
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.plan import Plan
 from kafkakit.core.tags import TagSet
-from kafkakit.placement.choices import PlaceBy
+from kafkakit.placement.problem import PlaceBy
 from kafkakit.topicmappr.decide.assembly import PlannedChange
 from kafkakit.topicmappr.decide.broker_sets import parse_broker_set
 from kafkakit.topicmappr.decide.constraints import TagConstraints, TopicRule, parse_topic_rules

@@ -14,8 +14,7 @@ from kafkakit.core.errors import TryLaterError
 from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, Topic, TopicPartition
 from kafkakit.core.plan_rules import check_plan
 from kafkakit.placement.broker_disks import broker_disks
-from kafkakit.placement.log_dirs_balance.broker_dir_state import BrokerDirState, dir_states_of
-from kafkakit.placement.log_dirs_balance.rules import DirRules
+from kafkakit.placement.log_dirs_balance import BrokerDirState, DirRules, dir_states_of
 from kafkakit.placement.problem import PlannedPartition
 from kafkakit.topicmappr.decide.dirs.decision import DirPlan, plan_dirs
 from kafkakit.topicmappr.decide.dirs.rebalance_dirs import RebalanceDirsRequest, decide_rebalance_dirs

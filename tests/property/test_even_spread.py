@@ -16,8 +16,7 @@ from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.documents import encode_plan, encode_snapshot
 from kafkakit.core.errors import InfeasibleError, UsageError
 from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic
-from kafkakit.placement.choices import PlaceBy
-from kafkakit.placement.problem import Minimize
+from kafkakit.placement.problem import Minimize, PlaceBy
 from kafkakit.topicmappr.decide.assembly import PlannedChange
 from kafkakit.topicmappr.decide.drain.decision import decide_drain
 from kafkakit.topicmappr.decide.drain.problem import DrainRequest

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kafkakit.core.documents import decode_plan, encode_plan, encode_snapshot
 from kafkakit.core.errors import OperationFailedError
-from kafkakit.placement.counts import forced_settled
+from kafkakit.placement import forced as forced_settled
 from kafkakit.placement.problem import set_stranded_apart
 from kafkakit.topicmappr.decide.rebuild.decision import Rebuild, decide_rebuild
 from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest

@@ -14,11 +14,9 @@ from hypothesis import strategies as st
 from kafkakit.core.documents import encode_plan, encode_snapshot
 from kafkakit.core.errors import KafkakitError
 from kafkakit.core.model import ClusterSnapshot
-from kafkakit.placement.choices import OptimizeFor, PlaceBy
-from kafkakit.placement.problem import Minimize
-from kafkakit.placement.rebuild_bytes.task import Task
-from kafkakit.placement.rebuild_bytes.tightening import Found, search
-from kafkakit.placement.watch import Watch
+from kafkakit.placement.problem import Minimize, OptimizeFor, PlaceBy, Watch
+from kafkakit.placement.rebuild_search import Found, search
+from kafkakit.placement.rebuild_task import Task
 from kafkakit.topicmappr.decide.rebuild import by_bytes as storage_decide
 from kafkakit.topicmappr.decide.rebuild.decision import Rebuild, decide_rebuild
 from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest

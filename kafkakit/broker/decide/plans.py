@@ -18,7 +18,7 @@ from kafkakit.core.model import ClusterSnapshot, PartitionAssignment, PartitionM
 from kafkakit.core.plan import Move, PlacementStats, Plan
 from kafkakit.core.quantities import counted
 from kafkakit.execution.decide.runs import Commands, Direction, Outcome
-from kafkakit.placement.choices import PlaceBy
+from kafkakit.placement.problem import PlaceBy
 from kafkakit.topicmappr.api import Decision, DrainRequest, PlannedChange, TopicScope, assemble, decide_drain, scope_of
 
 

@@ -20,8 +20,7 @@ from kafkakit.core.printable import printable
 from kafkakit.core.rpc import RpcCode, RpcError
 from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.group_rule import GroupRule
-from kafkakit.placement.openings.fill import group_openings
-from kafkakit.placement.openings.new_topic import place_new_topic
+from kafkakit.placement.openings import group_openings, place_new_topic
 from kafkakit.registry.decide.inventory import NO_TAGS, BrokerFacts, Inventory, TopicFacts
 from kafkakit.registry.decide.tags import Kind, Tags, fault, invalid, merged, parse_tags, tags_to_set
 

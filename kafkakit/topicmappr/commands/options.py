@@ -14,8 +14,7 @@ from kafkakit.core.broker_list import BrokerList, parse_broker_list
 from kafkakit.core.quantities import parse_size
 from kafkakit.core.storage_reading import FROM_BROKERS, KEPT_IN
 from kafkakit.core.topic_selection import parse_patterns
-from kafkakit.placement.choices import PlaceBy
-from kafkakit.placement.problem import Minimize
+from kafkakit.placement.problem import Minimize, PlaceBy
 from kafkakit.topicmappr.act.places import ClusterSource, MapDestination, PlanDestination
 from kafkakit.topicmappr.decide.budget import Budget
 

@@ -6,7 +6,7 @@ from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import recorded_words, with_option_groups
 from kafkakit.cli.tag_options import TagSource
 from kafkakit.core.cycle_collector import without_collector
-from kafkakit.placement.choices import PlaceBy
+from kafkakit.placement.problem import PlaceBy
 from kafkakit.topicmappr.commands.flow import end_request, observed_storage, plan_request
 from kafkakit.topicmappr.commands.options import (
     AllTopicsOptions,

@@ -38,7 +38,7 @@ def rebalance_dirs(
     from kafkakit.cli.session import finish
     from kafkakit.core.broker_list import parse_broker_list
     from kafkakit.core.quantities import parse_percent, parse_size
-    from kafkakit.placement.log_dirs_balance.rules import DirRules
+    from kafkakit.placement.log_dirs_balance import DirRules
     from kafkakit.topicmappr.act.saving import save_plan
     from kafkakit.topicmappr.decide.dirs.rebalance_dirs import RebalanceDirsRequest, decide_rebalance_dirs
     from kafkakit.topicmappr.show.planned_change import rebalance_dirs_report

@@ -8,8 +8,7 @@ from kafkakit.cli.option_groups import RECORDED, option, recorded_words
 from kafkakit.core.broker_list import parse_broker_list
 from kafkakit.core.errors import UsageError
 from kafkakit.core.topic_selection import parse_patterns
-from kafkakit.placement.choices import OptimizeFor, PlaceBy
-from kafkakit.placement.problem import Minimize
+from kafkakit.placement.problem import Minimize, OptimizeFor, PlaceBy
 from kafkakit.topicmappr.act.places import PlanDestination
 from kafkakit.topicmappr.commands import options as shared
 

@@ -10,8 +10,7 @@ from kafkakit.cli.option_groups import RECORDED, option, recorded_as
 from kafkakit.core.broker_list import BrokerList, parse_broker_list
 from kafkakit.core.quantities import parse_size
 from kafkakit.core.topic_selection import parse_patterns
-from kafkakit.placement.choices import PlaceBy
-from kafkakit.placement.problem import Minimize
+from kafkakit.placement.problem import Minimize, PlaceBy
 from kafkakit.topicmappr.commands import options as shared
 from kafkakit.topicmappr.decide.budget import Budget
 

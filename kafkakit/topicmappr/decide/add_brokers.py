@@ -6,7 +6,7 @@ from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import StorageFacts
-from kafkakit.placement.watch import UNWATCHED, Watch
+from kafkakit.placement.problem import UNWATCHED, Watch
 from kafkakit.topicmappr.decide.rebalance.decision import Rebalance, decide_rebalance
 from kafkakit.topicmappr.decide.rebalance.request import RebalanceRequest
 

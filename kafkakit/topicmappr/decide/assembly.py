@@ -10,7 +10,7 @@ from kafkakit.core.model import ClusterSnapshot, PartitionAssignment, PartitionM
 from kafkakit.core.placement_statistics import BrokerStorage, placement_stats
 from kafkakit.core.plan import DirMove, Move, Plan, PlanBroker, PlanDir, ScopeEntry, StorageFacts, fingerprint_of
 from kafkakit.core.quantities import counted
-from kafkakit.placement.group_tags import TagRules, binding_notes
+from kafkakit.placement.group_rule import TagRules, binding_notes
 from kafkakit.placement.problem import PlannedPartition
 from kafkakit.topicmappr.decide.budget import NOTHING_LEFT, LeftForLater
 from kafkakit.topicmappr.decide.scope import Scope

@@ -12,7 +12,7 @@ from kafkakit.core.query.clusters import topics_where as matching_topics
 from kafkakit.core.query.columns import tag_keys
 from kafkakit.core.query.nodes import Node, key_text, text_of
 from kafkakit.core.query.parser import parse_rules
-from kafkakit.placement.group_tags import TagRules
+from kafkakit.placement.group_rule import TagRules
 from kafkakit.topicmappr.decide.broker_sets import BrokerSet, constraints_of
 
 

@@ -12,9 +12,7 @@ from kafkakit.core.plan_rules import topic_problem
 from kafkakit.core.topic_selection import select_topics
 from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.group_rule import GroupRule
-from kafkakit.placement.openings.broker_pool import BrokerPool, pool_of
-from kafkakit.placement.openings.fill import group_openings
-from kafkakit.placement.openings.new_topic import place_new_topic
+from kafkakit.placement.openings import BrokerPool, group_openings, place_new_topic, pool_of
 from kafkakit.placement.problem import PlacementProblem, PlannedPartition
 from kafkakit.topicmappr.decide.constraints import NO_CONSTRAINTS, TagConstraints
 from kafkakit.topicmappr.decide.diagnose import explain_unplaced, infeasible

@@ -12,8 +12,7 @@ from kafkakit.core.plan import Plan
 from kafkakit.core.quantities import counted
 from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.group_rule import GroupRule
-from kafkakit.placement.openings.broker_pool import pool_of
-from kafkakit.placement.openings.fill import alike
+from kafkakit.placement.openings import alike, pool_of
 from kafkakit.placement.problem import set_stranded_apart
 from kafkakit.topicmappr.decide import budget as budgets
 from kafkakit.topicmappr.decide.assembly import PlannedChange

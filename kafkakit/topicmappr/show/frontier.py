@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.core.shell_words import quote
 from kafkakit.core.tables import text_table
-from kafkakit.placement.bytes.balance_goal import PPM
+from kafkakit.placement.by_size.lp_relaxation import PPM
 from kafkakit.report.blocks import attributes, gap_text, optional_section, text_of
 from kafkakit.report.report import Report
 from kafkakit.report.text_plot import Bar, text_plot

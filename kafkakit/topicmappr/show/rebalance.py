@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from kafkakit.core.quantities import counted, format_bytes, format_percent
-from kafkakit.placement.bytes.balance_goal import PPM, BandGoal
+from kafkakit.placement.by_size.lp_relaxation import PPM, BandGoal
 from kafkakit.report.blocks import INDENT, Deferred, records, section, text_of
 from kafkakit.report.report import Report
 from kafkakit.topicmappr.decide.map_files import SavedPlan

@@ -10,7 +10,7 @@ from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import InfeasibleError, OperationFailedError, RefusedError, TryLaterError, UsageError
 from kafkakit.core.model import TopicPartition
-from kafkakit.placement.choices import PlaceBy
+from kafkakit.placement.problem import PlaceBy
 from tests.fakes.admin import FakeCluster
 from tests.invariants.journal import verify_journal
 from tests.rigs.broker import MB, Bench, make_cluster

@@ -9,7 +9,7 @@ from kafkakit.broker.decide.operation import Kind, Operation, Stage
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import RefusedError, TryLaterError, UsageError
 from kafkakit.core.model import TopicPartition
-from kafkakit.placement.choices import PlaceBy
+from kafkakit.placement.problem import PlaceBy
 from tests.invariants.journal import verify_journal
 from tests.rigs.broker import MB, Bench, make_cluster
 from tests.rigs.reassign import Killed

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafkakit.placement.broker_change import classify, classify_unseen
+from kafkakit.placement.problem import classify, classify_unseen
 
 RACKS = {1: "a", 2: "b", 3: "c", 4: None}
 

@@ -6,8 +6,9 @@ from random import Random
 import pytest
 
 from kafkakit.core.model import TopicPartition
-from kafkakit.placement.counts import forced, forced_settled
-from kafkakit.placement.counts.forced import place_forced
+from kafkakit.placement import forced
+from kafkakit.placement import forced as forced_settled
+from kafkakit.placement.forced import place_forced
 from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.network import FlowNetwork
 from kafkakit.placement.problem import Placement, PlacementProblem, PlannedPartition

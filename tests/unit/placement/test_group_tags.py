@@ -4,16 +4,13 @@ import numpy as np
 import pytest
 
 from kafkakit.core.certificate import TagConstraint
-from kafkakit.placement.bytes.exact import cheapest
-from kafkakit.placement.bytes.search_state import SearchState
-from kafkakit.placement.bytes.slots import SlotTable, make_table
-from kafkakit.placement.bytes.window import Limits
-from kafkakit.placement.group_rooms import Grouping
-from kafkakit.placement.group_rule import GroupRule
-from kafkakit.placement.group_steps import TagSteps
-from kafkakit.placement.group_tag_repairs import tag_repair
-from kafkakit.placement.group_tags import TagRules, binding_notes
-from kafkakit.placement.openings.fill import fill_openings, group_openings
+from kafkakit.placement.by_size.exact import cheapest
+from kafkakit.placement.by_size.lp_relaxation import Limits
+from kafkakit.placement.by_size.slots import SearchState, SlotTable, make_table
+from kafkakit.placement.group_repairs import tag_repair
+from kafkakit.placement.group_rooms import Grouping, TagSteps
+from kafkakit.placement.group_rule import GroupRule, TagRules, binding_notes
+from kafkakit.placement.openings import fill_openings, group_openings
 
 FEEDS = TagConstraint(text="spread-by feed", values={1: "x", 2: "y", 3: "x", 4: "y"})
 ONLY = TagConstraint(text="affinity", topics=("t",), only=(1, 2, 3))

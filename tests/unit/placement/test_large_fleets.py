@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from kafkakit.placement.bytes.lp_relaxation import Bound, demand_groups_of, least_cost
-from kafkakit.placement.bytes.slots import SlotTable, make_table
+from kafkakit.placement.by_size.lp_relaxation import Bound, demand_groups_of, least_cost
+from kafkakit.placement.by_size.slots import SlotTable, make_table
 from kafkakit.placement.group_rule import GroupRule
 
 RACKS: dict[int, str | None] = {b: "abcdef"[b % 6] for b in range(600)}

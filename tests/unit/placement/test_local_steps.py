@@ -6,11 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkakit.placement.bytes.local_steps import Priced, free_fills, free_sheds, priced_fills, priced_sheds
-from kafkakit.placement.bytes.pools import Pools
-from kafkakit.placement.bytes.repair import repair
-from kafkakit.placement.bytes.search_state import SearchState
-from kafkakit.placement.bytes.slots import SlotTable
+from kafkakit.placement.by_size.local_steps import Priced, free_fills, free_sheds, priced_fills, priced_sheds, repair
+from kafkakit.placement.by_size.slots import Pools, SearchState, SlotTable
 from tests.clusters.storage_worlds import table_of, tables
 
 Options = Callable[[Pools, int, int], Iterator[Priced]]

@@ -9,10 +9,9 @@ import pytest
 
 from kafkakit.core.broker_list import parse_broker_list
 from kafkakit.core.certificate import SolverStatus
-from kafkakit.placement.bytes.lp_relaxation import demand_groups_of
-from kafkakit.placement.bytes.proof import moves_bound
-from kafkakit.placement.bytes.slots import make_table
-from kafkakit.placement.bytes.window import Limits, sliding_window
+from kafkakit.placement.by_size.lp_relaxation import Limits, demand_groups_of, sliding_window
+from kafkakit.placement.by_size.proof import moves_bound
+from kafkakit.placement.by_size.slots import make_table
 from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.decide.rebalance.decision import Rebalance, decide_rebalance

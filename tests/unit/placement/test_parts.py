@@ -7,13 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkakit.placement.bytes.balance_goal import BandGoal, RangeGoal, shares
-from kafkakit.placement.bytes.lp_relaxation import demand_groups_of
-from kafkakit.placement.bytes.proof import moves_bound
-from kafkakit.placement.bytes.search_state import SearchState
-from kafkakit.placement.bytes.slots import SlotTable
-from kafkakit.placement.bytes.subset_choice import choose
-from kafkakit.placement.bytes.window import fixed_window, sliding_window
+from kafkakit.placement.by_size.lp_relaxation import (
+    BandGoal,
+    RangeGoal,
+    demand_groups_of,
+    fixed_window,
+    shares,
+    sliding_window,
+)
+from kafkakit.placement.by_size.proof import moves_bound
+from kafkakit.placement.by_size.slots import SearchState, SlotTable, choose
 from kafkakit.placement.group_rule import GroupRule
 from tests.clusters.storage_worlds import ints, no_limits, table_of, tables
 

@@ -13,8 +13,7 @@ from kafkakit.core.certificate import ProofKind
 from kafkakit.core.documents import decode_plan, encode_plan, encode_snapshot
 from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic
 from kafkakit.core.plan import Plan
-from kafkakit.placement.counts.blocks import Block, block_proof, blocks_of, reach_by
-from kafkakit.placement.network import FlowNetwork
+from kafkakit.placement.network import Block, FlowNetwork, block_proof, blocks_of, reach_by
 from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.decide.leaders import LeadersRequest, decide_leaders
 from kafkakit.topicmappr.decide.rebuild.decision import decide_rebuild

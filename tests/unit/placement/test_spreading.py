@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from kafkakit.placement.bytes.even_counts import counts_of, positions
-from kafkakit.placement.bytes.search_state import SearchState
-from kafkakit.placement.bytes.slots import CountLimits, SlotTable
-from kafkakit.placement.bytes.spreading import FreeMoves, Leaders, Topics, level_counts, looks_for, spread_topics
+from kafkakit.placement.by_size.attempt import counts_of, positions
+from kafkakit.placement.by_size.local_steps import FreeMoves, Leaders, Topics, level_counts, looks_for, spread_topics
+from kafkakit.placement.by_size.slots import CountLimits, SearchState, SlotTable
 from tests.clusters.storage_worlds import table_of
 
 

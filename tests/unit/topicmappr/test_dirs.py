@@ -8,9 +8,8 @@ import pytest
 from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, Topic, TopicPartition
 from kafkakit.placement.broker_disks import DirStorage, broker_disks
-from kafkakit.placement.log_dirs_balance.rules import DirRules
-from kafkakit.placement.problem import PlannedPartition
-from kafkakit.placement.watch import Unwatched
+from kafkakit.placement.log_dirs_balance import DirRules
+from kafkakit.placement.problem import PlannedPartition, Unwatched
 from kafkakit.topicmappr.decide.dirs.decision import DirPlan, plan_dirs
 from kafkakit.topicmappr.decide.rebuild.decision import decide_rebuild
 from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest

@@ -10,7 +10,7 @@ from kafkakit.core.broker_list import parse_broker_list
 from kafkakit.core.documents import encode_plan, encode_snapshot
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, Partition, Topic
-from kafkakit.placement.choices import PlaceBy
+from kafkakit.placement.problem import PlaceBy
 from kafkakit.topicmappr.decide.assembly import PlannedChange
 from kafkakit.topicmappr.decide.budget import Budget, LeftForLater
 from kafkakit.topicmappr.decide.drain.decision import decide_drain

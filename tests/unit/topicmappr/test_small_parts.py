@@ -7,15 +7,13 @@ from kafkakit.core.errors import InputError, OperationFailedError, UsageError
 from kafkakit.core.model import PartitionAssignment, PartitionMap, TopicPartition
 from kafkakit.core.placement_statistics import degree_of
 from kafkakit.core.topic_selection import parse_patterns, select_topics
-from kafkakit.placement.broker_change import classify
-from kafkakit.placement.counts.affinity import find_affinities
-from kafkakit.placement.counts.even_counts import deal_pool
-from kafkakit.placement.counts.levels import solve_levels
+from kafkakit.placement.evenness import deal_pool
 from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.group_rule import GroupRule
-from kafkakit.placement.network import FlowInfeasibleError, FlowNetwork
-from kafkakit.placement.openings.fill import scatter
-from kafkakit.placement.problem import PlannedPartition
+from kafkakit.placement.minimal import find_affinities
+from kafkakit.placement.network import FlowInfeasibleError, FlowNetwork, solve_levels
+from kafkakit.placement.openings import scatter
+from kafkakit.placement.problem import PlannedPartition, classify
 from kafkakit.topicmappr.decide.map_files import map_files
 from kafkakit.topicmappr.show.plan_blocks import ids, what_changed
 

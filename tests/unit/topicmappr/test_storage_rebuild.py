@@ -12,9 +12,8 @@ from kafkakit.core.broker_list import parse_broker_list
 from kafkakit.core.documents import encode_plan, encode_snapshot
 from kafkakit.core.errors import TryLaterError, UsageError
 from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, PartitionAssignment, PartitionMap, Topic
-from kafkakit.placement.choices import OptimizeFor, PlaceBy
-from kafkakit.placement.problem import PlannedPartition
-from kafkakit.placement.rebuild_bytes.task import filled
+from kafkakit.placement.problem import OptimizeFor, PlaceBy, PlannedPartition
+from kafkakit.placement.rebuild_task import filled
 from kafkakit.topicmappr.decide.rebuild.decision import Rebuild, decide_rebuild
 from kafkakit.topicmappr.decide.rebuild.leaders import lead_evenly
 from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest, parse_factor

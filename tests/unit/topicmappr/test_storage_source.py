@@ -11,8 +11,7 @@ from kafkakit.core.errors import InputError, TryLaterError, UsageError
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, LogDir, Partition, Topic, TopicPartition
 from kafkakit.core.placement_statistics import BrokerStorage
 from kafkakit.core.storage_reading import FreeStorage, PartitionSizes, StorageReading
-from kafkakit.placement.broker_disks import broker_disks
-from kafkakit.placement.log_dirs import dir_table
+from kafkakit.placement.broker_disks import broker_disks, dir_table
 from kafkakit.topicmappr.act.observation import observe, observe_storage
 from kafkakit.topicmappr.act.places import ClusterSource
 from kafkakit.topicmappr.decide.size_source import refuse_old, storage_facts, storage_of, with_metrics

@@ -13,7 +13,7 @@ from kafkakit.core.plan import Plan
 from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.leaders import pass_leaders
-from kafkakit.placement.openings.fill import fill_openings, group_openings
+from kafkakit.placement.openings import fill_openings, group_openings
 from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.decide.drain.decision import decide_drain
 from kafkakit.topicmappr.decide.drain.problem import DrainRequest

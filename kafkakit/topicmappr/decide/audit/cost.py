@@ -4,15 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kafkakit.core.quantities import counted
-from kafkakit.placement.bytes.balance_goal import PPM, BalanceGoal, BalanceProblem, RangeGoal
-from kafkakit.placement.bytes.impossible import why_not
-from kafkakit.placement.bytes.layout import LoadsNow
-from kafkakit.placement.bytes.proof import argument_of
-from kafkakit.placement.bytes.slots import SlotTable, make_table
-from kafkakit.placement.bytes.tightening import Budget, at_deviation, tightest
-from kafkakit.placement.bytes.window import Window
+from kafkakit.placement.by_size.layout import LoadsNow
+from kafkakit.placement.by_size.lp_relaxation import PPM, BalanceGoal, BalanceProblem, RangeGoal, Window
+from kafkakit.placement.by_size.proof import argument_of
+from kafkakit.placement.by_size.slots import SlotTable, make_table
+from kafkakit.placement.by_size.tightening import Budget, at_deviation, tightest, why_not
 from kafkakit.placement.group_rule import GroupRule
-from kafkakit.placement.watch import UNWATCHED, Watch
+from kafkakit.placement.problem import UNWATCHED, Watch
 
 Lists = Sequence[tuple[int, ...]]
 

@@ -8,10 +8,10 @@ from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.placement_statistics import placement_stats
 from kafkakit.core.plan import PlacementStats, StorageFacts
 from kafkakit.core.quantities import format_bytes, format_percent
-from kafkakit.placement.bytes.balance_goal import PPM
-from kafkakit.placement.bytes.layout import Disks, bytes_now, counts_now, held_by
+from kafkakit.placement.by_size.layout import Disks, bytes_now, counts_now, held_by
+from kafkakit.placement.by_size.lp_relaxation import PPM
 from kafkakit.placement.group_rule import GroupRule, racks_to_spread
-from kafkakit.placement.watch import UNWATCHED, Watch
+from kafkakit.placement.problem import UNWATCHED, Watch
 from kafkakit.topicmappr.decide.audit.case import AuditCase, case_of, disk_issues
 from kafkakit.topicmappr.decide.audit.catalogue import BY_NAME, Issue, findings_of
 from kafkakit.topicmappr.decide.audit.cost import AuditInputs, Yardstick, compare, measure

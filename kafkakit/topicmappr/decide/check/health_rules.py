@@ -11,7 +11,7 @@ from kafkakit.topicmappr.decide.check.catalogue import finding
 from kafkakit.topicmappr.decide.check.table import Subject, by_topic, list_of
 
 if TYPE_CHECKING:
-    from kafkakit.placement.arrays import Ints
+    from kafkakit.placement.problem import Ints
 
 
 def health_findings(subject: Subject) -> Iterator[Finding]:

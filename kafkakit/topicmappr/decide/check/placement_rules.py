@@ -12,7 +12,7 @@ from kafkakit.topicmappr.decide.check.catalogue import finding
 from kafkakit.topicmappr.decide.check.table import Describe, Subject, by_topic, list_of, replicas_of
 
 if TYPE_CHECKING:
-    from kafkakit.placement.arrays import Bools, Ints
+    from kafkakit.placement.problem import Bools, Ints
 
 
 def placement_findings(subject: Subject) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from kafkakit.core.quantities import agreeing, counted
 from kafkakit.topicmappr.decide.check.catalogue import CheckRequest, Hints, finding
 
 if TYPE_CHECKING:
-    from kafkakit.placement.arrays import Bools, Ints
+    from kafkakit.placement.problem import Bools, Ints
 
 UNKNOWN = -1
 

@@ -7,14 +7,18 @@ from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.plan import DirMove, PlanDir
 from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.placement.broker_disks import DirStorage
-from kafkakit.placement.bytes.balance_goal import PPM
-from kafkakit.placement.bytes.exact import LARGEST
-from kafkakit.placement.log_dirs_balance.broker_dir_state import BrokerDirState, dir_states_of
-from kafkakit.placement.log_dirs_balance.destinations import Destinations, choose_destinations
-from kafkakit.placement.log_dirs_balance.dir_balance import BalancedDirs, DirBalancer
-from kafkakit.placement.log_dirs_balance.rules import DirRules
-from kafkakit.placement.problem import PlannedPartition
-from kafkakit.placement.watch import UNWATCHED, Watch
+from kafkakit.placement.by_size.exact import LARGEST
+from kafkakit.placement.by_size.lp_relaxation import PPM
+from kafkakit.placement.log_dirs_balance import (
+    BalancedDirs,
+    BrokerDirState,
+    Destinations,
+    DirBalancer,
+    DirRules,
+    choose_destinations,
+    dir_states_of,
+)
+from kafkakit.placement.problem import UNWATCHED, PlannedPartition, Watch
 from kafkakit.topicmappr.decide.dirs.words import (
     broken_words,
     cordoned_words,

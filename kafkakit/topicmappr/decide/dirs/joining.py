@@ -6,8 +6,8 @@ from fractions import Fraction
 
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.placement.broker_disks import DirStorage, broker_disks
-from kafkakit.placement.log_dirs_balance.rules import DirRules
-from kafkakit.placement.watch import UNWATCHED, Watch
+from kafkakit.placement.log_dirs_balance import DirRules
+from kafkakit.placement.problem import UNWATCHED, Watch
 from kafkakit.topicmappr.decide.assembly import Decision
 from kafkakit.topicmappr.decide.dirs.decision import plan_dirs
 from kafkakit.topicmappr.decide.scope import Scope

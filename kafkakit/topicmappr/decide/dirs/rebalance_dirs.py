@@ -10,7 +10,7 @@ from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import StorageFacts
 from kafkakit.core.quantities import counted, format_bytes, format_percent
-from kafkakit.placement.log_dirs_balance.rules import DirRules
+from kafkakit.placement.log_dirs_balance import DirRules
 from kafkakit.placement.problem import set_stranded_apart
 from kafkakit.topicmappr.decide.assembly import Decision, PlannedChange, assemble
 from kafkakit.topicmappr.decide.dirs.decision import DirPlan, plan_dirs

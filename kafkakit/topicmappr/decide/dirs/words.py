@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from kafkakit.core.quantities import counted, format_bytes
-from kafkakit.placement.bytes.balance_goal import PPM
-from kafkakit.placement.log_dirs_balance.broker_dir_state import BrokerDirState
-from kafkakit.placement.log_dirs_balance.dir_balance import BalancedDirs, DirBalancer
+from kafkakit.placement.by_size.lp_relaxation import PPM
+from kafkakit.placement.log_dirs_balance import BalancedDirs, BrokerDirState, DirBalancer
 from kafkakit.placement.problem import PlannedPartition
 
 SHOWN = 3

@@ -10,14 +10,10 @@ from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import StorageFacts
 from kafkakit.core.quantities import counted
-from kafkakit.placement.bytes.layout import Disks
-from kafkakit.placement.choices import PlaceBy
-from kafkakit.placement.openings.broker_pool import replace_replicas
-from kafkakit.placement.openings.fill import Alike, fill_openings, group_openings
-from kafkakit.placement.problem import PlacementProblem, PlannedPartition, stranded_warning
-from kafkakit.placement.rebuild_bytes.shortage import explain_shortage
-from kafkakit.placement.rebuild_bytes.task import Task, with_openings
-from kafkakit.placement.watch import UNWATCHED, Watch
+from kafkakit.placement.by_size.layout import Disks
+from kafkakit.placement.openings import Alike, fill_openings, group_openings, replace_replicas
+from kafkakit.placement.problem import UNWATCHED, PlaceBy, PlacementProblem, PlannedPartition, Watch, stranded_warning
+from kafkakit.placement.rebuild_task import Task, explain_shortage, with_openings
 from kafkakit.topicmappr.decide.assembly import Decision, PlannedChange, assemble
 from kafkakit.topicmappr.decide.budget import Served, budget_argument, budget_notes, pinned_note
 from kafkakit.topicmappr.decide.dirs.joining import with_destinations

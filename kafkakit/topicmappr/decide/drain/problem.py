@@ -11,11 +11,10 @@ from kafkakit.core.errors import UsageError
 from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.plan import StorageFacts
-from kafkakit.placement.choices import PlaceBy
 from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.group_rule import GroupRule, racks_to_spread, refuse_both_rules
-from kafkakit.placement.openings.broker_pool import BrokerPool, pool_of
-from kafkakit.placement.problem import PlannedPartition, set_stranded_apart
+from kafkakit.placement.openings import BrokerPool, pool_of
+from kafkakit.placement.problem import PlaceBy, PlannedPartition, set_stranded_apart
 from kafkakit.topicmappr.decide.budget import NO_BUDGET, Budget, PartitionChange, Served, refuse_unsized, serve
 from kafkakit.topicmappr.decide.constraints import NO_CONSTRAINTS, TagConstraints
 from kafkakit.topicmappr.decide.rebalance.exclusions import RECEIVERS, named_brokers

@@ -7,8 +7,7 @@ from kafkakit.core.certificate import BrokerLimit, PlacementRules
 from kafkakit.core.model import BrokerState, ClusterSnapshot, TopicPartition
 from kafkakit.core.plan import BrokerLoad, Plan
 from kafkakit.core.quantities import format_bytes
-from kafkakit.placement.group_rule import GroupRule
-from kafkakit.placement.group_tags import TagRules
+from kafkakit.placement.group_rule import GroupRule, TagRules
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,7 @@ from kafkakit.core.certificate import Certificate, PlacementRules, Proof, ProofK
 from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.quantities import counted
-from kafkakit.placement.openings.broker_pool import replace_replicas
-from kafkakit.placement.openings.fill import fill_openings
+from kafkakit.placement.openings import fill_openings, replace_replicas
 from kafkakit.placement.problem import Minimize, stranded_warning
 from kafkakit.topicmappr.decide import budget as budgets
 from kafkakit.topicmappr.decide.assembly import Decision, PlannedChange, assemble

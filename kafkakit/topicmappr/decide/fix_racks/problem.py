@@ -6,15 +6,10 @@ from dataclasses import dataclass, field
 from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
-from kafkakit.placement.group_repairs import Need, NoRepair, Repair, Repairs
-from kafkakit.placement.group_rooms import Grouping, Room
-from kafkakit.placement.group_rule import GroupRule, refuse_both_rules
-from kafkakit.placement.group_steps import TagSteps
-from kafkakit.placement.group_tag_repairs import TagRepair, tag_repair
-from kafkakit.placement.group_tags import TagRules
-from kafkakit.placement.openings.broker_pool import BrokerPool, pool_of
-from kafkakit.placement.openings.fill import LEVEL_PRICE, Alike, alike, group_openings
-from kafkakit.placement.openings.surplus import Surplus
+from kafkakit.placement.group_repairs import Need, NoRepair, Repair, Repairs, TagRepair, tag_repair
+from kafkakit.placement.group_rooms import Grouping, Room, TagSteps
+from kafkakit.placement.group_rule import GroupRule, TagRules, refuse_both_rules
+from kafkakit.placement.openings import LEVEL_PRICE, Alike, BrokerPool, Surplus, alike, group_openings, pool_of
 from kafkakit.placement.problem import Minimize, PlannedPartition, set_stranded_apart
 from kafkakit.topicmappr.decide.budget import NO_BUDGET, Budget
 from kafkakit.topicmappr.decide.constraints import NO_CONSTRAINTS, TagConstraints

@@ -7,10 +7,9 @@ from fractions import Fraction
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import StorageFacts
-from kafkakit.placement.broker_change import BrokerChange
-from kafkakit.placement.bytes.balance_goal import PPM, BalanceProblem
-from kafkakit.placement.bytes.tightening import tightest_relaxed
-from kafkakit.placement.watch import UNWATCHED, Watch
+from kafkakit.placement.by_size.lp_relaxation import PPM, BalanceProblem
+from kafkakit.placement.by_size.tightening import tightest_relaxed
+from kafkakit.placement.problem import UNWATCHED, BrokerChange, Watch
 from kafkakit.topicmappr.decide.frontier.request import DEFAULT_BANDS, FrontierRequest, Metric, goal_of
 from kafkakit.topicmappr.decide.frontier.trace import FrontierPoint, Point, trace
 from kafkakit.topicmappr.decide.rebalance.ceilings import refuse_impossible

@@ -3,11 +3,10 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from kafkakit.placement.bytes.attempt import Attempt
-from kafkakit.placement.bytes.balance_goal import BalanceProblem
-from kafkakit.placement.bytes.impossible import why_not
-from kafkakit.placement.bytes.tightening import at_deviation
-from kafkakit.placement.watch import Watch
+from kafkakit.placement.by_size.attempt import Attempt
+from kafkakit.placement.by_size.lp_relaxation import BalanceProblem
+from kafkakit.placement.by_size.tightening import at_deviation, why_not
+from kafkakit.placement.problem import Watch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,14 +15,13 @@ from kafkakit.core.errors import InfeasibleError
 from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.quantities import counted
-from kafkakit.placement.bytes.even_counts import counts_of
-from kafkakit.placement.bytes.impossible import why_not
-from kafkakit.placement.bytes.layout import lists_of
-from kafkakit.placement.bytes.lp_relaxation import demand_groups_of
-from kafkakit.placement.bytes.slots import CountLimits, SlotTable
-from kafkakit.placement.bytes.window import Window, fixed_window
-from kafkakit.placement.leader_limits import NO_LEADER, LeaderLimits, leaders_within
-from kafkakit.placement.openings.broker_pool import pool_of
+from kafkakit.placement.by_size.attempt import counts_of
+from kafkakit.placement.by_size.layout import lists_of
+from kafkakit.placement.by_size.lp_relaxation import Window, demand_groups_of, fixed_window
+from kafkakit.placement.by_size.slots import CountLimits, SlotTable
+from kafkakit.placement.by_size.tightening import why_not
+from kafkakit.placement.leaders import NO_LEADER, LeaderLimits, leaders_within
+from kafkakit.placement.openings import pool_of
 from kafkakit.placement.problem import PlannedPartition
 from kafkakit.topicmappr.decide.rebalance.exclusions import Exclusions
 from kafkakit.topicmappr.decide.rebalance.request import RebalanceRequest
@@ -30,7 +29,7 @@ from kafkakit.topicmappr.decide.rebalance.soft_goals import topic_numbers
 from kafkakit.topicmappr.decide.scope import Scope
 
 if TYPE_CHECKING:
-    from kafkakit.placement.arrays import Ints
+    from kafkakit.placement.problem import Ints
     from kafkakit.topicmappr.decide.rebalance.inputs import BalanceInputs
 
 MAX_REPLICAS, MAX_LEADERS, MAX_TOPIC_LEADERS = "--max-replicas", "--max-leaders", "--max-topic-leaders"

@@ -9,17 +9,13 @@ from kafkakit.core.errors import InfeasibleError, InterruptedRunError, UsageErro
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import Plan, StorageFacts
 from kafkakit.core.quantities import counted, format_bytes, format_percent
-from kafkakit.placement.broker_change import BrokerChange
-from kafkakit.placement.bytes.attempt import Attempt
-from kafkakit.placement.bytes.balance_goal import BalanceProblem, BandGoal
-from kafkakit.placement.bytes.fewest_moves import moves_proof
-from kafkakit.placement.bytes.impossible import more_brokers, too_large, why_not
-from kafkakit.placement.bytes.layout import Layout
-from kafkakit.placement.bytes.lp_relaxation import DemandGroups
-from kafkakit.placement.bytes.proof import argument_of, cancels, moves_bound, not_counted, proof_of
-from kafkakit.placement.log_dirs_balance.rules import DirRules
-from kafkakit.placement.problem import Minimize
-from kafkakit.placement.watch import UNWATCHED, Watch
+from kafkakit.placement.by_size.attempt import Attempt
+from kafkakit.placement.by_size.layout import Layout
+from kafkakit.placement.by_size.lp_relaxation import BalanceProblem, BandGoal, DemandGroups
+from kafkakit.placement.by_size.proof import argument_of, cancels, moves_bound, moves_proof, not_counted, proof_of
+from kafkakit.placement.by_size.tightening import more_brokers, too_large, why_not
+from kafkakit.placement.log_dirs_balance import DirRules
+from kafkakit.placement.problem import UNWATCHED, BrokerChange, Minimize, Watch
 from kafkakit.topicmappr.decide.assembly import Decision, assemble
 from kafkakit.topicmappr.decide.dirs.joining import with_dirs
 from kafkakit.topicmappr.decide.rebalance.ceilings import counts_anew, in_words, refuse_impossible

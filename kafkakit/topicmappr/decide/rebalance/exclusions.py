@@ -9,7 +9,7 @@ from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.errors import UsageError
 from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot
-from kafkakit.placement.bytes.balance_goal import shares
+from kafkakit.placement.by_size.lp_relaxation import shares
 from kafkakit.topicmappr.decide.rebalance.request import RebalanceRequest
 
 RECEIVERS, GIVERS = "--exclude-receivers", "--exclude-givers"

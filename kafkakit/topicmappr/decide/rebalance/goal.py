@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from kafkakit.core.quantities import format_bytes, format_percent
-from kafkakit.placement.bytes.attempt import Attempt
-from kafkakit.placement.bytes.balance_goal import PPM, BalanceGoal, BalanceProblem, BandGoal, RangeGoal
-from kafkakit.placement.bytes.layout import Layout
-from kafkakit.placement.bytes.tightening import (
+from kafkakit.placement.by_size.attempt import Attempt
+from kafkakit.placement.by_size.layout import Layout
+from kafkakit.placement.by_size.lp_relaxation import PPM, BalanceGoal, BalanceProblem, BandGoal, Limits, RangeGoal
+from kafkakit.placement.by_size.tightening import (
     Budget,
     at_deviation,
     least_fitting,
@@ -17,9 +17,7 @@ from kafkakit.placement.bytes.tightening import (
     tightest,
     tightest_relaxed,
 )
-from kafkakit.placement.bytes.window import Limits
-from kafkakit.placement.problem import Minimize
-from kafkakit.placement.watch import Watch
+from kafkakit.placement.problem import Minimize, Watch
 from kafkakit.topicmappr.decide.rebalance.request import GIB, RebalanceRequest
 
 _AGAIN = 6  # tries, each farther off, to name a goal that a second run reaches

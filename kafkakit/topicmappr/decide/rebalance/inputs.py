@@ -6,11 +6,9 @@ from dataclasses import dataclass, replace
 from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import StorageFacts
-from kafkakit.placement.broker_change import BrokerChange, classify
-from kafkakit.placement.bytes.layout import Disks, Layout, lay_out
-from kafkakit.placement.group_rule import GroupRule, racks_to_spread
-from kafkakit.placement.group_tags import TagRules
-from kafkakit.placement.problem import PlannedPartition, set_stranded_apart, stranded_warning
+from kafkakit.placement.by_size.layout import Disks, Layout, lay_out
+from kafkakit.placement.group_rule import GroupRule, TagRules, racks_to_spread
+from kafkakit.placement.problem import BrokerChange, PlannedPartition, classify, set_stranded_apart, stranded_warning
 from kafkakit.topicmappr.decide.rebalance.ceilings import (
     BesideScope,
     beside_scope,

@@ -14,19 +14,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kafkakit.placement import leaders
-from kafkakit.placement.bytes.attempt import Attempt
-from kafkakit.placement.bytes.balance_goal import BalanceGoal, BandGoal
-from kafkakit.placement.bytes.even_counts import counts_of, positions
-from kafkakit.placement.bytes.layout import lists_of
-from kafkakit.placement.bytes.leader_repair import without_leader
-from kafkakit.placement.bytes.search_state import SearchState
-from kafkakit.placement.bytes.slots import SlotTable
-from kafkakit.placement.bytes.spreading import FreeMoves, Leaders, Topics, level_counts, looks_for, spread_topics
-from kafkakit.placement.leader_limits import leaders_within
+from kafkakit.placement.by_size.attempt import Attempt, counts_of, positions, without_leader
+from kafkakit.placement.by_size.layout import lists_of
+from kafkakit.placement.by_size.local_steps import FreeMoves, Leaders, Topics, level_counts, looks_for, spread_topics
+from kafkakit.placement.by_size.lp_relaxation import BalanceGoal, BandGoal
+from kafkakit.placement.by_size.slots import SearchState, SlotTable
+from kafkakit.placement.leaders import leaders_within
 from kafkakit.placement.problem import PlannedPartition
 
 if TYPE_CHECKING:
-    from kafkakit.placement.arrays import Ints
+    from kafkakit.placement.problem import Ints
 
 
 Row = tuple[int, ...]

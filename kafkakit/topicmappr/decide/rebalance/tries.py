@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kafkakit.placement.bytes.attempt import Attempt
-from kafkakit.placement.bytes.balance_goal import BalanceGoal
-from kafkakit.placement.bytes.slots import SlotTable
-from kafkakit.placement.watch import Watch
+from kafkakit.placement.by_size.attempt import Attempt
+from kafkakit.placement.by_size.lp_relaxation import BalanceGoal
+from kafkakit.placement.by_size.slots import SlotTable
+from kafkakit.placement.problem import Watch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,18 +10,13 @@ from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.placement_statistics import BrokerStorage
 from kafkakit.core.plan import StorageFacts
 from kafkakit.core.quantities import format_bytes
-from kafkakit.placement.broker_change import BrokerChange
-from kafkakit.placement.bytes.layout import Disks
-from kafkakit.placement.bytes.proof import argument_of, cancels, proof_of
-from kafkakit.placement.choices import OptimizeFor
-from kafkakit.placement.counts.minimal import movement_bound, standing_notes
-from kafkakit.placement.openings.fill import alike
-from kafkakit.placement.problem import Minimize, Placement, PlacementProblem
-from kafkakit.placement.rebuild_bytes.exact import Chosen, choose_small, is_small
-from kafkakit.placement.rebuild_bytes.shortage import explain_shortage
-from kafkakit.placement.rebuild_bytes.task import Row, Task, filled, make_task
-from kafkakit.placement.rebuild_bytes.tightening import Found, search
-from kafkakit.placement.watch import Watch
+from kafkakit.placement.by_size.layout import Disks
+from kafkakit.placement.by_size.proof import argument_of, cancels, proof_of
+from kafkakit.placement.minimal import movement_bound, standing_notes
+from kafkakit.placement.openings import alike
+from kafkakit.placement.problem import BrokerChange, Minimize, OptimizeFor, Placement, PlacementProblem, Watch
+from kafkakit.placement.rebuild_search import Chosen, Found, choose_small, is_small, search
+from kafkakit.placement.rebuild_task import Row, Task, explain_shortage, filled, make_task
 from kafkakit.topicmappr.decide.diagnose import explain_unplaced
 from kafkakit.topicmappr.decide.rebuild.leaders import lead_evenly
 from kafkakit.topicmappr.decide.size_source import MOST_BYTES, Sizes, storage_of

@@ -8,22 +8,24 @@ from kafkakit.core.certificate import Certificate, PlacementRules, certificate
 from kafkakit.core.model import ClusterSnapshot, PartitionAssignment, PartitionMap
 from kafkakit.core.plan import Plan, StorageFacts
 from kafkakit.core.topic_selection import select_topics
-from kafkakit.placement.broker_change import BrokerChange, classify, classify_unseen
-from kafkakit.placement.choices import OptimizeFor
-from kafkakit.placement.counts.affinity import Affinity, apply_affinities, find_affinities
-from kafkakit.placement.counts.forced import place_forced
-from kafkakit.placement.counts.minimal import movement_bound, place_minimal
+from kafkakit.placement.forced import place_forced
 from kafkakit.placement.group_rule import GroupRule
+from kafkakit.placement.minimal import Affinity, apply_affinities, find_affinities, movement_bound, place_minimal
 from kafkakit.placement.problem import (
+    UNWATCHED,
+    BrokerChange,
     Minimize,
+    OptimizeFor,
     Placement,
     PlacementProblem,
     PlannedPartition,
+    Watch,
+    classify,
+    classify_unseen,
     set_stranded_apart,
     stranded_warning,
     with_stranded,
 )
-from kafkakit.placement.watch import UNWATCHED, Watch
 from kafkakit.topicmappr.decide.assembly import Decision, assemble
 from kafkakit.topicmappr.decide.diagnose import explain_unplaced
 from kafkakit.topicmappr.decide.dirs.joining import with_destinations

@@ -8,8 +8,7 @@ from math import isfinite
 from kafkakit.core.broker_list import MAX_BROKER_ID, BrokerList
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import PartitionMap, TopicPartition
-from kafkakit.placement.choices import OptimizeFor, PlaceBy
-from kafkakit.placement.problem import Minimize
+from kafkakit.placement.problem import Minimize, OptimizeFor, PlaceBy
 from kafkakit.topicmappr.decide.constraints import NO_CONSTRAINTS, TagConstraints
 from kafkakit.topicmappr.decide.scope import TopicScope
 

@@ -4,14 +4,12 @@ from dataclasses import replace
 
 from kafkakit.core.certificate import Certificate, Proof, ProofKind, certificate
 from kafkakit.core.errors import InfeasibleError
-from kafkakit.placement.bytes.balance_goal import BalanceProblem, RangeGoal
-from kafkakit.placement.bytes.impossible import why_not
-from kafkakit.placement.bytes.layout import Disks, LoadsNow, bytes_now
-from kafkakit.placement.bytes.lp_relaxation import demand_groups_of
-from kafkakit.placement.bytes.proof import argument_of
-from kafkakit.placement.bytes.slots import SlotTable
-from kafkakit.placement.bytes.tightening import tightest_relaxed
-from kafkakit.placement.counts.minimal import substitute
+from kafkakit.placement.by_size.layout import Disks, LoadsNow, bytes_now
+from kafkakit.placement.by_size.lp_relaxation import BalanceProblem, RangeGoal, demand_groups_of
+from kafkakit.placement.by_size.proof import argument_of
+from kafkakit.placement.by_size.slots import SlotTable
+from kafkakit.placement.by_size.tightening import tightest_relaxed, why_not
+from kafkakit.placement.minimal import substitute
 from kafkakit.topicmappr.decide.replan.goal import Kind, PlanGoal
 from kafkakit.topicmappr.decide.replan.limits import PlanLimits
 from kafkakit.topicmappr.decide.replan.places import Places

@@ -8,12 +8,11 @@ from kafkakit.core.certificate import Certificate, Proof, ProofKind, certificate
 from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import Plan
-from kafkakit.placement.bytes.balance_goal import RangeGoal
-from kafkakit.placement.bytes.layout import counts_now
-from kafkakit.placement.counts.minimal import substitute
+from kafkakit.placement.by_size.layout import counts_now
+from kafkakit.placement.by_size.lp_relaxation import RangeGoal
 from kafkakit.placement.group_rooms import Grouping
-from kafkakit.placement.openings.broker_pool import pool_of
-from kafkakit.placement.openings.fill import fill_openings, group_openings
+from kafkakit.placement.minimal import substitute
+from kafkakit.placement.openings import fill_openings, group_openings, pool_of
 from kafkakit.topicmappr.decide.replan.goal import Kind, PlanGoal
 from kafkakit.topicmappr.decide.replan.places import Places
 from kafkakit.topicmappr.decide.replan.situation import MoveState, ReplannedPartition

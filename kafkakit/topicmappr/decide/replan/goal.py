@@ -9,7 +9,7 @@ from kafkakit.core.broker_list import BrokerList, parse_broker_list
 from kafkakit.core.errors import InputError, UsageError
 from kafkakit.core.plan import BrokerLoad, Plan
 from kafkakit.core.quantities import format_bytes, parse_percent, parse_size
-from kafkakit.placement.bytes.balance_goal import PPM, shares
+from kafkakit.placement.by_size.lp_relaxation import PPM, shares
 from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
 
 _NOT_REPLANNED = ("topicmappr leaders", "topicmappr rebalance-dirs", "reassign apply")

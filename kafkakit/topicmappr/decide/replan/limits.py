@@ -8,10 +8,10 @@ from kafkakit.core.errors import InfeasibleError
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.quantities import format_percent
 from kafkakit.core.topic_selection import TopicSelection
-from kafkakit.placement.bytes.even_counts import counts_of
-from kafkakit.placement.bytes.slots import SlotTable, make_table
+from kafkakit.placement.by_size.attempt import counts_of
+from kafkakit.placement.by_size.slots import SlotTable, make_table
 from kafkakit.placement.group_rule import GroupRule
-from kafkakit.placement.leader_limits import NO_LEADER, leaders_within
+from kafkakit.placement.leaders import NO_LEADER, leaders_within
 from kafkakit.placement.problem import PlannedPartition
 from kafkakit.topicmappr.decide.rebalance.ceilings import (
     BesideScope,

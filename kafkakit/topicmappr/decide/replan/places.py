@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING
 from kafkakit.core.certificate import PlacementRules
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import Plan
-from kafkakit.placement.bytes.layout import LoadsNow, lists_of
-from kafkakit.placement.bytes.slots import SlotTable, make_table
-from kafkakit.placement.group_rule import GroupRule
-from kafkakit.placement.group_tags import TagRules
-from kafkakit.placement.openings.broker_pool import pool_of
+from kafkakit.placement.by_size.layout import LoadsNow, lists_of
+from kafkakit.placement.by_size.slots import SlotTable, make_table
+from kafkakit.placement.group_rule import GroupRule, TagRules
+from kafkakit.placement.openings import pool_of
 from kafkakit.topicmappr.decide.replan.goal import PlanGoal
 from kafkakit.topicmappr.decide.replan.situation import MoveState, ReplannedPartition, Situation
 
 if TYPE_CHECKING:
-    from kafkakit.placement.arrays import Bools, Ints
+    from kafkakit.placement.problem import Bools, Ints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

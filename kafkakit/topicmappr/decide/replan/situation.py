@@ -8,7 +8,7 @@ from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot, Partition, Topic, TopicPartition
 from kafkakit.core.plan import Move, Plan, ScopeEntry
 from kafkakit.core.quantities import counted, format_bytes
-from kafkakit.placement.counts.minimal import substitute
+from kafkakit.placement.minimal import substitute
 
 
 class MoveState(StrEnum):

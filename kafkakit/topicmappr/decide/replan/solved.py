@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kafkakit.core.certificate import BrokerLimit, Certificate, Proof
-from kafkakit.placement.bytes.attempt import Attempt
-from kafkakit.placement.bytes.balance_goal import BalanceGoal, BalanceProblem
-from kafkakit.placement.bytes.layout import LoadsNow
-from kafkakit.placement.bytes.lp_relaxation import DemandGroups
-from kafkakit.placement.bytes.proof import proof_of
-from kafkakit.placement.bytes.slots import SlotTable
-from kafkakit.placement.bytes.tightening import at_deviation
-from kafkakit.placement.bytes.window import Limits, Window
+from kafkakit.placement.by_size.attempt import Attempt
+from kafkakit.placement.by_size.layout import LoadsNow
+from kafkakit.placement.by_size.lp_relaxation import BalanceGoal, BalanceProblem, DemandGroups, Limits, Window
+from kafkakit.placement.by_size.proof import proof_of
+from kafkakit.placement.by_size.slots import SlotTable
+from kafkakit.placement.by_size.tightening import at_deviation
 from kafkakit.topicmappr.decide.replan.limits import PlanLimits
 from kafkakit.topicmappr.decide.replan.places import Places
 from kafkakit.topicmappr.decide.replan.situation import ReplannedPartition

@@ -1,0 +1,578 @@
+"""One attempt at a goal: the LP relaxation, a real plan built after it, even counts, leaders within ceilings.
+
+One attempt at a goal: the LP relaxation, a real plan built after it, repaired, and made cheaper.
+
+The LP relaxation as quotas: how much of a group should leave each rack, and where it should arrive.
+
+Where the leaving replicas go: the largest first, each to the emptiest receiver that may take it.
+
+Even counts beside even bytes: small slots move until every broker's count is inside its limits too.
+
+Replicas move so that every partition finds a leader within the ceilings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING
+
+from kafkakit.placement.by_size.layout import lists_of
+from kafkakit.placement.by_size.local_steps import repair, save
+from kafkakit.placement.by_size.lp_relaxation import Bound, DemandGroups, Window, fixed_window
+from kafkakit.placement.by_size.proof import FewMoves
+from kafkakit.placement.by_size.slots import NEAR, CountLimits, Entry, Pools, SearchState, SlotTable, around, choose
+from kafkakit.placement.leaders import NO_LEADER, LeaderLimits, leaders_within
+
+if TYPE_CHECKING:
+    from kafkakit.placement.problem import Ints
+
+
+def construct(
+    table: SlotTable, demand: DemandGroups, window: Window, surplus: Sequence[int] = (), few: FewMoves | None = None
+) -> SearchState:
+    """A first plan: brokers shed what the LP relaxation takes from them, receivers fill up evenly.
+
+    `surplus` says how many slots each broker should give for the counts' sake; without it the fewest leave. With
+    `few` its slots leave.
+    """
+    state = SearchState(table, window.floor.tolist(), window.ceiling.tolist())
+    if few is not None:
+        fill(state, few.slots, Quotas(table, few.demand, few.bound))
+        return state
+    leaving = _leaving(table, demand, window, surplus)
+    fill(state, leaving, Quotas(table, demand, window.bound))
+    return state
+
+
+def _leaving(table: SlotTable, demand: DemandGroups, window: Window, surplus: Sequence[int]) -> list[int]:
+    """The slots that leave each giver, chosen to match what the LP relaxation takes from it."""
+    import numpy as np
+
+    bound = window.bound
+    rows = np.nonzero(bound.leaving > 0)[0]
+    rows = rows[np.argsort(demand.held_broker[rows], kind="stable")]
+    givers = np.zeros(len(table.brokers), dtype=bool)
+    givers[demand.held_broker[rows]] = True
+    slots = np.nonzero(table.movable & givers[table.home])[0]
+    size, home = table.size[table.part[slots]], table.home[slots]
+    group = demand.group_of[table.part[slots]]
+    order = np.lexsort((slots, -size, group, home))
+    slots, size, home, group = slots[order], size[order], home[order], group[order]
+    key = home * (demand.groups + 1) + group
+    chosen: list[int] = []
+    held_group = demand.room_group[demand.held_cell]
+    start = 0
+    while start < len(rows):
+        broker = int(demand.held_broker[rows[start]])
+        end = start
+        while end < len(rows) and demand.held_broker[rows[end]] == broker:
+            end += 1
+        mine = rows[start:end]
+        wanted = np.sort(broker * (demand.groups + 1) + held_group[mine])
+        begin = int(np.searchsorted(key, wanted[0], "left"))
+        stop = int(np.searchsorted(key, wanted[-1], "right"))
+        amount = {int(held_group[r]): int(bound.leaving[r]) for r in mine}
+        quotas = []
+        need = sum(amount.values())
+        for g in sorted(amount):
+            k = broker * (demand.groups + 1) + g
+            lo, hi = int(np.searchsorted(key, k, "left")), int(np.searchsorted(key, k, "right"))
+            count = max(0, surplus[broker]) * amount[g] // need if surplus else 0
+            quotas.append((lo - begin, hi - begin, amount[g], count))
+        sizes = size[begin:stop].tolist()
+        chosen += [int(slots[begin + i]) for i in choose(sizes, quotas, need)]
+        start = end
+    return chosen
+
+
+def broken_parts(table: SlotTable, at: Ints) -> Ints:
+    """The partitions whose sets break the rack rule with slots on the brokers `at`, sorted. O(replicas)."""
+    return table.groups.broken(table.part, table.pool[at], len(table.size))
+
+
+def repair_racks(pools: Pools, at: Ints) -> int:
+    """Move repeats of a rack elsewhere until few enough sets break the rule, small partitions first.
+
+    Returns how many too many are left. Room is kept, floors are for the repair that follows.
+    """
+    state, table = pools.state, pools.state.table
+    if table.most_broken is None:
+        raise ValueError("the table has no rule of racks")
+    broken = broken_parts(table, at).tolist()
+    left = len(broken) - table.most_broken
+    receivers = Receivers(state)
+    for part in sorted(broken, key=lambda p: (int(table.size[p]), p)):
+        if left <= 0:
+            break
+        left -= _repaired(pools, receivers, int(table.first[part]), int(table.first[part + 1]))
+    return max(0, left)
+
+
+class Receivers:
+    """Receivers by rack, the emptiest first; emptiness is load above the floor, as a part of the room."""
+
+    def __init__(self, state: SearchState) -> None:
+        self._board = state
+        self._rack: list[int] = state.table.pool.tolist()
+        self._heaps: dict[int, list[tuple[int, int]]] = {}
+        for b, takes in enumerate(state.table.receiver.tolist()):
+            if takes:
+                self._heaps.setdefault(self._rack[b], []).append((self.fill(b), b))
+        for heap in self._heaps.values():
+            heapify(heap)
+
+    def fill(self, broker: int) -> int:
+        """How full a broker is: 0 at its floor, 2**20 at its ceiling, below 0 under the floor."""
+        state = self._board
+        room = state.ceiling[broker] - state.floor[broker]
+        return ((state.load[broker] - state.floor[broker]) << 20) // max(room, 1)
+
+    def emptiest(self, slot: int, first: Sequence[int]) -> int | None:
+        """The emptiest receiver that may take the slot and stays below its ceiling; the racks `first` come first."""
+        state, size = self._board, self._board.size(slot)
+        brokers, racks = state.legal(slot)
+        best: tuple[int, int] | None = None
+        for rack in first:
+            if rack in racks:
+                best = self._top(rack, size, brokers, best)
+        if best is None:
+            for rack in racks:
+                best = self._top(rack, size, brokers, best)
+        return None if best is None else best[1]
+
+    def _top(self, rack: int, size: int, brokers: set[int], best: tuple[int, int] | None) -> tuple[int, int] | None:
+        """The better of `best` and the emptiest broker of this rack that has the room."""
+        state, heap, aside = self._board, self._heaps.get(rack, []), []
+        while heap:
+            fill, broker = heap[0]
+            if best is not None and best <= heap[0]:
+                break
+            now = self.fill(broker)
+            if now != fill:  # its load changed since it was put here
+                heappop(heap)
+                heappush(heap, (now, broker))
+                continue
+            if broker not in brokers and state.load[broker] + size <= state.ceiling[broker]:
+                best = (fill, broker)
+                break
+            aside.append(heappop(heap))
+            if len(aside) > _TRIES and state.table.tags is None:
+                break
+        for entry in aside:
+            heappush(heap, entry)
+        return best
+
+
+def _repaired(pools: Pools, receivers: Receivers, first: int, last: int) -> bool:
+    """Move later replicas out of repeated racks until the set obeys the rule."""
+    state, table = pools.state, pools.state.table
+    for slot in range(first, last):
+        racks = [int(table.pool[state.broker(s)]) for s in range(first, last)]
+        if not table.groups.violates(racks):
+            return True
+        here = racks[slot - first]
+        if here < table.racks and racks.count(here) > 1 and table.movable[slot] and slot not in state.moved:
+            dest = receivers.emptiest(slot, table.groups.emptiest(racks))
+            if dest is not None:
+                pools.take(((slot, dest),))
+    racks = [int(table.pool[state.broker(s)]) for s in range(first, last)]
+    return not table.groups.violates(racks)
+
+
+_SLACK = 100  # the part of a window's width kept free on either side for evening counts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """Where every slot goes (`at`, broker indices), what it costs, and what is left outside the window.
+
+    `proven` says that a search showed that nothing cheaper exists (or, where limits are not kept, nothing at all),
+    `fewest` that none with fewer copies exists, `rule_kept` that the rules beside the window (rack violations
+    allowed, counts) are kept. `few` is the flow of few copies where the plan was made for it.
+    """
+
+    at: Ints
+    cost: int
+    moves: int
+    outside: int
+    window: Window
+    proven: bool = False
+    fewest: bool = False
+    rule_kept: bool = True
+    few: FewMoves | None = None
+
+    @property
+    def succeeded(self) -> bool:
+        """True when all limits and rules are kept."""
+        return self.window.possible and not self.outside and self.rule_kept
+
+
+def attempt(table: SlotTable, demand: DemandGroups, window: Window, few: FewMoves | None = None) -> Attempt:
+    """Bring the table into the window, by few copies with `few`. About 2 s for 600,000 replicas with 90,000 moves."""
+    if table.counts is not None:
+        return _with_counts(table, demand, window, table.counts)
+    state = construct(table, demand, window, few=few)
+    pools = Pools(state)
+    repair(pools)
+    left = 0
+    if table.most_broken is not None:
+        left = repair_racks(pools, positions(state))
+        repair(pools)
+    else:
+        save(pools)  # after repairing sets it could put the repeats back
+    left += repair_leaders(pools)
+    return replace(attempt_of(state, window), rule_kept=not left, few=few)
+
+
+def _with_counts(table: SlotTable, demand: DemandGroups, window: Window, counts: CountLimits) -> Attempt:
+    """Balance bytes in a slightly narrower window first, so that every broker has slack for small slots."""
+    slack = (window.ceiling - window.floor) // _SLACK
+    inner = fixed_window(table, demand, window.floor + slack, window.ceiling - slack)
+    state = construct(table, demand, inner if inner.possible else window, surplus_of(table))
+    pools = Pools(state)
+    repair(pools)
+    left = repair_racks(pools, positions(state)) if table.most_broken is not None else 0
+    state.floor, state.ceiling = window.floor.tolist(), window.ceiling.tolist()
+    left += even_counts(pools, counts)
+    left += repair_leaders(pools)
+    return replace(attempt_of(state, window), rule_kept=not left)
+
+
+def attempt_of(state: SearchState, window: Window) -> Attempt:
+    """The state's state as an attempt."""
+    table, at = state.table, positions(state)
+    _straighten(state, at)
+    moves = int((at != table.home).sum())
+    return Attempt(at=at, cost=table.cost(at), moves=moves, outside=state.outside(), window=window)
+
+
+def _straighten(state: SearchState, at: Ints) -> None:
+    """Where a slot went to the broker that another slot of its partition left, let that one stay instead."""
+    for slot in sorted(state.moved):
+        for other in state.siblings(slot):
+            if at[slot] != state.home(slot) and at[slot] == state.home(other) and at[other] != at[slot]:
+                at[slot], at[other] = at[other], at[slot]
+
+
+def standing_still(table: SlotTable, window: Window) -> Attempt:
+    """The attempt that moves nothing."""
+    state = SearchState(table, window.floor.tolist(), window.ceiling.tolist())
+    kept = table.most_broken is None or len(broken_parts(table, table.home)) <= table.most_broken
+    if table.counts is not None:
+        kept = kept and not table.counts.outside(counts_of(table, table.home))
+    kept = kept and not without_leader(table, table.home)
+    return replace(attempt_of(state, window), rule_kept=kept)
+
+
+class Quotas:
+    """What is still to arrive, by group and rack.
+
+    A group with replicas in rack r can get new ones there only in place of those that leave brokers of r (one
+    copy of a partition a rack), so what arrives in r comes from r, and only the rest of what leaves r crosses
+    over to racks where the group has no replicas.
+    """
+
+    def __init__(self, table: SlotTable, demand: DemandGroups, bound: Bound) -> None:
+        self._group: Ints = demand.group_of
+        self._part, self._home, self._rack = table.part, table.home, table.pool
+        self._arriving: dict[int, dict[int, int]] = {}
+        self._crossing: dict[tuple[int, int], int] = {}
+        self._own: set[tuple[int, int]] = set()
+        if demand.racks_bind:
+            self._read(demand, bound)
+
+    def _read(self, demand: DemandGroups, bound: Bound) -> None:
+        racks = demand.rack
+        cells = zip(demand.room_group.tolist(), demand.room_rack.tolist(), bound.arriving.tolist(), strict=True)
+        for group, rack, load in cells:
+            if load:
+                self._arriving.setdefault(group, {})[rack] = load
+        groups = demand.room_group[demand.held_cell].tolist()
+        homes = racks[demand.held_broker].tolist()
+        for group, rack, load in zip(groups, homes, bound.leaving.tolist(), strict=True):
+            if load:
+                self._crossing[group, rack] = self._crossing.get((group, rack), 0) + load
+        self._own = {(g, r) for g, r in zip(groups, homes, strict=True)}
+        for key in self._crossing:
+            self._crossing[key] -= self._arriving.get(key[0], {}).get(key[1], 0)
+
+    def racks(self, slot: int, size: int) -> Sequence[int]:
+        """The racks that should take a slot of this size, as far as quota is left."""
+        group, home = int(self._group[self._part[slot]]), int(self._rack[self._home[slot]])
+        arriving = self._arriving.get(group, {})
+        found = [home] if arriving.get(home, 0) * 2 >= size else []
+        if self._crossing.get((group, home), 0) * 2 >= size:
+            found += [r for r, load in arriving.items() if load * 2 >= size and (group, r) not in self._own]
+        return found
+
+    def use(self, slot: int, size: int, rack: int) -> None:
+        """Count a slot that went to this rack."""
+        group, home = int(self._group[self._part[slot]]), int(self._rack[self._home[slot]])
+        arriving = self._arriving.get(group, {})
+        if rack in arriving:
+            arriving[rack] -= size
+        if rack != home and (group, home) in self._crossing:
+            self._crossing[group, home] -= size
+
+
+_TRIES = 6  # receivers looked at in one rack before it counts as full for a slot
+
+
+def fill(state: SearchState, slots: Sequence[int], quotas: Quotas) -> list[int]:
+    """Send the slots off, the largest first; returns those that found no receiver (they stay at home)."""
+    receivers = Receivers(state)
+    rack: list[int] = state.table.pool.tolist()
+    left = []
+    for slot in sorted(slots, key=lambda s: (-state.size(s), s)):
+        size = state.size(slot)
+        dest = receivers.emptiest(slot, quotas.racks(slot, size))
+        if dest is None:
+            left.append(slot)
+        else:
+            state.move(slot, dest)
+            quotas.use(slot, size, rack[dest])
+    return left
+
+
+_TRADES = 24  # large slots taken by one broker in exchange for small ones
+_SOME = 2  # fewer small slots for a large one would not change counts
+_OFFERS = 12  # large slots of one broker that are looked at
+_LOOKS = 400  # slots of one broker that may be refused in a row before it counts as immovable
+
+
+class _Fewest(Receivers):
+    """Receivers by rack, those with the fewest slots first."""
+
+    def __init__(self, state: SearchState, counts: list[int]) -> None:
+        self._counts = counts
+        super().__init__(state)
+
+    def fill(self, broker: int) -> int:
+        """The broker's count."""
+        return self._counts[broker]
+
+
+def even_counts(pools: Pools, limits: CountLimits) -> int:
+    """Move the smallest slots from brokers with too many to those with the fewest, inside all byte limits.
+
+    Returns how many slots are left outside the limits. Cost: a heap step for each slot moved.
+    """
+    state = pools.state
+    counts = counts_of(state.table, positions(state))
+    receivers = _Fewest(state, counts)
+    for broker in sorted(range(len(counts)), key=lambda b: (limits.ceiling[b] - counts[b], b)):
+        _spread(pools, limits, counts, receivers, broker)
+        for _ in range(_TRADES):
+            if counts[broker] <= limits.ceiling[broker] or not _trade_away(pools, limits, counts, broker):
+                break
+            _spread(pools, limits, counts, receivers, broker)
+    for broker in sorted(range(len(counts)), key=lambda b: (counts[b] - limits.floor[b], b)):
+        _gather(pools, limits, counts, broker)
+        for _ in range(_TRADES):
+            if counts[broker] >= limits.floor[broker] or not _trade_for(pools, limits, counts, broker):
+                break
+            _gather(pools, limits, counts, broker)
+    return limits.outside(counts)
+
+
+def _spread(pools: Pools, limits: CountLimits, counts: list[int], receivers: _Fewest, broker: int) -> None:
+    """Send small slots of a broker with too many to those with the fewest."""
+    state = pools.state
+    refused = 0
+    for size, slot in _lightest(pools, broker):
+        if counts[broker] <= limits.ceiling[broker] or refused > _LOOKS:
+            break
+        dest = receivers.emptiest(slot, ()) if state.can_give(broker, size) else None
+        if dest is None or dest == broker or counts[dest] >= limits.ceiling[dest]:
+            refused += 1
+            continue
+        _take(pools, counts, slot, broker, dest)
+
+
+def _trade_away(pools: Pools, limits: CountLimits, counts: list[int], broker: int) -> bool:
+    """A broker with too many small slots and no load to spare trades some for one large; True when it did."""
+    state = pools.state
+    most = counts[broker] - limits.ceiling[broker] + 1
+    others = sorted(
+        range(len(counts)), key=lambda b: (counts[b] - limits.ceiling[b], state.floor[b] - state.load[b], b)
+    )
+    return any(
+        _trade(pools, counts, broker, other, min(most, limits.ceiling[other] - counts[other] + 1))
+        for other in others[:NEAR]
+        if other != broker
+    )
+
+
+def _trade_for(pools: Pools, limits: CountLimits, counts: list[int], broker: int) -> bool:
+    """A broker with too few slots and no room for load trades a large one for small ones; True when it did."""
+    most = limits.floor[broker] - counts[broker] + 1
+    others = sorted(range(len(counts)), key=lambda b: (limits.floor[b] - counts[b], b))
+    return any(
+        _trade(pools, counts, other, broker, min(most, counts[other] - limits.floor[other] + 1))
+        for other in others[:NEAR]
+        if other != broker
+    )
+
+
+def _trade(pools: Pools, counts: list[int], heavy: int, light: int, most: int) -> bool:
+    """One large slot of `light` for two or more, up to `most`, small ones of `heavy`; loads stay inside."""
+    state = pools.state
+    if most < _SOME:
+        return False
+    batch = sum(size for size, _ in pools.at_home(heavy)[:most])
+    wanted = min(batch, state.ceiling[heavy] - state.load[heavy])
+    for size, slot in around(pools.at_home(light), wanted, _OFFERS):
+        if not state.can_give(light, size) or not state.can_take(heavy, size) or not state.fits(slot, heavy):
+            continue
+        small = _fitting(pools, heavy, light, size, most)
+        if len(small) >= _SOME:
+            _take(pools, counts, slot, light, heavy)
+            for other in small:
+                _take(pools, counts, other, heavy, light)
+            return True
+    return False
+
+
+def _fitting(pools: Pools, broker: int, dest: int, load: int, most: int) -> list[int]:
+    """The smallest slots at home on a broker that may go to `dest`, up to so much load and so many."""
+    found: list[int] = []
+    for size, slot in pools.at_home(broker)[:_LOOKS]:
+        if size > load or len(found) >= most:
+            break
+        if pools.state.fits(slot, dest):
+            found.append(slot)
+            load -= size
+    return found
+
+
+def positions(state: SearchState) -> Ints:
+    """The broker of every slot now."""
+    at = state.table.home.copy()
+    for slot, dest in state.moved.items():
+        at[slot] = dest
+    return at
+
+
+def counts_of(table: SlotTable, at: Ints) -> list[int]:
+    """The number of slots on each broker."""
+    import numpy as np
+
+    counts: list[int] = np.bincount(at, minlength=len(table.brokers)).tolist()
+    return counts
+
+
+def surplus_of(table: SlotTable) -> list[int]:
+    """How many slots each broker has above the middle of its count limits; negative below it."""
+    limits = table.counts
+    if limits is None:
+        return []
+    counts = counts_of(table, table.home)
+    return [n - (low + high) // 2 for n, low, high in zip(counts, limits.floor, limits.ceiling, strict=True)]
+
+
+def _lightest(pools: Pools, broker: int) -> Iterator[Entry]:
+    """Arrivals first, since they move anyway, then slots at home; smallest first."""
+    yield from list(pools.arrived(broker))
+    yield from list(pools.at_home(broker))
+
+
+def _take(pools: Pools, counts: list[int], slot: int, source: int, dest: int) -> None:
+    counts[source] -= 1
+    counts[dest] += 1
+    pools.take(((slot, dest),))
+
+
+def _gather(pools: Pools, limits: CountLimits, counts: list[int], broker: int) -> None:
+    """Bring small slots to a broker with too few, from those that have most above their floor."""
+    state = pools.state
+    if counts[broker] >= limits.floor[broker]:
+        return
+    for source in sorted(range(len(counts)), key=lambda b: (limits.floor[b] - counts[b], b)):
+        refused = 0
+        for size, slot in _lightest(pools, source):
+            enough = counts[broker] >= limits.floor[broker] or counts[source] <= limits.floor[source]
+            if source == broker or enough or refused > _LOOKS:
+                break
+            if state.can_take(broker, size) and state.can_give(source, size) and state.fits(slot, broker):
+                _take(pools, counts, slot, source, broker)
+            else:
+                refused += 1
+        if counts[broker] >= limits.floor[broker]:
+            break
+
+
+_ROUNDS = 4
+
+
+def leaders_at(table: SlotTable, at: Ints) -> Ints:
+    """Who leads each partition within the ceilings with slots on the brokers `at`; `NO_LEADER` where no broker can."""
+    if table.leaders is None:
+        raise ValueError("the table limits no leaders")
+    return leaders_within(lists_of(table, at), lists_of(table, table.home), table.brokers, table.leaders)
+
+
+def without_leader(table: SlotTable, at: Ints) -> int:
+    """How many partitions find no leader within the ceilings; 0 where there are none."""
+    return 0 if table.leaders is None else int((leaders_at(table, at) == NO_LEADER).sum())
+
+
+def repair_leaders(pools: Pools) -> int:
+    """Bring a replica of each partition that finds no leader to a broker that may lead it; returns how many are left.
+
+    Limits and rules are kept. A flow in each of a few rounds.
+    """
+    table = pools.state.table
+    if table.leaders is None:
+        return 0
+    left = len(table.size)
+    for _ in range(_ROUNDS):
+        found = leaders_at(table, positions(pools.state)).tolist()
+        lacking = [p for p, b in enumerate(found) if b == NO_LEADER]
+        if not lacking or len(lacking) >= left:
+            return len(lacking)
+        left = len(lacking)
+        _bring(pools, table.leaders, found, lacking)
+    return without_leader(table, positions(pools.state))
+
+
+def _bring(pools: Pools, limits: LeaderLimits, found: list[int], lacking: list[int]) -> None:
+    state, table = pools.state, pools.state.table
+    topic: list[int] = limits.topic.tolist()
+    spare: list[int] = limits.most.tolist()
+    led: dict[tuple[int, int], int] = {}
+    fixed = limits.fixed.tolist()
+    for part, b in enumerate(found):
+        if b != NO_LEADER and not fixed[part]:
+            spare[b] -= 1
+            led[topic[part], b] = led.get((topic[part], b), 0) + 1
+    counts = counts_of(table, positions(state))
+    for part in lacking:
+        for dest in sorted(pools.receivers, key=lambda b: (-spare[b], state.load[b] - state.ceiling[b], b)):
+            key = topic[part], dest
+            full = limits.of_topic is not None and led.get(key, 0) >= limits.topic_most(*key)
+            if spare[dest] <= 0:
+                break
+            if not full and (slot := _slot_for(pools, part, dest, counts)) is not None:
+                counts[state.broker(slot)] -= 1
+                counts[dest] += 1
+                pools.take(((slot, dest),))
+                spare[dest] -= 1
+                led[key] = led.get(key, 0) + 1
+                break
+
+
+def _slot_for(pools: Pools, part: int, dest: int, counts: list[int]) -> int | None:
+    """A replica of the partition that may go there within all limits."""
+    state, table = pools.state, pools.state.table
+    for slot in range(int(table.first[part]), int(table.first[part + 1])):
+        source, size = state.broker(slot), state.size(slot)
+        if not table.movable[slot] or source == dest or not state.fits(slot, dest):
+            continue
+        if not state.can_take(dest, size) or not state.can_give(source, size):
+            continue
+        limits = table.counts
+        if limits is None or (counts[dest] < limits.ceiling[dest] and counts[source] > limits.floor[source]):
+            return slot
+    return None

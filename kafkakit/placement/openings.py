@@ -1,0 +1,522 @@
+"""Open places filled by one flow with the most even counts, also those of a new topic; and who leaves full sets.
+
+One flow that fills open places, and chooses which replicas leave sets with too many, with the most even counts.
+
+Partitions whose new copies may go to the same places form one group, so the flow is small.
+
+A group's flow is dealt out to its partitions like cards: units lie in a row, and unit j goes to member j mod n. As no
+broker has more than n units and they lie side by side, no member gets a broker twice; the same holds for racks with
+at most n units, and the units of repeated racks are spread as evenly as they can be.
+
+The brokers as a plain request sees them, live or able to take copies, and the new replica lists on them.
+
+The replica lists of a new topic: spread over brokers, racks and leaders first, then levelling the cluster.
+
+Sets with more replicas than may stay: the part of the flow that chooses which of them do.
+
+partition -> (partition, group): `base` replicas of a group may stay, more only by a slot of its own, or at a price
+          -> broker: at the price of that replica
+
+Which of the equally even fillings of a flow is taken: the one that evens out racks, then what brokers carry.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import gcd
+from typing import TYPE_CHECKING
+
+from kafkakit.core.model import Broker, ClusterSnapshot
+from kafkakit.placement.group_rooms import Grouping, Offer, Room, TagSteps
+from kafkakit.placement.group_rule import Group
+from kafkakit.placement.leaders import candidates_of, choose_leaders, in_front, pass_leaders
+from kafkakit.placement.network import Build, FlowNetwork, solve_levels
+from kafkakit.placement.problem import PlannedPartition
+
+if TYPE_CHECKING:
+    from kafkakit.placement.problem import Ints
+
+
+Flow = tuple[str | None, int, int]
+
+
+def deal_units(
+    members: Sequence[int],
+    flows: Sequence[Flow],
+    fresh: frozenset[str],
+    *,
+    charged: frozenset[str | None],
+) -> dict[int, tuple[int, ...]]:
+    """Give each member equally many brokers; `flows` are (rack, broker, units) in multiples of the members.
+
+    Racks in `charged` use the allowance for repeats with every unit, `fresh` ones from their second unit
+    in a member on; both lie first, so that each member's repeats stay within one of the average.
+    """
+    n = len(members)
+    by_rack: dict[str | None, int] = {}
+    for rack, _, amount in flows:
+        by_rack[rack] = by_rack.get(rack, 0) + amount
+
+    def rank(flow: Flow) -> tuple[int, bool, str, int]:
+        rack, broker, _ = flow
+        crowded = rack in fresh and by_rack[rack] > n
+        return (0 if rack in charged else 1 if crowded else 2, rack is not None, rack or "", broker)
+
+    row = [broker for _, broker, amount in sorted(flows, key=rank) for _ in range(amount)]
+    order = scatter(n)
+    dealt: dict[int, list[int]] = {m: [] for m in members}
+    for j, broker in enumerate(row):
+        dealt[members[order[j % n]]].append(broker)
+    return {m: _rotated(sorted(brokers), m) for m, brokers in dealt.items()}
+
+
+def _rotated(brokers: list[int], turn: int) -> tuple[int, ...]:
+    """Take turns at the front, so that no broker always gets the leader's place."""
+    turn %= max(1, len(brokers))
+    return (*brokers[turn:], *brokers[:turn])
+
+
+def scatter(n: int) -> list[int]:
+    """A permutation of 0..n-1 that puts neighbours far apart (a golden-ratio stride).
+
+    Neighbouring partitions belong to one topic; blocks of units of one broker are thereby spread over topics.
+    """
+    stride = max(1, round(n * 0.6180339887498949))
+    while gcd(stride, n) != 1:
+        stride += 1
+    return [(j * stride) % n for j in range(n)]
+
+
+LEVEL_PRICE = 16
+"""What a level costs where places in lists may outweigh it: places count up to one less."""
+_MOST_EVENNESS = 10**9
+Openings = Mapping[int, tuple[tuple[int, ...], int]]
+"""By partition index the replicas kept and how many are wanted."""
+
+
+@dataclass(slots=True)
+class Alike:
+    """Partitions (by index) that share a room; with `steps` one copy of each is placed at a time.
+
+    They then share what is `kept`, too, and want so many in the end.
+    """
+
+    room: Room
+    members: list[int] = field(default_factory=list)
+    steps: TagSteps | None = None
+    kept: tuple[int, ...] = ()
+    wanted: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Wired:
+    """The arcs into the brokers of one group of the rule."""
+
+    block: int
+    group: Group
+    brokers: tuple[int, ...]
+
+
+def alike(openings: Openings, grouping: Grouping, *, repairs: bool = True) -> list[Alike]:
+    """Partitions by room, see `Grouping.room_beside`. O(openings)."""
+    if grouping.rule.tags is not None:
+        return _alike_by_tags(openings, TagSteps(grouping, grouping.rule.tags, repairs))
+    rooms: dict[object, Alike] = {}
+    matters: dict[object, bool] = {}
+    for i, (kept, wanted) in openings.items():
+        groups = wanted, len(kept), tuple(sorted(g for b in kept if (g := grouping.groups.get(b))))
+        if groups not in matters:
+            matters[groups] = grouping.kept_matter(kept, wanted, repairs=repairs)
+        key = groups, tuple(sorted(kept)) if matters[groups] else ()
+        found = rooms.get(key)
+        if found is None:
+            found = rooms[key] = Alike(grouping.room_beside(kept, wanted, repairs=repairs))
+        found.members.append(i)
+    return list(rooms.values())
+
+
+def _alike_by_tags(openings: Openings, steps: TagSteps) -> list[Alike]:
+    """Partitions by room where tags close brokers to some of them."""
+    rooms: dict[object, Alike] = {}
+    for i, (kept, wanted) in openings.items():
+        units, open_to = steps.next_copy(i, kept, wanted)
+        key = open_to, tuple(sorted(kept)), wanted, units
+        found = rooms.get(key)
+        if found is None and steps.tags.spreads:
+            found = rooms[key] = Alike(Room(units, 0, {}), [], steps, kept, wanted)
+        elif found is None:
+            found = rooms[key] = Alike(steps.room(open_to, kept, wanted))
+        found.members.append(i)
+    return list(rooms.values())
+
+
+def group_openings(openings: Openings, grouping: Grouping) -> tuple[list[Alike], dict[int, int]]:
+    """Partitions by room; those that find too few places are left out and returned with how many copies found one."""
+    fitting: list[Alike] = []
+    unfit: dict[int, int] = {}
+    for found in alike(openings, grouping):
+        kept, wanted = openings[found.members[0]]
+        if found.room.units == wanted - len(kept):
+            fitting.append(found)
+        else:
+            unfit.update(dict.fromkeys(found.members, found.room.units))
+    return fitting, unfit
+
+
+@dataclass(frozen=True, slots=True)
+class Surplus:
+    """A partition (by index) that keeps `stay` of its `replicas`; `prices` say what it costs to keep each.
+
+    Replicas with equal `groups` share a group, -1 is none and always may stay. In each group `base` replicas may
+    stay, and over all groups `slots` more, at most `extra` in one.
+    """
+
+    index: int
+    replicas: tuple[int, ...]
+    prices: tuple[int, ...]
+    groups: tuple[int, ...]
+    stay: int
+    base: int = 1
+    slots: int = 0
+    extra: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TieBreak:
+    """The rack of each broker (one without a rack is a rack of its own), and what it carries beside the units."""
+
+    racks: Mapping[int, str | None]
+    carried: Mapping[int, int]
+
+    def solve(self, build: Build, brokers: Sequence[int], base: "Ints", loads: "Ints") -> FlowNetwork:
+        """Route the units of `build` again; the most even `loads` by broker position are known, `base` of them stand.
+
+        Equally even loads differ by at most 1 on each broker, so steps beside the known loads are enough. As their
+        sums of squares are equal, those that add least to the fuller brokers make what brokers carry most even. Exact,
+        but that this is counted in at most 100,000 steps.
+        """
+        import numpy as np
+
+        rack = np.unique([str(self.racks.get(b) or b) for b in brokers], return_inverse=True)[1]
+        carried = np.array([self.carried[b] for b in brokers], dtype=object)
+        carried -= carried.min()
+        carried = (carried // max(1, -(-carried.max() // _MOST_STEPS))).astype(np.int64)
+        # An exchange of one copy changes what is carried by less than a level of a rack, and all of this by less than
+        # a level of a broker. Levels are numbered, since their order is all that counts.
+        rack_price = int(carried.max()) + 1
+        price = rack_price * (int(loads.sum()) + 2)
+        low = np.maximum(loads - 1, base)
+        levels = np.unique(np.concatenate([loads - 1, loads]))
+        below, above = np.searchsorted(levels, loads - 1), np.searchsorted(levels, loads)
+        at = np.arange(len(brokers))
+
+        def with_racks(network: FlowNetwork) -> int:
+            first = build(network)
+            racks = network.nodes(int(rack.max()) + 1)
+            network.arcs(first + at, racks + rack, low - base, carried)
+            network.arcs(first + at, racks + rack, loads - low, carried + price * below)
+            network.arcs(first + at, racks + rack, 1, carried + price * above)
+            return racks
+
+        standing = np.bincount(rack, weights=base).astype(np.int64)
+        return solve_levels(with_racks, standing, int((loads - base).sum()), scale=rack_price)[0]
+
+
+def fill_openings(
+    rooms: Sequence[Alike],
+    loads: Mapping[int, int],
+    surplus: Sequence[Surplus] = (),
+    *,
+    level_price: int | None = None,
+    repeat_price: int | None = None,
+    ties: TieBreak | None = None,
+) -> tuple[dict[int, tuple[int, ...]], dict[int, tuple[int, ...]]]:
+    """New brokers by partition index, and for sets with too many replicas those that stay.
+
+    `loads` gives every broker that may receive or stays in such a set, with the replicas it holds already (those of
+    these sets not counted). The loads come out as even as the rooms allow: no other filling has a lower maximum,
+    then fewer brokers at it, and so on; `level_price` is what a level outweighs (None: all places in lists together).
+    See `SurplusFlow` for the `repeat_price`; `ties` choose between equally even loads. Exact, but where copies are
+    placed one at a time: then each of these flows is. Cost: O(members) to deal, and a flow over rooms times brokers.
+    """
+    import numpy as np
+
+    if any(a.steps for a in rooms):
+        return _fill_by_steps(rooms, loads, surplus, level_price, repeat_price, ties)
+    brokers = sorted(loads)
+    place = {b: k for k, b in enumerate(brokers)}
+    choice = SurplusFlow(surplus, place, repeat_price)
+    total = choice.total + sum(a.room.units * len(a.members) for a in rooms)
+    if not total:
+        return {}, {row.index: () for row in surplus}
+    wired: list[list[Wired]] = []
+
+    def build(network: FlowNetwork) -> int:
+        first = network.nodes(len(brokers))
+        wired[:] = [wire_room(network, a.room, len(a.members), place, first) for a in rooms]
+        choice.wire(network, first)
+        return first
+
+    base = np.array([loads[b] for b in brokers], dtype=np.int64)
+    if level_price is None:
+        # One level outweighs all places in lists together, unless that would come near the price of a stale copy.
+        places = sum(min(k, LEVEL_PRICE - 1) for row in surplus for k in range(len(row.replicas)))
+        most = _MOST_EVENNESS // (max(loads.values()) + total // len(brokers) + 1)
+        level_price = max(LEVEL_PRICE, min(places + 1, most))
+    network, levels = solve_levels(build, base, total, scale=level_price)
+    if ties is not None:
+        network = ties.solve(build, brokers, base, levels)
+    chosen: dict[int, tuple[int, ...]] = {}
+    for a, arcs in zip(rooms, wired, strict=True):
+        flows = [
+            (into.group, broker, amount)
+            for into in arcs
+            for broker, amount in zip(into.brokers, network.flow(into.block).tolist(), strict=True)
+            if amount
+        ]
+        chosen.update(deal_units(a.members, flows, a.room.fresh, charged=a.room.charged))
+    return chosen, choice.staying(network)
+
+
+def _fill_by_steps(
+    rooms: Sequence[Alike],
+    loads: Mapping[int, int],
+    surplus: Sequence[Surplus],
+    level_price: int | None,
+    repeat_price: int | None,
+    ties: TieBreak | None,
+) -> tuple[dict[int, tuple[int, ...]], dict[int, tuple[int, ...]]]:
+    """`fill_openings` with one copy of each partition at a time; what looks at no tags is filled with the first."""
+    held, chosen = Counter(loads), dict[int, tuple[int, ...]]()
+    ready, staying = [a for a in rooms if a.steps is None], dict[int, tuple[int, ...]]()
+    lacking = {m: (a, steps) for a in rooms if (steps := a.steps) is not None for m in a.members if a.room.units}
+    while ready or lacking or surplus:
+        now: dict[object, Alike] = {}
+        for i, (a, steps) in lacking.items():
+            kept = (*a.kept, *chosen.get(i, ()))
+            units, open_to = steps.next_copy(i, kept, a.wanted)
+            key = open_to, tuple(sorted(kept))
+            if units and key not in now:
+                now[key] = Alike(steps.room(open_to, kept, len(kept) + 1))
+            if units:
+                now[key].members.append(i)
+        new, stay = fill_openings(
+            [*ready, *now.values()], held, surplus, level_price=level_price, repeat_price=repeat_price, ties=ties
+        )
+        staying |= stay
+        held.update(b for row in (*new.values(), *stay.values()) for b in row)
+        for i, row in new.items():
+            chosen[i] = (*chosen.get(i, ()), *row)
+        ready, surplus = [], ()
+        lacking = {i: pair for i, pair in lacking.items() if i in new and len(chosen[i]) < pair[0].room.units}
+    return chosen, staying
+
+
+def wire_room(network: FlowNetwork, room: Room, members: int, place: Mapping[int, int], first: int) -> list[Wired]:
+    """Add the copies of so many partitions that share a room: partitions -> (repeats ->) group -> broker.
+
+    `place` gives each broker's node, counted from `first`.
+    """
+    source = network.nodes(2)
+    network.supply(source, members * (room.units - sum(offer.must for offer in room.offers.values())))
+    network.arcs(source, source + 1, members * room.repeats, 0)
+    return [_wire_group(network, source, members, g, offer, place, first) for g, offer in room.offers.items()]
+
+
+def _wire_group(
+    network: FlowNetwork,
+    source: int,
+    members: int,
+    group: Group,
+    offer: Offer,
+    place: Mapping[int, int],
+    first: int,
+) -> Wired:
+    import numpy as np
+
+    node = network.nodes(1)
+    if offer.must:
+        network.supply(node, members * offer.must)
+    if offer.free:
+        network.arcs(source, node, members * offer.free, 0)
+    if offer.again:
+        network.arcs(source + 1, node, members * offer.again, 0)
+    heads = np.array([first + place[b] for b in offer.brokers], dtype=np.int64)
+    return Wired(network.arcs(node, heads, members, 0), group, offer.brokers)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerPool:
+    """The brokers of a snapshot; `replicas` and `leaders` count all topics, also those a request leaves out.
+
+    `open` are the live brokers that may take new copies, `closed` the live ones whose every log dir is
+    cordoned or broken, `leaving` the live ones that an operation empties: they take copies only where they are named.
+    `excluded` are not open since a request says so.
+    """
+
+    racks: Mapping[int, str | None]
+    live: frozenset[int]
+    open: frozenset[int]
+    closed: frozenset[int]
+    replicas: Mapping[int, int]
+    leaders: Mapping[int, int]
+    leaving: frozenset[int]
+    excluded: frozenset[int] = frozenset()
+
+    def without(self, excluded: frozenset[int]) -> "BrokerPool":
+        """The pool if these brokers take no copies."""
+        return replace(self, open=self.open - excluded, excluded=excluded)
+
+    def named(self, broker: int) -> bool:
+        """True when the cluster knows the broker, alive or not."""
+        return broker in self.racks
+
+
+def pool_of(snapshot: ClusterSnapshot) -> BrokerPool:
+    """Count what every broker carries; preferred leaders are the first replicas. O(replicas)."""
+    replicas: Counter[int] = Counter()
+    leaders: Counter[int] = Counter()
+    for topic in snapshot.topics:
+        for partition in topic.partitions:
+            replicas.update(partition.replicas)
+            leaders.update(partition.replicas[:1])
+    live = frozenset(b.id for b in snapshot.brokers if b.is_alive)
+    closed = frozenset(b.id for b in snapshot.brokers if b.is_alive and _is_closed(b))
+    racks = {b.id: b.group for b in snapshot.brokers}
+    leaving = snapshot.leaving
+    return BrokerPool(racks, live, live - closed - leaving, closed, replicas, leaders, leaving)
+
+
+def _is_closed(broker: Broker) -> bool:
+    return bool(broker.log_dirs) and all(d.cordoned or d.error for d in broker.log_dirs)
+
+
+Row = tuple[int, ...]
+
+
+def replace_replicas(
+    partitions: Sequence[PlannedPartition], kept: Mapping[int, Row], chosen: Mapping[int, Row], pool: BrokerPool
+) -> list[Row]:
+    """All lists, those of partition i with `chosen[i]` in place of what is not in `kept[i]`; the others stay.
+
+    Staying replicas keep their places and new ones take those that come free. A leadership passes on only when its
+    broker leaves: to a staying replica that lives and is in sync, so that it need not wait for the copy, or where
+    none is, to a live or a new one. Among those the counts of leaders come out as even as can be, all other
+    leaderships fixed.
+    """
+    passing = [i for i in sorted(chosen) if partitions[i].current[0] not in kept[i]]
+    led = Counter(pool.leaders)
+    led.subtract(partitions[i].current[0] for i in passing)
+    candidates = [_candidates(partitions[i], kept[i], chosen[i], pool) for i in passing]
+    leaders = dict(zip(passing, pass_leaders(candidates, led), strict=True))
+    lists = [p.current for p in partitions]
+    for i, new in chosen.items():
+        supply = iter(new)
+        places = [b if b in kept[i] else next(supply) for b in lists[i]]
+        if i in leaders:
+            # The new leader and the copy in the leader's old place are swapped, so that no other copy moves.
+            at = places.index(leaders[i])
+            places[0], places[at] = places[at], places[0]
+        lists[i] = tuple(places)
+    return lists
+
+
+def _candidates(partition: PlannedPartition, kept: Row, new: Row, pool: BrokerPool) -> Row:
+    alive = tuple(b for b in kept if b in pool.live)
+    in_sync = partition.in_sync
+    ready = alive if in_sync is None else tuple(b for b in alive if b in in_sync)
+    return ready or alive or new
+
+
+def place_new_topic(
+    rooms: Sequence[Alike], racks: Mapping[int, str | None], carried: Mapping[int, int], led: Mapping[int, int]
+) -> list[Row]:
+    """The list of each partition, the leader first; `rooms` are those of all of them (by index, from 0).
+
+    The topic's replicas come out as even over the brokers of `carried` as the rooms allow, then as even over racks,
+    then next to what brokers carry; its leaders as even as the sets allow, then next to the leaderships in `led`.
+    Raises nothing. Costs two flows over rooms times brokers, and one over partitions times replicas.
+    """
+    chosen, _ = fill_openings(rooms, dict.fromkeys(carried, 0), ties=TieBreak(racks, carried))
+    return _with_leaders([chosen[i] for i in range(len(chosen))], led)
+
+
+def _with_leaders(sets: Sequence[Row], led: Mapping[int, int]) -> list[Row]:
+    import numpy as np
+
+    brokers = sorted({b for row in sets for b in row})
+    who = candidates_of(sets, brokers)
+    others = np.array([led.get(b, 0) for b in brokers], dtype=np.int64)
+    others -= others.min(initial=0)
+    # A chain of changes passes each broker once, so that it changes the sum of the places in lists by less than this.
+    place_price = len(brokers) * max(map(len, sets), default=1) + 1
+    priced = replace(who, cost=who.cost + place_price * others[who.broker])
+    chosen = choose_leaders(priced, level_price=place_price * (int(others.max(initial=0)) + 2))
+    return in_front(sets, who, chosen, brokers)
+
+
+class SurplusFlow:
+    """The part of a network that chooses who stays; arrays are made once and wired for every solve."""
+
+    def __init__(self, rows: Sequence[Surplus], place: Mapping[int, int], repeat_price: int | None) -> None:
+        """Lay the replicas out; `place` gives each broker's node, counted from the first.
+
+        With a `repeat_price` every replica beyond its group's base pays it, and slots are not counted.
+        """
+        import numpy as np
+
+        def column(values: Sequence[int]) -> "Ints":
+            return np.array(values, dtype=np.int64)
+
+        self._rows, self._repeat_price = rows, repeat_price
+        self._part = column([n for n, row in enumerate(rows) for _ in row.replicas])
+        self._broker = column([place[b] for row in rows for b in row.replicas])
+        self._price = column([price for row in rows for price in row.prices])
+        group = column([g for row in rows for g in row.groups])
+        self._grouped = group >= 0
+        most = int(group.max(initial=0)) + 1
+        cells = self._part[self._grouped] * most + group[self._grouped]
+        unique, self._cell, self._size = np.unique(cells, return_inverse=True, return_counts=True)
+        self._cell_row = unique // most
+        self._stay, self._base, self._slots, self._extra = (
+            column([getattr(row, name) for row in rows]) for name in ("stay", "base", "slots", "extra")
+        )
+        self._block = -1
+
+    def wire(self, network: FlowNetwork, brokers: int) -> None:
+        """Add the partitions to a network whose broker nodes start at `brokers`."""
+        import numpy as np
+
+        if not self._rows:
+            return
+        count, cells = len(self._rows), len(self._cell_row)
+        index, cell_index = np.arange(count), np.arange(cells)
+        source = network.nodes(count)
+        priced = self._repeat_price is not None
+        slots = source if priced else network.nodes(count)
+        cell = network.nodes(cells)
+        network.supply(source + index, self._stay)
+        if not priced:
+            network.arcs(source + index, slots + index, self._slots, 0)
+        network.arcs(source + self._cell_row, cell + cell_index, self._base[self._cell_row], 0)
+        again = np.nonzero(self._size > 1)[0] if priced else cell_index
+        most = self._size if priced else self._extra[self._cell_row]
+        network.arcs(slots + self._cell_row[again], cell + again, most[again], self._repeat_price or 0)
+        tails = source + self._part
+        tails[self._grouped] = cell + self._cell
+        self._block = network.arcs(tails, brokers + self._broker, 1, self._price)
+
+    def staying(self, network: FlowNetwork) -> dict[int, tuple[int, ...]]:
+        """The replicas that stay, by partition index, after a solve."""
+        if not self._rows:
+            return {}
+        flow = iter(network.flow(self._block).tolist())
+        return {row.index: tuple(b for b in row.replicas if next(flow)) for row in self._rows}
+
+    @property
+    def total(self) -> int:
+        """How many replicas stay in all."""
+        return sum(row.stay for row in self._rows)
+
+
+_MOST_STEPS = 10**5
