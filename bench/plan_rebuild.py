@@ -20,8 +20,8 @@ from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.cycle_collector import without_collector
 from kafkakit.core.documents import decode_plan, decode_snapshot, encode_snapshot
 from kafkakit.placement.problem import Minimize
-from kafkakit.topicmappr.decide.rebuild.decision import decide_rebuild
-from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
+from kafkakit.topicmappr.decide.rebuild import decide_rebuild
+from kafkakit.topicmappr.decide.requests import RebuildRequest
 
 PEER = {
     "xl/replace": {"seconds": 0.62},

@@ -26,8 +26,8 @@ from kafkakit.core.broker_list import parse_broker_list
 from kafkakit.core.errors import InfeasibleError
 from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, Topic
 from kafkakit.placement.problem import Minimize
-from kafkakit.topicmappr.decide.rebalance.decision import Rebalance, decide_rebalance
-from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
+from kafkakit.topicmappr.decide.rebalance import Rebalance, decide_rebalance
+from kafkakit.topicmappr.decide.requests import Goal, RebalanceRequest
 
 GIB = 1 << 30
 DISK = 1 << 50  # never full

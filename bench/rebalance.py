@@ -73,8 +73,8 @@ def one(case: str) -> dict[str, object]:
 
     from kafkakit.core.broker_list import BrokerList
     from kafkakit.core.cycle_collector import without_collector
-    from kafkakit.topicmappr.decide.rebalance.decision import decide_rebalance
-    from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
+    from kafkakit.topicmappr.decide.rebalance import decide_rebalance
+    from kafkakit.topicmappr.decide.requests import Goal, RebalanceRequest
 
     imported = time.perf_counter()
     name, _, goal = case.partition("/")

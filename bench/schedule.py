@@ -52,8 +52,8 @@ def tasks_of(case: str, snapshot: ClusterSnapshot) -> list[Task]:
 def _rebalanced(snapshot: ClusterSnapshot, shape: clusters.Shape, goal: str) -> list[Task]:
     from kafkakit.core.broker_list import BrokerList
     from kafkakit.core.cycle_collector import without_collector
-    from kafkakit.topicmappr.decide.rebalance.decision import decide_rebalance
-    from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
+    from kafkakit.topicmappr.decide.rebalance import decide_rebalance
+    from kafkakit.topicmappr.decide.requests import Goal, RebalanceRequest
 
     scale = goal == "scale"
     ids = [*clusters.old_brokers(shape), *(clusters.new_brokers(shape) if scale else [])]
@@ -69,8 +69,8 @@ def _rebalanced(snapshot: ClusterSnapshot, shape: clusters.Shape, goal: str) -> 
 def _rebuilt(snapshot: ClusterSnapshot, shape: clusters.Shape, count: int) -> list[Task]:
     from kafkakit.core.broker_list import BrokerList
     from kafkakit.core.cycle_collector import without_collector
-    from kafkakit.topicmappr.decide.rebuild.decision import decide_rebuild
-    from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
+    from kafkakit.topicmappr.decide.rebuild import decide_rebuild
+    from kafkakit.topicmappr.decide.requests import RebuildRequest
 
     request = RebuildRequest(
         brokers=BrokerList(ids=tuple(clusters.old_brokers(shape))), topics=(".*",), force_rebuild=True, words={}

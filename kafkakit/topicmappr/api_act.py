@@ -1,3 +1,3 @@
 """What other tools use of the planner's look at a cluster."""
 
-from kafkakit.topicmappr.act.observation import ObservingSession, observe
+from kafkakit.topicmappr.act.planning import ObservingSession, observe

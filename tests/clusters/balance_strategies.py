@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, LogDir, Partition, Topic
 from kafkakit.placement.problem import Minimize
-from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
+from kafkakit.topicmappr.decide.requests import Goal, RebalanceRequest
 from tests.clusters.strategies import TAKEN_AT
 
 IN_THE_SUITE = 500

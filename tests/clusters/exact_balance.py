@@ -21,7 +21,7 @@ from typing import Any
 from ortools.sat.python import cp_model
 
 from kafkakit.core.model import Broker, ClusterSnapshot
-from kafkakit.topicmappr.decide.rebalance.request import RebalanceRequest
+from kafkakit.topicmappr.decide.requests import RebalanceRequest
 
 Set = frozenset[int]
 Limits = Mapping[int, tuple[int, int]]

@@ -6,7 +6,7 @@ from itertools import combinations
 from ortools.sat.python import cp_model
 
 from kafkakit.placement.problem import Minimize, PlannedPartition
-from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
+from kafkakit.topicmappr.decide.requests import RebuildRequest
 from tests.invariants.plan import breaks_rack_rule
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, Partition, Topic
 from kafkakit.placement.problem import Minimize
-from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
+from kafkakit.topicmappr.decide.requests import RebuildRequest
 
 TAKEN_AT = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
 RACKS = st.sampled_from(["a", "b", "c", "d", None])

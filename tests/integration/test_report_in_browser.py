@@ -11,8 +11,8 @@ from typing import ClassVar
 import pytest
 
 from kafkakit.audit.show.page import audit_page
-from kafkakit.topicmappr.decide.frontier.trace import FrontierPoint
-from kafkakit.topicmappr.show.page.sections import report_page
+from kafkakit.topicmappr.decide.frontier import FrontierPoint
+from kafkakit.topicmappr.report.page import report_page
 from tests.rigs.browser import chromium
 from tests.unit.audit.test_page import a_view
 from tests.unit.topicmappr.test_report import EVIL, make, move

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from kafkakit.topicmappr.decide.rebalance.decision import Rebalance
-from kafkakit.topicmappr.decide.rebalance.soft_goals import FreeChoices
+from kafkakit.topicmappr.decide.rebalance import Rebalance
+from kafkakit.topicmappr.decide.rebalance_soft_goals import FreeChoices
 
 
 @contextmanager

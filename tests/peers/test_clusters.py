@@ -18,10 +18,9 @@ from kafkakit.core.documents import encode_plan, encode_snapshot
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import Plan
 from kafkakit.topicmappr.decide.leaders import LeadersRequest, decide_leaders
-from kafkakit.topicmappr.decide.rebalance.decision import decide_rebalance
-from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
-from kafkakit.topicmappr.decide.rebuild.decision import decide_rebuild
-from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
+from kafkakit.topicmappr.decide.rebalance import decide_rebalance
+from kafkakit.topicmappr.decide.rebuild import decide_rebuild
+from kafkakit.topicmappr.decide.requests import Goal, RebalanceRequest, RebuildRequest
 from tests.invariants.plan import breaks_rack_rule, verify_plan
 from tests.places import SHARED
 

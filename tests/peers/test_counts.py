@@ -15,8 +15,8 @@ import pytest
 from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.documents import encode_plan, encode_snapshot
 from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic
-from kafkakit.topicmappr.decide.rebuild.decision import decide_rebuild
-from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
+from kafkakit.topicmappr.decide.rebuild import decide_rebuild
+from kafkakit.topicmappr.decide.requests import RebuildRequest
 from tests.invariants.plan import breaks_rack_rule, verify_plan
 from tests.places import SHARED
 

@@ -19,9 +19,9 @@ from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.documents import encode_plan, encode_snapshot
 from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic
 from kafkakit.placement.problem import OptimizeFor, PlaceBy
-from kafkakit.topicmappr.decide.rebuild.decision import Rebuild, decide_rebuild
-from kafkakit.topicmappr.decide.rebuild.leaders import even_leaders
-from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
+from kafkakit.topicmappr.decide.rebuild import Rebuild, decide_rebuild
+from kafkakit.topicmappr.decide.rebuild_bytes import even_leaders
+from kafkakit.topicmappr.decide.requests import RebuildRequest
 from tests.invariants.plan import breaks_rack_rule, verify_plan
 from tests.invariants.storage_rebuild import verify_storage_rebuild
 from tests.places import SHARED

@@ -17,8 +17,8 @@ from kafkakit.core.documents import decode_plan, encode_plan, encode_snapshot
 from kafkakit.core.errors import InfeasibleError, UsageError
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.placement.problem import Minimize
-from kafkakit.topicmappr.decide.rebalance.decision import Rebalance, decide_rebalance
-from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
+from kafkakit.topicmappr.decide.rebalance import Rebalance, decide_rebalance
+from kafkakit.topicmappr.decide.requests import Goal, RebalanceRequest
 from tests.clusters.balance_strategies import balance_requests, exact_requests, examples, sized_clusters, spread_of
 from tests.clusters.exact_balance import (
     Balance,

@@ -7,8 +7,8 @@ import pytest
 
 from kafkakit.core.documents import encode_plan, encode_snapshot
 from kafkakit.core.errors import InfeasibleError
-from kafkakit.topicmappr.decide.rebalance.decision import decide_rebalance
-from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
+from kafkakit.topicmappr.decide.rebalance import decide_rebalance
+from kafkakit.topicmappr.decide.requests import Goal, RebalanceRequest
 from tests.clusters.balance_strategies import EVERYBODY
 from tests.clusters.shapes import SHAPES
 from tests.invariants.plan import verify_plan

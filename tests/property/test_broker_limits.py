@@ -16,13 +16,11 @@ from kafkakit.core.errors import InfeasibleError, TryLaterError, UsageError
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.placement.problem import PlaceBy
 from kafkakit.topicmappr.decide.assembly import PlannedChange
-from kafkakit.topicmappr.decide.drain.decision import decide_drain
-from kafkakit.topicmappr.decide.drain.problem import DrainRequest
-from kafkakit.topicmappr.decide.fix_racks.decision import decide_fix_racks
-from kafkakit.topicmappr.decide.fix_racks.problem import FixRacksRequest
-from kafkakit.topicmappr.decide.rebalance.decision import Rebalance, decide_rebalance
-from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
-from kafkakit.topicmappr.decide.set_replication import ReplicationRequest, decide_set_replication
+from kafkakit.topicmappr.decide.drain import DrainRequest, decide_drain
+from kafkakit.topicmappr.decide.fix_racks import FixRacksRequest, decide_fix_racks
+from kafkakit.topicmappr.decide.rebalance import Rebalance, decide_rebalance
+from kafkakit.topicmappr.decide.rebuild import ReplicationRequest, decide_set_replication
+from kafkakit.topicmappr.decide.requests import Goal, RebalanceRequest
 from tests.clusters.balance_strategies import balance_requests, examples, sized_clusters
 from tests.clusters.exact_balance import Balance, balance_of
 from tests.invariants.plan import verify_plan

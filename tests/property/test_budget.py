@@ -13,13 +13,11 @@ from kafkakit.core.documents import encode_plan, encode_snapshot
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.topicmappr.decide.assembly import PlannedChange
-from kafkakit.topicmappr.decide.budget import NO_BUDGET, Budget
-from kafkakit.topicmappr.decide.drain.decision import decide_drain
-from kafkakit.topicmappr.decide.drain.problem import DrainRequest
-from kafkakit.topicmappr.decide.fix_racks.decision import decide_fix_racks
-from kafkakit.topicmappr.decide.fix_racks.problem import FixRacksRequest
+from kafkakit.topicmappr.decide.drain import DrainRequest, decide_drain
+from kafkakit.topicmappr.decide.fix_racks import FixRacksRequest, decide_fix_racks
 from kafkakit.topicmappr.decide.leaders import LeadersRequest, decide_leaders
-from kafkakit.topicmappr.decide.set_replication import ReplicationRequest, decide_set_replication
+from kafkakit.topicmappr.decide.rebuild import ReplicationRequest, decide_set_replication
+from kafkakit.topicmappr.decide.requests import NO_BUDGET, Budget
 from tests.clusters.strategies import snapshots
 from tests.invariants.plan import verify_plan
 

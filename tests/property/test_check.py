@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from kafkakit.core.findings import FailOn, fails, findings_data, findings_text
 from kafkakit.core.model import ClusterSnapshot, Partition
-from kafkakit.topicmappr.decide.check.catalogue import CheckRequest
-from kafkakit.topicmappr.decide.check.decision import check_cluster
+from kafkakit.topicmappr.decide.check import check_cluster
+from kafkakit.topicmappr.decide.check_rules import CheckRequest
 from tests.clusters.strategies import snapshots
 
 ROUNDS = settings(max_examples=80, deadline=None, derandomize=True)

@@ -21,11 +21,10 @@ from kafkakit.placement.by_size.lp_relaxation import demand_groups_of, least_cos
 from kafkakit.placement.by_size.slots import make_table
 from kafkakit.placement.group_rule import GroupRule, TagRules
 from kafkakit.topicmappr.decide.assembly import PlannedChange
-from kafkakit.topicmappr.decide.constraints import TagConstraints
-from kafkakit.topicmappr.decide.fix_racks.decision import decide_fix_racks
-from kafkakit.topicmappr.decide.fix_racks.problem import FixRacksRequest
-from kafkakit.topicmappr.decide.rebuild.decision import decide_rebuild
-from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
+from kafkakit.topicmappr.decide.fix_racks import FixRacksRequest, decide_fix_racks
+from kafkakit.topicmappr.decide.rebuild import decide_rebuild
+from kafkakit.topicmappr.decide.requests import RebuildRequest
+from kafkakit.topicmappr.decide.scope import TagConstraints
 from tests.clusters.strategies import TAKEN_AT, snapshots
 from tests.invariants.constraints import broken
 from tests.property.test_constraints import RUNS, constraints, read, tagged

@@ -17,17 +17,13 @@ from kafkakit.core.plan import Plan
 from kafkakit.core.tags import TagSet
 from kafkakit.placement.problem import PlaceBy
 from kafkakit.topicmappr.decide.assembly import PlannedChange
-from kafkakit.topicmappr.decide.broker_sets import parse_broker_set
-from kafkakit.topicmappr.decide.constraints import TagConstraints, TopicRule, parse_topic_rules
-from kafkakit.topicmappr.decide.drain.decision import decide_drain
-from kafkakit.topicmappr.decide.drain.problem import DrainRequest
-from kafkakit.topicmappr.decide.fix_racks.decision import decide_fix_racks
-from kafkakit.topicmappr.decide.fix_racks.problem import FixRacksRequest
+from kafkakit.topicmappr.decide.drain import DrainRequest, decide_drain
+from kafkakit.topicmappr.decide.fix_racks import FixRacksRequest, decide_fix_racks
 from kafkakit.topicmappr.decide.place import PlaceRequest, decide_place
-from kafkakit.topicmappr.decide.rebalance.decision import decide_rebalance
-from kafkakit.topicmappr.decide.rebuild.decision import decide_rebuild
-from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
-from kafkakit.topicmappr.decide.set_replication import ReplicationRequest, decide_set_replication
+from kafkakit.topicmappr.decide.rebalance import decide_rebalance
+from kafkakit.topicmappr.decide.rebuild import ReplicationRequest, decide_rebuild, decide_set_replication
+from kafkakit.topicmappr.decide.requests import RebuildRequest
+from kafkakit.topicmappr.decide.scope import TagConstraints, TopicRule, parse_broker_set, parse_topic_rules
 from tests.clusters.balance_strategies import balance_requests, sized_clusters
 from tests.clusters.strategies import snapshots
 from tests.invariants.constraints import broken

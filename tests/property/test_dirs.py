@@ -16,10 +16,9 @@ from kafkakit.core.plan_rules import check_plan
 from kafkakit.placement.broker_disks import broker_disks
 from kafkakit.placement.log_dirs_balance import BrokerDirState, DirRules, dir_states_of
 from kafkakit.placement.problem import PlannedPartition
-from kafkakit.topicmappr.decide.dirs.decision import DirPlan, plan_dirs
-from kafkakit.topicmappr.decide.dirs.rebalance_dirs import RebalanceDirsRequest, decide_rebalance_dirs
-from kafkakit.topicmappr.decide.rebuild.decision import decide_rebuild
-from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
+from kafkakit.topicmappr.decide.dirs import DirPlan, RebalanceDirsRequest, decide_rebalance_dirs, plan_dirs
+from kafkakit.topicmappr.decide.rebuild import decide_rebuild
+from kafkakit.topicmappr.decide.requests import RebuildRequest
 from tests.clusters.strategies import TAKEN_AT
 from tests.invariants.plan import verify_plan
 

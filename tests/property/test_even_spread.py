@@ -18,10 +18,9 @@ from kafkakit.core.errors import InfeasibleError, UsageError
 from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic
 from kafkakit.placement.problem import Minimize, PlaceBy
 from kafkakit.topicmappr.decide.assembly import PlannedChange
-from kafkakit.topicmappr.decide.drain.decision import decide_drain
-from kafkakit.topicmappr.decide.drain.problem import DrainRequest
-from kafkakit.topicmappr.decide.rebalance.decision import decide_rebalance
-from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
+from kafkakit.topicmappr.decide.drain import DrainRequest, decide_drain
+from kafkakit.topicmappr.decide.rebalance import decide_rebalance
+from kafkakit.topicmappr.decide.requests import Goal, RebalanceRequest
 from tests.clusters.exact_balance import balance_of, cheapest_in_range
 from tests.clusters.strategies import TAKEN_AT, snapshots
 from tests.invariants.plan import verify_plan

@@ -14,17 +14,12 @@ from kafkakit.core.errors import InputError, KafkakitError, RefusedError, TryLat
 from kafkakit.core.findings import Severity
 from kafkakit.core.model import ClusterSnapshot, PartitionAssignment, PartitionMap
 from kafkakit.core.plan_rules import check_plan
-from kafkakit.topicmappr.decide.audit.decision import audit_map
-from kafkakit.topicmappr.decide.audit.map_plan import IMPOSSIBLE, plan_of_map
-from kafkakit.topicmappr.decide.audit.reading import read_map
-from kafkakit.topicmappr.decide.audit.request import AuditRequest
-from kafkakit.topicmappr.decide.frontier.decision import decide_frontier, frontier_points
-from kafkakit.topicmappr.decide.frontier.request import FrontierRequest, Metric, goal_of
-from kafkakit.topicmappr.decide.rebalance.decision import decide_rebalance
-from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
-from kafkakit.topicmappr.show.audit import audit_data, audit_text
-from kafkakit.topicmappr.show.frontier import frontier_text
-from kafkakit.topicmappr.show.frontier_page import frontier_page
+from kafkakit.topicmappr.decide.audit import IMPOSSIBLE, audit_map, plan_of_map
+from kafkakit.topicmappr.decide.audit_map import read_map
+from kafkakit.topicmappr.decide.frontier import decide_frontier, frontier_points
+from kafkakit.topicmappr.decide.rebalance import decide_rebalance
+from kafkakit.topicmappr.decide.requests import AuditRequest, FrontierRequest, Goal, Metric, RebalanceRequest, goal_of
+from kafkakit.topicmappr.report.judgement import audit_data, audit_text, frontier_page, frontier_text
 from tests.clusters.drift import UNIT, sized
 
 RUNS = settings(

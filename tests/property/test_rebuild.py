@@ -12,8 +12,8 @@ from kafkakit.core.documents import decode_plan, encode_plan, encode_snapshot
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.placement import forced as forced_settled
 from kafkakit.placement.problem import set_stranded_apart
-from kafkakit.topicmappr.decide.rebuild.decision import Rebuild, decide_rebuild
-from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
+from kafkakit.topicmappr.decide.rebuild import Rebuild, decide_rebuild
+from kafkakit.topicmappr.decide.requests import RebuildRequest
 from tests.clusters.exact_counts import exact_forced, most_placeable
 from tests.clusters.strategies import requests, snapshots
 from tests.invariants.plan import verify_plan

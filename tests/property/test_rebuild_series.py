@@ -13,9 +13,8 @@ from kafkakit.core.documents import encode_plan, encode_snapshot
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.placement.group_rule import GroupRule
-from kafkakit.topicmappr.decide.rebuild.chunks import chunk_changes, windows_of
-from kafkakit.topicmappr.decide.rebuild.decision import Rebuild, decide_rebuild
-from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
+from kafkakit.topicmappr.decide.rebuild import Rebuild, chunk_changes, decide_rebuild, windows_of
+from kafkakit.topicmappr.decide.requests import RebuildRequest
 from tests.clusters.strategies import requests, snapshots
 from tests.invariants.plan import breaks_rack_rule, verify_plan
 

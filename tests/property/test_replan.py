@@ -13,13 +13,11 @@ from kafkakit.core.errors import InfeasibleError, KafkakitError, TryLaterError, 
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import Plan
 from kafkakit.core.plan_rules import check_plan
-from kafkakit.topicmappr.decide.drain.decision import decide_drain
-from kafkakit.topicmappr.decide.drain.problem import DrainRequest
-from kafkakit.topicmappr.decide.rebalance.decision import decide_rebalance
-from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
-from kafkakit.topicmappr.decide.rebuild.decision import decide_rebuild
-from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
-from kafkakit.topicmappr.decide.replan.decision import Fate, Replan, decide_replan
+from kafkakit.topicmappr.decide.drain import DrainRequest, decide_drain
+from kafkakit.topicmappr.decide.rebalance import decide_rebalance
+from kafkakit.topicmappr.decide.rebuild import decide_rebuild
+from kafkakit.topicmappr.decide.replan import Fate, Replan, decide_replan
+from kafkakit.topicmappr.decide.requests import Goal, RebalanceRequest, RebuildRequest
 from tests.clusters.drift import UNIT, drifted, half_done, sized
 from tests.invariants.replan import verify_replan
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kafkakit.core.documents import encode_plan, encode_snapshot
 from kafkakit.core.errors import InfeasibleError, UsageError
-from kafkakit.topicmappr.decide.rebalance.decision import decide_rebalance
+from kafkakit.topicmappr.decide.rebalance import decide_rebalance
 from tests.clusters.balance_strategies import balance_requests, examples, sized_clusters
 from tests.invariants.plan import verify_plan
 from tests.invariants.soft_goals import choices_left_open, no_worse, same_price, weigh

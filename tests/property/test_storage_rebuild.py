@@ -17,9 +17,9 @@ from kafkakit.core.model import ClusterSnapshot
 from kafkakit.placement.problem import Minimize, OptimizeFor, PlaceBy, Watch
 from kafkakit.placement.rebuild_search import Found, search
 from kafkakit.placement.rebuild_task import Task
-from kafkakit.topicmappr.decide.rebuild import by_bytes as storage_decide
-from kafkakit.topicmappr.decide.rebuild.decision import Rebuild, decide_rebuild
-from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
+from kafkakit.topicmappr.decide import rebuild_bytes as storage_decide
+from kafkakit.topicmappr.decide.rebuild import Rebuild, decide_rebuild
+from kafkakit.topicmappr.decide.requests import RebuildRequest
 from tests.clusters.strategies import requests, snapshots
 from tests.invariants.plan import breaks_rack_rule, verify_plan
 from tests.invariants.storage_rebuild import verify_storage_rebuild

@@ -16,12 +16,10 @@ from kafkakit.core.errors import InfeasibleError, UsageError
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import Plan
 from kafkakit.topicmappr.decide.assembly import PlannedChange
-from kafkakit.topicmappr.decide.drain.decision import decide_drain
-from kafkakit.topicmappr.decide.drain.problem import DrainRequest
-from kafkakit.topicmappr.decide.fix_racks.decision import decide_fix_racks
-from kafkakit.topicmappr.decide.fix_racks.problem import FixRacksRequest
+from kafkakit.topicmappr.decide.drain import DrainRequest, decide_drain
+from kafkakit.topicmappr.decide.fix_racks import FixRacksRequest, decide_fix_racks
 from kafkakit.topicmappr.decide.place import PlaceRequest, decide_place
-from kafkakit.topicmappr.decide.set_replication import ReplicationRequest, decide_set_replication
+from kafkakit.topicmappr.decide.rebuild import ReplicationRequest, decide_set_replication
 from tests.clusters.strategies import snapshots
 from tests.invariants.plan import verify_plan
 

@@ -7,10 +7,9 @@ from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.documents import encode_plan
 from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.decide.leaders import LeadersRequest, decide_leaders
-from kafkakit.topicmappr.decide.rebalance.decision import decide_rebalance
-from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
-from kafkakit.topicmappr.decide.rebuild.decision import decide_rebuild
-from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
+from kafkakit.topicmappr.decide.rebalance import decide_rebalance
+from kafkakit.topicmappr.decide.rebuild import decide_rebuild
+from kafkakit.topicmappr.decide.requests import Goal, RebalanceRequest, RebuildRequest
 from tests.clusters.shapes import SHAPES, cluster
 
 EVERYBODY = BrokerList(ids=(), existing=True, everything=True)

@@ -5,11 +5,15 @@ import typer
 from kafkakit.cli.kafka_kit_commands import KafkaKitCommand, KafkaKitGroup
 from kafkakit.topicmappr.commands.balancing import add_brokers, rebalance, scale
 from kafkakit.topicmappr.commands.judging import audit, check, frontier
-from kafkakit.topicmappr.commands.place import place
-from kafkakit.topicmappr.commands.plain_requests import drain, fix_racks, leaders, set_replication
-from kafkakit.topicmappr.commands.rebalance_dirs import rebalance_dirs
-from kafkakit.topicmappr.commands.rebuild import rebuild
-from kafkakit.topicmappr.commands.saved_plans import explain, replan
+from kafkakit.topicmappr.commands.plain_requests import (
+    drain,
+    fix_racks,
+    leaders,
+    place,
+    rebalance_dirs,
+    set_replication,
+)
+from kafkakit.topicmappr.commands.rebuild import explain, rebuild, replan
 
 app = typer.Typer(
     cls=KafkaKitGroup,

@@ -1,32 +1,84 @@
-"""`kafkakit topicmappr drain`, `fix-racks`, `set-replication` and `leaders`: plain requests, one plan each."""
+"""`kafkakit topicmappr drain`, `fix-racks`, `set-replication`, `leaders`, `place` and `rebalance-dirs`, with options.
+
+`kafkakit topicmappr drain`, `fix-racks`, `set-replication` and `leaders`: plain requests, one plan each.
+
+The options that only one of the plain requests has.
+
+`kafkakit topicmappr place`: where the partitions of a new topic should go.
+
+`kafkakit topicmappr rebalance-dirs`: level log dirs inside brokers; no replica changes brokers.
+"""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kafkakit.cli.cluster_words import BROKER_CHOICE, TOPIC_CHOICE
 from kafkakit.cli.command_classes import cli_context
-from kafkakit.cli.option_groups import recorded_words, with_option_groups
+from kafkakit.cli.option_groups import RECORDED, option, recorded_as, recorded_words, with_option_groups
 from kafkakit.cli.tag_options import TagSource
+from kafkakit.core.broker_list import BrokerList, parse_broker_list
 from kafkakit.core.cycle_collector import without_collector
-from kafkakit.placement.problem import PlaceBy
-from kafkakit.topicmappr.commands.flow import end_request, observed_storage, plan_request
+from kafkakit.core.quantities import parse_size
+from kafkakit.core.topic_selection import parse_patterns
+from kafkakit.placement.problem import Minimize, PlaceBy
+from kafkakit.topicmappr.act.places import ClusterSource
+from kafkakit.topicmappr.commands import options as shared
 from kafkakit.topicmappr.commands.options import (
     AllTopicsOptions,
     ClusterOptions,
     ConstraintOptions,
+    OutPath,
     PlanOutput,
     RackOptions,
     RunLimits,
     Snapshot,
     TopicOptions,
     brokers_given,
+    end_request,
+    observed,
+    observed_storage,
+    patterns_of,
+    plan_request,
 )
-from kafkakit.topicmappr.commands.request_options import (
-    DrainOptions,
-    LeaderLimits,
-    LeaderOptions,
-    PlacementOptions,
-    RackRepairOptions,
-    ReplicationOptions,
-)
+from kafkakit.topicmappr.decide.requests import Budget
+
+if TYPE_CHECKING:
+    from kafkakit.topicmappr.decide.place import PlaceRequest
+    from kafkakit.topicmappr.decide.scope import TagConstraints
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainOptions:
+    """Which brokers are emptied, and onto which."""
+
+    brokers: Annotated[str, typer.Option(**BROKER_CHOICE, help="Brokers to empty; they may be dead.")] = field(
+        metadata=RECORDED
+    )
+    to: str = option(
+        "", **BROKER_CHOICE, help="Brokers that may take the replicas; all other live ones if not given.", recorded=True
+    )
+    exclude_receivers: shared.ExcludeReceivers = field(default="", metadata=RECORDED)
+
+    @property
+    def leaving(self) -> BrokerList:
+        """The brokers to empty."""
+        return parse_broker_list(self.brokers)
+
+    @property
+    def receiving(self) -> BrokerList | None:
+        """The brokers that may take replicas; None: every other live one."""
+        return shared.brokers_given(self.to)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacementOptions:
+    """What is evened out; recorded where it is bytes."""
+
+    placement: shared.Placement = field(
+        default=PlaceBy.COUNT, metadata=recorded_as(lambda chosen: chosen if chosen is PlaceBy.STORAGE else "")
+    )
 
 
 @with_option_groups
@@ -50,8 +102,7 @@ def drain(
     when no broker may take a replica.
     """
     from kafkakit.cli.search_watch import watching
-    from kafkakit.topicmappr.decide.drain.decision import decide_drain
-    from kafkakit.topicmappr.decide.drain.problem import DrainRequest
+    from kafkakit.topicmappr.decide.drain import DrainRequest, decide_drain
 
     command, cli = "topicmappr drain", cli_context(ctx)
     request = DrainRequest(
@@ -77,6 +128,14 @@ def drain(
     return plan_request(ctx, command, decide_drain, request, output, cluster.snapshot, tags)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RackRepairOptions(shared.RackOptions):
+    """The rack rule, and what repairing it spends least of."""
+
+    minimize: shared.MinimizeBy = field(default=Minimize.MOVES, metadata=RECORDED)
+    exclude_receivers: shared.ExcludeReceivers = field(default="", metadata=RECORDED)
+
+
 @with_option_groups
 @without_collector()
 def fix_racks(
@@ -94,8 +153,7 @@ def fix_racks(
     topics stay even. With a budget (--max-moves, --max-moved-bytes) the sets with the most replicas to move go
     first; run it again for the rest. Exits 4 when a partition cannot be repaired because racks are missing.
     """
-    from kafkakit.topicmappr.decide.fix_racks.decision import decide_fix_racks
-    from kafkakit.topicmappr.decide.fix_racks.problem import FixRacksRequest
+    from kafkakit.topicmappr.decide.fix_racks import FixRacksRequest, decide_fix_racks
 
     command = "topicmappr fix-racks"
     request = FixRacksRequest(
@@ -111,6 +169,17 @@ def fix_racks(
         words=recorded_words(command, topics, repair, output, limits, tags),
     )
     return plan_request(ctx, command, decide_fix_racks, request, output, snapshot, tags)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicationOptions:
+    """The factor wanted, under the rack rule."""
+
+    replication: Annotated[int, typer.Argument(metavar="N", help="Replicas that each partition will have.")] = field(
+        metadata=RECORDED
+    )
+    min_rack_ids: shared.MinRackIds = field(default=0, metadata=RECORDED)
+    exclude_receivers: shared.ExcludeReceivers = field(default="", metadata=RECORDED)
 
 
 @with_option_groups
@@ -131,7 +200,7 @@ def set_replication(
     --max-moved-bytes) partitions that lack most copies go first; run it again for the rest. Exits 4 when N copies
     cannot be placed.
     """
-    from kafkakit.topicmappr.decide.set_replication import ReplicationRequest, decide_set_replication
+    from kafkakit.topicmappr.decide.rebuild import ReplicationRequest, decide_set_replication
 
     command = "topicmappr set-replication"
     request = ReplicationRequest(
@@ -146,6 +215,48 @@ def set_replication(
         words=recorded_words(command, topics, wanted, output, limits, tags),
     )
     return plan_request(ctx, command, decide_set_replication, request, output, snapshot, tags)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderOptions:
+    """Which brokers may lead."""
+
+    brokers: str = option("", **BROKER_CHOICE, help="Brokers that may lead; all live ones if not given.", recorded=True)
+    leader_evac_brokers: shared.EvacuatedBrokers = field(default="", metadata=RECORDED)
+
+    @property
+    def listed(self) -> BrokerList | None:
+        """The brokers that may lead; None: all live ones."""
+        return shared.brokers_given(self.brokers)
+
+    @property
+    def evacuated(self) -> BrokerList | None:
+        """The brokers that must not lead."""
+        return shared.brokers_given(self.leader_evac_brokers, "--leader-evac-brokers")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderLimits:
+    """What one run leaves alone, and how many leaderships it passes on."""
+
+    pin: shared.Pin = field(default=None, metadata=recorded_as(shared.pin_word))
+    max_moves: int | None = option(
+        None,
+        min=0,
+        metavar="N",
+        help="Change no more partitions in one run; the same command continues.",
+        recorded=shared.word_of,
+    )
+
+    @property
+    def pinned(self) -> tuple[str, ...]:
+        """The patterns of `--pin`."""
+        return shared.patterns_of(self.pin)
+
+    @property
+    def budget(self) -> Budget:
+        """The limit."""
+        return Budget(max_moves=self.max_moves)
 
 
 @with_option_groups
@@ -178,3 +289,152 @@ def leaders(
         words=recorded_words(command, topics, leading, output, limits),
     )
     return plan_request(ctx, command, decide_leaders, request, output, snapshot, tags)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirOptions:
+    """On which brokers log dirs are levelled, and how far."""
+
+    brokers: str = option(
+        "-1",
+        **BROKER_CHOICE,
+        help="Brokers whose log dirs are balanced.",
+        recorded=True,
+    )
+    band: str = option(
+        "10%",
+        metavar="PERCENT",
+        help="Bring every log dir within this percentage of its share of its broker's use.",
+        recorded=True,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirLimits:
+    """How full dirs may become, and what stays."""
+
+    max_disk_use: shared.MaxDiskUse = field(default="90%", metadata=RECORDED)
+    head_room: shared.HeadRoom = field(default="0", metadata=RECORDED)
+    pin: shared.Pin = field(default=None, metadata=recorded_as(shared.pin_word))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTopicOptions:
+    """A new topic, and where it may go."""
+
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the new topic; it must not exist.")]
+    partitions: int | None = option(None, help="How many partitions.")
+    replication: int | None = option(None, help="How many replicas each partition has.")
+    brokers: str = option("", **BROKER_CHOICE, help="Brokers that may hold the topic; all live ones if not given.")
+    exclude_receivers: shared.ExcludeReceivers = ""
+    topics_like: str = option(
+        "",
+        **TOPIC_CHOICE,
+        help="Take partitions, replication and size, where not given, from these topics.",
+    )
+    partition_bytes: str = option(
+        "", metavar="SIZE", help="Expected size of a partition (5GiB): balance brokers by bytes, not by counts."
+    )
+    min_rack_ids: shared.MinRackIds = 0
+
+    def request(self, constraints: "TagConstraints") -> "PlaceRequest":
+        """What is asked for; `UsageError` for options that cannot be read."""
+        from kafkakit.topicmappr.decide.place import PlaceRequest
+
+        return PlaceRequest(
+            topic=self.topic,
+            partitions=self.partitions,
+            replication=self.replication,
+            partition_bytes=parse_size(self.partition_bytes) if self.partition_bytes else None,
+            like=parse_patterns(self.topics_like),
+            brokers=shared.brokers_given(self.brokers),
+            exclude_receivers=shared.brokers_given(self.exclude_receivers, "--exclude-receivers"),
+            min_rack_ids=self.min_rack_ids,
+            constraints=constraints,
+        )
+
+
+@with_option_groups
+def place(
+    ctx: typer.Context,
+    new: NewTopicOptions,
+    tags: ConstraintOptions,
+    snapshot: Snapshot = None,
+    out_path: OutPath = "",
+) -> int:
+    """Choose the brokers of a new topic's partitions.
+
+    Spreads replicas and leaders over racks and brokers, under the rack rule, then evens out the load of all topics.
+    Writes the assignment as a map file and
+    prints the kafka-topics command that creates the topic; there is no plan, since nothing has to move.
+    """
+    from kafkakit.cli.search_watch import answered_at_once
+    from kafkakit.cli.session import finish
+    from kafkakit.topicmappr.act.places import MapDestination
+    from kafkakit.topicmappr.act.planning import save_maps
+    from kafkakit.topicmappr.decide.place import decide_place
+    from kafkakit.topicmappr.report.requests import place_report
+    from kafkakit.wiring import write_files
+
+    cli, request, destination = cli_context(ctx), new.request(tags.constraints), MapDestination(out_path=out_path)
+    destination.check()
+    state, request = observed(ctx, snapshot, request, tags)
+    with cli.output.progress("placing"), answered_at_once(None):
+        placed = decide_place(state, request)
+    (saved,) = save_maps((placed.as_map(),), destination, write_files)
+    address = None if snapshot is not None else cli.settings.bootstrap_servers
+    return finish(cli, place_report(placed, saved.path, address))
+
+
+@with_option_groups
+@without_collector()
+def rebalance_dirs(
+    ctx: typer.Context,
+    dirs: DirOptions,
+    topics: AllTopicsOptions,
+    limits: DirLimits,
+    tags: TagSource,
+    output: PlanOutput,
+    snapshot: Snapshot = None,
+) -> int:
+    """Balance the log dirs of each broker by capacity, moving the fewest bytes between its dirs.
+
+    No replica changes brokers. Cordoned dirs receive nothing, and nothing leaves an offline dir. Where a band
+    cannot be reached, the nearest is planned, a warning gives the reason, and --ignore-warns writes the plan.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod topicmappr rebalance-dirs --band 10% --plan p.json
+    kafkakit --profile prod topicmappr rebalance-dirs --brokers 1003 --topics 'logs.*' -o tsv
+    """
+    from kafkakit.cli.search_watch import answered_at_once
+    from kafkakit.cli.session import finish
+    from kafkakit.core.quantities import parse_percent, parse_size
+    from kafkakit.placement.log_dirs_balance import DirRules
+    from kafkakit.topicmappr.act.planning import save_plan
+    from kafkakit.topicmappr.decide.dirs import RebalanceDirsRequest, decide_rebalance_dirs
+    from kafkakit.topicmappr.report.requests import rebalance_dirs_report
+    from kafkakit.wiring import write_files
+
+    cli = cli_context(ctx)
+    request = RebalanceDirsRequest(
+        brokers=parse_broker_list(dirs.brokers),
+        rules=DirRules(
+            max_use=parse_percent(limits.max_disk_use, "--max-disk-use"),
+            head_room=parse_size(limits.head_room, "--head-room"),
+            band=parse_percent(dirs.band, "--band"),
+        ),
+        topics=topics.patterns,
+        topics_exclude=topics.excluded,
+        pinned=patterns_of(limits.pin),
+        words=recorded_words("topicmappr rebalance-dirs", dirs, topics, limits, output),
+    )
+    output.check(cli.require_replaceable)
+    seen, request = observed_storage(ctx, ClusterSource(snapshot=snapshot), request, tags)
+    with cli.output.progress("planning"), answered_at_once(None):
+        change = decide_rebalance_dirs(seen.snapshot, request, seen.facts)
+    return finish(
+        cli,
+        rebalance_dirs_report(change, save_plan(change.plan, output, cli.program, write_files, cli.settings.profile)),
+    )

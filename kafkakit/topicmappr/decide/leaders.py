@@ -16,7 +16,7 @@ from kafkakit.placement.leaders import Candidates, candidates_of, choose_leaders
 from kafkakit.placement.price_bound import leader_bound
 from kafkakit.placement.problem import PlannedPartition, set_stranded_apart
 from kafkakit.topicmappr.decide.assembly import Decision, PlannedChange, assemble
-from kafkakit.topicmappr.decide.budget import NO_BUDGET, Budget, LeftForLater, Served, budget_notes, pinned_note
+from kafkakit.topicmappr.decide.requests import NO_BUDGET, Budget, LeftForLater, Served, budget_notes, pinned_note
 from kafkakit.topicmappr.decide.scope import TopicScope, pinned_indices, scope_of
 
 if TYPE_CHECKING:

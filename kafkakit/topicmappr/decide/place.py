@@ -14,10 +14,10 @@ from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.openings import BrokerPool, group_openings, place_new_topic, pool_of
 from kafkakit.placement.problem import PlacementProblem, PlannedPartition
-from kafkakit.topicmappr.decide.constraints import NO_CONSTRAINTS, TagConstraints
-from kafkakit.topicmappr.decide.diagnose import explain_unplaced, infeasible
-from kafkakit.topicmappr.decide.rebalance.exclusions import RECEIVERS, named_brokers
-from kafkakit.topicmappr.decide.rebuild.request import MAX_REPLICATION
+from kafkakit.topicmappr.decide.rebalance_goal import RECEIVERS, named_brokers
+from kafkakit.topicmappr.decide.requests import MAX_REPLICATION
+from kafkakit.topicmappr.decide.scope import NO_CONSTRAINTS, TagConstraints
+from kafkakit.topicmappr.decide.storage import explain_unplaced, infeasible
 
 MAX_PARTITIONS = 200_000
 

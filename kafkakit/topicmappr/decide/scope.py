@@ -1,12 +1,40 @@
-"""Which topics a request is about, their partitions in a snapshot, and those that are pinned."""
+"""Which topics and partitions a request is about, with queries answered; constraints by tags and broker sets.
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+Which topics a request is about, their partitions in a snapshot, and those that are pinned.
+
+Queries in requests: `where ...` in the place of names, answered on the cluster that was read.
+
+Constraints by tags as they are asked for, and read on a cluster.
+
+Broker sets: brokers that only the topics of the set are put on, and that these topics keep to.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
 from operator import itemgetter
+from typing import Any, TypeVar
 
+from kafkakit.core.broker_list import BrokerList, parse_broker_list
+from kafkakit.core.certificate import TagConstraint
 from kafkakit.core.errors import InputError, TryLaterError, UsageError
+from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot, Partition, PartitionMap, TopicPartition
-from kafkakit.core.topic_selection import TopicSelection, select_topics
+from kafkakit.core.query.clusters import (
+    BROKER_KEYS,
+    TOPIC_KEYS,
+    broker_table,
+    brokers_where,
+    require_tags,
+    topic_table,
+    topics_where,
+    why_none,
+)
+from kafkakit.core.query.columns import tag_keys
+from kafkakit.core.query.nodes import Node, key_text, text_of
+from kafkakit.core.query.parser import parse_query, parse_rules
+from kafkakit.core.tags import TagSet
+from kafkakit.core.topic_selection import TopicSelection, matching_topics, parse_patterns, query_of, select_topics
+from kafkakit.placement.group_rule import TagRules
 from kafkakit.placement.problem import PlannedPartition
 
 
@@ -136,3 +164,261 @@ def _refuse_unknown_sizes(partitions: tuple[PlannedPartition, ...]) -> None:
             f"--minimize bytes needs every size, and {', '.join(unknown[:3])}{more} have none",
             hint="take a snapshot with sizes, or use --minimize moves",
         )
+
+
+R = TypeVar("R")
+
+
+def tags_needed(request: object) -> bool:
+    """True where the request has a query or a constraint that looks at tags."""
+    for _, value in _values(request):
+        if isinstance(value, TagConstraints) and value.tag_keys:
+            return True
+        if _is_request(value) and tags_needed(value):
+            return True
+        if isinstance(value, BrokerList) and value.where is not None and tag_keys(value.where, BROKER_KEYS):
+            return True
+        if isinstance(value, tuple) and any(tag_keys(parse_query(q), TOPIC_KEYS) for q in _queries(value)):
+            return True
+    return False
+
+
+def answered(request: R, snapshot: ClusterSnapshot) -> R:
+    """The request with the names that match in the place of its queries; as it is without any.
+
+    Recorded words keep the ids of brokers, since a plan is replanned by them, with the query beside. Raises
+    `UsageError` where nothing matches, or where tags are needed and not known.
+    """
+    changes: dict[str, Any] = {}
+    words: dict[str, str] = {}
+    for name, value in _values(request):
+        if isinstance(value, BrokerList) and value.where is not None:
+            ids = tuple(sorted(brokers_where(snapshot, value.where)))
+            if not ids:
+                raise _nothing("broker", value.text, why_none(value.where, broker_table(snapshot)))
+            changes[name] = BrokerList(ids=ids)
+            words[value.text] = ",".join(map(str, ids))
+        elif isinstance(value, tuple) and any(_queries(value)):
+            changes[name] = tuple(_expanded(snapshot, value, may_be_empty=name in ("topics_exclude", "pinned")))
+        elif _is_request(value):
+            inner = answered(value, snapshot)
+            if inner is not value:
+                changes[name] = inner
+    if words and isinstance(recorded := getattr(request, "words", None), dict):
+        changes["words"] = {
+            key: found
+            for name, text in recorded.items()
+            for key, found in (((name, words[text]), (f"{name}-query", text)) if text in words else ((name, text),))
+        }
+    return replace(request, **changes) if changes else request  # type: ignore[type-var]
+
+
+def _nothing(noun: str, text: str, lines: tuple[str, ...]) -> UsageError:
+    error = UsageError(f"no {noun} matches {text!r:.200}")
+    error.lines = lines
+    return error
+
+
+def _values(request: object) -> Iterator[tuple[str, Any]]:
+    for each in fields(request) if is_dataclass(request) else ():
+        yield each.name, getattr(request, each.name)
+
+
+def _is_request(value: object) -> bool:
+    """True for a request inside a request."""
+    return is_dataclass(value) and not isinstance(value, type) and hasattr(value, "topics")
+
+
+def _queries(patterns: tuple[object, ...]) -> list[str]:
+    return [found for p in patterns if isinstance(p, str) and (found := query_of(p)) is not None]
+
+
+def _expanded(snapshot: ClusterSnapshot, patterns: tuple[str, ...], *, may_be_empty: bool) -> Iterator[str]:
+    for pattern in patterns:
+        query = query_of(pattern)
+        if query is None:
+            yield pattern
+            continue
+        found = topics_where(snapshot, parse_query(query))
+        if not found and not may_be_empty:
+            raise _nothing("topic", pattern, why_none(parse_query(query), topic_table(snapshot)))
+        yield from found
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRule:
+    """Topics that keep to brokers, or with `apart` keep off them."""
+
+    topics: Node
+    brokers: Node
+    apart: bool
+
+    @property
+    def text(self) -> str:
+        """The rule as an option."""
+        flag = "anti-affinity" if self.apart else "affinity"
+        return f"{flag} 'topics where {text_of(self.topics)}: brokers where {text_of(self.brokers)}'"
+
+
+def parse_topic_rules(text: str, flag: str) -> tuple[TopicRule, ...]:
+    """Read `topics where QUERY: brokers where QUERY` of `--affinity` or `--anti-affinity`; `;` parts several."""
+    rules = parse_rules(text, "topics", "brokers")
+    return tuple(TopicRule(topics, brokers, flag == "--anti-affinity") for topics, brokers in rules)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSet:
+    """Topics (patterns, or one query) and the brokers that are theirs, as `text` gave them."""
+
+    topics: tuple[str, ...]
+    brokers: BrokerList
+    text: str
+
+    @property
+    def tag_keys(self) -> Iterator[str]:
+        """The tags that its queries look at."""
+        for pattern in self.topics:
+            if (query := query_of(pattern)) is not None:
+                yield from tag_keys(parse_query(query), TOPIC_KEYS)
+        if self.brokers.where is not None:
+            yield from tag_keys(self.brokers.where, BROKER_KEYS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TagConstraints:
+    """What a request asks for: spread over the values of keys, rules on topics and brokers, and broker sets.
+
+    `sets` are those that are listed; `sets_by` is the tag whose values are sets, empty for none.
+    """
+
+    spread_by: tuple[str, ...] = ()
+    rules: tuple[TopicRule, ...] = ()
+    sets: tuple[BrokerSet, ...] = ()
+    sets_by: str = ""
+
+    @property
+    def tag_keys(self) -> tuple[str, ...]:
+        """The tags that must be known."""
+        found = {k for k in self.spread_by if k not in BROKER_KEYS}
+        for rule in self.rules:
+            found.update(tag_keys(rule.topics, TOPIC_KEYS), tag_keys(rule.brokers, BROKER_KEYS))
+        for each in self.sets:
+            found.update(each.tag_keys)
+        return tuple(sorted(found | ({self.sets_by} if self.sets_by else set())))
+
+    def on(self, snapshot: ClusterSnapshot, topics: Collection[str]) -> TagRules | None:
+        """The constraints on the brokers and on these topics of a cluster; None without any.
+
+        Raises `UsageError` where tags are not known, no broker has a tag to spread over, or none matches a rule.
+        """
+        require_tags(snapshot, self.tag_keys)
+        found = [_spread(snapshot, key) for key in self.spread_by]
+        found += [_rule(snapshot, rule, frozenset(topics)) for rule in self.rules]
+        found += constraints_of(snapshot, self.sets, self.sets_by, frozenset(topics))
+        return TagRules(found) if found else None
+
+
+def _spread(snapshot: ClusterSnapshot, key: str) -> TagConstraint:
+    table, open_to = broker_table(snapshot), {b.id for b in snapshot.brokers if b.is_alive} - snapshot.leaving
+    column = table.column(key)
+    values = {} if column is None else {int(name): column.value(i) for i, name in enumerate(table.names)}
+    known = {b: v for b, v in values.items() if v and b in open_to}
+    if not known:
+        raise UsageError(f"--spread-by {key}: none of the {len(open_to)} live brokers has it")
+    return TagConstraint(text=f"spread-by {key_text(key)}", values=known)
+
+
+def _rule(snapshot: ClusterSnapshot, rule: TopicRule, topics: frozenset[str]) -> TagConstraint:
+    brokers = tuple(sorted(brokers_where(snapshot, rule.brokers)))
+    if not brokers:
+        known = some(sorted(b.id for b in snapshot.brokers))
+        raise UsageError(f"--{rule.text}: no broker matches", hint=f"the brokers are {known}")
+    bound = tuple(sorted(topics.intersection(topics_where(snapshot, rule.topics))))
+    return TagConstraint(
+        text=rule.text,
+        topics=bound,
+        only=None if rule.apart else brokers,
+        never=brokers if rule.apart else (),
+    )
+
+
+FLAG, BY_FLAG = "--broker-set", "--broker-sets-by"
+
+
+def constraints_of(
+    snapshot: ClusterSnapshot, sets: Collection[BrokerSet], by: str, topics: frozenset[str]
+) -> list[TagConstraint]:
+    """The sets on a cluster: their topics go nowhere else, and other topics go on none of their brokers.
+
+    Raises `UsageError` for sets without brokers, and for a broker or a topic in two sets.
+    """
+    found = [_listed(snapshot, each, topics) for each in sets] + (list(_tagged(snapshot, by, topics)) if by else [])
+    held: dict[int, str] = {}
+    owned: dict[str, str] = {}
+    for c in found:
+        for b in c.only or ():
+            if held.setdefault(b, c.text) != c.text:
+                raise UsageError(f"broker {b} is in two sets: {held[b]} and {c.text}")
+        for topic in c.topics:
+            if owned.setdefault(topic, c.text) != c.text:
+                raise UsageError(f"topic {topic} is in two sets: {owned[topic]} and {c.text}")
+    others = tuple(sorted(topics.difference(owned)))
+    if found and others:
+        found.append(TagConstraint(text="brokers of sets for their topics", topics=others, never=tuple(sorted(held))))
+    return found
+
+
+def _listed(snapshot: ClusterSnapshot, each: BrokerSet, topics: frozenset[str]) -> TagConstraint:
+    live = frozenset(b.id for b in snapshot.brokers if b.is_alive)
+    if each.brokers.where is not None:
+        brokers = tuple(sorted(brokers_where(snapshot, each.brokers.where)))
+    else:
+        holding = frozenset(b for _, p in snapshot.partitions() for b in p.replicas)
+        brokers = each.brokers.resolve(holding, live)
+    known = {b.id for b in snapshot.brokers}
+    if not brokers or not known.issuperset(brokers):
+        wrong = f"{some(sorted(set(brokers) - known))} not in this cluster" if brokers else "no broker matches"
+        raise UsageError(f"{FLAG} '{each.text}': {wrong}", hint=f"the brokers are {some(sorted(known))}")
+    bound: set[str] = set()
+    for pattern in each.topics:
+        query = query_of(pattern)
+        matched = matching_topics(topics, (pattern,)) if query is None else topics_where(snapshot, parse_query(query))
+        bound.update(topics.intersection(matched))
+    return TagConstraint(text=f"broker-set '{each.text}'", topics=tuple(sorted(bound)), only=brokers)
+
+
+def _tagged(snapshot: ClusterSnapshot, key: str, topics: frozenset[str]) -> Iterator[TagConstraint]:
+    tags = snapshot.tags or TagSet()
+    of_broker, of_topic = _by_value(tags.brokers, key), _by_value(tags.topics, key)
+    if not of_broker:
+        raise UsageError(f"{BY_FLAG} {key}: no broker has this tag")
+    known = {b.id for b in snapshot.brokers}
+    for value in sorted({*of_broker, *of_topic}):
+        brokers = tuple(sorted(known.intersection(of_broker.get(value, ()))))
+        bound = tuple(sorted(topics.intersection(of_topic.get(value, ()))))
+        if bound and not brokers:
+            raise UsageError(f"{BY_FLAG} {key}: no broker has {key} = {value}, and topic {some(bound)} does")
+        if brokers:
+            yield TagConstraint(text=f"broker-sets-by {key_text(key)} = {value}", topics=bound, only=brokers)
+
+
+def _by_value(
+    tags: Mapping[int, Mapping[str, str]] | Mapping[str, Mapping[str, str]], key: str
+) -> dict[str, list[object]]:
+    found: dict[str, list[object]] = {}
+    for name, pairs in tags.items():
+        if key in pairs:
+            found.setdefault(pairs[key], []).append(name)
+    return found
+
+
+NO_CONSTRAINTS = TagConstraints()
+
+
+def parse_broker_set(text: str) -> BrokerSet:
+    """Read `TOPICS: BROKERS`; `UsageError` for what is not."""
+    topics, mark, brokers = text.rpartition(":")
+    patterns = parse_patterns(topics.strip()) if mark else ()
+    if not patterns or not brokers.strip():
+        raise UsageError(f"{FLAG}: {text[:80]!r} is not TOPICS: BROKERS", hint=f"such as {FLAG} 'orders.*: 1001,1002'")
+    return BrokerSet(patterns, parse_broker_list(brokers.strip(), FLAG), text.strip())

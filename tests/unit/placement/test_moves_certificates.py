@@ -14,8 +14,8 @@ from kafkakit.placement.by_size.proof import moves_bound
 from kafkakit.placement.by_size.slots import make_table
 from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.problem import Minimize
-from kafkakit.topicmappr.decide.rebalance.decision import Rebalance, decide_rebalance
-from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
+from kafkakit.topicmappr.decide.rebalance import Rebalance, decide_rebalance
+from kafkakit.topicmappr.decide.requests import Goal, RebalanceRequest
 from tests.cli.test_rebalance import GIB, cluster
 
 RACKS: Mapping[int, str | None] = {1: "a", 2: "b", 3: "a", 4: "b", 5: "c"}

@@ -10,7 +10,12 @@ from kafkakit.core.documents import encode_plan, encode_snapshot
 from kafkakit.core.errors import TryLaterError, UsageError
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, Partition, Topic, TopicPartition
 from kafkakit.topicmappr.decide.assembly import PlannedChange
-from kafkakit.topicmappr.decide.budget import (
+from kafkakit.topicmappr.decide.drain import DrainRequest, decide_drain
+from kafkakit.topicmappr.decide.explain import explain
+from kafkakit.topicmappr.decide.fix_racks import FixRacksRequest, decide_fix_racks
+from kafkakit.topicmappr.decide.leaders import LeadersRequest, Passing, decide_leaders, first_passings
+from kafkakit.topicmappr.decide.rebuild import ReplicationRequest, decide_set_replication
+from kafkakit.topicmappr.decide.requests import (
     NO_BUDGET,
     Budget,
     LeftForLater,
@@ -19,13 +24,6 @@ from kafkakit.topicmappr.decide.budget import (
     budget_notes,
     serve,
 )
-from kafkakit.topicmappr.decide.drain.decision import decide_drain
-from kafkakit.topicmappr.decide.drain.problem import DrainRequest
-from kafkakit.topicmappr.decide.explain.decision import explain
-from kafkakit.topicmappr.decide.fix_racks.decision import decide_fix_racks
-from kafkakit.topicmappr.decide.fix_racks.problem import FixRacksRequest
-from kafkakit.topicmappr.decide.leaders import LeadersRequest, Passing, decide_leaders, first_passings
-from kafkakit.topicmappr.decide.set_replication import ReplicationRequest, decide_set_replication
 from tests.invariants.plan import verify_plan
 
 Lists = list[list[int]]

@@ -12,9 +12,8 @@ from kafkakit.core.broker_list import parse_broker_list
 from kafkakit.core.errors import UsageError
 from kafkakit.core.findings import Finding, Severity
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, LogDir, Partition, Reassignment, Topic
-from kafkakit.topicmappr.decide.check.balance_rules import share_limits
-from kafkakit.topicmappr.decide.check.catalogue import RULES, CheckRequest
-from kafkakit.topicmappr.decide.check.decision import check_cluster
+from kafkakit.topicmappr.decide.check import check_cluster, share_limits
+from kafkakit.topicmappr.decide.check_rules import RULES, CheckRequest
 from tests.fakes.admin import FakeCluster
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

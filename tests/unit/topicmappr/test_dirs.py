@@ -10,10 +10,10 @@ from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, Topi
 from kafkakit.placement.broker_disks import DirStorage, broker_disks
 from kafkakit.placement.log_dirs_balance import DirRules
 from kafkakit.placement.problem import PlannedPartition, Unwatched
-from kafkakit.topicmappr.decide.dirs.decision import DirPlan, plan_dirs
-from kafkakit.topicmappr.decide.rebuild.decision import decide_rebuild
-from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
-from kafkakit.topicmappr.show.log_dirs import dirs_data, dirs_section
+from kafkakit.topicmappr.decide.dirs import DirPlan, plan_dirs
+from kafkakit.topicmappr.decide.rebuild import decide_rebuild
+from kafkakit.topicmappr.decide.requests import RebuildRequest
+from kafkakit.topicmappr.report.balance import dirs_data, dirs_section
 from tests.clusters.strategies import TAKEN_AT
 
 GIB = 1 << 30

@@ -12,9 +12,8 @@ from kafkakit.core.errors import TryLaterError
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, Partition, Topic
 from kafkakit.placement.problem import PlaceBy
 from kafkakit.topicmappr.decide.assembly import PlannedChange
-from kafkakit.topicmappr.decide.budget import Budget, LeftForLater
-from kafkakit.topicmappr.decide.drain.decision import decide_drain
-from kafkakit.topicmappr.decide.drain.problem import DrainRequest
+from kafkakit.topicmappr.decide.drain import DrainRequest, decide_drain
+from kafkakit.topicmappr.decide.requests import Budget, LeftForLater
 from tests.invariants.plan import verify_plan
 
 ROWS = [((1, 2), 40), ((1, 3), 30), ((1, 4), 20), ((2, 3), 90)]

@@ -10,8 +10,8 @@ from kafkakit.core.certificate import BrokerLimit, Certificate, PlacementRules, 
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, PartitionMap, TopicPartition
 from kafkakit.core.plan import BrokerLoad, DirMove, Move, PlacementStats, Plan, PlanBroker, ScopeEntry
 from kafkakit.core.tables import plain_value
-from kafkakit.topicmappr.decide.explain.decision import Explanation, explain
-from kafkakit.topicmappr.show.explain import explanation_data, explanation_text
+from kafkakit.topicmappr.decide.explain import Explanation, explain
+from kafkakit.topicmappr.report.judgement import explanation_data, explanation_text
 from tests.clusters.strategies import TAKEN_AT
 
 RACKS: dict[int, str | None] = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: None}

@@ -11,10 +11,9 @@ from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.errors import InfeasibleError
 from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, Topic
 from kafkakit.core.quantities import parse_percent
-from kafkakit.topicmappr.decide.frontier.decision import decide_frontier
-from kafkakit.topicmappr.decide.frontier.request import FrontierRequest, Metric, goal_of
-from kafkakit.topicmappr.decide.rebalance.decision import decide_rebalance
-from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
+from kafkakit.topicmappr.decide.frontier import decide_frontier
+from kafkakit.topicmappr.decide.rebalance import decide_rebalance
+from kafkakit.topicmappr.decide.requests import FrontierRequest, Goal, Metric, RebalanceRequest, goal_of
 
 MIB = 1 << 20
 

@@ -9,9 +9,9 @@ from kafkakit.cli.context import CliContext
 from kafkakit.cli.search_watch import watching
 from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.errors import TerminationRequested, UsageError
-from kafkakit.topicmappr.decide.rebalance.goal import choose_sources
-from kafkakit.topicmappr.decide.rebalance.relocations import pairs, smallest_tolerance
-from kafkakit.topicmappr.decide.rebalance.request import GIB, RebalanceRequest
+from kafkakit.topicmappr.decide.rebalance import pairs, smallest_tolerance
+from kafkakit.topicmappr.decide.rebalance_goal import choose_sources
+from kafkakit.topicmappr.decide.requests import GIB, RebalanceRequest
 
 RACKS = {1: "a", 2: "a", 3: "b", 4: "b", 5: None}
 

@@ -6,8 +6,8 @@ import pytest
 
 from kafkakit.core.broker_list import parse_broker_list
 from kafkakit.core.errors import InfeasibleError, UsageError
-from kafkakit.topicmappr.decide.rebalance.decision import decide_rebalance
-from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
+from kafkakit.topicmappr.decide.rebalance import decide_rebalance
+from kafkakit.topicmappr.decide.requests import Goal, RebalanceRequest
 from tests.cli.test_rebalance import cluster
 
 

@@ -12,9 +12,8 @@ from kafkakit.core.certificate import BrokerLimit, Certificate, GroupLimit, Proo
 from kafkakit.core.model import PartitionMap
 from kafkakit.core.plan import BrokerLoad, DirMove, Move, PlacementStats, Plan, PlanBroker, StorageFacts
 from kafkakit.report.markup import el, text
-from kafkakit.topicmappr.decide.frontier.trace import FrontierPoint
-from kafkakit.topicmappr.show.page.figures import largest_moves
-from kafkakit.topicmappr.show.page.sections import report_page
+from kafkakit.topicmappr.decide.frontier import FrontierPoint
+from kafkakit.topicmappr.report.page import largest_moves, report_page
 
 MADE_AT = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>&amp;\u202egnp\x00\ud800"

@@ -9,12 +9,10 @@ import pytest
 from kafkakit.cli.tag_options import TagSource
 from kafkakit.core.broker_list import parse_broker_list
 from kafkakit.core.topic_selection import parse_patterns
-from kafkakit.topicmappr.commands.flow import _answered
-from kafkakit.topicmappr.decide.constraints import TagConstraints, parse_topic_rules
-from kafkakit.topicmappr.decide.drain.problem import DrainRequest
-from kafkakit.topicmappr.decide.frontier.request import FrontierRequest, Metric
-from kafkakit.topicmappr.decide.rebalance.request import RebalanceRequest
-from kafkakit.topicmappr.decide.selection import answered, tags_needed
+from kafkakit.topicmappr.commands.options import _answered
+from kafkakit.topicmappr.decide.drain import DrainRequest
+from kafkakit.topicmappr.decide.requests import FrontierRequest, Metric, RebalanceRequest
+from kafkakit.topicmappr.decide.scope import TagConstraints, answered, parse_topic_rules, tags_needed
 from tests.cli.test_tags_in_plans import CLUSTER
 from tests.fakes.control import FakeControlStore
 

@@ -14,8 +14,8 @@ from kafkakit.placement.minimal import find_affinities
 from kafkakit.placement.network import FlowInfeasibleError, FlowNetwork, solve_levels
 from kafkakit.placement.openings import scatter
 from kafkakit.placement.problem import PlannedPartition, classify
-from kafkakit.topicmappr.decide.map_files import map_files
-from kafkakit.topicmappr.show.plan_blocks import ids, what_changed
+from kafkakit.topicmappr.decide.assembly import map_files
+from kafkakit.topicmappr.report.balance import ids, what_changed
 
 
 def test_broker_list_takes_ids_special_values_and_spaces() -> None:

@@ -12,8 +12,8 @@ import pytest
 from kafkakit.core.documents import encode_plan, encode_snapshot
 from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, Topic
 from kafkakit.placement.problem import Minimize
-from kafkakit.topicmappr.decide.rebalance.decision import Rebalance, decide_rebalance
-from kafkakit.topicmappr.decide.rebalance.request import GIB, Goal, RebalanceRequest
+from kafkakit.topicmappr.decide.rebalance import Rebalance, decide_rebalance
+from kafkakit.topicmappr.decide.requests import GIB, Goal, RebalanceRequest
 from tests.clusters.balance_strategies import EVERYBODY
 from tests.clusters.shapes import SHAPES
 from tests.invariants.plan import verify_plan

@@ -14,10 +14,10 @@ from kafkakit.core.errors import TryLaterError, UsageError
 from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, PartitionAssignment, PartitionMap, Topic
 from kafkakit.placement.problem import OptimizeFor, PlaceBy, PlannedPartition
 from kafkakit.placement.rebuild_task import filled
-from kafkakit.topicmappr.decide.rebuild.decision import Rebuild, decide_rebuild
-from kafkakit.topicmappr.decide.rebuild.leaders import lead_evenly
-from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest, parse_factor
-from kafkakit.topicmappr.decide.storage_words import GIB
+from kafkakit.topicmappr.decide.rebuild import Rebuild, decide_rebuild
+from kafkakit.topicmappr.decide.rebuild_bytes import lead_evenly
+from kafkakit.topicmappr.decide.requests import RebuildRequest, parse_factor
+from kafkakit.topicmappr.decide.storage import GIB
 from tests.invariants.plan import verify_plan
 from tests.invariants.storage_rebuild import verify_storage_rebuild
 

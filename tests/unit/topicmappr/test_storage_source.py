@@ -12,9 +12,9 @@ from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, LogDir, Pa
 from kafkakit.core.placement_statistics import BrokerStorage
 from kafkakit.core.storage_reading import FreeStorage, PartitionSizes, StorageReading
 from kafkakit.placement.broker_disks import broker_disks, dir_table
-from kafkakit.topicmappr.act.observation import observe, observe_storage
 from kafkakit.topicmappr.act.places import ClusterSource
-from kafkakit.topicmappr.decide.size_source import refuse_old, storage_facts, storage_of, with_metrics
+from kafkakit.topicmappr.act.planning import observe, observe_storage
+from kafkakit.topicmappr.decide.storage import refuse_old, storage_facts, storage_of, with_metrics
 from tests.fakes.admin import FakeClock, FakeCluster, FakeStorageMetrics
 from tests.fakes.planning_session import FakePlanningSession
 

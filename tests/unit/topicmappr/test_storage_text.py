@@ -1,6 +1,6 @@
 """The block on free storage, against kafka-kit's own output for one request."""
 
-from kafkakit.topicmappr.decide.storage_words import GIB, FreeChange, free_change_data, free_change_lines, summary_of
+from kafkakit.topicmappr.decide.storage import GIB, FreeChange, free_change_data, free_change_lines, summary_of
 
 BEFORE = {1001: 50, 1002: 100, 1003: 150, 1004: 200, 1005: 250}
 AFTER = {1001: 65.0, 1002: 130.0, 1003: 160.0, 1004: 162.5, 1005: 197.5}

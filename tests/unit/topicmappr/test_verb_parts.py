@@ -15,13 +15,11 @@ from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.leaders import pass_leaders
 from kafkakit.placement.openings import fill_openings, group_openings
 from kafkakit.placement.problem import Minimize
-from kafkakit.topicmappr.decide.drain.decision import decide_drain
-from kafkakit.topicmappr.decide.drain.problem import DrainRequest
-from kafkakit.topicmappr.decide.explain.decision import find_partition
-from kafkakit.topicmappr.decide.fix_racks.decision import decide_fix_racks
-from kafkakit.topicmappr.decide.fix_racks.problem import FixRacksRequest
+from kafkakit.topicmappr.decide.drain import DrainRequest, decide_drain
+from kafkakit.topicmappr.decide.explain import find_partition
+from kafkakit.topicmappr.decide.fix_racks import FixRacksRequest, decide_fix_racks
 from kafkakit.topicmappr.decide.place import NewTopic, PlaceRequest, as_levels, decide_place
-from kafkakit.topicmappr.decide.set_replication import ReplicationRequest, decide_set_replication
+from kafkakit.topicmappr.decide.rebuild import ReplicationRequest, decide_set_replication
 from tests.clusters.strategies import TAKEN_AT
 
 RACKS = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: "c"}

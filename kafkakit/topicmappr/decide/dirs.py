@@ -1,0 +1,450 @@
+"""Which log dir every new copy goes to, and `topicmappr rebalance-dirs`, which levels dirs with the fewest bytes.
+
+Which log dir every new copy goes to, and which copies change dirs inside their brokers.
+
+Log dirs added to a decision about replica lists: what a planner of brokers calls before it makes its plan.
+
+`topicmappr rebalance-dirs` as a pure function: level log dirs inside brokers, with the fewest bytes.
+
+Messages about log dirs: what does not fit, what cannot be balanced, and why.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+from kafkakit.core.broker_list import BrokerList
+from kafkakit.core.certificate import Certificate, PlacementRules, certificate
+from kafkakit.core.errors import UsageError
+from kafkakit.core.lists_in_words import some
+from kafkakit.core.model import ClusterSnapshot, TopicPartition
+from kafkakit.core.plan import DirMove, PlanDir, StorageFacts
+from kafkakit.core.quantities import counted, format_bytes, format_percent
+from kafkakit.placement.broker_disks import DirStorage, broker_disks
+from kafkakit.placement.by_size.exact import LARGEST
+from kafkakit.placement.by_size.lp_relaxation import PPM
+from kafkakit.placement.log_dirs_balance import (
+    BalancedDirs,
+    BrokerDirState,
+    Destinations,
+    DirBalancer,
+    DirRules,
+    choose_destinations,
+    dir_states_of,
+)
+from kafkakit.placement.problem import UNWATCHED, PlannedPartition, Watch, set_stranded_apart
+from kafkakit.topicmappr.decide.assembly import Decision, PlannedChange, assemble
+from kafkakit.topicmappr.decide.scope import Scope, TopicScope, pinned_indices, scope_of
+from kafkakit.topicmappr.decide.storage import Sizes, storage_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirPlan:
+    """Log dirs for new copies by partition index and broker, moves inside brokers, and each dir before and after.
+
+    `lower_bound` is the least bytes that any plan with the same replica lists moves inside brokers for the same bands.
+    """
+
+    dirs: Mapping[int, Mapping[int, str]] = field(default_factory=dict)
+    dir_moves: tuple[DirMove, ...] = ()
+    table: tuple[PlanDir, ...] = ()
+    lower_bound: int = 0
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def moved_bytes(self) -> int:
+        """The bytes that change dirs inside brokers."""
+        return sum(m.size_bytes or 0 for m in self.dir_moves)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Outcome:
+    """What was decided for one broker."""
+
+    chosen: dict[int, int]
+    used: list[int]
+    moved: Sequence[tuple[int, int, int, int]] = ()
+    bound: int = 0
+    notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def plan_dirs(
+    snapshot: ClusterSnapshot,
+    partitions: Sequence[PlannedPartition],
+    after: Sequence[tuple[int, ...]],
+    log_dirs: Mapping[int, Sequence[DirStorage]],
+    rules: DirRules,
+    pinned: Collection[TopicPartition] = (),
+    watch: Watch = UNWATCHED,
+) -> DirPlan:
+    """Decide dirs for the planned lists `after`; brokers with one log dir, or none known, need nothing.
+
+    Nothing raises: what cannot be had is told in `warnings`, by broker, and the nearest is planned. When the
+    `watch` stops, the remaining brokers get dirs for new copies and no moves inside. Cost: 1 ms a broker without a
+    band, 20 ms and more a broker of 1,000 copies where copies change dirs.
+    """
+    states = dir_states_of(snapshot, partitions, after, log_dirs, rules, pinned)
+    # A full search is for a handful of copies: as in the balance between brokers, the whole counts.
+    search = sum((len(s.arrivals) + len(s.standing)) * len(s.dirs) for s in states) <= LARGEST
+    dirs: dict[int, dict[int, str]] = {}
+    moves: list[DirMove] = []
+    table: list[PlanDir] = []
+    notes: list[str] = []
+    warnings: list[str] = []
+    bound = 0
+    for state in states:
+        balanced = rules if not watch.stopped() else DirRules(max_use=rules.max_use, head_room=rules.head_room)
+        found = _decide(state, partitions, balanced, watch, search=search)
+        for partition, n in found.chosen.items():
+            dirs.setdefault(partition, {})[state.broker] = state.dirs[n].path
+        moves += [_dir_move(state, partitions, move) for move in found.moved]
+        table += _rows(state, found.used)
+        bound += found.bound
+        notes += found.notes
+        warnings += found.warnings
+    return DirPlan(
+        dirs=dirs,
+        dir_moves=tuple(sorted(moves, key=lambda m: (m.topic, m.partition, m.broker))),
+        table=tuple(table),
+        lower_bound=bound,
+        notes=(*_notes(states, moves, bound), *first_few(notes)),
+        warnings=tuple(first_few(warnings)),
+    )
+
+
+def _decide(
+    state: BrokerDirState, partitions: Sequence[PlannedPartition], rules: DirRules, watch: Watch, *, search: bool
+) -> _Outcome:
+    first = choose_destinations(state, watch, search=search)
+    found = _Outcome(chosen=first.chosen, used=first.used)
+    if rules.band is not None:
+        found.warnings += broken_words(state)
+        found.notes += cordoned_words(state)
+        if sum(state.open) > 1:
+            _level(state, first, rules, found, watch, search=search)
+    if len(found.chosen) < len(state.arrivals) and any(state.open):
+        found.warnings.append(homeless_words(state, first.left, partitions))
+    if first.early and found.chosen:
+        found.notes.append(early_words(state, found.chosen, partitions))
+    return found
+
+
+def _level(
+    state: BrokerDirState, first: Destinations, rules: DirRules, found: _Outcome, watch: Watch, *, search: bool
+) -> None:
+    """Bring the dirs within the band if the destinations alone do not, or as near as can be."""
+    band = int((rules.band or 0) * PPM)
+    room = state.room
+    if first.early:
+        room = [r + gone for r, gone in zip(room, state.leaving, strict=True)]
+    balancer = DirBalancer(state, room, watch)
+    loosest = balancer.measure(first.used)
+    if loosest <= band and not first.left:
+        return
+    best = balancer.level(band, search=search)
+    if best is None and first.left:
+        return
+    if best is None:
+        best = balancer.nearest(band, loosest)
+        if best is None or best.reached >= loosest:
+            best = BalancedDirs(chosen=first.chosen, moved=(), used=first.used, bound=0, reached=loosest)
+        found.warnings.append(nearest_words(state, balancer, best, band))
+    found.chosen, found.used = best.chosen, best.used
+    found.moved, found.bound = best.moved, best.bound
+
+
+def _dir_move(
+    state: BrokerDirState, partitions: Sequence[PlannedPartition], move: tuple[int, int, int, int]
+) -> DirMove:
+    partition, size, source, target = move
+    key = partitions[partition].key
+    return DirMove(
+        topic=key.topic,
+        partition=key.partition,
+        broker=state.broker,
+        source_dir=state.dirs[source].path,
+        target_dir=state.dirs[target].path,
+        size_bytes=size,
+    )
+
+
+def _rows(state: BrokerDirState, used: Sequence[int]) -> list[PlanDir]:
+    return [
+        PlanDir(
+            broker=state.broker,
+            path=d.path,
+            capacity_bytes=d.total_bytes,
+            used_before_bytes=before,
+            used_after_bytes=after,
+            is_open=is_open,
+        )
+        for d, before, after, is_open in zip(state.dirs, state.used, used, state.open, strict=True)
+    ]
+
+
+def _notes(states: Sequence[BrokerDirState], moves: Sequence[DirMove], bound: int) -> tuple[str, ...]:
+    lines = unmeasured_note(states)
+    if moves:
+        moved = sum(m.size_bytes or 0 for m in moves)
+        least = "which is the least" if moved == bound else f"at least {format_bytes(bound)} have to"
+        lines.append(
+            f"inside brokers: {counted(len(moves), 'copy', 'copies')} change log dirs, {format_bytes(moved)}, {least}"
+        )
+    return tuple(lines)
+
+
+WHOLE_DISK = DirRules(max_use=Fraction(1))
+"""For planners that know no ceiling: a copy must fit on the disk, no more."""
+
+
+def with_dirs(
+    snapshot: ClusterSnapshot,
+    scope: Scope,
+    decision: Decision,
+    log_dirs: Mapping[int, Sequence[DirStorage]],
+    rules: DirRules,
+    watch: Watch = UNWATCHED,
+) -> Decision:
+    """The decision with a log dir for each new copy on its targets, and, with a band, moves inside them.
+
+    Nothing changes where no target tells of two log dirs. Pinned partitions keep their dirs. A `watch` that stops ends
+    the moves inside brokers where they are. Cost: see `plan_dirs`.
+    """
+    if rules.band is not None:
+        watch.phase("log dirs")
+    found = plan_dirs(
+        snapshot,
+        scope.partitions,
+        decision.replicas,
+        {b: log_dirs[b] for b in decision.targets if b in log_dirs},
+        rules,
+        pinned=decision.rules.pinned if decision.rules else (),
+        watch=watch,
+    )
+    return replace(
+        decision,
+        dirs=found.dirs,
+        dir_moves=found.dir_moves,
+        dir_table=found.table,
+        notes=(*decision.notes, *found.notes),
+        warnings=tuple(sorted((*decision.warnings, *found.warnings))),
+    )
+
+
+def with_destinations(snapshot: ClusterSnapshot, scope: Scope, decision: Decision) -> Decision:
+    """For planners that place by counts: a dir for each new copy where dirs are known.
+
+    A copy that fits in no dir is told of in a note, as the planner did not ask about sizes.
+    """
+    if all(len(b.log_dirs) <= 1 for b in snapshot.brokers):
+        return decision
+    disks = broker_disks(snapshot)
+    placed = with_dirs(snapshot, scope, replace(decision, warnings=()), disks.log_dirs, WHOLE_DISK)
+    alike = disks.notes_on(frozenset(b for chosen in placed.dirs.values() for b in chosen))
+    return replace(placed, notes=(*placed.notes, *alike, *placed.warnings), warnings=decision.warnings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebalanceDirsRequest:
+    """Balance the log dirs of the chosen brokers with copies of the chosen topics; no replica changes brokers.
+
+    `rules.band` is required. `pinned` are topics or topic/partition that stay as they are. `words` are the flags as
+    given, for the plan's record.
+    """
+
+    brokers: BrokerList
+    rules: DirRules
+    topics: tuple[str, ...]
+    topics_exclude: tuple[str, ...] = ()
+    pinned: tuple[str, ...] = ()
+    words: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        if self.rules.band is None:
+            raise UsageError("must specify --band", hint="write it like 10%")
+        if not self.topics:
+            raise UsageError("must specify --topics")
+
+
+TWO = 2
+
+
+def decide_rebalance_dirs(
+    snapshot: ClusterSnapshot,
+    request: RebalanceDirsRequest,
+    facts: StorageFacts | None = None,
+) -> PlannedChange:
+    """Decide which copies change dirs so that each dir ends within the band of its share, broker by broker.
+
+    A band that cannot be had on a broker is told in the plan's warnings and the nearest is planned. Raises
+    `UsageError` for brokers that are not there and `TryLaterError` for disks that are not known.
+    """
+    scope = scope_of(snapshot, TopicScope(topics=request.topics, topics_exclude=request.topics_exclude))
+    live = frozenset(b.id for b in snapshot.brokers if b.is_alive)
+    targets = _targets(request, scope, live)
+    _, stranded = set_stranded_apart(scope.partitions, live)
+    pinned = pinned_indices(scope.partitions, request.pinned, stranded)
+    keys = tuple(scope.partitions[i].key for i in pinned)
+    sizes = storage_of(snapshot, facts, brokers=targets, partitions=())
+    lists = [p.current for p in scope.partitions]
+    found = plan_dirs(
+        snapshot,
+        scope.partitions,
+        lists,
+        {b: sizes.log_dirs[b] for b in targets if b in sizes.log_dirs},
+        request.rules,
+        pinned=keys,
+    )
+    decision = Decision(
+        replicas=lists,
+        certificate=_certify(found),
+        targets=targets,
+        rules=PlacementRules(pinned=keys),
+        storage={b: sizes.brokers[b] for b in targets},
+        storage_facts=sizes.facts,
+        dir_moves=found.dir_moves,
+        dir_table=found.table,
+        notes=(*sizes.notes, *found.notes, *_no_dirs_note(sizes, targets)),
+        warnings=found.warnings,
+    )
+    band = format_percent(request.rules.band or 0)
+    return PlannedChange(
+        title=f"Level the log dirs of {counted(len(targets), 'broker')} to within {band} of each dir's share",
+        topics=scope.selection.selected,
+        topics_excluded=scope.selection.excluded,
+        plan=assemble(snapshot, request.words, scope, decision),
+    )
+
+
+def _targets(request: RebalanceDirsRequest, scope: Scope, live: frozenset[int]) -> tuple[int, ...]:
+    holding = frozenset(b for p in scope.partitions for b in p.current)
+    named = request.brokers.resolve(holding, live)
+    wrong = sorted(set(request.brokers.ids) - live)
+    if wrong:
+        raise UsageError(
+            f"broker {some(wrong)} is not a live broker of this cluster", hint=f"live: {some(sorted(live))}"
+        )
+    targets = sorted(set(named) & live)
+    if not targets:
+        raise UsageError("no live broker holds these topics", hint="check --brokers and --topics")
+    return tuple(targets)
+
+
+def _certify(found: DirPlan) -> Certificate:
+    """The sum of what each broker must move inside at least, set beside what the plan moves."""
+    if not found.dir_moves:
+        return certificate("bytes", 0, 0, "no copy has to change its log dir")
+    brokers = len({m.broker for m in found.dir_moves})
+    words = (
+        f"on {counted(brokers, 'broker')} log dirs hold more than their band allows, or less: whatever the plan, "
+        f"{format_bytes(found.lower_bound)} have to change dirs"
+    )
+    return certificate("bytes", found.moved_bytes, found.lower_bound, words)
+
+
+def _no_dirs_note(sizes: Sizes, targets: Collection[int]) -> tuple[str, ...]:
+    if any(len(sizes.log_dirs.get(b, ())) >= TWO for b in targets):
+        return ()
+    return ("none of these brokers has two log dirs, so there is nothing to level",)
+
+
+SHOWN = 3
+SHOWN_LINES = 10
+
+
+def first_few(lines: Sequence[str]) -> list[str]:
+    """The first ten lines and how many more there are, as a large cluster may have one for every broker."""
+    more = len(lines) - SHOWN_LINES
+    return [*lines[:SHOWN_LINES], *([f"{more} more of this kind on log dirs"] if more > 0 else [])]
+
+
+def homeless_words(
+    state: BrokerDirState, left: Sequence[tuple[int, int]], partitions: Sequence[PlannedPartition]
+) -> str:
+    """Copies for which no dir has space."""
+    first = ", ".join(f"{partitions[p].key} ({format_bytes(size)})" for size, p in left[:SHOWN])
+    more = f" and {len(left) - SHOWN} more" if len(left) > SHOWN else ""
+    largest = max((r for r, takes in zip(state.room, state.open, strict=True) if takes), default=0)
+    return (
+        f"broker {state.broker}: no log dir has space for {first}{more} (the most is {format_bytes(largest)}); "
+        "no dir is named for them, the broker will choose one"
+    )
+
+
+def early_words(state: BrokerDirState, chosen: Mapping[int, int], partitions: Sequence[PlannedPartition]) -> str:
+    """Copies that fit only after others have left."""
+    coming = [0] * len(state.dirs)
+    for n, size in ((chosen[p], size) for size, p in state.arrivals if p in chosen):
+        coming[n] += size
+    tight = [n for n, load in enumerate(coming) if load > state.room[n]]
+    names = ", ".join(
+        f"{state.dirs[n].path} gets {format_bytes(coming[n])} and has space for {format_bytes(state.room[n])} now"
+        for n in tight[:SHOWN]
+    )
+    return f"broker {state.broker}: new copies fit only once others have left: {names}; apply in small batches"
+
+
+def broken_words(state: BrokerDirState) -> list[str]:
+    """Dirs that a balance inside the broker cannot touch."""
+    return [
+        f"broker {state.broker}: log dir {d.path} is offline, nothing can be moved out of it"
+        for d in state.dirs
+        if d.error is not None
+    ]
+
+
+def cordoned_words(state: BrokerDirState) -> list[str]:
+    """Dirs that a balance inside the broker leaves as they are."""
+    return [
+        f"broker {state.broker}: log dir {d.path} is cordoned, it is left out of the balance"
+        for d in state.dirs
+        if d.cordoned and d.error is None
+    ]
+
+
+def nearest_words(state: BrokerDirState, balancer: DirBalancer, best: BalancedDirs, band: int) -> str:
+    """A band that cannot be had: how near the plan comes, which dir is furthest off, and why."""
+    share = balancer.share.tolist()[1:]
+    even = [n for n, takes in enumerate(state.open) if takes]
+    off = max(even, key=lambda n: (abs(best.used[n] - share[n]) * PPM // max(share[n], 1), -n))
+    path, used, side = state.dirs[off].path, best.used[off], "above" if best.used[off] > share[off] else "below"
+    return (
+        f"broker {state.broker}: its log dirs cannot be brought within {_percent(band)} of their shares, the nearest "
+        f"found is {_percent(best.reached)}: {path} ends with {format_bytes(used)}, {side} its share of "
+        f"{format_bytes(share[off])}; {_reason(state, balancer, share, band)}"
+    )
+
+
+def _reason(state: BrokerDirState, balancer: DirBalancer, share: Sequence[int], band: int) -> str:
+    """A dir that cannot keep its limits whatever is planned, or that copies do not divide finely enough."""
+    fixed, ceiling = balancer.table.fixed.tolist()[1:], balancer.limits.ceiling.tolist()[1:]
+    for n, d in enumerate(state.dirs):
+        margin = share[n] * band // PPM
+        if state.open[n] and fixed[n] > share[n] + margin:
+            return f"{format_bytes(fixed[n])} in {d.path} may not be moved"
+        if state.open[n] and ceiling[n] < share[n] - margin:
+            return f"{d.path} may hold no more than {format_bytes(ceiling[n])} of these files"
+    largest = max((size for size, *_ in (*state.arrivals, *state.standing)), default=0)
+    return f"copies cannot be split, and the largest that may move has {format_bytes(largest)}"
+
+
+def _percent(millionths: int) -> str:
+    return f"{millionths / PPM * 100:.4g}%"
+
+
+def unmeasured_note(states: Sequence[BrokerDirState]) -> list[str]:
+    """One line on brokers that do not tell the size of their dirs."""
+    silent = [s.broker for s in states if any(d.is_open for d in s.dirs) and not any(s.open)]
+    lines = []
+    if silent:
+        more = f" and {len(silent) - SHOWN} more" if len(silent) > SHOWN else ""
+        lines.append(
+            f"broker {', '.join(map(str, silent[:SHOWN]))}{more}: the size of log dirs is not known, so none is named "
+            "for new copies"
+        )
+    unsized = sum(s.unsized for s in states)
+    if unsized:
+        lines.append(f"no log dir is named for {counted(unsized, 'new copy', 'new copies')} of unknown size")
+    return lines

@@ -1,0 +1,292 @@
+"""`topicmappr fix-racks` as a pure function: every partition obeys the rack rule, with the fewest copies.
+
+What the operator asked `topicmappr fix-racks` for, validated, and the replicas that have to leave their racks.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from kafkakit.core.broker_list import BrokerList
+from kafkakit.core.certificate import Certificate, PlacementRules, Proof, ProofKind, certificate
+from kafkakit.core.errors import UsageError
+from kafkakit.core.lists_in_words import some
+from kafkakit.core.model import ClusterSnapshot, TopicPartition
+from kafkakit.core.quantities import counted
+from kafkakit.placement.group_repairs import Need, NoRepair, Repair, Repairs, TagRepair, tag_repair
+from kafkakit.placement.group_rooms import Grouping, Room, TagSteps
+from kafkakit.placement.group_rule import GroupRule, TagRules, refuse_both_rules
+from kafkakit.placement.openings import (
+    LEVEL_PRICE,
+    Alike,
+    BrokerPool,
+    Surplus,
+    alike,
+    fill_openings,
+    group_openings,
+    pool_of,
+    replace_replicas,
+)
+from kafkakit.placement.problem import Minimize, PlannedPartition, set_stranded_apart, stranded_warning
+from kafkakit.topicmappr.decide import requests as budgets
+from kafkakit.topicmappr.decide.assembly import Decision, PlannedChange, assemble
+from kafkakit.topicmappr.decide.dirs import with_destinations
+from kafkakit.topicmappr.decide.rebalance_goal import RECEIVERS, named_brokers
+from kafkakit.topicmappr.decide.requests import NO_BUDGET, Budget
+from kafkakit.topicmappr.decide.scope import NO_CONSTRAINTS, Scope, TagConstraints, TopicScope, pinned_indices, scope_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixRacksRequest:
+    """Repair the rack rule for the chosen topics, and with it the constraints by tags.
+
+    The rule is `min_rack_ids` as everywhere, or with `spread` that a partition's replicas per rack differ by
+    at most one. `pinned` are topics or topic/partition that stay as they are, `budget` what one run may copy. Brokers
+    in `exclude_receivers` take no copies. `words` are the flags as given, for the plan's record.
+    """
+
+    topics: tuple[str, ...]
+    topics_exclude: tuple[str, ...] = ()
+    min_rack_ids: int = 0
+    spread: bool = False
+    minimize: Minimize = Minimize.MOVES
+    pinned: tuple[str, ...] = ()
+    budget: Budget = NO_BUDGET
+    exclude_receivers: BrokerList | None = None
+    constraints: TagConstraints = NO_CONSTRAINTS
+    words: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        if self.min_rack_ids < 0:
+            raise UsageError(f"--min-rack-ids: {self.min_rack_ids} is below 0")
+        refuse_both_rules(self.min_rack_ids, self.spread)
+
+
+def decide_fix_racks(snapshot: ClusterSnapshot, request: FixRacksRequest) -> PlannedChange:
+    """Decide which replicas leave crowded racks and where they go: counts over all topics come out even.
+
+    A partition that cannot be repaired is left as it is and named in `reasons`. A budget serves the worst sets first,
+    those with the most replicas to move; the rest waits. The number of copies is the
+    least there is, by counting; who leaves and where to is one flow.
+    """
+    problem = rack_problem(snapshot, request)
+    partitions = problem.scope.partitions
+    served = _serve(snapshot, problem, request)
+    if served.later:
+        problem = replace(problem, repairs={i: m for i, m in problem.repairs.items() if i in served.indices})
+    surplus = problem.surplus()
+    inside = Counter(b for row in surplus for b in row.replicas)
+    loads = {b: problem.pool.replicas.get(b, 0) - inside[b] for b in {*problem.pool.open, *inside}}
+    chosen, staying = fill_openings(problem.rooms(), loads, surplus)
+    lists = replace_replicas(partitions, staying, chosen, problem.pool)
+    reasons = _reasons(problem)
+    decision = Decision(
+        replicas=lists,
+        certificate=_certify(problem, request, served, lists),
+        targets=sorted(problem.pool.live),
+        tags=problem.grouping.rule.tags,
+        rules=PlacementRules(
+            min_rack_ids=request.min_rack_ids,
+            spread_over=problem.grouping.rule.spread_over,
+            receivers=tuple(sorted(problem.pool.open)),
+            pinned=problem.pinned,
+            later=served.later,
+        ),
+        notes=(*budgets.budget_notes(request.budget, served), *_notes(problem)),
+        warnings=tuple(sorted((*reasons, *map(stranded_warning, problem.stranded)))),
+    )
+    rule = "even spread over racks" if request.spread else _rule_words(request.min_rack_ids)
+    selection = problem.scope.selection
+    return PlannedChange(
+        title=f"Repair the rack rule: {rule}",
+        topics=selection.selected,
+        topics_excluded=selection.excluded,
+        plan=assemble(snapshot, request.words, problem.scope, with_destinations(snapshot, problem.scope, decision)),
+        reasons=reasons,
+        left_alone=len(problem.beyond_repair),
+        later=served.left,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RackProblem:
+    """`repairs` and `beyond_repair` by partition index; `stranded` break the rule and cannot be copied.
+
+    `pinned` partitions stay as they are, `standing` are those of them that break the rule. Under constraints `by_tags`
+    says who stays.
+    """
+
+    scope: Scope
+    pool: BrokerPool
+    grouping: Grouping
+    repairs: Mapping[int, Repair]
+    beyond_repair: Mapping[int, NoRepair]
+    stranded: tuple[PlannedPartition, ...]
+    pinned: tuple[TopicPartition, ...] = ()
+    standing: tuple[TopicPartition, ...] = ()
+    by_tags: Mapping[int, TagRepair] = field(default_factory=dict)
+
+    def least(self, index: int) -> int:
+        """How many copies no repair of the partition can do without."""
+        return self.by_tags[index].least if index in self.by_tags else self.repairs[index].moves
+
+    def rooms(self) -> list[Alike]:
+        """Partitions whose new copies may go to the same places."""
+        if self.by_tags:
+            sets = {i: (self.by_tags[i].kept, len(self.scope.partitions[i].current)) for i in self.repairs}
+            return alike(sets, self.grouping)
+        found: dict[int, Alike] = {}
+        for i, repair in self.repairs.items():
+            # Equal needs are one object, see `Repairs`.
+            found.setdefault(id(repair), Alike(repair.room)).members.append(i)
+        return list(found.values())
+
+    def surplus(self) -> list[Surplus]:
+        """The sets that must give replicas up, for the flow that chooses which."""
+        return [self._surplus(i, repair) for i, repair in self.repairs.items()]
+
+    def _surplus(self, index: int, repair: Repair) -> Surplus:
+        p = self.scope.partitions[index]
+        if index in self.by_tags:  # who stays is settled
+            kept = self.by_tags[index].kept
+            return Surplus(
+                index=index, replicas=kept, prices=(0,) * len(kept), groups=(-1,) * len(kept), stay=len(kept)
+            )
+        fit = self.pool.live if p.in_sync is None else self.pool.live & p.in_sync
+        return Surplus(
+            index=index,
+            replicas=p.current,
+            prices=tuple(
+                _STALE if b not in fit else min(k, LEVEL_PRICE - 1) if k else _LEADER for k, b in enumerate(p.current)
+            ),
+            groups=self.grouping.shared(p.current),
+            stay=len(p.current) - repair.moves,
+            base=repair.base,
+            slots=repair.slots,
+            extra=repair.extra,
+        )
+
+
+def _serve(snapshot: ClusterSnapshot, problem: RackProblem, request: FixRacksRequest) -> budgets.Served:
+    changes = []
+    for i, repair in problem.repairs.items():
+        p = problem.scope.partitions[i]
+        changes.append(
+            budgets.PartitionChange(
+                index=i, key=p.key, copies=repair.moves, size_bytes=p.size_bytes, rank=-repair.moves
+            )
+        )
+    budgets.refuse_unsized(snapshot, request.budget, changes)
+    return budgets.serve(changes, request.budget)
+
+
+def _rule_words(minimum: int) -> str:
+    return f"each set spans {counted(minimum, 'rack')} before one repeats" if minimum else "all racks of a set differ"
+
+
+def _certify(
+    problem: RackProblem, request: FixRacksRequest, served: budgets.Served, lists: Sequence[tuple[int, ...]]
+) -> Certificate:
+    unit = "bytes" if request.minimize is Minimize.BYTES else "replicas"
+    partitions = problem.scope.partitions
+    one = {i: (partitions[i].size_bytes or 0) if unit == "bytes" else 1 for i in problem.repairs}
+    weight = sum(len(set(lists[i]).difference(partitions[i].current)) * one[i] for i in problem.repairs)
+    least = sum(problem.least(i) * one[i] for i in problem.repairs)
+    copies = sum(map(problem.least, problem.repairs))
+    tags = "or where constraints forbid them " if problem.by_tags else ""
+    if problem.repairs:
+        words = budgets.budget_argument(
+            f"{counted(len(problem.repairs), 'partition')} hold {counted(copies, 'replica')} more in their racks {tags}"
+            "than the rule allows, counted set by set; one move repairs one of them at most",
+            served,
+        )
+    elif served.later:
+        words = f"the budget takes none of {counted(served.left.partitions, 'partition')}: nothing is copied"
+    else:
+        spared = problem.beyond_repair or problem.standing
+        words = "no partition that can be repaired breaks the rule" if spared else "every set obeys the rule"
+        words += ": nothing has to be copied"
+    return certificate(unit, weight, least, words, Proof(kind=ProofKind.COUNTING))
+
+
+def _reasons(problem: RackProblem) -> tuple[str, ...]:
+    """Why partitions cannot be repaired, one sentence for each reason."""
+    names: dict[str, list[str]] = {}
+    for i, lack in sorted(problem.beyond_repair.items()):
+        names.setdefault(lack.reason, []).append(str(problem.scope.partitions[i].key))
+    return tuple(
+        f"{some(found)}: {reason}; "
+        f"{'add brokers' if problem.by_tags else 'add brokers in other racks, or allow repeats with --min-rack-ids'}"
+        for reason, found in sorted(names.items())
+    )
+
+
+def _notes(problem: RackProblem) -> tuple[str, ...]:
+    alone = len(problem.standing) == 1
+    fate = "breaks the rule and stays as it is" if alone else "break the rule and stay as they are"
+    notes = [*budgets.pinned_note(problem.standing, fate)]
+    if loose := problem.grouping.receivers.get(None):
+        notes.append(f"brokers {some(loose)} have no rack: they conflict with no other broker and count as no rack")
+    if problem.pool.closed:
+        closed = some(sorted(problem.pool.closed))
+        notes.append(f"brokers {closed} take no new copies: all their log dirs are cordoned or broken")
+    return tuple(notes)
+
+
+# Above what evenness can cost a single replica, see `fill.py`; below the leader's.
+_STALE = 10**10
+_LEADER = -(10**12)
+
+
+def rack_problem(snapshot: ClusterSnapshot, request: FixRacksRequest) -> RackProblem:
+    """Look at every chosen partition; raises `UsageError` when the brokers have no racks at all. O(partitions)."""
+    pool = pool_of(snapshot).without(named_brokers(snapshot, RECEIVERS, request.exclude_receivers))
+    names = tuple(sorted({r for b in pool.open if (r := pool.racks[b])}))
+    if not names and request.constraints == NO_CONSTRAINTS:
+        raise UsageError("no live broker has a rack, so there is no rack rule to repair", hint="set broker.rack")
+    sized = request.minimize is Minimize.BYTES
+    scope = scope_of(snapshot, TopicScope(topics=request.topics, topics_exclude=request.topics_exclude, sized=sized))
+    tags = request.constraints.on(snapshot, scope.selection.selected)
+    rule = GroupRule(request.min_rack_ids, names if request.spread else (), tags)
+    grouping = Grouping.of(rule, pool.racks, pool.open, [p.key.topic for p in scope.partitions])
+    by_tags, needs = ({}, _rack_needs(grouping, scope)) if tags is None else _tag_needs(grouping, tags, scope)
+    wrong = {i: need for i, need in needs if need is not None}
+    pinned = frozenset(pinned_indices(scope.partitions, request.pinned, ()))
+    broken = {i: need for i, need in wrong.items() if i not in pinned}
+    _, stranded = set_stranded_apart(tuple(scope.partitions[i] for i in broken), pool.live)
+    apart = {p.key for p in stranded}
+    movable = {i: need for i, need in broken.items() if scope.partitions[i].key not in apart}
+    return RackProblem(
+        scope=scope,
+        pool=pool,
+        grouping=grouping,
+        repairs={i: need for i, need in movable.items() if isinstance(need, Repair)},
+        beyond_repair={i: need for i, need in movable.items() if isinstance(need, NoRepair)},
+        stranded=stranded,
+        pinned=tuple(scope.partitions[i].key for i in sorted(pinned)),
+        standing=tuple(scope.partitions[i].key for i in sorted(pinned & wrong.keys())),
+        by_tags=by_tags,
+    )
+
+
+def _rack_needs(grouping: Grouping, scope: Scope) -> list[tuple[int, Need]]:
+    repairs = Repairs(grouping)
+    return [(i, repairs.need_of(p.current)) for i, p in enumerate(scope.partitions)]
+
+
+def _tag_needs(grouping: Grouping, tags: TagRules, scope: Scope) -> tuple[dict[int, TagRepair], list[tuple[int, Need]]]:
+    """What sets need under constraints by tags; as repairs of so many moves, or as the reason why there is none."""
+    steps = TagSteps(grouping, tags)
+    found = {
+        i: repair for i, p in enumerate(scope.partitions) if (repair := tag_repair(steps, i, p.current)) is not None
+    }
+    sets = {i: (repair.kept, len(scope.partitions[i].current)) for i, repair in found.items()}
+    _, unfit = group_openings(sets, grouping)
+    needs: list[tuple[int, Need]] = []
+    for i, repair in found.items():
+        p = scope.partitions[i]
+        moves = len(p.current) - len(repair.kept)
+        words = tags.words(p.key.topic, grouping.taking, len(p.current))
+        reason = f"{moves} replica(s) must move, and constraints and racks leave room for {unfit.get(i, 0)} ({words})"
+        needs.append((i, NoRepair(reason) if i in unfit else Repair(moves, 0, 0, 0, Room(moves, 0, {}))))
+    return found, needs

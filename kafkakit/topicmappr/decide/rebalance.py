@@ -1,0 +1,448 @@
+"""`topicmappr rebalance`, `scale` and `add-brokers` as pure functions: snapshot and request in, plan and facts out.
+
+`topicmappr rebalance` and `scale` as a pure function: snapshot and request in, plan and report facts out.
+
+Which broker each copy leaves and where it goes, and the tolerance that describes the result.
+
+`topicmappr add-brokers` as a pure function: a rebalance over the brokers in use and some more.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from kafkakit.core.broker_list import BrokerList
+from kafkakit.core.certificate import Certificate, PlacementRules, Proof, ProofKind, certificate
+from kafkakit.core.errors import InfeasibleError, InterruptedRunError, UsageError
+from kafkakit.core.model import ClusterSnapshot, TopicPartition
+from kafkakit.core.plan import Plan, StorageFacts
+from kafkakit.core.quantities import counted, format_bytes, format_percent
+from kafkakit.placement.by_size.attempt import Attempt
+from kafkakit.placement.by_size.layout import Layout
+from kafkakit.placement.by_size.lp_relaxation import BalanceProblem, BandGoal, DemandGroups
+from kafkakit.placement.by_size.proof import argument_of, cancels, moves_bound, moves_proof, not_counted, proof_of
+from kafkakit.placement.by_size.tightening import more_brokers, too_large, why_not
+from kafkakit.placement.log_dirs_balance import DirRules
+from kafkakit.placement.problem import UNWATCHED, BrokerChange, Minimize, Watch
+from kafkakit.topicmappr.decide.assembly import Decision, assemble
+from kafkakit.topicmappr.decide.dirs import with_dirs
+from kafkakit.topicmappr.decide.rebalance_goal import (
+    Aim,
+    BalanceInputs,
+    Notebook,
+    Reached,
+    Sources,
+    Tried,
+    balance_inputs,
+    counts_anew,
+    in_words,
+    reach_aim,
+    refuse_impossible,
+)
+from kafkakit.topicmappr.decide.rebalance_soft_goals import FreeChoices
+from kafkakit.topicmappr.decide.requests import RebalanceRequest
+from kafkakit.topicmappr.decide.scope import Scope
+from kafkakit.topicmappr.decide.storage import RANGE_INCREASED, FreeChange, Sizes
+
+
+def free_change(plan: Plan, holding: frozenset[int], targets: Sequence[int]) -> FreeChange:
+    """Free bytes of the targets; the summary's left side counts brokers that hold something, as kafka-kit does."""
+    before, after = (
+        {load.broker: load.free_bytes for load in stats.brokers if load.free_bytes is not None}
+        for stats in (plan.before, plan.after)
+    )
+    chosen = frozenset(targets)
+    return FreeChange(
+        before={b: free for b, free in before.items() if b in chosen},
+        after={b: free for b, free in after.items() if b in chosen},
+        holding=holding & chosen,
+    )
+
+
+def with_range(plan: Plan, free: FreeChange, request: RebalanceRequest) -> Plan:
+    """Warn of a growing range of free bytes in kafka-kit's words; a note where a goal of its own asks for that."""
+    if not plan.moves or not free.range_increased:
+        return plan
+    if request.goal.given:
+        return replace(plan, notes=(*plan.notes, RANGE_INCREASED))
+    return replace(plan, warnings=tuple(sorted((*plan.warnings, RANGE_INCREASED))))
+
+
+STOPPED = "the search was stopped early; this is the best plan found until then"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebalance:
+    """A decided rebalance: the plan and what the report says besides.
+
+    `before` and `after` are replica lists in the order of `scope.partitions`. `max_deviation` is the goal that the plan
+    was made for and `reached` how narrow the loads are in the end, both in the aim's own unit. `free` are the
+    targets' free bytes, `tried` the plans made on the way; with `stopped` the search ended early because the watch
+    stopped it.
+    """
+
+    plan: Plan
+    scope: Scope
+    change: BrokerChange
+    sources: Sources
+    sizes: Sizes
+    aim: Aim
+    max_deviation: int
+    reached: int
+    before: tuple[tuple[int, ...], ...]
+    after: tuple[tuple[int, ...], ...]
+    free: FreeChange
+    tried: tuple[Tried, ...] = ()
+    stopped: bool = False
+
+
+def decide_rebalance(
+    snapshot: ClusterSnapshot,
+    request: RebalanceRequest,
+    facts: StorageFacts | None = None,
+    watch: Watch = UNWATCHED,
+) -> Rebalance:
+    """Decide which replicas move so that bytes are balanced, with the fewest bytes (or moves).
+
+    Raises `UsageError` and `TryLaterError` for requests that cannot be planned and `InfeasibleError`, with a proof
+    and the nearest goal that can be reached, for goals that cannot. Cost: see `tighten`.
+    """
+    watch.phase("reading the cluster")
+    inputs = balance_inputs(snapshot, request, facts, lambda change: _check_brokers(change, request))
+    scope, change, layout, aim, sizes = inputs.scope, inputs.change, inputs.layout, inputs.aim, inputs.sizes
+    refuse_impossible(inputs, request)
+    problem = BalanceProblem.of(layout.table, aim.balance)
+    notebook = Notebook(watch, layout.table, aim.balance)
+    reached = reach_aim(problem, aim, request, notebook)
+    max_deviation, found = reached.max_deviation, reached.found
+    if watch.stopped() and not found.succeeded and found.window.possible and not found.proven:
+        raise InterruptedRunError("interrupted before a plan was found that reaches the goal; nothing was written")
+    held_back: tuple[str, ...] = ()
+    if reached.missed is not None:
+        why = _impossible(inputs, problem, replace(reached, found=reached.missed), request)
+        held_back = (f"best effort: {why.message}; reached: {aim.shown(max_deviation)}",)
+    if not found.succeeded and (reached.missed is None or not found.rule_kept):
+        error = _impossible(inputs, problem, reached, request)
+        kept = () if layout.rule.tags is None else tuple(c.text for c in layout.rule.tags.constraints)
+        error.reasons = tuple(f"constraint kept: {text}" for text in (*kept, *inputs.out.words))
+        raise error
+    before = [p.current for p in scope.partitions]
+    watch.phase("evenness that costs nothing")
+    choices = FreeChoices(
+        table=layout.table,
+        balance=aim.balance,
+        partitions=scope.partitions,
+        targets=change.targets,
+        stranded=inputs.stranded,
+        every_leader=request.optimize_leadership,
+    )
+    for choose in (choices.made, choices.left_open):
+        chosen = choose(found)
+        decision = Decision(
+            replicas=chosen.lists,
+            certificate=certify(layout, problem.demand, chosen.found, request.minimize),
+            targets=change.targets,
+            tags=layout.rule.tags,
+            rules=rules_of(inputs, request),
+            storage={b: sizes.brokers[b] for b in change.targets},
+            storage_facts=sizes.facts,
+            notes=(
+                *sizes.notes,
+                *inputs.notes,
+                *(held_back or aim.notes(found, max_deviation)),
+                *chosen.notes,
+                *_small_ones(layout, request),
+                *([STOPPED] if watch.stopped() else []),
+            ),
+            warnings=inputs.warnings,
+        )
+        decision = with_dirs(snapshot, scope, decision, sizes.log_dirs, _dir_rules(request), watch)
+        if decision.warnings == inputs.warnings:
+            break  # else log dirs lack room for a copy; the plan as it was found may fit
+    plan = assemble(snapshot, request.words, scope, decision)
+    change_of_free = free_change(plan, inputs.holding, change.targets)
+    return Rebalance(
+        plan=with_range(plan, change_of_free, request),
+        scope=scope,
+        change=change,
+        sources=inputs.sources,
+        sizes=sizes,
+        aim=aim,
+        max_deviation=max_deviation,
+        reached=problem.measure(chosen.found.at),
+        before=tuple(before),
+        after=tuple(chosen.lists),
+        free=change_of_free,
+        tried=tuple(notebook.tries),
+        stopped=watch.stopped(),
+    )
+
+
+def _small_ones(layout: Layout, request: RebalanceRequest) -> tuple[str, ...]:
+    """A note on partitions that are too small to move, where kafka-kit's threshold and not a flag makes them so."""
+    if not request.smallest_bytes or request.partition_size_threshold_mib is not None:
+        return ()
+    small = int((layout.table.size < request.smallest_bytes).sum())
+    if not small:
+        return ()
+    return (
+        f"{small} of {counted(len(layout.table.size), 'partition')} are smaller than --partition-size-threshold "
+        f"({format_bytes(request.smallest_bytes)}) and stay where they are; give a lower one, or a goal such as --band",
+    )
+
+
+def _dir_rules(request: RebalanceRequest) -> DirRules:
+    return DirRules(max_use=request.max_disk_use, head_room=request.head_room_bytes, band=request.balance_dirs)
+
+
+def _check_brokers(change: BrokerChange, request: RebalanceRequest) -> None:
+    """Only additions are allowed, as in kafka-kit; a broker that leaves needs `drain` or `rebuild`."""
+    wrong = sorted({*change.missing, *change.old_missing, *change.replace})
+    if wrong:
+        raise UsageError(
+            f"reassignment only allows broker additions; not so for broker(s) {', '.join(map(str, wrong))}",
+            hint=(
+                f"listed and not live: {', '.join(map(str, change.missing))}; start them, or leave them out"
+                if set(wrong) <= set(change.missing)
+                else "list every live broker that holds these topics (-1); use topicmappr drain to empty one"
+            ),
+        )
+    if not change.targets:
+        raise UsageError("no broker holds these topics", hint="name brokers in --brokers, or all of them with -2")
+    if request.scale and not change.new:
+        raise UsageError("reassignment requires additional brokers", hint="name the new ones in --brokers")
+
+
+def certify(layout: Layout, demand: DemandGroups, found: Attempt, minimize: Minimize) -> Certificate:
+    """Set what the plan costs beside the proven bound."""
+    table, window = layout.table, found.window
+    if minimize is Minimize.MOVES:
+        bound, priced = moves_bound(table, window), None
+        words = f"brokers outside their limits must give or get at least {bound} copies, the largest first"
+        if found.few is not None and not found.fewest and found.moves > bound:
+            priced = moves_proof(table, demand, window, found.few)
+        if priced is not None and priced[0] > bound:
+            words = f"at the proof's broker prices no plan makes fewer than {priced[0]} copies (counting shows {bound})"
+            return certificate("replicas", found.moves, priced[0], words, priced[1])
+        if found.fewest and found.moves > bound:
+            words = f"every placement was searched; {words}"
+        elif layout.rule.tags is not None:
+            words += not_counted([c.text for c in layout.rule.tags.constraints])
+        kind = ProofKind.SEARCH if found.fewest else ProofKind.COUNTING
+        least = found.moves if found.fewest else bound
+        return certificate("replicas", found.moves, least, words, proof_of(table, demand, window, kind=kind))
+    if found.proven and found.cost > window.bound.value:
+        words = f"every placement was searched; if partitions could be split, {argument_of(table, window)}"
+        proof = proof_of(table, demand, window, kind=ProofKind.SEARCH)
+        return certificate("bytes", found.cost, found.cost, words, proof)
+    proof = proof_of(table, demand, window)
+    if not cancels(proof):
+        words = "hard limits and a window that may lie anywhere mix here, and no prices were found that prove a bound"
+        return certificate("bytes", found.cost, 0, words, Proof(kind=ProofKind.NONE, load="bytes"))
+    return certificate("bytes", found.cost, window.bound.value, argument_of(table, window), proof)
+
+
+def rules_of(inputs: BalanceInputs, request: RebalanceRequest) -> PlacementRules:
+    """The hard rules of the request, for the plan's record and its checker."""
+    layout, scope, table = inputs.layout, inputs.scope, inputs.layout.table
+    small = request.smallest_bytes
+    pinned = [
+        p.key
+        for p, still, size in zip(scope.partitions, table.still.tolist(), table.size.tolist(), strict=True)
+        if still and size >= small
+    ]
+    return PlacementRules(
+        min_rack_ids=request.min_rack_ids,
+        spread_over=layout.rule.spread_over,
+        receivers=tuple(b for b, takes in zip(table.brokers, table.receiver.tolist(), strict=True) if takes),
+        givers=inputs.out.giving(inputs.sources.brokers, inputs.holding),
+        pinned=tuple(pinned),
+        smallest_bytes=small,
+        locality_scoped=request.locality_scoped,
+    )
+
+
+def _impossible(
+    inputs: BalanceInputs, problem: BalanceProblem, reached: Reached, request: RebalanceRequest
+) -> InfeasibleError:
+    """Why no plan keeps the goal and the rules, in one line, and what would."""
+    aim, table, found = inputs.aim, inputs.layout.table, reached.found
+    near = aim.shown(reached.max_deviation)
+    nearest = f"a plan was found for {near}" if reached.is_nearest_planned else f"the nearest that may be: {near}"
+    effort = "" if request.goal.best_effort or aim.requested is None else " (or give --best-effort)"
+    if reached.unlimited is not None:
+        return _over_budget(aim, reached.unlimited, request)
+    large = _too_large(inputs, found)
+    if large:
+        return InfeasibleError(f"{aim.words} cannot be reached: {large}", hint=f"{nearest}{effort}")
+    if not found.window.possible:
+        reason = why_not(table, problem.demand, found.window, inputs.racks)
+        within = isinstance(aim.balance, BandGoal) and not request.goal.within_racks
+        limited = partial(counts_anew, inputs, request)
+        add = (
+            more_brokers(problem, found.window, inputs.racks, aim.requested, limited)
+            if within and aim.requested
+            else None
+        )
+        racks = ", or --balance-within racks" if within and table.racks > 1 else ""
+        return InfeasibleError(
+            f"{aim.words} cannot be reached: {reason}",
+            hint=f"{nearest}{f', or {add}' if add else ''}{racks}{effort}",
+        )
+    if not found.rule_kept and (ceilings := in_words(request)):
+        return InfeasibleError(
+            f"no plan for {aim.words} keeps {ceilings}: every placement was searched"
+            if found.proven
+            else f"no plan for {aim.words} that keeps {ceilings} was found; it is not proven impossible",
+            hint="allow more, or ask for less of the goal",
+        )
+    if not found.rule_kept and request.goal.count_band is not None:
+        counts = format_percent(request.goal.count_band)
+        return InfeasibleError(
+            f"no plan for {aim.words} was found that also keeps counts within {counts}; it is not proven impossible",
+            hint="give a wider --count-band or --band",
+        )
+    if not found.rule_kept:
+        broken = f"at most {request.max_rack_violations} sets that break the rack rule"
+        return InfeasibleError(
+            f"no plan for {aim.words} leaves {broken}: every placement was searched"
+            if found.proven
+            else f"no plan was found that leaves {broken}; it is not proven impossible",
+            hint="topicmappr fix-racks shows which partitions cannot be repaired, and why",
+        )
+    if found.proven:
+        return InfeasibleError(
+            f"{aim.words} cannot be reached: every placement was searched, and none is inside the limits",
+            hint=f"{nearest}{effort}",
+        )
+    return InfeasibleError(
+        f"no plan for {aim.words} was found ({format_bytes(found.outside)} stay outside); it is not proven impossible",
+        hint=f"{nearest}{effort}",
+    )
+
+
+def _over_budget(aim: Aim, unlimited: Attempt, request: RebalanceRequest) -> InfeasibleError:
+    """The budget is what no plan keeps; without it there is one."""
+    goal = request.goal
+    flags = [
+        *([f"--max-moves {goal.max_moves}"] if goal.max_moves is not None else []),
+        *([f"--max-moved-bytes {format_bytes(goal.max_moved_bytes)}"] if goal.max_moved_bytes is not None else []),
+    ]
+    kept = [aim.words]
+    if goal.count_band is not None:
+        kept.append(f"counts within {format_percent(goal.count_band)}")
+    if request.max_rack_violations is not None:
+        kept.append(f"at most {request.max_rack_violations} sets that break the rack rule")
+    return InfeasibleError(
+        f"no plan within {' and '.join(flags)} was found that keeps {', '.join(kept)}: the budget is too small",
+        hint=(
+            f"a plan without the budget makes {counted(unlimited.moves, 'copy', 'copies')} of "
+            f"{format_bytes(unlimited.cost)}"
+        ),
+    )
+
+
+def _too_large(inputs: BalanceInputs, found: Attempt) -> str:
+    """The partitions that are larger than their limit on enough brokers, in words; empty where none is."""
+    table = inputs.layout.table
+    if found.window.slides.any():
+        return ""
+    parts = too_large(table, found.window.ceiling)
+    if not parts:
+        return ""
+    named = [f"{inputs.scope.partitions[p].key} ({format_bytes(int(table.size[p]))})" for p in parts[:_NAMED]]
+    more = f" and {len(parts) - _NAMED} more" if len(parts) > _NAMED else ""
+    are = "is" if len(parts) == 1 else "are"
+    return f"{', '.join(named)}{more} {are} larger than what enough brokers may hold"
+
+
+_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relocation:
+    """One copy that moves from broker to broker; `size` in bytes."""
+
+    key: TopicPartition
+    source: int
+    destination: int
+    size: int
+
+
+def relocations_of(decided: Rebalance) -> tuple[Relocation, ...]:
+    """Every copy that moves, the largest first. O(moves)."""
+    racks = {load.broker: load.rack for load in decided.plan.after.brokers}
+    found = [
+        (-(move.size_bytes or 0), move.topic, move.partition, source, destination)
+        for move in decided.plan.moves
+        for source, destination in pairs(move.before, move.after, racks)
+    ]
+    return tuple(
+        Relocation(key=TopicPartition(topic, partition), source=source, destination=destination, size=-size)
+        for size, topic, partition, source, destination in sorted(found)
+    )
+
+
+def pairs(before: Sequence[int], after: Sequence[int], racks: Mapping[int, str | None]) -> list[tuple[int, int]]:
+    """Who takes over from whom: by place in the list, or, where the list was reordered, by rack and then in order."""
+    gone = [b for b in before if b not in after]
+    come = [b for b in after if b not in before]
+    found = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
+    if all(old in gone and new in come for old, new in found):
+        return found
+    found = []
+    for alike in (True, False):
+        taken = {b for pair in found for b in pair}
+        for old in (b for b in gone if b not in taken):
+            left = [b for b in come if b not in taken and (not alike or racks.get(b) == racks.get(old))]
+            if left:
+                found.append((old, left[0]))
+                taken.add(left[0])
+    return found
+
+
+def smallest_tolerance(
+    mean: float, after: Mapping[int, int], sources: Collection[int], destinations: Collection[int]
+) -> float:
+    """The least whole percent (as a fraction) within which kafka-kit's limits hold for the result.
+
+    Sources may end with at most mean x (1 + it) free, destinations with mean x (1 - it) or more; one percent is
+    the finest that kafka-kit tries.
+    """
+    if mean <= 0:
+        return 0.01
+    away = [after[b] / mean - 1 for b in sources if b in after]
+    away += [1 - after[b] / mean for b in destinations if b in after]
+    widest = max(away, default=0.0)
+    percent = max(1, int(widest * 100))
+    # A whole percent that is met but for the last bit of a division counts as met.
+    return (percent if widest * 100 <= percent + 1e-9 else percent + 1) / 100
+
+
+def decide_add_brokers(
+    snapshot: ClusterSnapshot,
+    request: RebalanceRequest,
+    facts: StorageFacts | None = None,
+    watch: Watch = UNWATCHED,
+) -> Rebalance:
+    """Give the brokers in `request.brokers` their part, beside every broker that holds a replica now.
+
+    They must be live, and may hold replicas already. Raises as `decide_rebalance`, and `UsageError` for brokers
+    that are not live.
+    """
+    added = request.brokers
+    if added.existing or added.everything or not added.ids:
+        raise UsageError("--brokers: name the brokers to add; -1 and -2 stand for those that are there")
+    live = {b.id for b in snapshot.brokers if b.is_alive}
+    absent = [b for b in added.ids if b not in live]
+    if absent:
+        raise UsageError(
+            f"broker(s) {', '.join(map(str, sorted(absent)))} are not live, so they cannot take replicas",
+            hint="start them first; kafkakit doctor shows which brokers answer",
+        )
+    return decide_rebalance(snapshot, beside_existing(request), facts, watch)
+
+
+def beside_existing(request: RebalanceRequest) -> RebalanceRequest:
+    """The request over the named brokers and every broker that holds a replica now."""
+    return replace(request, brokers=BrokerList(ids=request.brokers.ids, existing=True))

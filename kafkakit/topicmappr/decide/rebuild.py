@@ -1,0 +1,573 @@
+"""`topicmappr rebuild` and `set-replication` as pure functions: snapshot and request in, plan and report facts out.
+
+`topicmappr rebuild` as a pure function: snapshot and request in, plan and report facts out.
+
+A rebuild in chunks: a series of maps in which only the replicas of a few brokers at a time change.
+
+kafka-kit puts the final map's id into each slot of the window's brokers, which can name a broker twice on the way.
+Here a slot of the window gets its final broker where that is free, else one that the partition needs anyway, so that
+every list on the way has its full length, no broker twice, and racks that keep the rule wherever the lists before and
+after do (the lists of a rack rule are the bases of a matroid, and those can be exchanged step by step).
+
+The maps of a rebuild: one as a rule, two for a phased one, one a chunk for a chunked one.
+
+`topicmappr set-replication` as a pure function: the rebuild of these topics on their own cluster, with a factor.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from kafkakit.core.broker_list import BrokerList
+from kafkakit.core.certificate import Certificate, PlacementRules, certificate
+from kafkakit.core.errors import OperationFailedError, UsageError
+from kafkakit.core.lists_in_words import some
+from kafkakit.core.model import ClusterSnapshot, PartitionAssignment, PartitionMap, TopicPartition
+from kafkakit.core.plan import Plan, StorageFacts
+from kafkakit.core.quantities import counted
+from kafkakit.core.topic_selection import select_topics
+from kafkakit.placement.forced import place_forced
+from kafkakit.placement.group_rooms import Grouping
+from kafkakit.placement.group_rule import GroupRule
+from kafkakit.placement.minimal import Affinity, apply_affinities, find_affinities, movement_bound, place_minimal
+from kafkakit.placement.openings import alike, pool_of
+from kafkakit.placement.problem import (
+    UNWATCHED,
+    BrokerChange,
+    Minimize,
+    OptimizeFor,
+    Placement,
+    PlacementProblem,
+    PlannedPartition,
+    Watch,
+    classify,
+    classify_unseen,
+    set_stranded_apart,
+    stranded_warning,
+    with_stranded,
+)
+from kafkakit.topicmappr.decide import requests as budgets
+from kafkakit.topicmappr.decide.assembly import Decision, PlannedChange, assemble
+from kafkakit.topicmappr.decide.dirs import with_destinations
+from kafkakit.topicmappr.decide.rebalance_goal import RECEIVERS, named_brokers
+from kafkakit.topicmappr.decide.rebuild_bytes import Stored, evacuate, even_leaders, place_stored
+from kafkakit.topicmappr.decide.requests import MAX_REPLICATION, RebuildRequest
+from kafkakit.topicmappr.decide.scope import NO_CONSTRAINTS, Scope, TagConstraints, pinned_indices, scope_of
+from kafkakit.topicmappr.decide.storage import FreeChange, explain_unplaced
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One map of a series as what it changes against the map before it: new lists by partition index.
+
+    `brokers` are the window of a chunk; a chunk without changes makes no map.
+    """
+
+    changes: Mapping[int, tuple[int, ...]]
+    brokers: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebuild:
+    """A decided rebuild: the plan and what the report shows besides.
+
+    `before` and `after` are replica lists in the order of `scope.partitions`, and `steps` lead from the one to
+    the other, a map each; `unplaced` counts wanted replicas without a broker and `shortages` says why. `free` is
+    known to placement by storage alone.
+    """
+
+    plan: Plan
+    scope: Scope
+    change: BrokerChange
+    affinities: tuple[Affinity, ...]
+    before: tuple[tuple[int, ...], ...]
+    after: tuple[tuple[int, ...], ...]
+    steps: tuple[Step, ...]
+    unplaced: tuple[int, ...]
+    shortages: tuple[str, ...]
+    free: FreeChange | None = None
+
+    def maps(self, *, skip_no_ops: bool) -> Iterator[PartitionMap]:
+        """The map of each step in turn: of all partitions, or of those only that change at all."""
+        shown = [
+            (i, p.key.topic, p.key.partition)
+            for i, p in enumerate(self.scope.partitions)
+            if not (skip_no_ops and self.before[i] == self.after[i])
+        ]
+        for _, lists in walk(self.before, self.steps):
+            yield PartitionMap(
+                partitions=tuple(
+                    PartitionAssignment(topic=topic, partition=number, replicas=lists[i]) for i, topic, number in shown
+                )
+            )
+
+    def map_count(self) -> int:
+        """How many maps there are."""
+        return sum(1 for step in self.steps if step.changes or not step.brokers)
+
+
+def decide_rebuild(
+    snapshot: ClusterSnapshot,
+    request: RebuildRequest,
+    facts: StorageFacts | None = None,
+    watch: Watch = UNWATCHED,
+) -> Rebuild:
+    """Decide where every selected replica goes; `facts` say where sizes come from (None: from the snapshot).
+
+    Raises `UsageError` and `TryLaterError` for requests that cannot be planned, `OperationFailedError` when all
+    replicas of a partition are to give up its leadership or a chunked map would change a list's length; replicas
+    that fit nowhere do not raise but are counted in `unplaced`. Cost: see `place_minimal`, `place_forced` and
+    `place_stored`.
+    """
+    scope = scope_of(snapshot, request.scope)
+    evacuated = _evacuated(snapshot, scope, request)
+    world = _observed(snapshot, scope, request)
+    able, stranded = set_stranded_apart(scope.partitions, frozenset(world.live))
+    movable = tuple(p for p in able if p.key not in request.untouched) if request.untouched else able
+    problem = PlacementProblem(
+        movable,
+        world.change.targets,
+        world.racks,
+        GroupRule(request.min_rack_ids, tags=request.constraints.on(snapshot, scope.selection.selected)),
+        request.minimize,
+        standing=_standing(able, world.change, request),
+        closed=request.closed,
+    )
+    stored = _place_stored(snapshot, facts, problem, world.change, request, watch) if request.by_storage else None
+    placed = _Placed(placement=stored.placement) if stored else _place(problem, scope, world.change, request)
+    shortages = stored.shortages if stored else explain_unplaced(problem, placed.placement.unplaced, world.live)
+    warnings = (
+        *world.change.warnings(),
+        *placed.refused,
+        *(stranded_warning(p) for p in stranded),
+        *_unplaced_warnings(problem.partitions, placed.placement),
+        *(stored.warnings if stored else ()),
+    )
+    placement = _balanced(problem, placed.placement, request, evacuated)
+    final = replace(placement, replicas=tuple(evacuate(movable, placement.replicas, evacuated)))
+    placement, final = (with_stranded(p, movable, scope.partitions) for p in (placement, final))
+    before = tuple(p.current for p in scope.partitions)
+    steps = _steps(request, world, before, placement.replicas, final.replicas)
+    decision = Decision(
+        replicas=final.replicas,
+        certificate=certify(request.spends, scope.partitions, placement),
+        targets=problem.targets,
+        tags=problem.rule.tags,
+        rules=PlacementRules(
+            min_rack_ids=request.min_rack_ids,
+            receivers=stored.receivers if stored else problem.taking,
+            pinned=tuple(p.key for p in stranded),
+        ),
+        storage=stored.storage if stored else {},
+        storage_facts=stored.sizes.facts if stored else None,
+        notes=(*placement.notes, *_request_notes(request), *(stored.sizes.notes if stored else ())),
+        warnings=tuple(sorted(warnings)),
+    )
+    return Rebuild(
+        plan=assemble(snapshot, request.words, scope, with_destinations(snapshot, scope, decision)),
+        scope=scope,
+        change=world.change,
+        affinities=placed.affinities,
+        before=before,
+        after=final.replicas,
+        steps=steps,
+        unplaced=placement.unplaced,
+        shortages=shortages,
+        free=stored.free if stored else None,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _World:
+    """The brokers as the request sees them: racks of all, live ones with their racks, what happens to them."""
+
+    racks: Mapping[int, str | None]
+    live: Mapping[int, str | None]
+    change: BrokerChange
+
+
+def _observed(snapshot: ClusterSnapshot, scope: Scope, request: RebuildRequest) -> _World:
+    holding = frozenset(b for p in scope.partitions for b in p.current)
+    if not request.use_meta:
+        listed = request.brokers.resolve(holding, frozenset())
+        return _World(
+            racks={}, live=dict.fromkeys(sorted({*holding, *listed})), change=classify_unseen(holding, listed)
+        )
+    live = {b.id: b.group for b in snapshot.brokers if b.is_alive}
+    return _World(
+        racks={b.id: b.group for b in snapshot.brokers},
+        live=live,
+        change=classify(holding, request.brokers.resolve(holding, frozenset(live), snapshot.leaving), live),
+    )
+
+
+def _standing(able: Sequence[PlannedPartition], change: BrokerChange, request: RebuildRequest) -> Mapping[int, int]:
+    """Replicas of untouched partitions on the targets."""
+    targets = frozenset(change.targets)
+    held = (b for p in able if p.key in request.untouched for b in p.current if b in targets)
+    return Counter(held) if request.untouched else {}
+
+
+def _evacuated(snapshot: ClusterSnapshot, scope: Scope, request: RebuildRequest) -> dict[str, frozenset[int]]:
+    """The brokers that must not lead, by topic; the patterns are matched against all topics there are."""
+    if not request.leader_evac_topics:
+        return {}
+    names = {t.name for t in snapshot.topics} | set(scope.selection.selected)
+    chosen = select_topics(names, request.leader_evac_topics).selected
+    away = frozenset(request.leader_evac_brokers)
+    return {topic: away for topic in chosen if topic in scope.selection.selected}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Placed:
+    placement: Placement
+    affinities: tuple[Affinity, ...] = ()
+    refused: tuple[str, ...] = ()
+
+
+def _place(problem: PlacementProblem, scope: Scope, change: BrokerChange, request: RebuildRequest) -> _Placed:
+    if request.force_rebuild:
+        return _Placed(placement=place_forced(problem))
+    affinities = find_affinities(scope.partitions, change, problem.racks) if request.sub_affinity else ()
+    placement, refused = _place_minimal(problem, affinities)
+    return _Placed(placement=placement, affinities=affinities, refused=refused)
+
+
+def _place_stored(
+    snapshot: ClusterSnapshot,
+    facts: StorageFacts | None,
+    problem: PlacementProblem,
+    change: BrokerChange,
+    request: RebuildRequest,
+    watch: Watch,
+) -> Stored:
+    return place_stored(
+        snapshot,
+        facts,
+        problem,
+        change,
+        watch,
+        optimize=request.optimize,
+        factor=request.partition_size_factor,
+        forced=request.force_rebuild,
+    )
+
+
+def _balanced(
+    problem: PlacementProblem, placement: Placement, request: RebuildRequest, evacuated: Mapping[str, frozenset[int]]
+) -> Placement:
+    # A forced rebuild by count has even leaders already, as long as no broker is barred from leading.
+    if not request.optimize_leadership or (request.force_rebuild and not evacuated and not request.by_storage):
+        return placement
+    lists = even_leaders(problem.partitions, placement.replicas, problem.targets, evacuated)
+    return replace(placement, replicas=tuple(lists))
+
+
+def _steps(
+    request: RebuildRequest,
+    world: _World,
+    before: tuple[tuple[int, ...], ...],
+    balanced: tuple[tuple[int, ...], ...],
+    after: tuple[tuple[int, ...], ...],
+) -> tuple[Step, ...]:
+    if request.phased:
+        return phased(before, balanced, after, frozenset(world.live))
+    if request.chunk_step:
+        brokers = frozenset(b for row in before for b in row) | frozenset(world.change.targets)
+        return chunked(before, after, brokers, request.chunk_step, world.racks, GroupRule(request.min_rack_ids))
+    return single(before, after)
+
+
+def _request_notes(request: RebuildRequest) -> list[str]:
+    notes = []
+    if request.force_rebuild and request.sub_affinity:
+        notes.append("--force-rebuild disables --sub-affinity")
+    elif request.by_storage and request.sub_affinity:
+        notes.append("--sub-affinity is for placement by count, and is not used")
+    if not request.by_storage and (
+        request.optimize is not OptimizeFor.DISTRIBUTION or request.partition_size_factor != 1
+    ):
+        notes.append("--optimize and --partition-size-factor are for --placement storage, and are not used")
+    if request.phased or request.chunk_step:
+        notes.append("a plan file goes to the final lists at once; the map files go there step by step")
+    if not request.use_meta:
+        notes.append("racks and the state of brokers were not looked at (--no-use-meta)")
+    return notes
+
+
+def _place_minimal(problem: PlacementProblem, affinities: Sequence[Affinity]) -> tuple[Placement, tuple[str, ...]]:
+    if not affinities:
+        return place_minimal(problem), ()
+    partitions, refused = apply_affinities(
+        problem.partitions, affinities, frozenset(problem.targets), problem.racks, problem.rule
+    )
+    placement = place_minimal(replace(problem, partitions=partitions))
+    # Substitutes count as copies: the bound is that of the untouched problem.
+    bound, argument = movement_bound(problem, placement.unplaced)
+    return replace(placement, bound=bound, argument=argument), refused
+
+
+def _unplaced_warnings(partitions: Sequence[PlannedPartition], placement: Placement) -> list[str]:
+    lines = []
+    for p, missing, replicas in zip(partitions, placement.unplaced, placement.replicas, strict=True):
+        name = f"{p.key.topic} p{p.key.partition}"
+        lines += [f"{name}: No additional brokers that meet Constraints"] * bool(missing)
+        lines += [f"{name}: configured to zero replicas"] * (not replicas)
+    return lines
+
+
+def certify(minimize: Minimize, partitions: Sequence[PlannedPartition], placement: Placement) -> Certificate:
+    """Set what the placement costs beside the proven bound."""
+    by_bytes = minimize is Minimize.BYTES
+    objective = 0
+    for p, new in zip(partitions, placement.replicas, strict=True):
+        if new != p.current:
+            copies = sum(1 for b in new if b not in p.current)
+            objective += copies * (p.size_bytes or 0) if by_bytes else copies
+    unit = "bytes" if by_bytes else "replicas"
+    return certificate(unit, objective, placement.bound, placement.argument, placement.proof)
+
+
+Lists = Sequence[tuple[int, ...]]
+Racks = Mapping[int, str | None]
+
+
+def windows_of(brokers: Iterable[int], step: int) -> list[tuple[int, ...]]:
+    """The brokers by id, highest first, `step` at a time."""
+    ids = sorted(set(brokers), reverse=True)
+    return [tuple(ids[k : k + step]) for k in range(0, len(ids), step)]
+
+
+def chunk_changes(
+    before: Lists, after: Lists, windows: Sequence[Sequence[int]], racks: Racks, rule: GroupRule
+) -> list[dict[int, tuple[int, ...]]]:
+    """What each window changes: new lists by partition index; all windows together lead from before to after.
+
+    Every broker of `before` is in a window. Raises `OperationFailedError` where a list changes its length.
+    O(changed partitions x replicas squared).
+    """
+    turn = {broker: k for k, window in enumerate(windows) for broker in window}
+    changes: list[dict[int, tuple[int, ...]]] = [{} for _ in windows]
+    for i, (old, new) in enumerate(zip(before, after, strict=True)):
+        if old == new:
+            continue
+        if len(old) != len(new):
+            raise OperationFailedError(
+                "Chunked reassignment cannot be used when reducing or increasing replication factor",
+                hint="change the factor in a run of its own, without --chunk-step-size",
+            )
+        now = old
+        for k in sorted({turn[b] for b in old}):
+            due = [turn[b] <= k for b in old]
+            following = _next(now, new, due, racks, rule)
+            if following != now:
+                changes[k][i] = now = following
+    return changes
+
+
+def _next(
+    now: tuple[int, ...], final: tuple[int, ...], due: Sequence[bool], racks: Racks, rule: GroupRule
+) -> tuple[int, ...]:
+    """The list with the due slots filled by brokers of the final list; the other slots keep theirs."""
+    waiting = [b for b, ready in zip(now, due, strict=True) if not ready]
+    kept = [b for b, ready in zip(now, due, strict=True) if not ready or b in final]
+    wanted = [final[k] for k, ready in enumerate(due) if ready]
+    kept += _fitting(kept, [*wanted, *(b for b in final if b not in wanted)], racks, rule)
+    left = [b for b in kept if b not in waiting]
+    slots: list[int | None] = [None if ready else b for b, ready in zip(now, due, strict=True)]
+    for preferred in (final, now):
+        for k, broker in enumerate(preferred):
+            if slots[k] is None and broker in left:
+                slots[k] = broker
+                left.remove(broker)
+    return tuple(left.pop(0) if b is None else b for b in slots)
+
+
+def _fitting(kept: Sequence[int], final: Sequence[int], racks: Racks, rule: GroupRule) -> list[int]:
+    """Brokers of the final set that make the set full, in the given order; those that keep the rack rule first."""
+    size = len(final)
+    chosen = list(kept)
+    offered = [b for b in final if b not in kept]
+    standing = [racks.get(b) for b in kept]
+    for broker in offered:
+        tried = [racks.get(b) for b in (*chosen, broker)]
+        if len(chosen) < size and rule.permits_so_far(standing, tried, size):
+            chosen.append(broker)
+    chosen += [b for b in offered if b not in chosen][: size - len(chosen)]
+    return chosen[len(kept) :]
+
+
+def single(before: Lists, after: Lists) -> tuple[Step, ...]:
+    """One map for everything."""
+    return (Step(changes=_differences(before, after)),)
+
+
+def phased(before: Lists, balanced: Lists, after: Lists, live: frozenset[int]) -> tuple[Step, ...]:
+    """First all new copies with the old leader still in front, then the final lists.
+
+    Where the old leader would be lost and is alive, the first map keeps it at the front: one replica more for the
+    time being. `balanced` are the new lists before leaders are evacuated, which is left to the second map.
+    """
+    first = [
+        (old[0], *new) if old and new and old[0] not in new and old[0] in live else new
+        for old, new in zip(before, balanced, strict=True)
+    ]
+    return Step(changes=_differences(before, first)), Step(changes=_differences(first, after))
+
+
+def chunked(
+    before: Lists, after: Lists, brokers: frozenset[int], step: int, racks: Mapping[int, str | None], rule: GroupRule
+) -> tuple[Step, ...]:
+    """One map for each window of `step` brokers, highest ids first; see `chunks.py`."""
+    windows = windows_of(brokers, step)
+    changes = chunk_changes(before, after, windows, racks, rule)
+    return tuple(Step(changes=c, brokers=w) for c, w in zip(changes, windows, strict=True))
+
+
+def walk(before: Lists, steps: Sequence[Step]) -> Iterator[tuple[Step, list[tuple[int, ...]]]]:
+    """Each step that makes a map, with every partition's list after it; the list is reused for the next step."""
+    now = list(before)
+    for step in steps:
+        for i, replicas in step.changes.items():
+            now[i] = replicas
+        if step.changes or not step.brokers:
+            yield step, now
+
+
+def _differences(before: Lists, after: Lists) -> dict[int, tuple[int, ...]]:
+    return {i: new for i, (old, new) in enumerate(zip(before, after, strict=True)) if old != new}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicationRequest:
+    """Bring every partition of the topics to `replication` copies.
+
+    `pinned` are topics or topic/partition that stay as they are, `budget` what one run may copy; brokers in
+    `exclude_receivers` get no copies. `words` are the flags as given.
+    """
+
+    replication: int
+    topics: tuple[str, ...]
+    topics_exclude: tuple[str, ...] = ()
+    min_rack_ids: int = 0
+    pinned: tuple[str, ...] = ()
+    budget: budgets.Budget = budgets.NO_BUDGET
+    exclude_receivers: BrokerList | None = None
+    constraints: TagConstraints = NO_CONSTRAINTS
+    words: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.replication <= MAX_REPLICATION:
+            raise UsageError(f"the replication factor {self.replication} is not between 1 and {MAX_REPLICATION}")
+
+
+def decide_set_replication(snapshot: ClusterSnapshot, request: ReplicationRequest) -> PlannedChange:
+    """Decide who gets the added copies, or whose copy goes.
+
+    Added copies follow the rack rule and even the counts out. Where the factor shrinks the leader stays, rack
+    repeats go first, then copies out of sync, then those of the fullest brokers. Copies on brokers that are
+    not alive are replaced, or are the first to go. A budget serves the partitions that lack most copies first;
+    what needs no copy is always served. See `place_minimal` for the proof and the cost.
+    """
+    requested = RebuildRequest(
+        brokers=BrokerList(ids=(), everything=True),
+        topics=request.topics,
+        topics_exclude=request.topics_exclude,
+        replication=request.replication,
+        min_rack_ids=request.min_rack_ids,
+        constraints=request.constraints,
+        closed=named_brokers(snapshot, RECEIVERS, request.exclude_receivers),
+        words=request.words,
+    )
+    pinned: tuple[TopicPartition, ...] = ()
+    if request.pinned:
+        partitions = scope_of(snapshot, requested.scope).partitions
+        pinned = tuple(partitions[i].key for i in pinned_indices(partitions, request.pinned, ()))
+        requested = replace(requested, untouched=frozenset(pinned))
+    served = _serve(snapshot, requested, request.budget)
+    rebuild = decide_rebuild(snapshot, replace(requested, untouched=requested.untouched.union(served.later)))
+    extra = (*_min_isr_warnings(snapshot, rebuild, request.replication), *_closed_warnings(snapshot, rebuild))
+    plan = _told(rebuild, request, served, pinned)
+    plan = replace(plan, warnings=tuple(sorted((*plan.warnings, *extra))))
+    selection = rebuild.scope.selection
+    return PlannedChange(
+        title=f"Set the replication factor to {request.replication}",
+        topics=selection.selected,
+        topics_excluded=selection.excluded,
+        plan=plan,
+        reasons=rebuild.shortages,
+        left_alone=sum(1 for n in rebuild.unplaced if n),
+        later=served.left,
+    )
+
+
+def _serve(snapshot: ClusterSnapshot, requested: RebuildRequest, budget: budgets.Budget) -> budgets.Served:
+    """Choose what the budget takes; partitions that need no copy, or find no place for one, are served anyway.
+
+    O(partitions): what fits follows from the racks of the replicas that stay.
+    """
+    if not budget.given:
+        return budgets.Served(indices=frozenset())
+    live = frozenset(b.id for b in snapshot.brokers if b.is_alive)
+    able, _ = set_stranded_apart(scope_of(snapshot, requested.scope).partitions, live)
+    kept = ((i, p, tuple(b for b in p.current if b in live)) for i, p in enumerate(able))
+    openings = {i: (row, p.wanted) for i, p, row in kept if p.wanted > len(row) and p.key not in requested.untouched}
+    topics = [p.key.topic for p in able]
+    rule = GroupRule(requested.min_rack_ids, tags=requested.constraints.on(snapshot, set(topics)))
+    grouping = Grouping.of(rule, {b.id: b.group for b in snapshot.brokers}, live - requested.closed, topics)
+    units = {i: a.room.units for a in alike(openings, grouping, repairs=False) for i in a.members}
+    changes = [
+        budgets.PartitionChange(
+            index=i, key=able[i].key, copies=n, size_bytes=able[i].size_bytes, rank=len(row) - wanted
+        )
+        for i, (row, wanted) in openings.items()
+        if (n := units[i])
+    ]
+    budgets.refuse_unsized(snapshot, budget, changes)
+    return budgets.serve(changes, budget)
+
+
+def _told(
+    rebuild: Rebuild, request: ReplicationRequest, served: budgets.Served, pinned: tuple[TopicPartition, ...]
+) -> Plan:
+    """The rebuild's plan with what pins and budget kept back in its rules, notes and argument."""
+    plan, spared = rebuild.plan, frozenset(pinned)
+    if not spared and not served.later:
+        return plan
+    rules = plan.rules or PlacementRules()
+    other = [p.key for p in rebuild.scope.partitions if p.key in spared and len(p.current) != request.replication]
+    verb = "keeps" if len(other) == 1 else "keep"
+    argument = budgets.budget_argument(plan.certificate.argument, served)
+    return replace(
+        plan,
+        certificate=replace(plan.certificate, argument=f"pinned partitions aside, {argument}" if spared else argument),
+        rules=replace(rules, pinned=tuple(sorted(spared.union(rules.pinned))), later=served.later),
+        notes=(
+            *budgets.budget_notes(request.budget, served),
+            *budgets.pinned_note(other, f"{verb} another factor"),
+            *plan.notes,
+        ),
+    )
+
+
+def _min_isr_warnings(snapshot: ClusterSnapshot, rebuild: Rebuild, replication: int) -> list[str]:
+    """Topics that would need more copies in sync than they have; Kafka then refuses writes with acks=all."""
+    chosen = set(rebuild.scope.selection.selected)
+    short = [
+        f"{t.name} ({value})"
+        for t in snapshot.topics
+        if t.name in chosen
+        and (value := t.configs.get("min.insync.replicas", "")).isdigit()
+        and int(value) > replication
+    ]
+    if not short:
+        return []
+    return [f"min.insync.replicas is above {replication} for {some(short)}: producers with acks=all would be refused"]
+
+
+def _closed_warnings(snapshot: ClusterSnapshot, rebuild: Rebuild) -> list[str]:
+    closed = pool_of(snapshot).closed
+    taking = sorted({b for m in rebuild.plan.moves for b in m.adding if b in closed})
+    if not taking:
+        return []
+    return [f"{counted(len(taking), 'broker')} take new copies with all log dirs cordoned or broken: {some(taking)}"]

@@ -1,0 +1,535 @@
+"""The reports of an audit, a check, an explanation and a frontier, and the frontier as a page.
+
+The report of an audit: what the map does, what it reaches, what that must cost, what is wrong.
+
+The report of a check.
+
+The report of an explanation.
+
+The report of a frontier: a table, a plot for terminals, rows and data.
+
+The frontier as one self-contained page: the plot with bound and plan, the table, and why points are impossible.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from kafkakit.core.findings import COLUMNS, FailOn, exit_code_of, finding_rows, findings_data, findings_text
+from kafkakit.core.lists_in_words import some
+from kafkakit.core.printable import printable
+from kafkakit.core.quantities import counted, format_bytes
+from kafkakit.core.shell_words import quote
+from kafkakit.core.tables import text_table
+from kafkakit.placement.by_size.lp_relaxation import PPM
+from kafkakit.report.blocks import INDENT, attributes, gap_text, optional_section, section, text_of
+from kafkakit.report.chart import Area, px, svg
+from kafkakit.report.markup import Html, card_row, el, html_page, table, text
+from kafkakit.report.report import Report
+from kafkakit.report.text_plot import Bar, text_plot
+from kafkakit.topicmappr.decide.audit import Audit, Yardstick, as_band
+from kafkakit.topicmappr.decide.audit_map import AUDIT_RULES, RULES
+from kafkakit.topicmappr.decide.check import CheckReport
+from kafkakit.topicmappr.decide.check_rules import CHECK_RULES
+from kafkakit.topicmappr.decide.explain import Explanation, Reason
+from kafkakit.topicmappr.decide.frontier import Frontier, Point
+from kafkakit.topicmappr.decide.requests import Metric
+from kafkakit.topicmappr.report.balance import ids, sizes_words
+
+Line = tuple[object, ...]
+
+
+def audit_report(audit: Audit, source: str, fail_on: FailOn) -> Report:
+    """What the map does, what it reaches and must cost, and what is wrong with it."""
+    return Report(
+        command="topicmappr audit",
+        data=audit_data(audit, source),
+        text=audit_text(audit, source),
+        columns=COLUMNS,
+        rows=finding_rows(audit.findings),
+        code=exit_code_of(audit.findings, fail_on),
+    )
+
+
+def audit_text(audit: Audit, source: str) -> str:
+    """Everything for people, worst findings first, and what each of them risks."""
+    lines = [*_audit_head(audit, source), "", text_table(("measure", "before", "after", "best"), _measures(audit))]
+    costs = _costs(audit)
+    if costs:
+        lines += section("The same balance at the least cost:", ())
+        lines.append(text_table(("unit", "this map", "our plan", "lower bound", "gap"), costs))
+        lines += [f"  {name}: {y.argument}" for name, y in _yardsticks(audit)]
+    lines += ["", findings_text(audit.findings).rstrip("\n")]
+    risks = dict.fromkeys(f.rule for f in audit.findings)
+    if risks:
+        lines += section("if it is applied:", (f"{name}: {AUDIT_RULES[name].risk}" for name in risks))
+    lines += [f"note: {note}" for note in audit.notes]
+    return text_of(lines)
+
+
+def _audit_head(audit: Audit, source: str) -> list[str]:
+    t = audit.tally
+    size = "" if not t.copies else ", of unknown size" if t.bytes_moved is None else f", {format_bytes(t.bytes_moved)}"
+    return [
+        f"Audit of {source} for cluster {audit.cluster_id}",
+        f"  {counted(t.entries, 'entry', 'entries')}: {t.changed} move replicas, {t.reordered} change the order only, "
+        f"{t.unchanged} change nothing",
+        f"  {counted(t.copies, 'copy', 'copies')} to make{size}; {counted(t.removed, 'replica')} to remove; "
+        f"{counted(t.leaders_moved, 'preferred leader')} to change",
+        f"  judged over {counted(len(audit.brokers), 'broker')}, {counted(audit.topics, 'topic')}, "
+        f"{counted(audit.partitions, 'partition')}; {sizes_words(audit.storage)}",
+    ]
+
+
+def _measures(audit: Audit) -> list[Line]:
+    rows: list[Line] = []
+    best = audit.by_bytes.finest if audit.by_bytes else None
+    if audit.free_range:
+        shown = "-" if best is None or audit.banded else format_bytes(best)
+        rows.append(("range of free bytes", *map(format_bytes, audit.free_range), shown))
+    if audit.used_range:
+        rows.append(("range of used bytes", *map(format_bytes, audit.used_range), "-"))
+    if audit.band:
+        shown = "-" if best is None or not audit.banded else f"{as_band(best):.4g}%"
+        rows.append(("band of used bytes", *(f"{as_band(b):.4g}%" for b in audit.band), shown))
+    old, new = audit.before, audit.after
+    rows.append(("replicas a broker", f"{old.replicas_min} to {old.replicas_max}",
+                 f"{new.replicas_min} to {new.replicas_max}", "-"))  # fmt: skip
+    rows.append(("leaders a broker", f"{old.leaders_min} to {old.leaders_max}",
+                 f"{new.leaders_min} to {new.leaders_max}", "-"))  # fmt: skip
+    return rows
+
+
+def _yardsticks(audit: Audit) -> Iterator[tuple[str, Yardstick]]:
+    if audit.by_bytes is not None:
+        yield "bytes", audit.by_bytes
+    if audit.by_count is not None:
+        yield "copies", audit.by_count
+
+
+def _costs(audit: Audit) -> list[Line]:
+    rows: list[Line] = []
+    for name, y in _yardsticks(audit):
+        best = None if y.best is None else _amount(name, y.best)
+        bound = _amount(name, y.bound) if y.possible else "-"
+        rows.append((name, _amount(name, y.spent), best, bound, gap_text(y.gap)))
+    return rows
+
+
+def _amount(unit: str, value: int) -> str:
+    return format_bytes(value) if unit == "bytes" else str(value)
+
+
+def audit_data(audit: Audit, source: str) -> dict[str, object]:
+    """The audit for JSON and YAML."""
+    return {
+        "cluster_id": audit.cluster_id,
+        "map": source,
+        **attributes(audit, "brokers topics partitions"),
+        "sizes": audit.storage,
+        "tally": audit.tally,
+        "free_range_bytes": _pair(audit.free_range),
+        "used_range_bytes": _pair(audit.used_range),
+        "band_millionths": _pair(audit.band),
+        "replicas": _pair((audit.before.replicas_max - audit.before.replicas_min,
+                           audit.after.replicas_max - audit.after.replicas_min)),
+        "leaders": _pair((audit.before.leaders_max - audit.before.leaders_min,
+                          audit.after.leaders_max - audit.after.leaders_min)),
+        "bytes": _yardstick(audit.by_bytes),
+        "copies": _yardstick(audit.by_count),
+        **findings_data(audit.findings),
+        "rules": [{"rule": r.name, "severity": r.severity, "risk": r.risk, "mend": r.repair} for r in RULES],
+        "notes": audit.notes,
+    }  # fmt: skip
+
+
+def _pair(values: tuple[int, int] | None) -> dict[str, int] | None:
+    return None if values is None else {"before": values[0], "after": values[1]}
+
+
+def _yardstick(y: Yardstick | None) -> dict[str, object] | None:
+    if y is None:
+        return None
+    return {
+        "spent": y.spent,
+        "lower_bound": y.bound if y.possible else None,
+        "gap": y.gap,
+        "best_plan": y.best,
+        "tightness_before": y.before,
+        "tightness_reached": y.reached,
+        "tightness_compared": y.goal,
+        "tightest_for_the_same": y.finest,
+        "possible": y.possible,
+        "argument": y.argument,
+    }
+
+
+def check_report(report: CheckReport, fail_on: FailOn) -> Report:
+    """The findings, what they were looked for in, and which rules could not be checked."""
+    unchecked = set(report.unchecked)
+    return Report(
+        command="topicmappr check",
+        data={
+            "cluster_id": report.cluster_id,
+            "brokers": report.brokers,
+            "topics": len(report.selection.selected),
+            "topics_excluded": report.selection.excluded,
+            "partitions": report.partitions,
+            "replicas": report.replicas,
+            "sizes": report.storage,
+            **findings_data(report.findings),
+            "rules": [
+                {"rule": r.name, "severity": r.severity, "about": r.about, "checked": r.name not in unchecked}
+                for r in CHECK_RULES.values()
+            ],
+            "notes": report.notes,
+        },
+        text=text_of(_check_lines(report)),
+        columns=COLUMNS,
+        rows=finding_rows(report.findings),
+        code=exit_code_of(report.findings, fail_on),
+    )
+
+
+def _check_lines(report: CheckReport) -> list[str]:
+    head = (
+        f"cluster {report.cluster_id}: {counted(len(report.brokers), 'broker')}, "
+        f"{counted(len(report.selection.selected), 'topic')}, {counted(report.partitions, 'partition')}, "
+        f"{counted(report.replicas, 'replica')}; {sizes_words(report.storage)}"
+    )
+    lines = [head, "", findings_text(report.findings).rstrip("\n")]
+    if report.unchecked:
+        lines += ["", f"not checked, since data or an option is missing: {', '.join(report.unchecked)}"]
+    return lines + [f"note: {note}" for note in report.notes]
+
+
+_SINGLY = 4
+
+
+def explain_report(found: Explanation) -> Report:
+    """A partition's fate and the reasons, with one row a broker."""
+    parts = (("leaves", found.leaving), ("comes", found.coming), ("not-there", found.others))
+    return Report(
+        command="topicmappr explain",
+        data=explanation_data(found),
+        text=explanation_text(found),
+        columns=("broker", "part", "kind", "words"),
+        rows=tuple((r.broker, part, r.kind, r.words) for part, reasons in parts for r in reasons),
+    )
+
+
+def explanation_text(found: Explanation) -> str:
+    """The explanation for people; brokers that are refused for one and the same reason stand on one line."""
+    return "".join(f"{printable(line)}\n" for line in _explain_lines(found))
+
+
+def _explain_lines(found: Explanation) -> Iterator[str]:
+    size = f" ({format_bytes(found.size_bytes)})" if found.size_bytes is not None else ""
+    yield f"{found.key.topic} p{found.key.partition}{size}: {ids(found.before)} -> {ids(found.after)} {found.outcome}"
+    if found.now is not None:
+        shown = ids(found.now) if found.now else "no such partition"
+        yield f"{INDENT}the cluster shows another list now: {shown}; the plan is out of date"
+    yield from (INDENT + line for line in found.whole)
+    yield from (f"{INDENT}warning: {line}" for line in found.warnings)
+    for title, reasons in (("Leaves:", found.leaving), ("Comes:", found.coming)):
+        yield from optional_section(title, [f"{r.broker}: {r.words}" for r in reasons])
+    yield from optional_section("Not on the other brokers:", list(_grouped(found.others)))
+
+
+def _grouped(reasons: Sequence[Reason]) -> Iterator[str]:
+    """One line for brokers with the same words; many of a kind with their own words each are summed up."""
+    same: dict[tuple[str, str], list[int]] = {}
+    for reason in reasons:
+        same.setdefault((reason.kind, reason.words), []).append(reason.broker)
+    kinds: dict[str, list[tuple[str, list[int]]]] = {}
+    for (kind, words), brokers in same.items():
+        kinds.setdefault(kind, []).append((words, brokers))
+    for kind, rows in kinds.items():
+        yield from (f"{some(brokers)}: {words}" for words, brokers in rows[:_SINGLY])
+        rest = [b for _, brokers in rows[_SINGLY:] for b in brokers]
+        if rest:
+            yield f"{some(rest)}: {kind} too (each with its figures in -o json)"
+
+
+def explanation_data(found: Explanation) -> dict[str, object]:
+    """The explanation for JSON and YAML."""
+    return {
+        "topic": found.key.topic,
+        "partition": found.key.partition,
+        **attributes(found, "before after now size_bytes outcome"),
+        "summary": found.whole,
+        **attributes(found, "leaving coming others warnings"),
+    }
+
+
+_SWITCHES = frozenset({"locality-scoped", "spread"})
+
+
+def shown(metric: Metric, tightness: int) -> str:
+    """A tightness in the flag's words: `5%`, or bytes."""
+    if metric is Metric.BAND:
+        return f"{tightness / PPM * 100:.4f}".rstrip("0").rstrip(".") + "%"
+    return format_bytes(tightness)
+
+
+def flag_value(metric: Metric, tightness: int) -> str:
+    """A tightness as an exact option of `topicmappr rebalance`."""
+    if metric is Metric.BAND:
+        return f"--band {shown(metric, tightness)}"
+    return f"--free-range {tightness}B"
+
+
+def frontier_report(frontier: Frontier, next_command: str | None, *, plain: bool) -> Report:
+    """Table, plot and reasons; in the rows tightness is in millionths of the share or in bytes."""
+    return Report(
+        command="topicmappr frontier",
+        data=frontier_data(frontier, next_command),
+        text=frontier_text(frontier, next_command, plain=plain),
+        columns=("goal", "plan_bytes", "bound_bytes", "gap", "moves", "reached", "state"),
+        rows=tuple(
+            (p.max_deviation, p.cost, p.bound, None if p.gap is None else f"{p.gap:.6g}", p.moves, p.reached, _code(p))
+            for p in frontier.points
+        ),
+    )
+
+
+def frontier_text(frontier: Frontier, next_command: str | None, *, plain: bool = False) -> str:
+    """Head, table, plot, reasons, what is the tightest, and the next command on a line of its own."""
+    lines = [*_frontier_head(frontier), "", _table(frontier), "", *_plot(frontier, plain)]
+    reasons = [p for p in frontier.points if p.impossible]
+    lines += optional_section(
+        "impossible:", [f"{shown(frontier.metric, p.max_deviation)}: {p.impossible}" for p in reasons]
+    )
+    if frontier.tightest is not None:
+        lines += ["", f"tightest by the bound: {shown(frontier.metric, frontier.tightest)}"]
+    lines += [f"note: {note}" for note in frontier.notes]
+    lines += [f"warning: {line}" for line in frontier.warnings]
+    if next_command:
+        lines += ["", "next, for example:", next_command]
+    return text_of(lines)
+
+
+def _frontier_head(f: Frontier) -> list[str]:
+    return [
+        f"Bytes to copy for each {measured(f.metric)}",
+        f"  cluster {f.cluster_id}: {counts(f)}; {sizes_words(f.storage)}",
+        f"  today: {shown(f.metric, f.today)}",
+    ]
+
+
+def measured(metric: Metric) -> str:
+    """What the metric measures."""
+    return "band of used space" if metric is Metric.BAND else "range of free bytes"
+
+
+def counts(f: Frontier) -> str:
+    """How much the frontier is about."""
+    return (
+        f"{counted(f.brokers, 'broker')}, {counted(len(f.topics), 'topic')}, "
+        f"{counted(f.partitions, 'partition')}, {counted(f.replicas, 'replica')}"
+    )
+
+
+def _table(f: Frontier) -> str:
+    name = "band" if f.metric is Metric.BAND else "free range"
+    rows = [
+        (
+            shown(f.metric, p.max_deviation),
+            "-" if p.cost is None else format_bytes(p.cost),
+            format_bytes(p.bound) if not p.impossible else "-",
+            gap_text(p.gap),
+            p.moves,
+            state_of(f.metric, p),
+        )
+        for p in f.points
+    ]
+    return text_table((name, "plan", "lower bound", "gap", "moves", "state"), rows)
+
+
+def state_of(metric: Metric, p: Point) -> str:
+    """Impossible, no plan found, optimal, or whose plan it is."""
+    if p.impossible:
+        return "impossible"
+    if p.cost is None:
+        return "no plan found; not proven impossible"
+    words = "optimal" if p.gap == 0 else "planned"
+    return words if p.borrowed is None else f"{words}, the plan for {shown(metric, p.borrowed)}"
+
+
+def _plot(f: Frontier, plain: bool) -> list[str]:
+    bars = [
+        Bar(
+            label=shown(f.metric, p.max_deviation),
+            bound=p.bound if not p.impossible else 0,
+            value=p.cost,
+            words="impossible" if p.impossible else "no plan" if p.cost is None else format_bytes(p.cost),
+        )
+        for p in f.points
+    ]
+    if not bars:
+        return []
+    key = "# lower bound, + plan above it" if plain else "\u2588 lower bound, \u2591 plan above it"
+    return [*text_plot(bars, plain=plain), key]
+
+
+def best_point(frontier: Frontier) -> Point | None:
+    """The tightest point with a plan that copies something; None when there is none."""
+    return next((p for p in reversed(frontier.points) if p.cost), None)
+
+
+def rebalance_command(frontier: Frontier, words: Mapping[str, str], program: str) -> str | None:
+    """The rebalance for the tightest point, with the same selection and rules.
+
+    `words` are the recorded words of the command, `program` is how kafkakit is called.
+    """
+    point = best_point(frontier)
+    if point is None:
+        return None
+    flags = [
+        f"--{name}" if name in _SWITCHES else f"--{name} {quote(value)}"
+        for name, value in words.items()
+        if name != "command"
+    ]
+    goal = flag_value(frontier.metric, point.max_deviation)
+    return " ".join([program, words["command"], *flags, goal, "--plan plan.json"])
+
+
+def _code(p: Point) -> str:
+    if p.impossible:
+        return "impossible"
+    return "not-found" if p.cost is None else "optimal" if p.gap == 0 else "feasible"
+
+
+def frontier_data(frontier: Frontier, next_command: str | None) -> dict[str, object]:
+    """The result for JSON and YAML; with the metric `band` tightness is in millionths of the share."""
+    metric = frontier.metric
+    return {
+        "cluster_id": frontier.cluster_id,
+        "metric": metric.value,
+        **attributes(frontier, "brokers topics partitions replicas"),
+        "sizes": frontier.storage,
+        "today": frontier.today,
+        "tightest_by_bound": frontier.tightest,
+        "points": [
+            {"goal": shown(metric, p.max_deviation), "tightness": p.max_deviation, "state": _code(p),
+             "plan_bytes": p.cost, "bound_bytes": None if p.impossible else p.bound, "gap": p.gap, "moves": p.moves,
+             "reached": p.reached, "plan_of": p.borrowed, "reason": p.impossible}
+            for p in frontier.points
+        ],
+        "next": next_command,
+        "notes": frontier.notes,
+        "warnings": frontier.warnings,
+    }  # fmt: skip
+
+
+_MOST_REASONS = 50
+
+
+def frontier_page(frontier: Frontier, next_command: str | None = None) -> bytes:
+    """The page as UTF-8; the same frontier gives the same bytes."""
+    what = measured(frontier.metric)
+    taken = f"sizes from {frontier.storage.source} as of {frontier.storage.taken_at:%Y-%m-%d %H:%M:%S UTC}"
+    body = [
+        el("h1", "kafkakit topicmappr frontier"),
+        el("p", "Cluster ", el("code", frontier.cluster_id), f": {counts(frontier)}; {taken}", class_="soft"),
+        _cards(frontier),
+        el(
+            "section",
+            el("h2", f"Bytes to copy for each {what}"),
+            *_plot_figure(frontier),
+            _page_table(frontier),
+        ),
+        _reasons(frontier),
+        _next(next_command),
+        _remarks(frontier),
+    ]  # fmt: skip
+    return html_page(f"frontier of {frontier.cluster_id}", body)
+
+
+def _plot_figure(f: Frontier) -> tuple[Html, ...]:
+    """The drawing with its key; nothing where it would be a single dot."""
+    if len({p.max_deviation for p in f.points if not p.impossible}) < 2:
+        return ()
+    key = el("p", el("span", Html('<i class="ka"></i>'), "plan found"),
+             el("span", Html('<i class="kb"></i>'), "lower bound: no plan needs less"), class_="key")  # fmt: skip
+    return key, el("figure", frontier_svg(f))
+
+
+def _cards(f: Frontier) -> Html:
+    tight = "unknown" if f.tightest is None else shown(f.metric, f.tightest)
+    cards = [(shown(f.metric, f.today), "today"), (tight, "tightest by the bound")]
+    planned = [p for p in f.points if p.cost is not None]
+    if planned:
+        last = planned[-1]
+        cards.append((format_bytes(last.cost), f"to copy for {shown(f.metric, last.max_deviation)}"))
+        cards.append((gap_text(max(planned, key=lambda p: p.gap or 0).gap), "largest gap to the bound"))
+    return card_row(cards)
+
+
+def frontier_svg(frontier: Frontier) -> Html:
+    """Two lines over the max deviation, the smallest at the left: plans and bound; impossible points are crosses."""
+    points = sorted(frontier.points, key=lambda p: p.max_deviation)
+    known = [p for p in points if not p.impossible]
+    top = max((*(p.cost or p.bound for p in known), 1))
+    reach = max((*(p.max_deviation for p in points), 1))
+    area = Area(width=760, height=360, left=78, right=16, top=14, bottom=44, reach=reach, most=top)
+    shapes = [*area.grid(format_bytes, 6), *_ticks(area, frontier.metric, points)]
+    if known and points[0].impossible:
+        edge = max(frontier.tightest or 0, points[0].max_deviation)
+        width = area.x(min(edge, known[0].max_deviation)) - area.left
+        shapes.append(el("rect", x=area.left, y=area.top, width=px(width), height=area.height - area.top - area.bottom,
+                         class_="b", opacity="0.15"))  # fmt: skip
+    shapes += area.line([(p.max_deviation, p.bound) for p in known], "lb dash", "b")
+    shapes += area.line([(p.max_deviation, p.cost) for p in known if p.cost is not None], "la", "a")
+    shapes += [
+        el("text", "\u00d7", x=px(area.x(p.max_deviation)), y=area.height - area.bottom - 3, text_anchor="middle")
+        for p in points
+        if p.impossible
+    ]
+    title = f"Bytes to copy for each {measured(frontier.metric)}, with the proven lower bound"
+    return svg(area.width, area.height, title, shapes)
+
+
+def _ticks(area: Area, metric: Metric, points: Sequence[Point]) -> list[Html]:
+    """Labels under the points, leaving out those that would overlap."""
+    shapes: list[Html] = []
+    free = float(area.left)
+    for p in points:
+        label = shown(metric, p.max_deviation)
+        x, half = area.x(p.max_deviation), 3.4 * len(label)
+        if x - half >= free - 20:
+            shapes.append(el("text", label, x=px(x), y=area.height - 26, text_anchor="middle", class_="axis"))
+            free = x + half + 26
+    middle = px((area.left + area.width - area.right) / 2)
+    shapes.append(el("text", measured(metric), x=middle, y=area.height - 8, text_anchor="middle", class_="axis"))
+    return shapes
+
+
+def _page_table(f: Frontier) -> Html:
+    head = (("Goal", True), ("Plan", True), ("Lower bound", True), ("Gap", True), ("Moves", True), ("State", False))
+    rows = [
+        (shown(f.metric, p.max_deviation), "-" if p.cost is None else format_bytes(p.cost),
+         "-" if p.impossible else format_bytes(p.bound), gap_text(p.gap), "-" if p.moves is None else f"{p.moves:,}",
+         state_of(f.metric, p))
+        for p in f.points
+    ]  # fmt: skip
+    return table("What each goal costs, loose to tight", head, rows)
+
+
+def _reasons(f: Frontier) -> Html | None:
+    why = [p for p in f.points if p.impossible]
+    if not why:
+        return None
+    lines = [el("li", el("b", shown(f.metric, p.max_deviation)), ": ", text(p.impossible, 600)) for p in why]
+    return el("section", el("h2", "Impossible"), el("ul", *lines[:_MOST_REASONS]))
+
+
+def _remarks(f: Frontier) -> Html | None:
+    lines = [*f.warnings, *f.notes]
+    if not lines:
+        return None
+    return el("section", el("h2", "Warnings and notes"), el("ul", *(el("li", text(x)) for x in lines[:_MOST_REASONS])))
+
+
+def _next(command: str | None) -> Html | None:
+    if command is None:
+        return None
+    return el("section", el("h2", "Next"), el("p", "A plan for the tightest goal that has one:"), el("pre", command))

@@ -1,0 +1,403 @@
+"""The reports of a rebuild, a replanning, plain requests and a new topic: as text, rows and data.
+
+The report of a rebuild in kafka-kit's words, and as rows and data.
+
+What drifted, what becomes of the moves, and the new plan, as text, rows and data.
+
+The reports of plain requests and of `rebalance-dirs`: what changes, before and after, what it costs.
+
+The report of a new topic's placement.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from kafkakit.core.lists_in_words import some
+from kafkakit.core.plan import DirMove, Move
+from kafkakit.core.quantities import counted, format_bytes
+from kafkakit.core.shell_words import quote
+from kafkakit.core.tables import text_table
+from kafkakit.report.blocks import INDENT, attributes, capped, gap_text, optional_section, records, section, text_of
+from kafkakit.report.report import Report
+from kafkakit.topicmappr.decide.assembly import PlannedChange, SavedMap, SavedPlan
+from kafkakit.topicmappr.decide.place import NewTopic
+from kafkakit.topicmappr.decide.rebuild import Rebuild
+from kafkakit.topicmappr.decide.replan import Change, Fate, Replan
+from kafkakit.topicmappr.decide.requests import RebuildRequest, left_data
+from kafkakit.topicmappr.decide.storage import free_change_data, free_change_lines, infeasible
+from kafkakit.topicmappr.report import balance as blocks
+from kafkakit.topicmappr.report.balance import DIR_MOVE_COLUMNS, dir_move_rows, dirs_data, dirs_section, ids
+
+REBUILD_COMMAND = "topicmappr rebuild"
+REBUILD_COLUMNS = ("topic", "partition", "before", "after", "change")
+
+
+def rebuild_report(rebuild: Rebuild, request: RebuildRequest, saved: SavedPlan | None) -> Report:
+    """Everything kafka-kit prints, and the plan; `saved` is None when warnings forbade to write it."""
+    plan = rebuild.plan
+    head = [*_rebuild_head(rebuild, request), *(_chunks(rebuild, request.chunk_step) if request.chunk_step else ())]
+    text = text_of(head) + blocks.warn_section(plan.warnings)
+    if saved is None:
+        short = infeasible(rebuild.shortages, rebuild.unplaced) if rebuild.shortages else None
+        return blocks.refused(
+            REBUILD_COMMAND, f"{text}\n  {blocks.MAPS_REFUSED}\n", short or blocks.refusal(plan, (), 0, what="map")
+        )
+    rows = tuple(
+        (*p.key, old, new, blocks.what_changed(old, new))
+        for p, old, new in zip(rebuild.scope.partitions, rebuild.before, rebuild.after, strict=True)
+        if not (request.skip_no_ops and old == new)
+    )
+    return Report(
+        command=REBUILD_COMMAND,
+        data={
+            "cluster_id": plan.cluster_id,
+            "topics": rebuild.scope.selection.selected,
+            "topics_excluded": rebuild.scope.selection.excluded,
+            "brokers": _brokers_data(rebuild),
+            "partitions": records(REBUILD_COLUMNS, rows),
+            "certificate": blocks.certificate_data(plan.certificate),
+            "distribution": [attributes(b, "broker rack replicas leaders bytes") for b in plan.after.brokers],
+            **({"storage": free_change_data(rebuild.free)} if rebuild.free is not None else {}),
+            **blocks.remarks_data(plan),
+            "map_files": [m.path for m in saved.maps or ()],
+            "maps": _series_data(rebuild, saved.maps or ()),
+        },
+        text=text + blocks.files_section(saved.maps) + blocks.plan_section(plan, saved),
+        columns=REBUILD_COLUMNS,
+        rows=rows,
+        code=saved.code,
+    )
+
+
+def _rebuild_head(rebuild: Rebuild, request: RebuildRequest) -> Iterator[str]:
+    change = rebuild.change
+    yield from blocks.topics_sections(rebuild.scope.selection)
+    messages = change.messages()
+    affinities = [f"Substitution affinity: {a}" for a in rebuild.affinities]
+    parts = [*messages, *(["-"] if messages else []), *affinities, *(["-"] if affinities else []), change.summary()]
+    yield from section("Broker change summary:", parts)
+    actions = change.actions(
+        force_rebuild=request.force_rebuild,
+        replication=request.replication,
+        optimize_leadership=request.optimize_leadership,
+    )
+    yield from section("Action:", actions or ["no-op"])
+    yield from blocks.map_changes(rebuild.scope, rebuild.before, rebuild.after)
+    yield from blocks.distribution(rebuild.plan, rebuild.before, rebuild.after)
+    if rebuild.free is not None:
+        yield from ("", *free_change_lines(rebuild.free))
+
+
+def _chunks(rebuild: Rebuild, step: int) -> Iterator[str]:
+    """What each chunk changes; unlike kafka-kit only the partitions that do, since there may be hundreds of chunks."""
+    yield from ("", "", f"Generating reassignments in chunks {step} brokers at a time: ", "")
+    now = list(rebuild.before)
+    number = 0
+    for chunk in rebuild.steps:
+        window = ",".join(map(str, chunk.brokers))
+        if not chunk.changes:
+            yield from ("", "", f"Skipping noop map output for brokers {window}")
+            continue
+        yield from ("", "", f"Changes for partition map chunk {number} for brokers {window}")
+        changes = sorted(chunk.changes.items())
+        keys = rebuild.scope.partitions
+        yield from section(
+            "Partition map changes:", [blocks.change_line(*keys[i].key, now[i], new) for i, new in changes]
+        )
+        for i, new in changes:
+            now[i] = new
+        number += 1
+
+
+def _brokers_data(rebuild: Rebuild) -> dict[str, object]:
+    change = rebuild.change
+    return {
+        "targets": change.targets,
+        "replaced": change.replace,
+        "new": change.new,
+        "missing": sorted({*change.missing, *change.old_missing}),
+        "without_rack": change.rack_missing,
+        "affinities": [{"old": a.old, "new": a.new, "inferred": a.inferred} for a in rebuild.affinities],
+    }
+
+
+def _series_data(rebuild: Rebuild, maps: Sequence[SavedMap]) -> list[dict[str, object]]:
+    """The maps in the order they are to be carried out, each with its files and, for a chunk, its brokers."""
+    steps = [step for step in rebuild.steps if step.changes or not step.brokers]
+    return [
+        {
+            "phase": phase,
+            "brokers": step.brokers,
+            "partitions_changed": len(step.changes),
+            "files": [saved.path for saved in maps if saved.phase == phase],
+        }
+        for phase, step in enumerate(steps)
+    ]
+
+
+REPLAN_COMMAND = "topicmappr replan"
+REPLAN_COLUMNS = ("topic", "partition", "fate", "now", "old", "new")
+_NAMES = {
+    Fate.DONE: "done",
+    Fate.RUNNING: "running",
+    Fate.KEPT: "waiting, kept",
+    Fate.CHANGED: "changed",
+    Fate.DROPPED: "dropped",
+    Fate.ADDED: "added",
+}
+
+
+def replan_report(replan: Replan, source: str, saved: SavedPlan | None, old_command: str | None) -> Report:
+    """What drifted and what becomes of the moves; `saved` is None when warnings forbade to write the plan.
+
+    `old_command` carries out the plan that was given, where that is a file.
+    """
+    plan = replan.plan
+    text = text_of(_replan_lines(replan, source)) + blocks.warn_section(plan.warnings)
+    if saved is None:
+        failure = blocks.refusal(plan, replan.reasons, replan.left_alone)
+        return blocks.refused(REPLAN_COMMAND, text + blocks.refusal_line(replan.left_alone), failure)
+    rows = tuple((*c.key, c.fate.value, c.now, c.old, c.new) for c in replan.changes)
+    return Report(
+        command=REPLAN_COMMAND,
+        data=_data(replan, rows),
+        text=text + blocks.plan_section(plan, saved) + _old_file(replan, saved, old_command),
+        columns=REPLAN_COLUMNS,
+        rows=rows,
+        code=saved.code,
+    )
+
+
+def _replan_lines(replan: Replan, source: str) -> Iterator[str]:
+    plan = replan.plan
+    yield f"Replan of {source} ({plan.request.get('command', 'plan')}) on cluster {plan.cluster_id}"
+    yield f"{INDENT}goal: {replan.goal.words}"
+    fates = Counter(change.fate for change in replan.changes)
+    counts = [f"{fates[fate]} {name}" for fate, name in _NAMES.items() if fates[fate]]
+    yield f"{INDENT}moves: {', '.join(counts) or 'none'}"
+    yield from section("Drift:", replan.drift or ("none",))
+    yield from ("", verdict(replan))
+    changed = replan.having(Fate.CHANGED, Fate.DROPPED, Fate.ADDED)
+    yield from optional_section("Changes to the plan:", capped(changed, _change, blocks.SHOWN_CHANGES))
+    yield from blocks.broker_table(plan)
+
+
+def verdict(replan: Replan) -> str:
+    """One sentence: whether the plan stays, and why."""
+    left = counted(len(replan.having(Fate.RUNNING, Fate.KEPT)), "move")
+    leads = f"it leads to {replan.leads_to}" if replan.leads_to else "every move still has a valid place"
+    if not replan.differs:
+        if not replan.plan.moves:
+            return "Nothing to change: the plan is done."
+        if not replan.holds:
+            return f"Nothing to change: {left} left, and nothing better is left to do."
+        return f"Nothing to change: the plan still holds, {leads}; {left} left."
+    if replan.holds:
+        return f"The plan still holds, {leads}; only what is gone or overtaken leaves it."
+    leads = (
+        f"as it stands it would lead to {replan.leads_to}" if replan.leads_to else "some moves have lost their place"
+    )
+    fates = Counter(change.fate for change in replan.changes)
+    return (
+        f"The plan must change: {leads}; {fates[Fate.CHANGED]} moves changed, {fates[Fate.DROPPED]} dropped, "
+        f"{fates[Fate.ADDED]} added, {left} kept."
+    )
+
+
+def _change(c: Change) -> str:
+    where = f"{c.key.topic} p{c.key.partition} {blocks.ids(c.now)}"
+    if c.fate is Fate.DROPPED:
+        return f"{where}: dropped, was to go to {blocks.ids(c.old or ())}"
+    if c.fate is Fate.ADDED:
+        return f"{where}: added, goes to {blocks.ids(c.new or ())}"
+    return f"{where}: goes to {blocks.ids(c.new or ())} instead of {blocks.ids(c.old or ())}"
+
+
+def _old_file(replan: Replan, saved: SavedPlan, old_command: str | None) -> str:
+    if replan.intact and old_command and replan.plan.moves and not saved.next_command:
+        return f"\n{INDENT}The old file still serves:\n{old_command}\n"
+    if replan.plan.moves and not saved.path:
+        return f"\n{INDENT}The old file is refused where lists have changed; --plan FILE writes the new plan.\n"
+    return ""
+
+
+def _data(replan: Replan, rows: Sequence[Sequence[object]]) -> dict[str, object]:
+    plan = replan.plan
+    fates = Counter(change.fate.value for change in replan.changes)
+    return {
+        "cluster_id": plan.cluster_id,
+        "goal": replan.goal.words,
+        **attributes(replan, "holds differs intact"),
+        "leads_to": replan.leads_to or None,
+        "drift": replan.drift,
+        "moves": {fate.value: fates[fate.value] for fate in Fate},
+        "changes": records(REPLAN_COLUMNS, rows),
+        "certificate": blocks.certificate_data(plan.certificate),
+        "before": plan.before,
+        "after": plan.after,
+        "reasons": replan.reasons,
+        **blocks.remarks_data(plan),
+    }
+
+
+CHANGE_COLUMNS = ("topic", "partition", "before", "after", "change")
+
+
+def change_report(command: str, change: PlannedChange, saved: SavedPlan | None) -> Report:
+    """The report of a request; `saved` is None when warnings forbade to write its plan."""
+    plan = change.plan
+    if saved is None:
+        text = _change_head(change) + blocks.refusal_line(change.left_alone)
+        return blocks.refused(command, text, blocks.refusal(plan, change.reasons, change.left_alone))
+    return Report(
+        command=command,
+        data={
+            **title_data(change),
+            "changes": blocks.moves_data(plan),
+            "certificate": blocks.certificate_data(plan.certificate),
+            "before": plan.before,
+            "after": plan.after,
+            "left_alone": change.left_alone,
+            "left_for_later": left_data(change.later),
+            "reasons": change.reasons,
+            **blocks.remarks_data(plan),
+        },
+        text=_change_head(change) + blocks.plan_section(plan, saved),
+        columns=CHANGE_COLUMNS,
+        rows=tuple(
+            (m.topic, m.partition, m.before, m.after, blocks.what_changed(m.before, m.after)) for m in plan.moves
+        ),
+        code=saved.code,
+    )
+
+
+def planned_change_text(change: PlannedChange) -> str:
+    """The report's text for a plan that goes into no file."""
+    return _change_head(change) + blocks.plan_section(change.plan)
+
+
+def _change_head(change: PlannedChange) -> str:
+    changes = capped(change.plan.moves, _move_line, blocks.SHOWN_CHANGES) or ["none"]
+    lines = [*title_lines(change), *section("Changes:", changes), *blocks.broker_table(change.plan)]
+    return text_of(lines) + blocks.warn_section(change.plan.warnings)
+
+
+def _move_line(move: Move) -> str:
+    size = f" ({format_bytes(move.bytes_moved)})" if move.adding and move.bytes_moved is not None else ""
+    return blocks.change_line(move.topic, move.partition, move.before, move.after) + size
+
+
+def title_lines(change: PlannedChange) -> Iterator[str]:
+    """What was asked for, of which topics."""
+    yield from (change.title, f"{INDENT}topics: {some(change.topics)}")
+    if change.topics_excluded:
+        yield f"{INDENT}topics excluded: {some(change.topics_excluded)}"
+
+
+def title_data(change: PlannedChange) -> dict[str, object]:
+    """The cluster, and what was asked for of which topics, for JSON and YAML."""
+    return {
+        "cluster_id": change.plan.cluster_id,
+        **attributes(change, "title topics topics_excluded"),
+    }
+
+
+DIRS_COMMAND = "topicmappr rebalance-dirs"
+
+
+def rebalance_dirs_report(change: PlannedChange, saved: SavedPlan | None) -> Report:
+    """The report; `saved` is None when warnings forbade to write the plan."""
+    plan, c = change.plan, change.plan.certificate
+    moves = capped(plan.dir_moves, _dir_move_line, blocks.SHOWN_CHANGES) or ["none"]
+    cost = (
+        f"{counted(len(plan.dir_moves), 'copy', 'copies')} to move inside brokers ({format_bytes(c.objective)}); "
+        f"lower bound {format_bytes(c.lower_bound)}, gap {gap_text(c.gap)} ({c.status})"
+    )
+    head = text_of([*title_lines(change), *section("Changes:", moves), *dirs_section(plan)])
+    text = head + blocks.warn_section(plan.warnings) + text_of(blocks.outcome(plan, cost, saved or blocks.NOT_SAVED))
+    if saved is None:
+        return blocks.refused(DIRS_COMMAND, text, blocks.refusal(plan, (), 0))
+    return Report(
+        command=DIRS_COMMAND,
+        data={
+            **title_data(change),
+            **dirs_data(plan),
+            "certificate": blocks.certificate_data(plan.certificate),
+            **blocks.remarks_data(plan),
+        },
+        text=text,
+        columns=DIR_MOVE_COLUMNS,
+        rows=dir_move_rows(plan),
+        code=saved.code,
+    )
+
+
+def _dir_move_line(m: DirMove) -> str:
+    size = "" if m.size_bytes is None else f" ({format_bytes(m.size_bytes)})"
+    return f"{m.topic} p{m.partition} on {m.broker}: {m.source_dir} -> {m.target_dir}{size}"
+
+
+SHOWN_PARTITIONS = 40
+REST = "... and {} more (all of them in the map file)"
+# Linux refuses a single argument of 128 KiB or more (MAX_ARG_STRLEN in its binfmts.h).
+MAX_ARGUMENT = 131_071
+
+
+def place_report(placed: NewTopic, map_file: str, address: str | None) -> Report:
+    """Lists, loads per broker, the map file and the command that creates the topic."""
+    return Report(
+        command="topicmappr place",
+        data={
+            "topic": placed.topic,
+            "partitions": [{"partition": n, "replicas": row} for n, row in enumerate(placed.lists)],
+            "partition_bytes": placed.shape.partition_bytes,
+            "replica_assignment": placed.argument,
+            "brokers": placed.shares,
+            "notes": placed.notes,
+            "map_file": map_file,
+        },
+        text=text_of(_place_lines(placed, map_file, address)),
+        columns=("topic", "partition", "replicas"),
+        rows=tuple((placed.topic, n, row) for n, row in enumerate(placed.lists)),
+    )
+
+
+def _place_lines(placed: NewTopic, map_file: str, address: str | None) -> Iterator[str]:
+    shape = placed.shape
+    size = f", about {format_bytes(shape.partition_bytes)} each" if shape.partition_bytes is not None else ""
+    yield f"New topic {placed.topic}: {counted(shape.partitions, 'partition')}, replication {shape.replication}{size}"
+    lists = list(enumerate(placed.lists))
+    shown = capped(lists, lambda row: f"p{row[0]}: {ids(row[1])}", SHOWN_PARTITIONS, REST)
+    yield from section("Replicas:", shown)
+    yield from section("Brokers (all topics):", _table(placed).splitlines())
+    yield from (f"note: {note}" for note in placed.notes)
+    yield from ("", f"New map: {map_file}")
+    command = create_command(placed, address)
+    if command is None:
+        yield "The assignment is too long for one argument of kafka-topics; use the map file"
+    else:
+        yield from ("Create the topic with:", command)
+
+
+def _table(placed: NewTopic) -> str:
+    by_bytes = placed.shape.partition_bytes is not None
+    head = ("broker", "rack", "replicas", "new", "leaders", "new", *(("bytes", "new") if by_bytes else ()))
+    return text_table(
+        head,
+        [
+            (s.broker, s.rack, s.replicas, s.new_replicas, s.leaders, s.new_leaders)
+            + ((format_bytes(s.bytes), format_bytes(s.new_bytes)) if by_bytes else ())
+            for s in placed.shares
+        ],
+    )
+
+
+def create_command(placed: NewTopic, address: str | None) -> str | None:
+    """The command of Kafka's own tool; None when the assignment is longer than an argument may be."""
+    if len(placed.argument) > MAX_ARGUMENT:
+        return None
+    server = quote(address) if address else "HOST:PORT"
+    return (
+        f"kafka-topics.sh --bootstrap-server {server} --create --topic {quote(placed.topic)} "
+        f"--replica-assignment {placed.argument}"
+    )
