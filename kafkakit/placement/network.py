@@ -13,7 +13,7 @@ block's total is the same in all of them. A placement is as even as possible exa
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from kafkakit.core.certificate import BrokerLimit, GroupLimit, Proof, ProofKind
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from kafkakit.placement.problem import Bools, Ints
 
-    ArcBlock = Ints | int
+    ArcBlock: TypeAlias = Ints | int
     """One number for each arc, or one that is spread over the block."""
 
 

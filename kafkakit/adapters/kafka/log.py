@@ -140,8 +140,8 @@ class KafkaLog:
     ) -> Mapping[TopicPartition, Fetched]:
         """See `ports.LogReader`."""
         found = self._send(offsets, max_bytes, wait_ms, partition_bytes)
-        for key, refused in found.items():
-            if refused.error is RECREATED:
+        for key, failed in found.items():
+            if failed.error is RECREATED:
                 self._routes.accept(key)
         fetches = {id(fetch): fetch for fetch in (self._fetches[key] for key in offsets if key not in found)}
         limit_s = wait_ms / 1000 + MARGIN_S
