@@ -2,8 +2,8 @@
 
 `cluster` (3 brokers, racks a to c, two log dirs each), `cluster6` (6 brokers) and `lease(SINGLE)` and the like are a
 file's own for as long as it runs, and empty at the beginning (`tests/rigs/cluster_pool.py`). `sandbox_cluster` starts
-one, for tests of the sandbox itself, of other Kafka versions and of what breaks a whole cluster. Where a test fails, its
-report shows what brokers logged meanwhile.
+one, for tests of the sandbox itself, of other Kafka versions and of what breaks a whole cluster. Where a test
+fails, its report shows what brokers logged meanwhile.
 """
 
 import os
@@ -30,7 +30,7 @@ from tests.rigs.sandbox_cluster import Home, SandboxCluster, SettledAdmin, Silen
 
 __all__ = ["Home", "SandboxCluster", "SettledAdmin", "SilentReporter", "StartCluster"]
 
-Lease = Callable[..., list[SandboxCluster]]
+LeaseClusters = Callable[..., list[SandboxCluster]]
 """Takes shapes, and gives a cluster for each until the file ends."""
 
 
@@ -110,7 +110,7 @@ def pool(run_folder: RunFolder, machine: Machine) -> Pool:
 
 
 @pytest.fixture(scope="module")
-def lease(pool: Pool, home: Home) -> Iterator[Lease]:
+def lease(pool: Pool, home: Home) -> Iterator[LeaseClusters]:
     """Leases clusters until the file ends; ask for all of them at once, or else some are started beyond the pool."""
     with ExitStack() as stack:
 
@@ -162,12 +162,12 @@ def slow_brokers_answer() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def cluster(lease: Lease) -> SandboxCluster:
+def cluster(lease: LeaseClusters) -> SandboxCluster:
     """Three brokers in three racks, two log dirs each; leased."""
     return lease(TRIO)[0]
 
 
 @pytest.fixture(scope="module")
-def cluster6(lease: Lease) -> SandboxCluster:
+def cluster6(lease: LeaseClusters) -> SandboxCluster:
     """Six brokers in three racks, two log dirs each; leased."""
     return lease(SIX)[0]

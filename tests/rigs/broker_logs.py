@@ -21,7 +21,7 @@ class BrokerLogs:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self) -> None:
-        """Note the ends of logs by inode: a broker that is started again has a new log, which is read from its start."""
+        """Note the ends of logs by inode: a broker that starts again has a new log, which is read from its start."""
         path = self._folder.path
         found = [*path.glob("sandbox/*/*/output.log"), *self._logs()]
         self._ends = {(stat := file.stat()).st_ino: stat.st_size for file in found if file.exists()}

@@ -10,8 +10,8 @@ What always holds:
   a process that dies, so nobody waits for a crashed worker.
 - Who leases a cluster finds it as it was when it started: no topics (Kafka's own are deleted too, and with them groups,
   members and transactions), the same dynamic configurations, rules of access, users and quotas, no moves, all brokers
-  alive and none stopped, no znodes but Kafka's. A lease ends with cleaning and a look at every broker; `dirty` is written
-  when a lease begins and goes when it is clean. A cluster that is dirty at a lease's start is cleaned then.
+  alive and none stopped, no znodes but Kafka's. A lease ends with cleaning and a look at every broker; `dirty` is
+  written when a lease begins and goes when it is clean. A cluster that is dirty at a lease's start is cleaned then.
 - One that cannot be cleaned is taken down, which is said; the next lessee starts another.
 - There are at most as many of a shape as it says. Who needs one more waits for one, but never while it holds a lease:
   then it starts one, so nobody waits in a circle. Several are leased at once or not at all.
@@ -26,7 +26,6 @@ import fcntl
 import json
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -76,7 +75,8 @@ class Shape:
 SINGLE = Shape(name="single", brokers=1, racks=1, log_dirs=1, most=4)
 """Files that move streams between clusters lease two."""
 TRIO = Shape(name="trio", brokers=3, racks=3, most=2)
-SIX = Shape(name="six", brokers=6, racks=3, most=2)
+FOUR = Shape(name="four", brokers=4, racks=2, most=2)
+SIX = Shape(name="six", brokers=6, racks=3, most=1)
 ZOOKEEPER = Shape(name="keeper", brokers=4, racks=2, mode=Mode.ZOOKEEPER, most=1)
 SECURED = Shape(name="secured", brokers=3, racks=3, secure=Secure.SCRAM_TLS, most=1)
 
@@ -184,7 +184,7 @@ class Pool:
             first = Traits(**json.loads(self._first(lease.name).read_text("utf-8")))
             clean(cluster, first)
         except Exception as error:
-            sys.stderr.write(f"\ncluster {lease.name} cannot be cleaned and is replaced: {error!r:.2000}\n")
+            self.folder.say(f"cluster {lease.name} could not be cleaned and was taken down: {error!r:.2000}")
             lifecycle.down(self.machine, cluster.store)
             lease.cluster = None
         self._dirty(lease.name).unlink(missing_ok=True)
