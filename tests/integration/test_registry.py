@@ -106,7 +106,7 @@ def serving(brokers: SandboxCluster, *given: str) -> Iterator[Served]:
     process = subprocess.Popen(command, env=brokers.env, stderr=subprocess.PIPE, text=True)
     try:
         served = Served(process)
-        served.becomes("/v1/brokers/list", lambda body: len(body["ids"]) == 2)
+        served.becomes("/v1/brokers/list", lambda body: len(body["ids"]) == len(brokers.broker_ids))
         yield served
     finally:
         process.kill()
