@@ -30,10 +30,13 @@ class BrokerLogs:
     def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
         if report.failed:
-            for file in self._logs():
-                if text := self._since(file):
-                    report.sections.append((f"{'/'.join(file.parts[-3:])} since the test began", text))
+            report.sections += [(f"{name} since the test began", text) for name, text in self.logged().items()]
         return report
+
+    def logged(self) -> dict[str, str]:
+        """What is new, by cluster, node and file."""
+        texts = {"/".join(file.parts[-3:]): self._since(file) for file in self._logs()}
+        return {name: text for name, text in texts.items() if text}
 
     def _logs(self) -> list[Path]:
         """Logs of the clusters that this process's files have: those leased, which are links, and those started."""

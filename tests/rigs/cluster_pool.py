@@ -154,12 +154,12 @@ class Pool:
             lease.cluster = SandboxCluster(machine=self.machine, store=store, home=home, state=state)
             if dirty.exists():
                 self._clean(lease)
+        dirty.touch()
         if lease.cluster is None:
             state = self.start(self.machine, store, lease.shape.spec(lease.name))
             lease.cluster = SandboxCluster(machine=self.machine, store=store, home=home, state=state)
             with contextlib.closing(_admin(lease.cluster)) as admin:
                 self._first(lease.name).write_text(json.dumps(Traits.of(lease.cluster, admin).__dict__), "utf-8")
-        dirty.touch()
         lifecycle.write_profiles(store, lease.cluster.state)
         link = home.state_dir / "sandbox" / lease.name
         link.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

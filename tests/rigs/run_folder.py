@@ -2,7 +2,7 @@
 
 The first process makes the folder and tells its workers of it. The last one to leave takes down what still runs. JVMs
 are counted by a script that stands before `java` on the PATH, writes a line and becomes Java: what any process of the
-run starts is counted, commands' and Spark's too (`java -version` is not).
+run starts is counted, commands' and Spark's too (`java -version` is not, nor a Java that only a wheel brings).
 """
 
 import contextlib
@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 LEAVE_S = 30.0
+NEW_S = 60.0
 POLL_S = 0.1
 VARIABLE = "TEST_RUN_FOLDER"
 KEY = pytest.StashKey["RunFolder"]()
@@ -101,8 +102,10 @@ class RunFolder:
     def take_down_forgotten(cls) -> None:
         """End what runs left that were killed whole."""
         for path in cls.parent().glob("run-*"):
-            if (found := cls(path)).is_left():
-                found.take_down()
+            with contextlib.suppress(FileNotFoundError):
+                # One that is new may be about to be joined.
+                if time.time() - path.stat().st_mtime > NEW_S and (found := cls(path)).is_left():
+                    found.take_down()
 
     def count_jvms(self) -> None:
         """From now on count what this process and those that it starts start as `java`."""
