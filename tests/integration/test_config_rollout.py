@@ -15,9 +15,8 @@ from confluent_kafka import Producer
 
 from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, ConfigLayer, ResourceKind
 from kafkakit.core.model import TopicPartition
-from tests.integration.conftest import LeaseClusters, SandboxCluster
+from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.runbooks import blocks, run_blocks
-from tests.rigs.cluster_pool import TRIO
 from tests.rigs.waiting import becomes
 
 pytestmark = pytest.mark.kafka
@@ -27,15 +26,16 @@ STARVED = "starved"
 
 
 @pytest.fixture(scope="module")
-def trio(lease: LeaseClusters) -> SandboxCluster:
+def trio(sandbox_cluster: StartCluster) -> Iterator[SandboxCluster]:
     """Three brokers with three topics; the first broker leads all of `starved`."""
-    (cluster,) = lease(TRIO)
+    cluster = sandbox_cluster(brokers=3, log_dirs=(1,))
     a, b, c = cluster.broker_ids
     with closing(cluster.open_admin()) as admin:
         for name in ("one", "two"):
             assert admin.create_topic(name, {0: (a, b, c), 1: (b, c, a)}, {}) is None
         assert admin.create_topic(STARVED, {0: (a, b, c), 1: (a, b, c), 2: (a, b, c)}, {}) is None
-    return cluster
+    yield cluster
+    cluster.down()
 
 
 def words_of(cluster: SandboxCluster, *words: str) -> list[str]:

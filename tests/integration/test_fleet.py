@@ -26,10 +26,9 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.streams.formats.offsets_log.keys import LogKey, decode_key
 from kafkakit.streams.formats.offsets_log.values import OffsetCommit, decode_offset_commit
 from kafkakit.streams.formats.record_identity import HEADER, RecordId, encode_record_id, format_record_id
-from tests.integration.conftest import LeaseClusters, SandboxCluster
+from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.stream_clients import commit_with_kafka_python, produce
 from tests.integration.test_reassign import until
-from tests.rigs.cluster_pool import SECURED
 from tests.rigs.command_line import Home, Ran
 from tests.rigs.fleet import rows_of
 
@@ -42,9 +41,9 @@ RECORDS = 200
 
 
 @pytest.fixture(scope="module")
-def secure(lease: LeaseClusters) -> SandboxCluster:
+def secure(sandbox_cluster: StartCluster) -> SandboxCluster:
     """One broker whose configuration holds passwords."""
-    return lease(SECURED)[0]
+    return sandbox_cluster(brokers=1, racks=1, log_dirs=(1,), secure="scram-tls")
 
 
 @pytest.fixture(scope="module")

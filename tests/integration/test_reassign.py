@@ -25,9 +25,8 @@ from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEA
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.sandbox import lifecycle as sandbox
 from tests.clusters.plans import make_plan, plan_of
-from tests.integration.conftest import LeaseClusters, SandboxCluster, SettledAdmin
+from tests.integration.conftest import SandboxCluster, SettledAdmin, StartCluster
 from tests.invariants.journal import verify_journal
-from tests.rigs.cluster_pool import FOUR
 
 pytestmark = pytest.mark.kafka
 
@@ -41,8 +40,10 @@ at it, or stops it, has that long. `hasten` ends it."""
 
 
 @pytest.fixture(scope="module")
-def brokers(lease: LeaseClusters) -> SandboxCluster:
-    return lease(FOUR)[0]
+def brokers(sandbox_cluster: StartCluster) -> Iterator[SandboxCluster]:
+    cluster = sandbox_cluster(brokers=4, racks=2)
+    yield cluster
+    cluster.down()
 
 
 @pytest.fixture

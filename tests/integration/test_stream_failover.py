@@ -28,8 +28,7 @@ from kafkakit.streams.client.options import ConsumerOptions
 from kafkakit.streams.client.records import StreamRecord
 from kafkakit.streams.failover.act.reading import read_writers
 from kafkakit.streams.routes.api import Segment, SegmentState
-from tests.integration.conftest import LeaseClusters, SandboxCluster, StartCluster
-from tests.rigs.cluster_pool import SINGLE
+from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.rigs.waiting import becomes
 
 pytestmark = pytest.mark.kafka
@@ -143,12 +142,14 @@ class Clusters:
 
 
 @pytest.fixture(scope="module")
-def clusters(lease: LeaseClusters) -> Iterator[Clusters]:
-    old, new = lease(SINGLE, SINGLE)
+def clusters(sandbox_cluster: StartCluster) -> Iterator[Clusters]:
+    old, new = (sandbox_cluster(brokers=1, racks=1, log_dirs=(1,)) for _ in range(2))
     with pytest.MonkeyPatch.context() as patched:
         for name, value in old.env.items():
             patched.setenv(name, value)
         yield Clusters(old, new)
+    old.down()
+    new.down()
 
 
 @pytest.fixture(scope="module")

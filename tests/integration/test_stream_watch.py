@@ -27,8 +27,7 @@ from kafkakit.streams.client.decide.failures import RejectError
 from kafkakit.streams.client.records import StreamRecord
 from kafkakit.streams.formats.pathways.context import HEADER, PathwayContext, decode_header
 from kafkakit.streams.formats.pathways.hashes import consume_tags, node_hash, pathway_hash, produce_tags
-from tests.integration.conftest import LeaseClusters, SandboxCluster
-from tests.rigs.cluster_pool import SINGLE
+from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.rigs.metrics_http import Reply, Server, serving
 
 pytestmark = pytest.mark.kafka
@@ -39,12 +38,13 @@ SERVICES = ("shop", "billing", "mail")
 
 
 @pytest.fixture(scope="module")
-def cluster(lease: LeaseClusters) -> Iterator[SandboxCluster]:
-    cluster = lease(SINGLE)[0]
+def cluster(sandbox_cluster: StartCluster) -> Iterator[SandboxCluster]:
+    cluster = sandbox_cluster(brokers=1, racks=1, log_dirs=(1,))
     with pytest.MonkeyPatch.context() as patched:
         for name, value in cluster.env.items():
             patched.setenv(name, value)
         yield cluster
+    cluster.down()
 
 
 @pytest.fixture
