@@ -8,6 +8,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import slow_tests
+from tests.rigs.broker_logs import BrokerLogs
+from tests.rigs.run_folder import RunPlugin
 
 # The same examples however busy the machine is; `pytest --hypothesis-profile=default` tries new ones.
 settings.register_profile("suite", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -26,6 +28,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Undo an ignored SIGINT, which shells give to background jobs and children inherit; measure when asked to."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    run = RunPlugin(config)
+    config.pluginmanager.register(run)
+    config.pluginmanager.register(BrokerLogs(run.folder))
     if config.getoption("list_slow"):
         config.pluginmanager.register(slow_tests.Measuring())
 

@@ -1,237 +1,37 @@
-"""Real Kafka clusters for the tests: started by the sandbox, shared in a session, always taken down.
+"""Real Kafka clusters for the tests: leased from the pool of the run, or started by the sandbox, always taken down.
 
-`sandbox_cluster(brokers=3, secure="scram-tls", ...)` starts one with the shape that a test needs; `cluster`
-(3 brokers, racks a to c) and `cluster6` (6 brokers) are shared by the whole session, so a test that uses
-them makes topics of its own and leaves the brokers as it found them.
+`cluster` (3 brokers, racks a to c, two log dirs each), `cluster6` (6 brokers) and `lease(SINGLE)` and the like are a
+file's own for as long as it runs, and empty at the beginning (`tests/rigs/cluster_pool.py`). `sandbox_cluster` starts
+one, for tests of the sandbox itself, of other Kafka versions and of what breaks a whole cluster. Where a test
+fails, its report shows what brokers logged meanwhile.
 """
 
 import os
 import shutil
-import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Protocol
 
 import pytest
 
 from kafkakit.adapters.kafka import log as log_fetch_connection
-from kafkakit.adapters.kafka.admin import KafkaAdmin
-from kafkakit.adapters.kafka.admin_read import cluster_info, configs_of, states_of
-from kafkakit.adapters.kafka.session import UNKNOWN_TOPIC
-from kafkakit.config.security import Security
-from kafkakit.core.cluster_facts import ConfigChange, ItemError, PartitionState, ResourceKind
 from kafkakit.core.errors import TryLaterError, UsageError
-from kafkakit.core.model import TopicPartition
-from kafkakit.execution.decide.throttle import shows
-from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.machine import Machine, NodeFailedError
 from kafkakit.sandbox import lifecycle as run
-from kafkakit.sandbox.decide.spec import Mode, Secure, build_spec
+from kafkakit.sandbox.decide.spec import Mode, SandboxSpec, Secure, build_spec
 from kafkakit.sandbox.decide.state import SandboxState
 from kafkakit.sandbox.folders import Store
 from kafkakit.wiring import this_machine
+from tests.rigs.cluster_pool import SIX, TRIO, Pool, Shape
 from tests.rigs.required import missing
+from tests.rigs.run_folder import KEY, RunFolder
+from tests.rigs.sandbox_cluster import Home, SandboxCluster, SettledAdmin, SilentReporter
 
-T = TypeVar("T")
+__all__ = ["Home", "SandboxCluster", "SettledAdmin", "SilentReporter", "StartCluster"]
 
-
-class SilentReporter:
-    """Prints nothing."""
-
-    def say(self, line: str) -> None:
-        del line
-
-    def warn(self, line: str) -> None:
-        del line
-
-    @contextmanager
-    def progress(self, label: str) -> Iterator["SilentReporter"]:
-        del label
-        yield self
-
-    def update(self, done: float, total: float, note: str = "") -> None:
-        del done, total, note
-
-
-@dataclass(frozen=True, kw_only=True)
-class Home:
-    """Isolated XDG folders; only the cache of jars is shared with the machine."""
-
-    folder: Path
-    cache: Path
-
-    @property
-    def state_dir(self) -> Path:
-        return self.folder / "state" / "kafkakit"
-
-    @property
-    def config_dir(self) -> Path:
-        return self.folder / "config" / "kafkakit"
-
-    @property
-    def env(self) -> dict[str, str]:
-        """The environment for `kafkakit` as a subprocess."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("KAFKAKIT_", "XDG_"))}
-        return kept | {
-            "XDG_CONFIG_HOME": str(self.config_dir.parent),
-            "XDG_STATE_HOME": str(self.state_dir.parent),
-            "XDG_CACHE_HOME": str(self.cache.parent),
-            "KAFKAKIT_LOCK_DIR": str(self.folder / "locks"),
-            "NO_COLOR": "1",
-        }
-
-    def store(self, name: str) -> Store:
-        return Store(root=self.state_dir / "sandbox" / name, profiles=self.config_dir / "profiles.d")
-
-
-class SettledAdmin(KafkaAdmin):
-    """An admin client whose changes every broker knows, since any of them may answer the next request.
-
-    A coordinator refuses commits for a topic that is new to it, and forgets those for one whose deletion it hears of
-    late, though another topic has the name by then.
-    """
-
-    def create_topic(
-        self, name: str, assignments: Mapping[int, tuple[int, ...]], configs: Mapping[str, str]
-    ) -> ItemError | None:
-        deadline = time.monotonic() + 60
-        error = super().create_topic(name, assignments, configs)
-        # A broker that pauses for more than 4 s is fenced, and back in a moment.
-        while error is not None and "are fenced" in error.message and time.monotonic() < deadline:
-            time.sleep(0.1)
-            error = super().create_topic(name, assignments, configs)
-        if error is None:
-            self._settle(name, 0)
-        return error
-
-    def delete_topic(self, name: str) -> ItemError | None:
-        error = super().delete_topic(name)
-        if error is None:
-            self._settle(name, UNKNOWN_TOPIC)
-        return error
-
-    def _settle(self, name: str, code: int) -> None:
-        from kafka.protocol.metadata import MetadataRequest
-
-        wanted = [MetadataRequest.MetadataRequestTopic(name=name)]
-        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
-        self._until_all(request, lambda answer: answer.topics[0].error_code == code)
-
-    def alter_configs(self, changes: Sequence[ConfigChange]) -> Mapping[ConfigChange, ItemError | None]:
-        from kafka.protocol.admin import DescribeConfigsRequest
-
-        names = sorted({c.name for c in changes if c.kind is ResourceKind.TOPIC})
-        before = self.dynamic_configs(ResourceKind.TOPIC, names)
-        answers = super().alter_configs(changes)
-        made = {(c.name, c.key): c for c in changes if c.name in before and answers[c] is None}
-
-        def is_so(answer: Any) -> bool:
-            now = configs_of(ResourceKind.TOPIC, answer.results)
-            # A service may have written a value of its own where one was taken away.
-            return all(
-                shows(c, now) or now.get(c.name, {}).get(c.key) != before[c.name].get(c.key) for c in made.values()
-            )
-
-        if made:
-            self._until_all(DescribeConfigsRequest(resources=[(2, name, None) for name in names]), is_so)
-        return answers
-
-    def alive(self) -> set[int]:
-        """The brokers that are alive to all that answer."""
-        from kafka.protocol.admin import DescribeClusterRequest
-
-        request = DescribeClusterRequest(include_fenced_brokers=True)
-        return self._agreed(request, lambda answer: {b.id for b in cluster_info(answer, None).brokers if b.is_alive})
-
-    def states(self, topics: Collection[str]) -> Mapping[TopicPartition, PartitionState]:
-        """Partitions as all brokers that answer show them."""
-        from kafka.protocol.metadata import MetadataRequest
-
-        wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(topics)]
-        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
-        return self._agreed(request, lambda answer: states_of(answer.topics))
-
-    def _agreed(self, request: Any, view: Callable[[Any], T]) -> T:
-        """What all brokers that answer show, which may take a moment after a change."""
-        deadline = time.monotonic() + 60
-        while True:
-            views = [view(a) for a in self._ask_living(request).values() if not isinstance(a, Exception)]
-            if views and all(one == views[0] for one in views):
-                return views[0]
-            assert time.monotonic() < deadline, f"brokers do not agree: {views}"
-            time.sleep(0.05)
-
-    def _until_all(self, request: Any, is_so: Callable[[Any], bool]) -> None:
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            if not any(isinstance(a, Exception) or not is_so(a) for a in self._ask_living(request).values()):
-                break
-            time.sleep(0.05)
-
-    def _ask_living(self, request: Any) -> dict[int, Any]:
-        ids = [broker.id for broker in self.cluster().brokers if broker.is_alive]
-        return self._session.request_brokers(dict.fromkeys(ids, request))
-
-
-@dataclass(kw_only=True)
-class SandboxCluster:
-    """A running sandbox, as tests use it."""
-
-    machine: Machine
-    store: Store
-    home: Home
-    state: SandboxState
-
-    @property
-    def name(self) -> str:
-        return self.state.spec.name
-
-    @property
-    def bootstrap_servers(self) -> str:
-        return self.state.layout.bootstrap_servers
-
-    @property
-    def cluster_id(self) -> str:
-        return self.state.cluster_id
-
-    @property
-    def broker_ids(self) -> tuple[int, ...]:
-        return tuple(node.id for node in self.state.layout.brokers)
-
-    @property
-    def security(self) -> Security:
-        """The administrator's way in."""
-        return run.admin_security(self.state, self.store)
-
-    @property
-    def env(self) -> dict[str, str]:
-        """The environment for `kafkakit --profile NAME` as a subprocess."""
-        return self.home.env
-
-    def open_admin(self) -> ClusterAdmin:
-        """A new admin client; the caller closes it."""
-        return SettledAdmin(self.bootstrap_servers, self.security, request_timeout_s=15)
-
-    def kill(self, broker: int) -> None:
-        """SIGKILL a broker."""
-        assert run.kill(self.machine, self.store, broker), f"broker {broker} was dead already"
-
-    def restart(self, broker: int) -> None:
-        """Start a broker again and wait until it is registered and unfenced."""
-        self.state = run.restart(self.machine, self.store, broker, SilentReporter())
-
-    def revive(self) -> None:
-        """Start every broker that is dead, for a `finally` after a test that kills some."""
-        for record in run.loaded(self.store).nodes[1:]:
-            if record.process is None or not self.machine.processes.is_alive(record.process):
-                self.restart(record.node.id)
-        self.state = run.loaded(self.store)
-
-    def down(self) -> None:
-        """Take it down before the session ends."""
-        run.down(self.machine, self.store)
+LeaseClusters = Callable[..., list[SandboxCluster]]
+"""Takes shapes, and gives a cluster for each until the file ends."""
 
 
 class StartCluster(Protocol):
@@ -272,18 +72,55 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
 
 
+def started(machine: Machine, store: Store, spec: SandboxSpec) -> SandboxState:
+    """Bring a sandbox up; the test is skipped where it cannot be, or fails where it must be."""
+    try:
+        return run.up(machine, store, spec, SilentReporter())[0]
+    except (UsageError, TryLaterError) as error:
+        missing("zookeeper" if spec.mode is Mode.ZOOKEEPER else "kafka", str(error))
+        raise
+    except NodeFailedError as error:
+        raise AssertionError("\n".join((error.message, *error.tail))) from error
+
+
 @pytest.fixture(scope="session")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+def run_folder(pytestconfig: pytest.Config) -> RunFolder:
+    folder = pytestconfig.stash[KEY]
+    folder.count_jvms()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def home(run_folder: RunFolder) -> Iterator[Home]:
+    """A file's own: its routes, leases, plans and profiles are no other file's."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafkakit"
-    return Home(folder=tmp_path_factory.mktemp("home"), cache=cache)
+    folder = run_folder.new_home()
+    yield Home(folder=folder, cache=cache)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
-def machine(home: Home) -> Machine:
-    return this_machine(home.cache)
+def machine() -> Machine:
+    return this_machine(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafkakit")
 
 
 @pytest.fixture(scope="session")
+def pool(run_folder: RunFolder, machine: Machine) -> Pool:
+    return Pool(folder=run_folder, machine=machine, start=started)
+
+
+@pytest.fixture(scope="module")
+def lease(pool: Pool, home: Home) -> Iterator[LeaseClusters]:
+    """Leases clusters until the file ends; ask for all of them at once, or else some are started beyond the pool."""
+    with ExitStack() as stack:
+
+        def take(*shapes: Shape) -> list[SandboxCluster]:
+            return stack.enter_context(pool.lease(home, *shapes))
+
+        yield take
+
+
+@pytest.fixture(scope="module")
 def sandbox_cluster(home: Home, machine: Machine) -> Iterator[StartCluster]:
     stores: list[Store] = []
 
@@ -309,27 +146,11 @@ def sandbox_cluster(home: Home, machine: Machine) -> Iterator[StartCluster]:
         )
         store = home.store(spec.name)
         stores.append(store)
-        try:
-            state, _ = run.up(machine, store, spec, SilentReporter())
-        except (UsageError, TryLaterError) as error:
-            missing("zookeeper" if mode == "zookeeper" else "kafka", str(error))
-            raise
-        except NodeFailedError as error:
-            raise AssertionError("\n".join((error.message, *error.tail))) from error
-        return SandboxCluster(machine=machine, store=store, home=home, state=state)
+        return SandboxCluster(machine=machine, store=store, home=home, state=started(machine, store, spec))
 
     yield start
     for store in stores:
         run.down(machine, store)
-    shutil.rmtree(home.state_dir, ignore_errors=True)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _control_of_its_own(home: Home) -> Iterator[None]:
-    """Routes, leases and assignments that a module made are gone for the next one, whichever that is: modules use the
-    same names for streams, and an Assigner watches the clusters of all of them."""
-    yield
-    shutil.rmtree(home.state_dir / "control", ignore_errors=True)
 
 
 @pytest.fixture(scope="module")
@@ -340,13 +161,13 @@ def slow_brokers_answer() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session")
-def cluster(sandbox_cluster: StartCluster) -> SandboxCluster:
-    """Three brokers in three racks, two log dirs each; shared."""
-    return sandbox_cluster(brokers=3)
+@pytest.fixture(scope="module")
+def cluster(lease: LeaseClusters) -> SandboxCluster:
+    """Three brokers in three racks, two log dirs each; leased."""
+    return lease(TRIO)[0]
 
 
-@pytest.fixture(scope="session")
-def cluster6(sandbox_cluster: StartCluster) -> SandboxCluster:
-    """Six brokers in three racks, two log dirs each; shared."""
-    return sandbox_cluster(brokers=6)
+@pytest.fixture(scope="module")
+def cluster6(lease: LeaseClusters) -> SandboxCluster:
+    """Six brokers in three racks, two log dirs each; leased."""
+    return lease(SIX)[0]

@@ -31,8 +31,9 @@ from tests.contracts.admin import (
     make_topic,
     topic_change,
 )
-from tests.integration.conftest import SandboxCluster, StartCluster
+from tests.integration.conftest import LeaseClusters, SandboxCluster, StartCluster
 from tests.integration.test_reassign import until
+from tests.rigs.cluster_pool import SECURED
 
 pytestmark = pytest.mark.kafka
 
@@ -90,12 +91,10 @@ def zookeeper_rig(sandbox_cluster: StartCluster) -> Iterator[KafkaRig]:
 
 
 @pytest.fixture(scope="module")
-def scram_rig(sandbox_cluster: StartCluster) -> Iterator[KafkaRig]:
-    cluster = sandbox_cluster(brokers=3, secure="scram-tls")
-    rig = KafkaRig(cluster)
+def scram_rig(lease: LeaseClusters) -> Iterator[KafkaRig]:
+    rig = KafkaRig(lease(SECURED)[0])
     yield rig
     rig.admin.close()
-    cluster.down()
 
 
 class TestKraft(AdminContract):

@@ -27,7 +27,8 @@ from kafkakit.sandbox import lifecycle as run
 from kafkakit.sandbox.nodes import start_node
 from kafkakit.wiring import read_old_moves
 from tests.contracts.control import ControlContract, Rig, increment
-from tests.integration.conftest import SandboxCluster, StartCluster
+from tests.integration.conftest import LeaseClusters, SandboxCluster
+from tests.rigs.cluster_pool import ZOOKEEPER
 
 pytestmark = pytest.mark.kafka
 
@@ -81,12 +82,8 @@ def kafka_rig(cluster: SandboxCluster) -> KafkaRig:
 
 
 @pytest.fixture(scope="module")
-def keeper(sandbox_cluster: StartCluster) -> Iterator[SandboxCluster]:
-    cluster = sandbox_cluster(brokers=1, racks=1, log_dirs=(1,), mode="zookeeper")
-    try:
-        yield cluster
-    finally:
-        cluster.down()
+def keeper(lease: LeaseClusters) -> SandboxCluster:
+    return lease(ZOOKEEPER)[0]
 
 
 @pytest.fixture

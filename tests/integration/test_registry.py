@@ -22,8 +22,9 @@ from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.admin import ClusterAdmin
-from tests.integration.conftest import SandboxCluster, StartCluster
+from tests.integration.conftest import LeaseClusters, SandboxCluster
 from tests.integration.test_reassign import until
+from tests.rigs.cluster_pool import ZOOKEEPER
 from tests.rigs.registry import Answered, curl, grpc_call
 
 pytestmark = pytest.mark.zookeeper
@@ -37,8 +38,8 @@ RECORDED = {
 
 
 @pytest.fixture(scope="module")
-def brokers(sandbox_cluster: StartCluster) -> SandboxCluster:
-    return sandbox_cluster(brokers=2, racks=2, log_dirs=(1,), mode="zookeeper")
+def brokers(lease: LeaseClusters) -> SandboxCluster:
+    return lease(ZOOKEEPER)[0]
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +106,7 @@ def serving(brokers: SandboxCluster, *given: str) -> Iterator[Served]:
     process = subprocess.Popen(command, env=brokers.env, stderr=subprocess.PIPE, text=True)
     try:
         served = Served(process)
-        served.becomes("/v1/brokers/list", lambda body: len(body["ids"]) == 2)
+        served.becomes("/v1/brokers/list", lambda body: len(body["ids"]) == len(brokers.broker_ids))
         yield served
     finally:
         process.kill()

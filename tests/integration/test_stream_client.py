@@ -26,7 +26,8 @@ from kafkakit.streams.client.workers import StreamRecord
 from kafkakit.streams.model.route import LaneRule
 from kafkakit.streams.routes.api_act import RouteStore
 from kafkakit.wiring import open_control, system_clock
-from tests.integration.conftest import SandboxCluster, StartCluster
+from tests.integration.conftest import LeaseClusters, SandboxCluster
+from tests.rigs.cluster_pool import SINGLE
 
 pytestmark = pytest.mark.kafka
 LIMIT_S = 240.0
@@ -48,13 +49,12 @@ class Seen:
 
 
 @pytest.fixture(scope="module")
-def cluster(sandbox_cluster: StartCluster) -> Iterator[SandboxCluster]:
-    cluster = sandbox_cluster(brokers=1, racks=1, log_dirs=(1,))
+def cluster(lease: LeaseClusters) -> Iterator[SandboxCluster]:
+    cluster = lease(SINGLE)[0]
     with pytest.MonkeyPatch.context() as patched:
         for name, value in cluster.env.items():
             patched.setenv(name, value)
         yield cluster
-    cluster.down()
 
 
 @pytest.fixture

@@ -20,16 +20,17 @@ from kafkakit.streams.client.decide.failures import (
     WorkRules,
 )
 from kafkakit.streams.client.workers import StreamRecord
-from tests.integration.conftest import SandboxCluster, StartCluster
+from tests.integration.conftest import LeaseClusters, SandboxCluster
 from tests.integration.stream_rig import RETRY, MemberProcess, StreamRig
+from tests.rigs.cluster_pool import SINGLE
 from tests.rigs.waiting import WAIT_S, becomes
 
 pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture(scope="module")
-def broker(sandbox_cluster: StartCluster) -> SandboxCluster:
-    return sandbox_cluster(brokers=1, racks=1, log_dirs=(1,))
+def broker(lease: LeaseClusters) -> SandboxCluster:
+    return lease(SINGLE)[0]
 
 
 class Seen:

@@ -1,7 +1,7 @@
 """`streams pathway` on real brokers: records that a service consumes from one topic and produces to another."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
@@ -18,8 +18,9 @@ from kafkakit.streams.model.pathways import (
     consume_tags,
     produce_tags,
 )
-from tests.integration.conftest import SandboxCluster, StartCluster
+from tests.integration.conftest import LeaseClusters, SandboxCluster
 from tests.integration.test_streams_contract import open_groups
+from tests.rigs.cluster_pool import SINGLE
 from tests.rigs.command_line import Home
 
 pytestmark = pytest.mark.kafka
@@ -32,10 +33,8 @@ SEND_MS, READ_MS, WRITE_MS = 3, 500, 700
 
 
 @pytest.fixture(scope="module")
-def cluster(sandbox_cluster: StartCluster) -> Iterator[SandboxCluster]:
-    cluster = sandbox_cluster(brokers=1, racks=1)
-    yield cluster
-    cluster.down()
+def cluster(lease: LeaseClusters) -> SandboxCluster:
+    return lease(SINGLE)[0]
 
 
 def connection(cluster: SandboxCluster) -> dict[str, Any]:

@@ -37,8 +37,9 @@ from kafkakit.streams.model.compressed_sizes import zstd_size
 from kafkakit.streams.model.record_identity import reconcile, seen_record
 from kafkakit.streams.model.route import Segment, SegmentState
 from tests.contracts.stream_producer import StreamProducerContract
-from tests.integration.conftest import SandboxCluster, StartCluster
+from tests.integration.conftest import LeaseClusters, SandboxCluster
 from tests.places import ROOT
+from tests.rigs.cluster_pool import SINGLE
 from tests.rigs.command_line import Home
 from tests.rigs.stream_routes import Routes
 
@@ -117,14 +118,12 @@ class Pair:
 
 
 @pytest.fixture(scope="module")
-def pair(sandbox_cluster: StartCluster) -> Iterator[Pair]:
-    clusters = {name: sandbox_cluster(brokers=1, racks=1, log_dirs=(1,)) for name in "ab"}
+def pair(lease: LeaseClusters) -> Iterator[Pair]:
+    clusters = dict(zip("ab", lease(SINGLE, SINGLE), strict=True))
     with pytest.MonkeyPatch.context() as patched:
         for name, value in clusters["a"].env.items():
             patched.setenv(name, value)
         yield Pair(clusters)
-    for cluster in clusters.values():
-        cluster.down()
 
 
 @pytest.fixture

@@ -21,6 +21,10 @@ class Standalone:
     worker_port: int
 
 
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For JVMs of tests: their data is small, so that most of their time goes into compiling."""
+
+
 @contextmanager
 def daemon(log: Path, environment: Mapping[str, str], class_name: str, *arguments: str) -> Iterator[None]:
     """A daemon of Spark, in a group of its own."""
@@ -44,7 +48,8 @@ def standalone(folder: Path, *, memory: str) -> Iterator[Standalone]:
     """A master and a worker with two cores and so much memory for executors; both log into the folder."""
     port, ui, worker, worker_ui = map(str, LocalProcesses().free_ports(4))
     deploy = "org.apache.spark.deploy"
-    java = {"SPARK_LOCAL_IP": LOOPBACK, "SPARK_DAEMON_MEMORY": "256m", "SPARK_WORKER_DIR": str(folder / "work")}
+    java = {"SPARK_LOCAL_IP": LOOPBACK, "SPARK_DAEMON_MEMORY": "256m", "SPARK_WORKER_DIR": str(folder / "work"),
+            "SPARK_DAEMON_JAVA_OPTS": QUICK_JAVA}  # fmt: skip
     addresses = ("--host", LOOPBACK, "--port")
     master = f"spark://{LOOPBACK}:{port}"
     with (

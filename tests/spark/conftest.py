@@ -12,6 +12,7 @@ from kafkakit.core.fleet_tables import TABLES, Manifest
 from kafkakit.core.job_spec import JobSpec
 from tests.places import ROOT
 from tests.rigs.required import missing
+from tests.rigs.spark_cluster import QUICK_JAVA
 from tests.rigs.spark_jars import kafka_source_jars
 
 TODAY = "2026-11-20"
@@ -29,6 +30,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.timeout(900))  # Spark on slow machines
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _quick_drivers() -> Iterator[None]:
+    """Drivers that tests start as processes of their own compile little, too."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("SPARK_SUBMIT_OPTS", QUICK_JAVA)
+        yield
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     try:
@@ -41,7 +50,7 @@ def spark() -> Iterator[Any]:
     os.environ["PYTHONPATH"] = os.pathsep.join([str(SPARK_CODE), str(ROOT), os.environ.get("PYTHONPATH", "")])
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     # Frames of tests are small: what costs is compiling, in the JVM and of each stage's code. Results are the same.
-    options = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
+    options = f"{QUICK_JAVA} -XX:ReservedCodeCacheSize=256m"
     # With 1 GB, Spark's default, the plans of all tests fill the heap, and most of the time goes into collecting.
     os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"--driver-memory 3g --driver-java-options '{options}' pyspark-shell")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafkakit" / "jars"

@@ -10,7 +10,7 @@ import pytest
 
 from kafkakit.core.model import TopicPartition
 from kafkakit.rules.families.groups import OFFSETS_TOPIC
-from tests.integration.conftest import SandboxCluster, StartCluster, home, machine, sandbox_cluster  # noqa: F401
+from tests.integration.conftest import SandboxCluster, StartCluster, home, machine, run_folder, sandbox_cluster  # noqa: F401
 from tests.integration.stream_clients import commit_with_kafka_python
 from tests.spark.conftest import TODAY, StoreBuilder, run_job, spec_for
 
