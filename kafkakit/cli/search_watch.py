@@ -9,7 +9,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from kafkakit.core.errors import ExitCode, TerminationRequested
-from kafkakit.placement.problem import Unwatched
+from kafkakit.placement.watch import Unwatched
 
 if TYPE_CHECKING:
     from kafkakit.cli.context import CliContext

@@ -16,7 +16,7 @@ from kafkakit.core.model import Broker, ClusterSnapshot, Partition, TopicPartiti
 from kafkakit.core.placement_statistics import BrokerStorage
 
 if TYPE_CHECKING:
-    from kafkakit.placement.problem import Bools, Ints
+    from kafkakit.placement.arrays import Bools, Ints
 
 
 SHOWN_BROKERS = 3

@@ -12,7 +12,7 @@ from kafkakit.placement.network import Block, FlowNetwork, Reach, blocks_of, sol
 from kafkakit.placement.openings import wire_room
 
 if TYPE_CHECKING:
-    from kafkakit.placement.problem import Ints
+    from kafkakit.placement.arrays import Ints
 
 
 def deal_pool(takers: Sequence[int], brokers: "Ints", quota: "Ints", held: Sequence[Sequence[int]]) -> list[int]:

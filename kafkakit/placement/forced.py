@@ -42,7 +42,7 @@ from kafkakit.placement.price_bound import LegalSets, cheapest_sets, exact_sum, 
 from kafkakit.placement.problem import Minimize, Placement, PlacementProblem
 
 if TYPE_CHECKING:
-    from kafkakit.placement.problem import Bools, Ints
+    from kafkakit.placement.arrays import Bools, Ints
 
     Wired = tuple[tuple[Ints, Ints], int]
     """Partition and broker (or rack) of each arc of a block, and the block's number."""

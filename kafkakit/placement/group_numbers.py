@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from kafkakit.placement.group_rule import GroupRule, Groups, breaks
 
 if TYPE_CHECKING:
-    from kafkakit.placement.problem import Bools, Ints
+    from kafkakit.placement.arrays import Bools, Ints
 
 
 def group_numbers(brokers: Sequence[int], groups: Groups) -> "tuple[Ints, int]":

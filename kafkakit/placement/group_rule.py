@@ -27,7 +27,7 @@ from kafkakit.core.certificate import TagConstraint
 from kafkakit.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from kafkakit.placement.problem import Bools, Ints
+    from kafkakit.placement.arrays import Bools, Ints
 
 
 Group = str | None

@@ -16,7 +16,7 @@ from kafkakit.core.certificate import Proof
 from kafkakit.placement.network import Block, FlowNetwork, block_proof, blocks_of, reach_by, solve_levels
 
 if TYPE_CHECKING:
-    from kafkakit.placement.problem import Bools, Ints
+    from kafkakit.placement.arrays import Bools, Ints
 
 
 Row = tuple[int, ...]

@@ -35,10 +35,11 @@ from kafkakit.placement.by_size.lp_relaxation import (
 from kafkakit.placement.by_size.slots import SlotTable, make_table
 from kafkakit.placement.by_size.tightening import tighten, tightest_relaxed
 from kafkakit.placement.group_rule import GroupRule
-from kafkakit.placement.problem import PlannedPartition, Watch
+from kafkakit.placement.problem import PlannedPartition
+from kafkakit.placement.watch import Watch
 
 if TYPE_CHECKING:
-    from kafkakit.placement.problem import Ints
+    from kafkakit.placement.arrays import Ints
 
 
 Copy = tuple[int, int]

@@ -20,7 +20,7 @@ from kafkakit.core.certificate import BrokerLimit, GroupLimit, Proof, ProofKind
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from kafkakit.placement.problem import Bools, Ints
+    from kafkakit.placement.arrays import Bools, Ints
 
     ArcBlock: TypeAlias = Ints | int
     """One number for each arc, or one that is spread over the block."""

@@ -34,7 +34,7 @@ from kafkakit.placement.network import Build, FlowNetwork, solve_levels
 from kafkakit.placement.problem import PlannedPartition
 
 if TYPE_CHECKING:
-    from kafkakit.placement.problem import Ints
+    from kafkakit.placement.arrays import Ints
 
 
 Flow = tuple[str | None, int, int]

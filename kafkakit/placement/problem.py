@@ -1,36 +1,18 @@
-"""What a placement planner is asked and answers: brokers that come and go, choices, and the watch over a search.
+"""What a placement planner is asked and answers: plain values without file or client shapes.
 
-What a placement planner is asked, and what it answers: plain values without file or client shapes.
-
-Partitions without a live copy in sync are set apart, since nothing can copy them.
-
-What a request does to the set of brokers: who leaves, who is new, who is missing (kafka-kit's summary).
-
-What a rebuild or a drain evens out, as the operator chooses it.
-
-The watch over a search: what is informed of how it goes, and may end it early.
-
-The types of the arrays that placements are computed on; imported for type checkers alone, as numpy is heavy.
+Partitions without a live copy in sync are set apart, since nothing can copy them. `BrokerChange` is what a request does
+to the set of brokers: who leaves, who is new, who is missing (kafka-kit's summary). The choices are what a rebuild or a
+drain evens out.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
 
 from kafkakit.core.certificate import Proof
 from kafkakit.core.model import TopicPartition
 from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.group_rule import GroupRule
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from kafkakit.placement.by_size.attempt import Attempt
-
-    Ints = NDArray[np.int64]
-    Bools = NDArray[np.bool_]
 
 
 class Minimize(StrEnum):
@@ -261,43 +243,3 @@ class OptimizeFor(StrEnum):
 
     DISTRIBUTION = "distribution"
     STORAGE = "storage"
-
-
-class Watch(Protocol):
-    """What is informed of how the search goes, and may end it early."""
-
-    def phase(self, text: str) -> None:
-        """Say what is done now."""
-        ...
-
-    def stopped(self) -> bool:
-        """True when the search should end with what it has."""
-        ...
-
-    def solving(self, end: Callable[[], None] | None) -> None:
-        """Hear how to end the solver's call that begins now, from any thread and more than once; None: it is over."""
-        ...
-
-    def tried(self, max_deviation: int, found: "Attempt") -> None:
-        """Hear of a plan that was made for this deviation, whether it is used or not."""
-        ...
-
-
-class Unwatched:
-    """A watch that shows nothing and stops nothing."""
-
-    def phase(self, text: str) -> None:
-        """Say nothing."""
-
-    def stopped(self) -> bool:
-        """Never."""
-        return False
-
-    def solving(self, end: Callable[[], None] | None) -> None:
-        """Let it run."""
-
-    def tried(self, max_deviation: int, found: "Attempt") -> None:
-        """Forget it."""
-
-
-UNWATCHED = Unwatched()

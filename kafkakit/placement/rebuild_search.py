@@ -25,11 +25,11 @@ from kafkakit.placement.by_size.layout import lists_of
 from kafkakit.placement.by_size.local_steps import Step
 from kafkakit.placement.by_size.slots import Entry, Pools, SearchState
 from kafkakit.placement.by_size.tightening import CLOSE, relaxed_deviations, tighten
-from kafkakit.placement.problem import Watch
 from kafkakit.placement.rebuild_task import Arrays, Row, Task, arrays_of, without_repeats
+from kafkakit.placement.watch import Watch
 
 if TYPE_CHECKING:
-    from kafkakit.placement.problem import Bools
+    from kafkakit.placement.arrays import Bools
 
 
 _NEAR_BROKERS = 24  # brokers, and copies on each, that are asked to make way

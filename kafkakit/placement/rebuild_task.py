@@ -24,7 +24,7 @@ from kafkakit.placement.by_size.slots import SlotTable
 from kafkakit.placement.problem import PlacementProblem, PlannedPartition
 
 if TYPE_CHECKING:
-    from kafkakit.placement.problem import Bools
+    from kafkakit.placement.arrays import Bools
 
 
 def trim(

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from kafkakit.core.documents import encode_plan, encode_snapshot
 from kafkakit.core.errors import KafkakitError
 from kafkakit.core.model import ClusterSnapshot
-from kafkakit.placement.problem import Minimize, OptimizeFor, PlaceBy, Watch
+from kafkakit.placement.problem import Minimize, OptimizeFor, PlaceBy
 from kafkakit.placement.rebuild_search import Found, search
 from kafkakit.placement.rebuild_task import Task
+from kafkakit.placement.watch import Watch
 from kafkakit.topicmappr.decide import rebuild_bytes as storage_decide
 from kafkakit.topicmappr.decide.rebuild import Rebuild, decide_rebuild
 from kafkakit.topicmappr.decide.requests import RebuildRequest

@@ -26,7 +26,7 @@ from kafkakit.placement.by_size.slots import NEAR, CountLimits, Entry, Pools, Se
 from kafkakit.placement.leaders import NO_LEADER, LeaderLimits, leaders_within
 
 if TYPE_CHECKING:
-    from kafkakit.placement.problem import Ints
+    from kafkakit.placement.arrays import Ints
 
 
 def construct(

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from kafkakit.placement.by_size.lp_relaxation import Limits
 from kafkakit.placement.by_size.slots import SlotTable
 from kafkakit.placement.group_numbers import add_group_rule
-from kafkakit.placement.problem import UNWATCHED, Watch
+from kafkakit.placement.watch import UNWATCHED, Watch
 
 if TYPE_CHECKING:
-    from kafkakit.placement.problem import Ints
+    from kafkakit.placement.arrays import Ints
 
 WORK = 4.0
 """CP-SAT's deterministic time for one goal; about as many seconds, and the same on every machine."""

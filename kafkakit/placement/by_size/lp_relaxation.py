@@ -25,7 +25,7 @@ from kafkakit.placement.by_size.slots import SlotTable, summed
 from kafkakit.placement.network import FlowNetwork
 
 if TYPE_CHECKING:
-    from kafkakit.placement.problem import Bools, Ints
+    from kafkakit.placement.arrays import Bools, Ints
 
 
 MAX_GROUPS = 4000

@@ -24,7 +24,7 @@ from kafkakit.placement.network import FlowNetwork
 from kafkakit.placement.price_bound import LegalSets, price_bound
 
 if TYPE_CHECKING:
-    from kafkakit.placement.problem import Bools, Ints
+    from kafkakit.placement.arrays import Bools, Ints
 
 
 def moves_bound(table: SlotTable, window: Window) -> int:

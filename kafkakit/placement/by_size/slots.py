@@ -22,7 +22,7 @@ from kafkakit.placement.group_rule import GroupRule, SlotTags
 from kafkakit.placement.leaders import LeaderLimits
 
 if TYPE_CHECKING:
-    from kafkakit.placement.problem import Bools, Ints
+    from kafkakit.placement.arrays import Bools, Ints
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,10 +30,10 @@ from kafkakit.placement.by_size.lp_relaxation import (
 )
 from kafkakit.placement.by_size.proof import MOST_CELLS, few_moves, moves_bound
 from kafkakit.placement.by_size.slots import SlotTable, summed
-from kafkakit.placement.problem import UNWATCHED, Watch
+from kafkakit.placement.watch import UNWATCHED, Watch
 
 if TYPE_CHECKING:
-    from kafkakit.placement.problem import Bools, Ints
+    from kafkakit.placement.arrays import Bools, Ints
 
 
 _LOOKS = 24  # windows priced while searching the least deviation of the LP relaxation

@@ -24,7 +24,8 @@ from kafkakit.placement.by_size.proof import argument_of
 from kafkakit.placement.by_size.slots import SlotTable, make_table
 from kafkakit.placement.by_size.tightening import Budget, at_deviation, tightest, why_not
 from kafkakit.placement.group_rule import GroupRule, racks_to_spread
-from kafkakit.placement.problem import UNWATCHED, PlannedPartition, Watch
+from kafkakit.placement.problem import PlannedPartition
+from kafkakit.placement.watch import UNWATCHED, Watch
 from kafkakit.topicmappr.decide.assembly import Decision, assemble
 from kafkakit.topicmappr.decide.audit_map import (
     AUDIT_RULES,

@@ -32,7 +32,7 @@ from kafkakit.topicmappr.decide.check_rules import RULES, CheckRequest, Hints, f
 from kafkakit.topicmappr.decide.storage import storage_facts
 
 if TYPE_CHECKING:
-    from kafkakit.placement.problem import Bools, Ints
+    from kafkakit.placement.arrays import Bools, Ints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

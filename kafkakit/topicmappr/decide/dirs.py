@@ -32,7 +32,8 @@ from kafkakit.placement.log_dirs_balance import (
     choose_destinations,
     dir_states_of,
 )
-from kafkakit.placement.problem import UNWATCHED, PlannedPartition, Watch, set_stranded_apart
+from kafkakit.placement.problem import PlannedPartition, set_stranded_apart
+from kafkakit.placement.watch import UNWATCHED, Watch
 from kafkakit.topicmappr.decide.assembly import Decision, PlannedChange, assemble
 from kafkakit.topicmappr.decide.scope import Scope, TopicScope, pinned_indices, scope_of
 from kafkakit.topicmappr.decide.storage import Sizes, storage_of

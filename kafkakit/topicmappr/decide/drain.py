@@ -21,16 +21,9 @@ from kafkakit.placement.by_size.layout import Disks
 from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.group_rule import GroupRule, racks_to_spread, refuse_both_rules
 from kafkakit.placement.openings import Alike, BrokerPool, fill_openings, group_openings, pool_of, replace_replicas
-from kafkakit.placement.problem import (
-    UNWATCHED,
-    PlaceBy,
-    PlacementProblem,
-    PlannedPartition,
-    Watch,
-    set_stranded_apart,
-    stranded_warning,
-)
+from kafkakit.placement.problem import PlaceBy, PlacementProblem, PlannedPartition, set_stranded_apart, stranded_warning
 from kafkakit.placement.rebuild_task import Task, explain_shortage, with_openings
+from kafkakit.placement.watch import UNWATCHED, Watch
 from kafkakit.topicmappr.decide.assembly import Decision, PlannedChange, assemble
 from kafkakit.topicmappr.decide.dirs import with_destinations
 from kafkakit.topicmappr.decide.rebalance_goal import RECEIVERS, named_brokers

@@ -13,7 +13,8 @@ from kafkakit.core.plan import StorageFacts
 from kafkakit.placement.by_size.attempt import Attempt
 from kafkakit.placement.by_size.lp_relaxation import PPM, BalanceProblem
 from kafkakit.placement.by_size.tightening import at_deviation, tightest_relaxed, why_not
-from kafkakit.placement.problem import UNWATCHED, BrokerChange, Watch
+from kafkakit.placement.problem import BrokerChange
+from kafkakit.placement.watch import UNWATCHED, Watch
 from kafkakit.topicmappr.decide.rebalance_goal import BalanceInputs, balance_inputs, refuse_impossible
 from kafkakit.topicmappr.decide.requests import DEFAULT_BANDS, FrontierRequest, Metric, RebalanceRequest, goal_of
 

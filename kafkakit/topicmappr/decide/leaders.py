@@ -20,7 +20,7 @@ from kafkakit.topicmappr.decide.requests import NO_BUDGET, Budget, LeftForLater,
 from kafkakit.topicmappr.decide.scope import TopicScope, pinned_indices, scope_of
 
 if TYPE_CHECKING:
-    from kafkakit.placement.problem import Ints
+    from kafkakit.placement.arrays import Ints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,8 @@ from kafkakit.placement.by_size.lp_relaxation import BalanceProblem, BandGoal, D
 from kafkakit.placement.by_size.proof import argument_of, cancels, moves_bound, moves_proof, not_counted, proof_of
 from kafkakit.placement.by_size.tightening import more_brokers, too_large, why_not
 from kafkakit.placement.log_dirs_balance import DirRules
-from kafkakit.placement.problem import UNWATCHED, BrokerChange, Minimize, Watch
+from kafkakit.placement.problem import BrokerChange, Minimize
+from kafkakit.placement.watch import UNWATCHED, Watch
 from kafkakit.topicmappr.decide.assembly import Decision, assemble
 from kafkakit.topicmappr.decide.dirs import with_dirs
 from kafkakit.topicmappr.decide.rebalance_goal import (

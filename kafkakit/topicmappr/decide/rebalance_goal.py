@@ -59,18 +59,18 @@ from kafkakit.placement.problem import (
     BrokerChange,
     Minimize,
     PlannedPartition,
-    Watch,
     classify,
     set_stranded_apart,
     stranded_warning,
 )
+from kafkakit.placement.watch import Watch
 from kafkakit.topicmappr.decide.rebalance_soft_goals import topic_numbers
 from kafkakit.topicmappr.decide.requests import GIB, RebalanceRequest
 from kafkakit.topicmappr.decide.scope import Scope, TopicScope, pinned_indices, scope_of
 from kafkakit.topicmappr.decide.storage import Sizes, storage_of
 
 if TYPE_CHECKING:
-    from kafkakit.placement.problem import Ints
+    from kafkakit.placement.arrays import Ints
 
 
 _AGAIN = 6  # tries, each farther off, to name a goal that a second run reaches

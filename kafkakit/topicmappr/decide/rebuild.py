@@ -32,20 +32,19 @@ from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.minimal import Affinity, apply_affinities, find_affinities, movement_bound, place_minimal
 from kafkakit.placement.openings import alike, pool_of
 from kafkakit.placement.problem import (
-    UNWATCHED,
     BrokerChange,
     Minimize,
     OptimizeFor,
     Placement,
     PlacementProblem,
     PlannedPartition,
-    Watch,
     classify,
     classify_unseen,
     set_stranded_apart,
     stranded_warning,
     with_stranded,
 )
+from kafkakit.placement.watch import UNWATCHED, Watch
 from kafkakit.topicmappr.decide import requests as budgets
 from kafkakit.topicmappr.decide.assembly import Decision, PlannedChange, assemble
 from kafkakit.topicmappr.decide.dirs import with_destinations

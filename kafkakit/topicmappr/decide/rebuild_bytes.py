@@ -27,10 +27,10 @@ from kafkakit.placement.problem import (
     Placement,
     PlacementProblem,
     PlannedPartition,
-    Watch,
 )
 from kafkakit.placement.rebuild_search import Chosen, Found, choose_small, is_small, search
 from kafkakit.placement.rebuild_task import Row, Task, explain_shortage, filled, make_task
+from kafkakit.placement.watch import Watch
 from kafkakit.topicmappr.decide.storage import (
     MOST_BYTES,
     RANGE_INCREASED,

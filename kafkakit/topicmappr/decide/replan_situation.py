@@ -47,7 +47,7 @@ from kafkakit.topicmappr.decide.requests import Goal, RebalanceRequest
 from kafkakit.topicmappr.decide.scope import Scope
 
 if TYPE_CHECKING:
-    from kafkakit.placement.problem import Bools, Ints
+    from kafkakit.placement.arrays import Bools, Ints
 
 
 class MoveState(StrEnum):

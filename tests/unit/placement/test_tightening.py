@@ -11,9 +11,10 @@ from kafkakit.core.placement_statistics import BrokerStorage
 from kafkakit.placement.by_size.layout import Disks, bytes_now, counts_now
 from kafkakit.placement.by_size.slots import Pools, SearchState, make_table
 from kafkakit.placement.group_rule import GroupRule
-from kafkakit.placement.problem import PlacementProblem, PlannedPartition, Unwatched
+from kafkakit.placement.problem import PlacementProblem, PlannedPartition
 from kafkakit.placement.rebuild_search import RangeNarrowing, finish, is_small, open_slots, search
 from kafkakit.placement.rebuild_task import Row, Task, make_task
+from kafkakit.placement.watch import Unwatched
 
 BROKERS = range(1, 13)
 RACKS: dict[int, str | None] = {b: "abc"[b % 3] for b in BROKERS}

@@ -9,7 +9,8 @@ from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, Topic, TopicPartition
 from kafkakit.placement.broker_disks import DirStorage, broker_disks
 from kafkakit.placement.log_dirs_balance import DirRules
-from kafkakit.placement.problem import PlannedPartition, Unwatched
+from kafkakit.placement.problem import PlannedPartition
+from kafkakit.placement.watch import Unwatched
 from kafkakit.topicmappr.decide.dirs import DirPlan, plan_dirs
 from kafkakit.topicmappr.decide.rebuild import decide_rebuild
 from kafkakit.topicmappr.decide.requests import RebuildRequest
