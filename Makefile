@@ -20,6 +20,8 @@ DEMO_ARGS ?=
 H2LOAD := nghttp2-client libc-ares2 libev4 libjemalloc2
 PYTEST_ARGS ?=
 QUICK := not kafka and not zookeeper and not network and not spark
+# Where tests with real parts are (a test checks it); collecting all others takes each worker most of a minute.
+REAL := tests/integration tests/spark tests/test_bare_install.py tests/test_determinism.py
 
 .PHONY: venv parts lock audit demo demo-fleet test check slow-tests bench docs config-tables protos
 .DEFAULT_GOAL := venv
@@ -115,9 +117,9 @@ demo-fleet: $(STAMP)
 test: $(STAMP)
 	$(BIN)/python -m pytest -n auto --dist worksteal -m '$(QUICK)' $(PYTEST_ARGS)
 	$(BIN)/python -m pytest -n $(BROKER_WORKERS) --dist loadfile --no-loadscope-reorder \
-	  -m '(kafka or zookeeper or network) and not timed and not spark' $(PYTEST_ARGS)
-	$(BIN)/python -m pytest -m spark $(PYTEST_ARGS)
-	$(BIN)/python -m pytest -m timed $(PYTEST_ARGS)
+	  -m '(kafka or zookeeper or network) and not timed and not spark' $(REAL) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m spark $(REAL) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m timed $(REAL) $(PYTEST_ARGS)
 
 # One to two minutes on two cores: without random tests and those of more than 0.1 s; make test runs all.
 CHECKED := tests/unit tests/cli tests/compat tests/test_architecture.py tests/test_docs.py tests/test_slow_tests.py

@@ -73,3 +73,13 @@ def test_make_and_so_ci_install_from_the_lock() -> None:
     assert "PIP_CONSTRAINT=$(LOCK) PIP_BUILD_CONSTRAINT=$(LOCK)" in MAKEFILE
     assert "$(STAMP): pyproject.toml $(LOCK)" in MAKEFILE
     assert (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()[-1] == "exec make test"
+
+
+def test_tests_with_real_parts_are_where_make_looks_for_them() -> None:
+    """The parts of `make test` with real parts collect only some places; a mark elsewhere would never run."""
+    (named,) = re.findall(r"^REAL := (.+)$", MAKEFILE, re.MULTILINE)
+    places = [ROOT / each for each in named.split()]
+    marks = re.compile(r"mark\.(kafka|zookeeper|network|spark|timed)\b")
+    files = (path for path in sorted((ROOT / "tests").rglob("*.py")) if marks.search(path.read_text(encoding="utf-8")))
+    strays = [path for path in files if not any(path == place or place in path.parents for place in places)]
+    assert strays == []
