@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,7 +14,7 @@ class CodedColumn(Sequence[Any]):
     """`codes` (one for each row) are places in `words`; -1 is null. Four bytes a row, whatever a word is."""
 
     words: tuple[Any, ...]
-    codes: NDArray[np.int32]
+    codes: "NDArray[np.int32]"
 
     def __len__(self) -> int:
         return len(self.codes)
