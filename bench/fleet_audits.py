@@ -77,7 +77,7 @@ def run_child(store: str, jobs: list[str], master: str) -> None:
     from kafkakit_spark.store import SnapshotStore
     from pyspark.sql.functions import sum as summed
 
-    from kafkakit.core.job_spec import JobSpec
+    from kafkakit.core.fleet_tables import JobSpec
 
     began = time.monotonic()
     spark = open_session("bench", master=master, settings={"spark.executorEnv.PYTHONPATH": CODE})

@@ -13,7 +13,7 @@ from collections import Counter
 import clusters
 from machine import shape as machine_shape
 
-from kafkakit.core.cycle_collector import without_collector
+from kafkakit.core.columns import without_collector
 from kafkakit.topicmappr.decide.leaders import LeadersRequest, decide_leaders
 
 PEER = {

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from machine import shape
 
-from kafkakit.core.cycle_collector import without_collector
+from kafkakit.core.columns import without_collector
 from kafkakit.lint.decide.assemble import AssemblyOptions
 from kafkakit.lint.decide.decision import LintRequest, lint
 from kafkakit.lint.decide.kinds.registry import read_text

@@ -16,9 +16,9 @@ import clusters
 from machine import shape as machine_shape
 from whole_command import run_whole
 
-from kafkakit.core.broker_list import BrokerList
-from kafkakit.core.cycle_collector import without_collector
+from kafkakit.core.columns import without_collector
 from kafkakit.core.documents import decode_plan, decode_snapshot, encode_snapshot
+from kafkakit.core.selection import BrokerList
 from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.decide.rebuild import decide_rebuild
 from kafkakit.topicmappr.decide.requests import RebuildRequest

@@ -22,9 +22,9 @@ from ortools.sat.python import cp_model
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from kafkakit.core.broker_list import parse_broker_list
 from kafkakit.core.errors import InfeasibleError
 from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, Topic
+from kafkakit.core.selection import parse_broker_list
 from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.decide.rebalance import Rebalance, decide_rebalance
 from kafkakit.topicmappr.decide.requests import Goal, RebalanceRequest

@@ -71,8 +71,8 @@ def one(case: str) -> dict[str, object]:
     import ortools.graph.python.min_cost_flow
     import ortools.sat.python.cp_model  # noqa: F401
 
-    from kafkakit.core.broker_list import BrokerList
-    from kafkakit.core.cycle_collector import without_collector
+    from kafkakit.core.columns import without_collector
+    from kafkakit.core.selection import BrokerList
     from kafkakit.topicmappr.decide.rebalance import decide_rebalance
     from kafkakit.topicmappr.decide.requests import Goal, RebalanceRequest
 
@@ -127,7 +127,7 @@ def whole(case: str) -> dict[str, float]:
 
 def write_snapshot(name: str, path: Path) -> None:
     """Make a cluster and write it as a snapshot file."""
-    from kafkakit.core.cycle_collector import without_collector
+    from kafkakit.core.columns import without_collector
     from kafkakit.core.documents import encode_snapshot
 
     with without_collector():

@@ -11,11 +11,9 @@ from datetime import UTC, datetime
 
 from machine import shape
 
-from kafkakit.core.model import ClusterSnapshot, Partition, Topic
-from kafkakit.core.query.clusters import topic_table
-from kafkakit.core.query.evaluate import matching
-from kafkakit.core.query.parser import parse_query
-from kafkakit.core.tags import TagSet
+from kafkakit.core.model import ClusterSnapshot, Partition, TagSet, Topic
+from kafkakit.core.query import matching, topic_table
+from kafkakit.core.query_text import parse_query
 
 QUERIES = (
     "partitions > 100",

@@ -50,8 +50,8 @@ def tasks_of(case: str, snapshot: ClusterSnapshot) -> list[Task]:
 
 
 def _rebalanced(snapshot: ClusterSnapshot, shape: clusters.Shape, goal: str) -> list[Task]:
-    from kafkakit.core.broker_list import BrokerList
-    from kafkakit.core.cycle_collector import without_collector
+    from kafkakit.core.columns import without_collector
+    from kafkakit.core.selection import BrokerList
     from kafkakit.topicmappr.decide.rebalance import decide_rebalance
     from kafkakit.topicmappr.decide.requests import Goal, RebalanceRequest
 
@@ -67,8 +67,8 @@ def _rebalanced(snapshot: ClusterSnapshot, shape: clusters.Shape, goal: str) -> 
 
 
 def _rebuilt(snapshot: ClusterSnapshot, shape: clusters.Shape, count: int) -> list[Task]:
-    from kafkakit.core.broker_list import BrokerList
-    from kafkakit.core.cycle_collector import without_collector
+    from kafkakit.core.columns import without_collector
+    from kafkakit.core.selection import BrokerList
     from kafkakit.topicmappr.decide.rebuild import decide_rebuild
     from kafkakit.topicmappr.decide.requests import RebuildRequest
 

@@ -46,7 +46,7 @@ from machine import shape
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from kafkakit.config.security import Security, to_confluent
-from kafkakit.core.acls import AclBinding, AclOperation, AclPermission, AclResourceKind
+from kafkakit.core.cluster_facts import AclBinding, AclOperation, AclPermission, AclResourceKind
 from kafkakit.sandbox import lifecycle
 from kafkakit.sandbox.decide.credentials import GUEST
 from kafkakit.sandbox.decide.spec import Mode, Secure, build_spec

@@ -34,7 +34,7 @@ from kafkakit.adapters.host import SystemClock
 from kafkakit.adapters.kafka.group_consumer import KafkaGroupConsumer
 from kafkakit.adapters.kafka.log import KafkaLog
 from kafkakit.config.security import Security
-from kafkakit.core.log_reads import LogSpan
+from kafkakit.core.cluster_facts import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.stream_consumer import GroupConsumer
 from kafkakit.streams.client.consumer import StreamConsumer

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from kafkakit.config.read.settings import Settings
     from kafkakit.config.security import Secret, Security
     from kafkakit.core.lease import Holder
-    from kafkakit.core.metrics_znodes import Compression
-    from kafkakit.core.versions import Versions
+    from kafkakit.core.programs import Versions
+    from kafkakit.core.storage_documents import Compression
     from kafkakit.execution.act.leases import Lease
     from kafkakit.ports.admin import ClusterAdmin
     from kafkakit.ports.clock import Clock
@@ -158,7 +158,7 @@ def read_old_moves(settings: Settings) -> bytes:
     """The moves of a cluster before Kafka 2.4, from its znode; empty for none. `UsageError` without a ZooKeeper."""
     from contextlib import closing
 
-    from kafkakit.core.zookeeper_address import parse_zookeeper_address, znode_path
+    from kafkakit.core.lease import parse_zookeeper_address, znode_path
 
     address = _zookeeper(settings, "moves of Kafka before 2.4 are read from ZooKeeper")
     chroot = znode_path(settings.zookeeper_prefix, "zookeeper.prefix")
@@ -412,7 +412,7 @@ def installed_versions() -> Versions:
     from kafkakit import __version__
     from kafkakit.adapters import host as installed
     from kafkakit.core.documents import PLAN_KIND, SCHEMA_VERSION, SNAPSHOT_KIND
-    from kafkakit.core.versions import PACKAGES, Versions
+    from kafkakit.core.programs import PACKAGES, Versions
 
     return Versions(
         kafkakit=__version__,

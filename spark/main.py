@@ -21,7 +21,7 @@ def main() -> int:
     from kafkakit_spark.runner import run_spec
     from kafkakit_spark.session import open_session
 
-    from kafkakit.core.job_spec import spec_of
+    from kafkakit.core.fleet_tables import spec_of
 
     spec = spec_of(json.loads(Path(arguments.spec).read_text(encoding="utf-8")))
     settings = dict(text.split("=", 1) for text in arguments.conf)

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from kafkakit.core.coded_column import CodedColumn
+from kafkakit.core.columns import CodedColumn
 from kafkakit.core.errors import OperationFailedError, StoreFailedError, UsageError
 from kafkakit.core.fleet_tables import MANIFESTS, TABLES, VERSION_COLUMN, Manifest, manifest_data, manifest_of
 

@@ -15,9 +15,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from kafkakit.core.control_paths import VALUE_LIMIT_BYTES, check_folder, check_path, check_value, conflict
 from kafkakit.core.errors import InputError, OperationFailedError, TryLaterError
-from kafkakit.core.versioned import Versioned
+from kafkakit.core.lease import VALUE_LIMIT_BYTES, Versioned, check_folder, check_path, check_value, conflict
 
 # No part of a path may hold an @.
 _VALUE_FILE = "@value"

@@ -41,13 +41,11 @@ from typing import Annotated
 from msgspec import Meta
 
 from kafkakit.core.cluster_facts import ResourceKind
-from kafkakit.core.control_paths import check_folder, check_path, check_value, conflict
 from kafkakit.core.documents import decode_document, encode_document
 from kafkakit.core.errors import KafkakitError, OperationFailedError, TryLaterError, UsageError
+from kafkakit.core.lease import Versioned, check_folder, check_path, check_value, conflict
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.new_topic import MOST_REPLICAS, replicas_of_new_topic
-from kafkakit.core.records import Record
-from kafkakit.core.versioned import Versioned
+from kafkakit.core.records import MOST_REPLICAS, Record, replicas_of_new_topic
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import Consumer, DataPlane, Producer
 

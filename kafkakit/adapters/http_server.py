@@ -7,7 +7,7 @@ from threading import BoundedSemaphore, Thread
 from urllib.parse import parse_qsl, urlsplit
 
 from kafkakit.core.errors import UsageError
-from kafkakit.core.http_page import HttpPage, HttpRequest, plain_page
+from kafkakit.core.rpc import HttpPage, HttpRequest, plain_page
 
 MAX_AT_ONCE = 16
 MAX_CONNECTIONS = 64

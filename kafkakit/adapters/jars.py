@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kafkakit.core.errors import KafkakitError, MissingExtraError, OperationFailedError, TryLaterError, UsageError
-from kafkakit.core.kafka_jars import (
+from kafkakit.core.programs import (
     LOGGING,
     binding_jars,
     is_wanted,

@@ -37,9 +37,9 @@ import msgspec
 from kafkakit.config.security import MASK, Secret
 from kafkakit.core.documents import decode_json
 from kafkakit.core.errors import InputError, OperationFailedError, TryLaterError, UsageError
-from kafkakit.core.http_body import read_body
-from kafkakit.core.metric_sample import Sample
-from kafkakit.core.printable import printable
+from kafkakit.core.rpc import read_body
+from kafkakit.core.storage_reading import Sample
+from kafkakit.core.text import printable
 from kafkakit.streams.model.pathways import PATH, Bucket, PayloadSender, encode_payload, payload_headers
 
 ATTEMPTS = 4

@@ -14,18 +14,19 @@ from pathlib import Path
 
 from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.errors import InputError, OperationFailedError, RefusedError, TryLaterError, UsageError
-from kafkakit.core.metrics_znodes import (
+from kafkakit.core.model import TopicPartition
+from kafkakit.core.records import Record, replicas_of_new_topic
+from kafkakit.core.storage_documents import (
     BROKER_STORAGE,
+    DOCUMENT_LIMIT_BYTES,
     PARTITION_SIZES,
     Compression,
     decode_broker_storage,
     decode_partition_sizes,
+    decode_reading,
     encode_parts,
+    encode_reading,
 )
-from kafkakit.core.model import TopicPartition
-from kafkakit.core.new_topic import replicas_of_new_topic
-from kafkakit.core.records import Record
-from kafkakit.core.storage_document import DOCUMENT_LIMIT_BYTES, decode_reading, encode_reading
 from kafkakit.core.storage_reading import FreeStorage, PartitionSizes, StorageReading
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import DataPlane

@@ -11,7 +11,7 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from kafkakit.core.deliveries import Headers, OutgoingRecord
+from kafkakit.core.records import Headers, OutgoingRecord
 from kafkakit.ports.spans import HandledRecords, Spans
 
 HEADERS = frozenset({"traceparent", "tracestate"})

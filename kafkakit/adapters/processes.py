@@ -25,7 +25,7 @@ from types import FrameType
 from typing import NamedTuple, NoReturn
 
 from kafkakit.core.errors import OperationFailedError, RefusedError, UsageError
-from kafkakit.core.process_record import ProcessRecord
+from kafkakit.core.programs import ProcessRecord
 
 LOOPBACK = "127.0.0.1"
 _LOWEST_PORT = 10_000

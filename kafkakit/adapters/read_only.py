@@ -3,9 +3,8 @@
 from collections.abc import Callable, Collection, Mapping
 from typing import NoReturn
 
-from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.cluster_facts import CommittedOffset, GroupDescription, GroupListing, ItemError, ShareOffset
 from kafkakit.core.errors import RefusedError
-from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupListing, ShareOffset
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.admin_reads import AdminReads
 from kafkakit.ports.groups import GroupAdmin

@@ -21,7 +21,7 @@ from pathlib import Path
 import kafkakit
 from kafkakit.core.errors import MissingExtraError, OperationFailedError, UsageError
 from kafkakit.core.lease import Holder, Life
-from kafkakit.core.spark_launch import Launch, SparkTools
+from kafkakit.core.programs import Launch, SparkTools
 from kafkakit.ports.machine import Java
 from kafkakit.ports.spark_driver import RunLock
 

@@ -31,9 +31,17 @@ from typing import Any
 from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, KazooException, NoAuthError, NodeExistsError, NoNodeError, RolledBackError
 
-from kafkakit.core.control_paths import check_folder, check_path, check_value, conflict
 from kafkakit.core.errors import InputError, OperationFailedError, TryLaterError, UsageError
-from kafkakit.core.metrics_znodes import (
+from kafkakit.core.lease import (
+    Versioned,
+    check_folder,
+    check_path,
+    check_value,
+    conflict,
+    parse_zookeeper_address,
+    znode_path,
+)
+from kafkakit.core.storage_documents import (
     BROKER_STORAGE,
     PARTITION_SIZES,
     Compression,
@@ -42,8 +50,6 @@ from kafkakit.core.metrics_znodes import (
     encode_parts,
 )
 from kafkakit.core.storage_reading import FreeStorage, PartitionSizes, StorageReading
-from kafkakit.core.versioned import Versioned
-from kafkakit.core.zookeeper_address import parse_zookeeper_address, znode_path
 
 
 def start_client(hosts: str, *, session_s: float, wait_s: float, hint: str, read_only: bool = False) -> Any:

@@ -20,9 +20,9 @@ from kafkakit.autothrottle.decide.pacer import (
 from kafkakit.autothrottle.decide.simulate import SIDES, RateSample, SimulatedLaw, Simulation, busiest, merged
 from kafkakit.core.documents import encode_json
 from kafkakit.core.errors import OperationFailedError
-from kafkakit.core.http_page import HttpPage, Pages
 from kafkakit.core.quantities import counted, format_bytes, format_percent, format_rate, format_rough_time
-from kafkakit.core.tables import text_table
+from kafkakit.core.rpc import HttpPage, Pages
+from kafkakit.core.text import text_table
 from kafkakit.execution.decide.journal import ConfigKey
 from kafkakit.execution.decide.schedule.work import Rates, rate_words
 from kafkakit.report.blocks import attributes

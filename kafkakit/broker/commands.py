@@ -78,8 +78,8 @@ def _recorded(
 
 def broker_ids(text: str, flag: str, most: int = MOST_BROKERS) -> tuple[int, ...]:
     """Broker ids of a comma list, sorted; `UsageError` for anything else."""
-    from kafkakit.core.broker_list import parse_broker_list
     from kafkakit.core.errors import UsageError
+    from kafkakit.core.selection import parse_broker_list
 
     listed = parse_broker_list(text, flag)
     if listed.where is not None:
@@ -105,7 +105,7 @@ class DrainOptions(PlacementOptions):
     def goal(self, verb: str, text: str, throttle: str | None) -> OperationGoal:
         """What `drain` or `decommission` is to do with the brokers listed in `text`; raises `UsageError`."""
         from kafkakit.broker.decide.plans import OperationGoal
-        from kafkakit.core.broker_list import BrokerList
+        from kafkakit.core.selection import BrokerList
 
         def listed(given: str, flag: str) -> BrokerList | None:
             return BrokerList(ids=broker_ids(given, flag)) if given else None
@@ -198,7 +198,7 @@ def _move(ctx: typer.Context, goal: OperationGoal, options: PlacementOptions, ex
     from kafkakit.cli.run_options import run_request
     from kafkakit.cli.search_watch import answered_at_once
     from kafkakit.cli.session import finish, open_access, open_session
-    from kafkakit.core.shell_words import quote
+    from kafkakit.core.text import quote
     from kafkakit.wiring import write_file
 
     cli, consent = cli_context(ctx), execution.consent
@@ -279,7 +279,7 @@ class RejoinOptions:
     @property
     def wait_s(self) -> float:
         """Seconds; raises `UsageError`."""
-        from kafkakit.core.durations import parse_duration
+        from kafkakit.core.quantities import parse_duration
 
         return parse_duration(self.wait, "--wait")
 
@@ -287,7 +287,7 @@ class RejoinOptions:
     def pace(self) -> Pace:
         """The groups that leaderships pass in; raises `UsageError`."""
         from kafkakit.broker.act.operation_files import Pace
-        from kafkakit.core.durations import parse_duration_or_zero
+        from kafkakit.core.quantities import parse_duration_or_zero
 
         return Pace(group=self.leaders_at_once, pause_s=parse_duration_or_zero(self.leaders_pause, "--leaders-pause"))
 
@@ -320,7 +320,7 @@ def rejoin(ctx: typer.Context, brokers: Comers, options: RejoinOptions, executio
     from kafkakit.cli.plan_file import read_plan
     from kafkakit.cli.run_options import run_request
     from kafkakit.cli.session import finish, open_access, open_session
-    from kafkakit.core.shell_words import quote
+    from kafkakit.core.text import quote
     from kafkakit.wiring import write_file
 
     cli, consent = cli_context(ctx), execution.consent

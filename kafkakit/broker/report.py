@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 
 from kafkakit.broker.decide.operation import BrokerFacts
 from kafkakit.core.errors import OperationFailedError
-from kafkakit.core.lists_in_words import some
 from kafkakit.core.quantities import counted, format_bytes, format_rough_time
+from kafkakit.core.text import some
 from kafkakit.execution.decide.runs import Outcome
 from kafkakit.report.blocks import attributes
 from kafkakit.report.report import Report

@@ -13,7 +13,7 @@ from kafkakit.cli.output import write_out
 from kafkakit.cli.shared_options import shared_params
 from kafkakit.config.merge import parse_overrides
 from kafkakit.config.read.settings import key_rows
-from kafkakit.core.tables import text_table
+from kafkakit.core.text import text_table
 from kafkakit.report.report import Report
 
 __all__ = ["CliCommand", "CliContext", "CliGroup", "cli_context", "new_group", "shared_option_names"]

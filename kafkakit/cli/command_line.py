@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from kafkakit.core.shell_words import quote
+from kafkakit.core.text import quote
 
 _NOT_REPEATED = ("yes", "dry_run", "replan")
 

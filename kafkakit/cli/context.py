@@ -15,8 +15,8 @@ from kafkakit.config.merge import Rank
 from kafkakit.config.read.environment import Terminal, read_environment
 from kafkakit.config.read.folders import Folders, find_folders
 from kafkakit.config.read.settings import Given, Settings, load_settings
-from kafkakit.core.durations import parse_duration
 from kafkakit.core.errors import UsageError
+from kafkakit.core.quantities import parse_duration
 
 
 class CliContext:

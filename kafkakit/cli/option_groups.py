@@ -23,7 +23,7 @@ from typing import Annotated, Any, ParamSpec, TypeVar, get_type_hints
 
 import typer
 
-from kafkakit.core.shell_words import quote
+from kafkakit.core.text import quote
 
 P = ParamSpec("P")
 R = TypeVar("R")

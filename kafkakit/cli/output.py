@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import IO, Any, TextIO, cast
 
 from kafkakit.core.errors import OperationFailedError, RefusedError
-from kafkakit.core.printable import printable_lines
-from kafkakit.core.tables import plain_value, tsv_lines
+from kafkakit.core.text import plain_value, printable_lines, tsv_lines
 from kafkakit.ports.reporter import ProgressBar, Screen
 from kafkakit.report.report import Report
 

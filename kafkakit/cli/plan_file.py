@@ -93,7 +93,7 @@ def name_plan(plan: Plan, plan_file: str) -> NamedPlan:
     from pathlib import Path
 
     from kafkakit.core.plan import identity_of
-    from kafkakit.core.shell_words import quote
+    from kafkakit.core.text import quote
     from kafkakit.execution.decide.journal import run_id_of
 
     if plan_file == "-":  # what was on stdin is not there for the next command, the run's own copy is

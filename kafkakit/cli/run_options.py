@@ -86,7 +86,7 @@ class Approval:
 
     def words(self, cli: CliContext, sha256: str, plan: Mapping[str, object]) -> str:
         """Who approved the plan, empty where no approval is asked for; `RefusedError` without one."""
-        from kafkakit.core.approval import read_approval
+        from kafkakit.core.journal_lines import read_approval
         from kafkakit.wiring import ask_approver
 
         if not self.approve_with:
@@ -212,7 +212,7 @@ def run_request(cli: CliContext, named: NamedPlan | None, cluster_id: str, optio
 
     Without a plan it is a template: `commands.plan` and `plan_path` are to be replaced.
     """
-    from kafkakit.core.durations import parse_duration, parse_duration_or_zero
+    from kafkakit.core.quantities import parse_duration, parse_duration_or_zero
     from kafkakit.execution.decide.runs import Commands, Request
 
     consent, rates, schedule, running = options.consent, options.rates, options.schedule, options.running

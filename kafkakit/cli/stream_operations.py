@@ -80,8 +80,8 @@ class MoveLimits:
 
     def template(self, kind: OperationKind, *, is_emergency: bool = False) -> FailoverRequest:
         """The options as a request that names no stream yet; `UsageError` for one that cannot be read."""
-        from kafkakit.core.durations import parse_duration
         from kafkakit.core.errors import UsageError
+        from kafkakit.core.quantities import parse_duration
         from kafkakit.streams.failover.api import FailoverRequest
 
         both = sorted({*(self.require_group or ())} & {*(self.ignore_group or ())})

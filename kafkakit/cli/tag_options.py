@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kafkakit.cli.option_groups import option
 
 if TYPE_CHECKING:
-    from kafkakit.core.tags import TagSet
+    from kafkakit.core.model import TagSet
     from kafkakit.execution.act.retrier import TagPlaces
 
 
@@ -24,7 +24,7 @@ class TagSource:
 
     def read(self, session: TagPlaces) -> TagSet:
         """All tags; `TryLaterError` where the store does not answer."""
-        from kafkakit.core.tags import cluster_tags_root
+        from kafkakit.core.model import cluster_tags_root
         from kafkakit.execution.act.retrier import read_tags
 
         if self.zk_tags_prefix:

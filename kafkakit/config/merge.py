@@ -6,8 +6,8 @@ from enum import IntEnum
 
 from kafkakit.config.keys import KEY_BY_NAME, KEYS, ControlStoreKind, Kind, did_you_mean
 from kafkakit.config.security import Mechanism, Protocol, Secret
-from kafkakit.core.durations import parse_duration
 from kafkakit.core.errors import InputError, UsageError
+from kafkakit.core.quantities import parse_duration
 
 TRUE_WORDS = ("true", "yes", "on", "1")
 FALSE_WORDS = ("false", "no", "off", "0")

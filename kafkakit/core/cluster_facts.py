@@ -1,8 +1,13 @@
-"""What the control side of a cluster reports, as values."""
+"""What brokers, coordinators and leaders report, as values: configurations, groups, logs, transactions, rules, quotas.
 
-from collections.abc import Mapping
+Client quotas (KIP-546) are limits that each broker keeps for itself, by user, client id or both. A cluster's id becomes
+the name of a folder, so its form is checked.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import Enum, StrEnum
 
 from kafkakit.core.model import Broker, LogDir, TopicPartition
 
@@ -112,3 +117,262 @@ class ConfigChange:
     key: str
     op: ConfigOp
     value: str | None = None
+
+
+class GroupType(StrEnum):
+    """The protocol of a group; UNKNOWN for a type that this client does not know."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+    SHARE = "share"
+    STREAMS = "streams"
+    UNKNOWN = "unknown"
+
+
+class GroupState(StrEnum):
+    """What a coordinator says of a group; an offset can be changed from outside while it is EMPTY or DEAD."""
+
+    STABLE = "stable"
+    EMPTY = "empty"
+    DEAD = "dead"
+    PREPARING = "preparing_rebalance"
+    COMPLETING = "completing_rebalance"
+    ASSIGNING = "assigning"
+    RECONCILING = "reconciling"
+    NOT_READY = "not_ready"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupListing:
+    """One group as the cluster lists it."""
+
+    group: str
+    type: GroupType
+    state: GroupState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMember:
+    """One member of a group and the partitions it holds, sorted."""
+
+    member_id: str
+    client_id: str
+    host: str
+    partitions: tuple[TopicPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupDescription:
+    """A group and its members, whichever protocol it speaks; a group that does not exist is DEAD."""
+
+    group: str
+    type: GroupType
+    state: GroupState
+    members: tuple[GroupMember, ...] = ()
+    coordinator: int | None = None
+
+
+def holders_of(members: Iterable[GroupMember]) -> dict[TopicPartition, GroupMember]:
+    """Which member holds each partition."""
+    return {key: member for member in members for key in member.partitions}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedOffset:
+    """What a group committed for one partition; `metadata` is exactly as the broker stores it, a NUL included."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareOffset:
+    """Where a share group stands in one partition: everything below `start` is done.
+
+    `start` is None before its first fetch; `lag` counts records that are not done, None where the broker does not say.
+    """
+
+    place: TopicPartition
+    start: int | None
+    lag: int | None
+    error: ItemError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPlaces:
+    """A topic's id (16 bytes, zeros for none) and the leader of each partition, None where there is none."""
+
+    topic_id: bytes
+    leaders: Mapping[int, int | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSpan:
+    """The ends of a partition's log: first offset, last stable one and high watermark, the latter two exclusive."""
+
+    start: int
+    stable: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """Raw record batches of one partition as the broker sent them (the last may be cut), or why there are none.
+
+    `records` starts with the batch that holds the offset asked for, so its first records may lie before it. The
+    span is that of the answer; its members are -1 where the broker did not say. Neither records nor a span nor an
+    error: the leader has not answered yet, and the next fetch from the same offset takes its answer. A reader of
+    committed data gets no records from the stable offset on, and with each answer the transactions in it that were
+    `aborted`: producer and first offset.
+    """
+
+    records: bytes
+    span: LogSpan
+    error: ItemError | None = None
+    aborted: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def answered(self) -> bool:
+        """Whether the leader has said anything; without that, nothing is known of the partition."""
+        return self.error is not None or self.span.end >= 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerState:
+    """An idempotent or transactional producer that a partition's leader remembers; Kafka keeps no client id or host.
+
+    `transaction_start` is the first offset of its open transaction there, None without one. `last_ms` is the timestamp
+    of its latest batch, by the producer's own clock, None where it is not known. A producer that wrote nothing for
+    `producer.id.expiration.ms` (a day by default) is forgotten, and one that is not idempotent is never there.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_ms: int | None
+    transaction_start: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenTransaction:
+    """A transaction that is not complete.
+
+    `state` is Kafka's: `Ongoing`, or `PrepareCommit`, `PrepareAbort` and `PrepareEpochFence` while markers are written.
+    `started_ms` is by the coordinator's clock. `partitions` are those that have no marker yet, those of
+    `__consumer_offsets` too.
+    """
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    state: str
+    timeout_ms: int
+    started_ms: int
+    partitions: frozenset[TopicPartition]
+
+
+class AclResourceKind(StrEnum):
+    """What a binding is about."""
+
+    TOPIC = "topic"
+    GROUP = "group"
+    CLUSTER = "cluster"
+    TRANSACTIONAL_ID = "transactional_id"
+    DELEGATION_TOKEN = "delegation_token"
+    USER = "user"
+
+
+class AclPattern(StrEnum):
+    """How a binding's name is compared with a resource's; the literal name `*` concerns every resource of the kind."""
+
+    LITERAL = "literal"
+    PREFIXED = "prefixed"
+
+
+class AclOperation(StrEnum):
+    """What is permitted or denied; UNKNOWN is one that a newer Kafka has."""
+
+    UNKNOWN = "unknown"
+    ALL = "all"
+    READ = "read"
+    WRITE = "write"
+    CREATE = "create"
+    DELETE = "delete"
+    ALTER = "alter"
+    DESCRIBE = "describe"
+    CLUSTER_ACTION = "cluster_action"
+    DESCRIBE_CONFIGS = "describe_configs"
+    ALTER_CONFIGS = "alter_configs"
+    IDEMPOTENT_WRITE = "idempotent_write"
+    CREATE_TOKENS = "create_tokens"
+    DESCRIBE_TOKENS = "describe_tokens"
+    TWO_PHASE_COMMIT = "two_phase_commit"
+
+
+class AclPermission(StrEnum):
+    """A denial outweighs every permission; super users are denied nothing."""
+
+    ALLOW = "allow"
+    DENY = "deny"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class AclBinding:
+    """One binding; all of its fields together identify it. `principal` is `User:NAME`, `host` an address or `*`."""
+
+    kind: AclResourceKind
+    name: str
+    principal: str
+    operation: AclOperation
+    permission: AclPermission
+    pattern: AclPattern = AclPattern.LITERAL
+    host: str = "*"
+
+
+PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE = "producer_byte_rate", "consumer_byte_rate"
+"""Bytes a second that one broker takes from, or gives to, all clients of an entity together."""
+REQUEST_PERCENTAGE = "request_percentage"
+"""Share of the time of one broker's network and request threads, where 100 is one thread."""
+
+
+class QuotaDefault(Enum):
+    """In place of a name: every user or client id without a quota of its own."""
+
+    DEFAULT = "default"
+
+
+QuotaName = str | QuotaDefault | None
+"""A name, the default, or None where the entity does not say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaEntity:
+    """What a quota is set on: a user, a client id, or a client id of a user; `ValueError` for neither."""
+
+    user: QuotaName = None
+    client_id: QuotaName = None
+
+    def __post_init__(self) -> None:
+        if self.user is None and self.client_id is None:
+            raise ValueError("a quota is set on a user, a client id or both")
+
+    def __str__(self) -> str:
+        parts = (("user", self.user), ("client id", self.client_id))
+        texts = (
+            f"default {kind}" if name is QuotaDefault.DEFAULT else f"{kind} {name}" for kind, name in parts if name
+        )
+        return ", ".join(texts)
+
+
+Quotas = Mapping[QuotaEntity, Mapping[str, float]]
+QuotaChanges = Mapping[QuotaEntity, Mapping[str, float | None]]
+"""New values by key; None removes what is set."""
+
+_CLUSTER_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+
+def cluster_id_problem(cluster_id: str) -> str | None:
+    """What is wrong with a cluster id, in words; None when nothing is."""
+    return None if _CLUSTER_ID.fullmatch(cluster_id) else f"cluster_id {cluster_id!r:.80} is not a Kafka cluster id"

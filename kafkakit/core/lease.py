@@ -10,6 +10,7 @@ What a lease cannot do: an effect that was sent in time and arrives late is not 
 our token; so the journal, and not the lease, is what makes the next holder look first.
 """
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -19,8 +20,8 @@ from typing import Annotated
 from msgspec import Meta
 
 from kafkakit.core.documents import DocumentKind
-from kafkakit.core.durations import format_duration
-from kafkakit.core.versioned import Versioned
+from kafkakit.core.errors import ConflictError, UsageError
+from kafkakit.core.quantities import format_duration
 
 DEFAULT_TTL_S = 15.0
 MAX_TTL_S = 3600.0
@@ -78,7 +79,24 @@ class LeaseRecord:
         return "no process" if self.holder is None else f"{self.holder}, {times}"
 
 
+def _minute(time: datetime) -> str:
+    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z"
+
+
+def _plain(text: str) -> str:
+    """Text of another process, without anything that a terminal would obey."""
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
 LEASE_DOCUMENT = DocumentKind("lease", LeaseRecord)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Versioned:
+    """A value of a control store and the version that a `cas` must name to replace it."""
+
+    value: bytes
+    version: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,10 +192,70 @@ def waiting_words(what: str, wait: Wait) -> str:
     )
 
 
-def _minute(time: datetime) -> str:
-    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z"
+VALUE_LIMIT_BYTES = 64 * 1024
+MAX_PARTS = 8
+_PART = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 
 
-def _plain(text: str) -> str:
-    """Text of another process, without anything that a terminal would obey."""
-    return "".join(char if char.isprintable() else "?" for char in text)
+def check_path(path: str) -> tuple[str, ...]:
+    """The parts of a path: 1 to 8 names of at most 249 letters, digits, `.`, `_`, `-`; else `UsageError`.
+
+    So a topic's name is one, and a path is safe as a path of files and of znodes, and leads nowhere else: neither `.`
+    nor `..` is a name.
+    """
+    parts = tuple(path.split("/"))
+    if len(parts) > MAX_PARTS or not all(_PART.fullmatch(part) for part in parts):
+        raise UsageError(f"{path[:80]!r} is not a path of a control store")
+    return parts
+
+
+def check_folder(path: str) -> tuple[str, ...]:
+    """The parts of a path whose children are asked for; the empty path is the root."""
+    return check_path(path) if path else ()
+
+
+def check_value(value: bytes) -> bytes:
+    """The value itself; `UsageError` when it is empty or larger than 64 KiB."""
+    if not 0 < len(value) <= VALUE_LIMIT_BYTES:
+        raise UsageError(f"a control document of {len(value):,} bytes: it must have 1 to {VALUE_LIMIT_BYTES:,}")
+    return value
+
+
+def conflict(path: str, expected: int | None, found: int | None) -> ConflictError:
+    """The error for a write that came too late; `found` is the version that is there."""
+    wanted = "nothing" if expected is None else f"version {expected}"
+    there = "nothing" if found is None else f"version {found}"
+    return ConflictError(f"{path} was changed by another process (expected {wanted}, found {there})")
+
+
+DEFAULT_PORT = 2181
+_HOST = re.compile(r"(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::([0-9]{1,5}))?")
+_PATH_PART = re.compile(r"[^/\x00-\x1f\x7f-\x9f\ud800-\uf8ff]{1,255}")
+
+
+def parse_zookeeper_address(address: str, name: str) -> tuple[str, str]:
+    """Split `host:port,host:port/chroot` into hosts with ports (2181 where none is given) and the chroot's path.
+
+    `name` is what the error calls it; `UsageError` names the part that is wrong.
+    """
+    hosts, slash, chroot = address.strip().partition("/")
+    named = []
+    for raw in hosts.split(","):
+        entry = raw.strip()
+        match = _HOST.fullmatch(entry)
+        if match is None or not 0 < int(match[1] or DEFAULT_PORT) <= 65535:
+            raise UsageError(
+                f"{name}: {entry[:60]!r} is not HOST:PORT",
+                hint="give addresses separated by commas: zk1:2181,zk2:2181",
+            )
+        named.append(entry if match[1] else f"{entry}:{DEFAULT_PORT}")
+    return ",".join(named), znode_path(chroot, name) if slash else ""
+
+
+def znode_path(text: str, name: str) -> str:
+    """The path below the root with a slash in front, or nothing for an empty one; `UsageError` when it is none."""
+    parts = [part for part in text.strip("/").split("/") if part]
+    for part in parts:
+        if not _PATH_PART.fullmatch(part) or part in (".", ".."):
+            raise UsageError(f"{name}: {part[:60]!r} is not a part of a znode's path")
+    return "".join(f"/{part}" for part in parts)

@@ -5,13 +5,14 @@ A `ClusterSnapshot` has exactly the shape of the `cluster-snapshot` file (see `d
 200,000 partitions are decoded in one pass without an intermediate form.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from kafkakit.core.tags import TagSet
+from kafkakit.core.errors import InputError
 
 
 class BrokerState(StrEnum):
@@ -133,6 +134,14 @@ class Reassignment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TagSet:
+    """The tags of a cluster, by broker id and by topic name; objects without any are left out."""
+
+    brokers: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    topics: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSnapshot:
     """Everything a planner may look at: brokers sorted by id, topics by name.
 
@@ -183,3 +192,25 @@ class PartitionMap:
 
     version: int = 1
     partitions: tuple[PartitionAssignment, ...] = ()
+
+
+TAGS_ROOT = "registry"
+BROKER_TAGS = "broker"
+TOPIC_TAGS = "topic"
+
+
+def cluster_tags_root(cluster_id: str) -> str:
+    """The path above a cluster's tags in a control store; in kafka-kit's znodes it is another one."""
+    return f"clusters/{cluster_id}/{TAGS_ROOT}"
+
+
+def decode_tags(data: bytes, source: str) -> dict[str, str]:
+    """The tags of one object, sorted by key, from its record; `InputError` where it holds something else."""
+    try:
+        found = json.loads(data)
+        json.dumps(found, ensure_ascii=False).encode()  # half a surrogate pair cannot be written again
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+        raise InputError(source, "holds no tags", hint='a JSON object of texts, such as {"team":"a"}')
+    return dict(sorted(found.items()))

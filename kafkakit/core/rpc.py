@@ -1,10 +1,12 @@
-"""Calls to a service over gRPC and over HTTP, and their answers, as values."""
+"""Calls to services over gRPC and over HTTP, and their answers, as values; bodies are within limits of size and
+time."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Protocol
 
-from kafkakit.core.errors import KafkakitError
+from kafkakit.core.errors import InputError, KafkakitError
 
 
 class RpcCode(IntEnum):
@@ -82,3 +84,99 @@ class RpcStream:
 
     parts: AsyncIterator[bytes]
     headers: tuple[tuple[str, str], ...] = ()
+
+
+Query = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpPage:
+    """One answer of a service over HTTP."""
+
+    body: bytes
+    media: str
+    status: int = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpRequest:
+    """One request without its body; of a key that is given twice `query` has the first value, as in Go.
+
+    `uri` is path and query as they came, and `remote` the client's address with its port. `authorization` and `accept`
+    are the headers' texts, `is_local` whether it came over the loopback interface.
+    """
+
+    method: str
+    path: str
+    query: Query
+    remote: str
+    is_local: bool
+    authorization: str = ""
+    accept: str = ""
+    uri: str = ""
+
+
+Pages = Mapping[str, Callable[[Query], HttpPage]]
+
+
+def plain_page(status: int, text: str) -> HttpPage:
+    """An answer of one line."""
+    return HttpPage(body=f"{text}\n".encode(), media="text/plain; charset=utf-8", status=status)
+
+
+def answer_pages(pages: Pages) -> Callable[[HttpRequest], HttpPage]:
+    """Answers GET and HEAD for the paths given, 404 with their names for others."""
+
+    def answer(request: HttpRequest) -> HttpPage:
+        if request.method not in ("GET", "HEAD"):
+            return plain_page(501, "only GET and HEAD are answered")
+        page = pages.get(request.path)
+        return plain_page(404, "there is " + " ".join(sorted(pages))) if page is None else page(request.query)
+
+    return answer
+
+
+CHUNK_BYTES = 1 << 16
+
+
+class UnreadBody(Protocol):
+    """An answer whose head is read, such as `http.client.HTTPResponse`."""
+
+    @property
+    def length(self) -> int | None:
+        """The announced bytes that did not come yet; None where none were announced."""
+        ...
+
+    def read1(self, n: int = ..., /) -> bytes:
+        """Up to `n` bytes as soon as there are some; empty at the end."""
+        ...
+
+
+def read_body(
+    answer: UnreadBody, source: str, most_bytes: int, *, timeout_s: float, end_s: float, clock_s: Callable[[], float]
+) -> bytes:
+    """The whole body; `timeout_s` ends at `end_s` of the clock, which is looked at after each chunk.
+
+    Raises `InputError` naming `source` above `most_bytes`, `TimeoutError` after the end, and `ConnectionError` when
+    fewer bytes come than were announced.
+    """
+    parts: list[bytes] = []
+    total = 0
+    while part := answer.read1(CHUNK_BYTES):
+        total += len(part)
+        if total > most_bytes:
+            raise InputError(source, f"answers with more than {most_bytes:,} bytes")
+        if clock_s() > end_s:
+            raise TimeoutError(f"the answer took longer than {timeout_s:g} s")
+        parts.append(part)
+    if answer.length:
+        raise ConnectionError("the answer ends early")
+    return b"".join(parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One event without its tags."""
+
+    title: str
+    text: str

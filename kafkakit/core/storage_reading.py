@@ -1,8 +1,9 @@
-"""Partition sizes and free space as read from a metrics source."""
+"""Partition sizes and free space as read from a metrics source, and one value of one series of a metrics service."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 from kafkakit.core.model import TopicPartition
 
@@ -48,3 +49,11 @@ class StorageReading:
     def taken_at(self) -> datetime:
         """The time of the older half: what counts for its age."""
         return min(self.sizes.taken_at, self.free.taken_at)
+
+
+class Sample(NamedTuple):
+    """`value` is NaN where the series has none, and `time` then that of the query."""
+
+    labels: Mapping[str, str]
+    value: float
+    time: datetime

@@ -7,10 +7,10 @@ from enum import StrEnum
 from kafkakit.config.listeners import Listener
 from kafkakit.config.security import Security
 from kafkakit.core.errors import ExitCode
-from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import BrokerState
 from kafkakit.core.quantities import counted
 from kafkakit.core.rights import DOCTOR, Resource, lacking, lacking_on_topics
+from kafkakit.core.text import some
 from kafkakit.doctor.facts import DoctorFacts
 
 OLDEST_PYTHON = (3, 11)

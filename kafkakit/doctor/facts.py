@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from kafkakit.config.listeners import Listener
 from kafkakit.config.security import Security
 from kafkakit.core.cluster_facts import ClusterInfo
-from kafkakit.core.versions import Versions
+from kafkakit.core.programs import Versions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

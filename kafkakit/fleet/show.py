@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from kafkakit.core.quantities import counted, format_bytes
-from kafkakit.core.tables import text_table
+from kafkakit.core.text import text_table
 from kafkakit.fleet.decide.outcomes import ClusterOutcome, OutcomeStatus, failure_of
 from kafkakit.fleet.decide.scan_tasks import ScannedBroker
 from kafkakit.report.blocks import text_of

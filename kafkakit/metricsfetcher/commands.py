@@ -15,7 +15,7 @@ from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.metrics_options import MetricsAccess, MetricsSource
 from kafkakit.cli.option_groups import option, option_words, with_option_groups
 from kafkakit.core.errors import UsageError
-from kafkakit.core.metrics_znodes import Compression
+from kafkakit.core.storage_documents import Compression
 from kafkakit.metricsfetcher.decide import (
     DATADOG_QUERIES,
     Collected,

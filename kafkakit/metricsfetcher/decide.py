@@ -8,14 +8,12 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TypeVar
 
-from kafkakit.core.durations import format_span
 from kafkakit.core.errors import OperationFailedError, UsageError
-from kafkakit.core.lists_in_words import some
-from kafkakit.core.metric_sample import Sample
-from kafkakit.core.metrics_znodes import MAX_ID
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
-from kafkakit.core.printable import printable
-from kafkakit.core.storage_reading import FreeStorage, PartitionSizes, StorageReading
+from kafkakit.core.quantities import format_span
+from kafkakit.core.storage_documents import MAX_ID
+from kafkakit.core.storage_reading import FreeStorage, PartitionSizes, Sample, StorageReading
+from kafkakit.core.text import printable, some
 from kafkakit.placement.broker_disks import broker_disks
 
 K = TypeVar("K", int, TopicPartition)

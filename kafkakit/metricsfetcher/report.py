@@ -4,13 +4,12 @@ import shlex
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from kafkakit.core.durations import format_span
 from kafkakit.core.errors import KafkakitError, UsageError
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.quantities import counted, format_bytes
-from kafkakit.core.storage_document import encode_reading
+from kafkakit.core.quantities import counted, format_bytes, format_span
+from kafkakit.core.storage_documents import encode_reading
 from kafkakit.core.storage_reading import StorageReading
-from kafkakit.core.tables import text_table
+from kafkakit.core.text import text_table
 from kafkakit.metricsfetcher.decide import Collected, StoreKind, StorePlace
 from kafkakit.report.report import Report
 from kafkakit.report.scheduler_files import cron_line, files_report, folder_of, service_text, timer_text

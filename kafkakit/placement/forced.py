@@ -31,7 +31,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kafkakit.core.certificate import Proof, ProofKind
+from kafkakit.core.plan import Proof, ProofKind
 from kafkakit.placement.evenness import deal_pool, even_blocks
 from kafkakit.placement.group_rooms import Room, TagSteps
 from kafkakit.placement.group_rule import kinds_of

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from kafkakit.core.certificate import TagConstraint
+from kafkakit.core.plan import TagConstraint
 from kafkakit.placement.group_rooms import Grouping, Offer, Room, TagSteps
 from kafkakit.placement.group_rule import Group, GroupRule, repeats
 

@@ -23,8 +23,8 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kafkakit.core.certificate import TagConstraint
 from kafkakit.core.errors import UsageError
+from kafkakit.core.plan import TagConstraint
 
 if TYPE_CHECKING:
     from kafkakit.placement.arrays import Bools, Ints

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kafkakit.core.certificate import Proof
+from kafkakit.core.plan import Proof
 from kafkakit.placement.network import Block, FlowNetwork, block_proof, blocks_of, reach_by, solve_levels
 
 if TYPE_CHECKING:

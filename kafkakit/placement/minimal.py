@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kafkakit.core.certificate import Proof, ProofKind
 from kafkakit.core.errors import OperationFailedError
+from kafkakit.core.plan import Proof, ProofKind
 from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.openings import LEVEL_PRICE, Surplus, alike, fill_openings
 from kafkakit.placement.problem import BrokerChange, Minimize, Placement, PlacementProblem, PlannedPartition

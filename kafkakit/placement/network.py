@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from kafkakit.core.certificate import BrokerLimit, GroupLimit, Proof, ProofKind
+from kafkakit.core.plan import BrokerLimit, GroupLimit, Proof, ProofKind
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

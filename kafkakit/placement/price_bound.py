@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kafkakit.core.certificate import BrokerLimit, GroupLimit, Proof
+from kafkakit.core.plan import BrokerLimit, GroupLimit, Proof
 from kafkakit.placement.group_rule import GroupRule
 
 if TYPE_CHECKING:

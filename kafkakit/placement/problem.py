@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from kafkakit.core.certificate import Proof
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.plan import Proof
 from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.group_rule import GroupRule
 

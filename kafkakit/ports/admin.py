@@ -4,19 +4,23 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from kafkakit.core.acls import AclBinding, AclResourceKind
-from kafkakit.core.client_quotas import QuotaChanges, QuotaEntity, Quotas
 from kafkakit.core.cluster_facts import (
+    AclBinding,
+    AclResourceKind,
     BrokerLogDirs,
     ClusterInfo,
     ConfigChange,
     ItemError,
     LayeredValue,
+    OpenTransaction,
     PartitionState,
+    ProducerState,
+    QuotaChanges,
+    QuotaEntity,
+    Quotas,
     ResourceKind,
 )
 from kafkakit.core.model import ClusterSnapshot, Reassignment, TopicPartition, TopicPartitionReplica
-from kafkakit.core.transactions import OpenTransaction, ProducerState
 
 
 class ClusterAdmin(Protocol):

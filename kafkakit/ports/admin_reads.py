@@ -3,18 +3,20 @@
 from collections.abc import Collection, Mapping
 from datetime import datetime
 
-from kafkakit.core.acls import AclBinding, AclResourceKind
-from kafkakit.core.client_quotas import Quotas
 from kafkakit.core.cluster_facts import (
+    AclBinding,
+    AclResourceKind,
     BrokerLogDirs,
     ClusterInfo,
     ItemError,
     LayeredValue,
+    OpenTransaction,
     PartitionState,
+    ProducerState,
+    Quotas,
     ResourceKind,
 )
 from kafkakit.core.model import ClusterSnapshot, Reassignment, TopicPartition
-from kafkakit.core.transactions import OpenTransaction, ProducerState
 from kafkakit.ports.admin import ClusterAdmin
 
 

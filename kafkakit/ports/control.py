@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from kafkakit.core.versioned import Versioned
+from kafkakit.core.lease import Versioned
 
 
 class ControlStore(Protocol):

@@ -3,8 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
-from kafkakit.core.cluster_facts import ItemError
-from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupListing, ShareOffset
+from kafkakit.core.cluster_facts import CommittedOffset, GroupDescription, GroupListing, ItemError, ShareOffset
 from kafkakit.core.model import TopicPartition
 
 

@@ -3,8 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
-from kafkakit.core.cluster_facts import ItemError
-from kafkakit.core.log_reads import Fetched, LogSpan, TopicPlaces
+from kafkakit.core.cluster_facts import Fetched, ItemError, LogSpan, TopicPlaces
 from kafkakit.core.model import TopicPartition
 
 

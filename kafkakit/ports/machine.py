@@ -6,7 +6,7 @@ from typing import NoReturn, Protocol
 
 from kafkakit.config.security import Security
 from kafkakit.core.errors import OperationFailedError
-from kafkakit.core.process_record import ProcessRecord
+from kafkakit.core.programs import ProcessRecord
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 

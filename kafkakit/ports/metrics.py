@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
-from kafkakit.core.metric_sample import Sample
-from kafkakit.core.storage_reading import StorageReading
+from kafkakit.core.storage_reading import Sample, StorageReading
 
 
 class StorageMetrics(Protocol):

@@ -5,8 +5,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from kafkakit.core.deliveries import Headers, OutgoingRecord
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.records import Headers, OutgoingRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

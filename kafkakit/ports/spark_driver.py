@@ -4,7 +4,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from kafkakit.core.lease import Holder, Life
-from kafkakit.core.spark_launch import Launch, SparkTools
+from kafkakit.core.programs import Launch, SparkTools
 
 
 class RunLock(Protocol):

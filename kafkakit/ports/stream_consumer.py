@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from kafkakit.core.group_facts import CommittedOffset
+from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.model.guarded_reads import BatchVerdict
 

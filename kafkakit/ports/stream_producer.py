@@ -3,14 +3,7 @@
 from collections import deque
 from typing import Any, Protocol
 
-from kafkakit.core.deliveries import (
-    BatchLimits,
-    ConnectionFigures,
-    Delivered,
-    NotDelivered,
-    OutgoingRecord,
-    TopicIdentity,
-)
+from kafkakit.core.records import BatchLimits, ConnectionFigures, Delivered, NotDelivered, OutgoingRecord, TopicIdentity
 
 Answer = tuple[Any, Delivered | NotDelivered]
 """What became of a record, with the token that it was sent with."""

@@ -10,7 +10,7 @@ from msgspec import UNSET, to_builtins
 
 from kafkakit.core.errors import KafkakitError, OperationFailedError, TryLaterError
 from kafkakit.core.quantities import counted
-from kafkakit.core.tables import text_table
+from kafkakit.core.text import text_table
 from kafkakit.registry.decide.desired import BrokerEntry, ChangeOutcome, DesiredTags, TagChange, TopicEntry
 from kafkakit.registry.decide.requests import CreateRequest
 from kafkakit.registry.decide.tags import CleanupPlan, Kind, MigrationPlan, StoreContent, Tags

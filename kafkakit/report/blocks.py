@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from kafkakit.core.tables import plain_value
+from kafkakit.core.text import plain_value
 
 T = TypeVar("T")
 INDENT = "  "

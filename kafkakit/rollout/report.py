@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from kafkakit.core.cluster_facts import CLUSTER_DEFAULT
 from kafkakit.core.errors import ExitCode, OperationFailedError
 from kafkakit.core.quantities import counted
-from kafkakit.core.tables import plain_value, text_table
+from kafkakit.core.text import plain_value, text_table
 from kafkakit.report.blocks import capped, optional_section, records, text_of
 from kafkakit.report.report import Report
 from kafkakit.rollout.decide.plan import ConfigDifference, ConfigPlan, PlanFinding, row_of, shown

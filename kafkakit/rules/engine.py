@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kafkakit.core.findings import Finding, Place, Setting, fingerprint_of, shown
-from kafkakit.core.printable import printable
+from kafkakit.core.text import printable
 from kafkakit.rules.config_defs import ConfigDef, Scope
 from kafkakit.rules.effective import (
     Anchor,

@@ -7,8 +7,7 @@ most have none.
 from functools import lru_cache
 from typing import NamedTuple
 
-from kafkakit.core.durations import format_span
-from kafkakit.core.quantities import counted
+from kafkakit.core.quantities import counted, format_span
 from kafkakit.rules.broker_checks import CHECKED
 from kafkakit.rules.config_defs import ConfigDef, Scope, ValueType
 from kafkakit.rules.declared import SetValue, base_key, definition_of, own_values, table_of

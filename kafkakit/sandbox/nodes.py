@@ -1,7 +1,7 @@
 """Write what a sandbox's processes need, and start them."""
 
 from kafkakit.config.security import Secret
-from kafkakit.core.process_record import ProcessRecord
+from kafkakit.core.programs import ProcessRecord
 from kafkakit.ports.machine import Machine, NodeFailedError
 from kafkakit.sandbox.decide import jvm
 from kafkakit.sandbox.decide.credentials import CLIENT_USERS, Passwords, password_file, secrets_folder

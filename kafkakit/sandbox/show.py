@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.quantities import format_bytes
-from kafkakit.core.tables import text_table
+from kafkakit.core.text import text_table
 from kafkakit.report.blocks import attributes
 from kafkakit.report.report import Report
 from kafkakit.sandbox.decide.connection import environment

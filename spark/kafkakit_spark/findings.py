@@ -7,8 +7,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kafkakit.core.audit_findings import JOB_COLUMNS, NAMED_IN_WHERE, AuditFinding, finding_row
-from kafkakit.core.job_spec import JobSpec
+from kafkakit.core.findings import JOB_COLUMNS, NAMED_IN_WHERE, AuditFinding, finding_row
+from kafkakit.core.fleet_tables import JobSpec
 from kafkakit_spark.arrow_types import arrow_schema
 
 ARROW_COLUMNS = arrow_schema(JOB_COLUMNS)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
 
-from kafkakit.core.job_spec import JobSpec
+from kafkakit.core.fleet_tables import JobSpec
 from kafkakit_spark.store import SnapshotStore
 
 STEPS = "steps"
@@ -53,7 +53,7 @@ class JobInput:
 class JobOutput:
     """What a job found: frames that the runner evaluates and writes.
 
-    `findings` has the columns of `kafkakit.core.audit_findings.JOB_COLUMNS`. `tables` are written beside them by name;
+    `findings` has the columns of `kafkakit.core.findings.JOB_COLUMNS`. `tables` are written beside them by name;
     `facts` are frames of one row whose columns become single numbers of the summary. `skipped` says in sentences
     what was not looked at.
     """

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from kafkakit.core.job_spec import JobResult, JobSpec, summary_data
+from kafkakit.core.fleet_tables import JobResult, JobSpec, summary_data
 from kafkakit_spark.findings import in_scope
 from kafkakit_spark.job import STEPS, Job, JobInput, JobOutput
 from kafkakit_spark.store import SnapshotStore

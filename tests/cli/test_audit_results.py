@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from kafkakit.audit.decide.comparison import RunResults
-from kafkakit.core.audit_findings import finding_row
-from kafkakit.core.job_spec import JobResult, spec_data, summary_data
+from kafkakit.core.findings import finding_row
+from kafkakit.core.fleet_tables import JobResult, spec_data, summary_data
 from tests.places import ROOT
 from tests.rigs.command_line import Home, Ran
 from tests.unit.adapters.test_datadog_api import intake

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from kafkakit.core.documents import encode_snapshot
-from kafkakit.core.model import ClusterSnapshot
-from kafkakit.core.tags import TagSet
+from kafkakit.core.model import ClusterSnapshot, TagSet
 from tests.cli.test_rebalance import cluster
 from tests.invariants.plan import verify_plan
 from tests.rigs.command_line import Home, Ran

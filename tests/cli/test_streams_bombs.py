@@ -11,8 +11,8 @@ from jsonschema import Draft202012Validator
 
 from kafkakit import wiring
 from kafkakit.cli.context import CliContext
+from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.errors import TerminationRequested
-from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.model.dialects.registry import read_metadata
 from kafkakit.streams.model.guarded_reads import batch_verdict

@@ -12,9 +12,8 @@ import pytest
 
 from kafkakit import wiring
 from kafkakit.adapters.read_only import ReadOnlyAdmin, ReadOnlyGroups
-from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.cluster_facts import CommittedOffset, GroupType, ItemError
 from kafkakit.core.errors import OperationFailedError
-from kafkakit.core.group_facts import CommittedOffset, GroupType
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.groups import GroupAdmin

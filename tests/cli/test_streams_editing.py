@@ -9,8 +9,7 @@ import pytest
 
 from kafkakit import wiring
 from kafkakit.cli.context import CliContext
-from kafkakit.core.cluster_facts import ItemError
-from kafkakit.core.group_facts import CommittedOffset
+from kafkakit.core.cluster_facts import CommittedOffset, ItemError
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.model.commit import CommitState, OffsetRanges
 from kafkakit.streams.model.dialects.registry import read_metadata

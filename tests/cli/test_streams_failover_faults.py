@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import pytest
 
-from kafkakit.core.acls import AclBinding, AclOperation, AclPermission, AclResourceKind
+from kafkakit.core.cluster_facts import AclBinding, AclOperation, AclPermission, AclResourceKind
 from kafkakit.core.errors import LeaseLostError
 from kafkakit.core.lease import LEASE_DOCUMENT, Holder, LeaseRecord, Life
 from kafkakit.core.model import TopicPartition

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafkakit.core.acls import AclBinding, AclOperation, AclPermission, AclResourceKind
+from kafkakit.core.cluster_facts import AclBinding, AclOperation, AclPermission, AclResourceKind
 from kafkakit.core.errors import TryLaterError
 from kafkakit.streams.client.api import ClientKind
 from kafkakit.streams.failover.act.rehearsal import RehearsalHistory, ShadowStream

@@ -9,8 +9,7 @@ from unittest import mock
 
 import pytest
 
-from kafkakit.core.cluster_facts import ItemError
-from kafkakit.core.group_facts import GroupType, ShareOffset
+from kafkakit.core.cluster_facts import GroupType, ItemError, ShareOffset
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.act.journal_files import DiskFile
 from kafkakit.execution.act.run_journal import RunJournal, journal_path

@@ -8,10 +8,15 @@ import pytest
 
 from kafkakit import wiring
 from kafkakit.cli.context import CliContext
-from kafkakit.core.client_quotas import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, QuotaEntity
-from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.cluster_facts import (
+    CONSUMER_BYTE_RATE,
+    PRODUCER_BYTE_RATE,
+    GroupType,
+    ItemError,
+    QuotaEntity,
+    ShareOffset,
+)
 from kafkakit.core.errors import TryLaterError
-from kafkakit.core.group_facts import GroupType, ShareOffset
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.model.pathways import (
     HEADER,

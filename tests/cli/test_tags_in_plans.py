@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from kafkakit.core.documents import encode_snapshot
-from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, Topic
-from kafkakit.core.tags import TagSet
+from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, TagSet, Topic
 from tests.invariants.constraints import broken
 from tests.invariants.plan import verify_plan
 from tests.rigs.command_line import Home, Ran

@@ -6,8 +6,8 @@ from fractions import Fraction
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, LogDir, Partition, Topic
+from kafkakit.core.selection import BrokerList
 from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.decide.requests import Goal, RebalanceRequest
 from tests.clusters.strategies import TAKEN_AT

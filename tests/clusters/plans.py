@@ -3,9 +3,18 @@
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 
-from kafkakit.core.certificate import Certificate, SolverStatus
 from kafkakit.core.model import Broker, PartitionAssignment, PartitionMap, TopicPartition
-from kafkakit.core.plan import BrokerLoad, Move, PlacementStats, Plan, PlanBroker, ScopeEntry, fingerprint_of
+from kafkakit.core.plan import (
+    BrokerLoad,
+    Certificate,
+    Move,
+    PlacementStats,
+    Plan,
+    PlanBroker,
+    ScopeEntry,
+    SolverStatus,
+    fingerprint_of,
+)
 from kafkakit.ports.admin import ClusterAdmin
 
 MADE_AT = datetime(2026, 1, 1, tzinfo=UTC)

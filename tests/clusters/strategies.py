@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 from hypothesis import strategies as st
 
-from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, Partition, Topic
+from kafkakit.core.selection import BrokerList
 from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.decide.requests import RebuildRequest
 

@@ -13,8 +13,7 @@ from kafkakit.adapters.files import write_file
 from kafkakit.broker.act.operation_files import Records
 from kafkakit.broker.decide.operation import Kind, LegState, Stage
 from kafkakit.cli import completion
-from kafkakit.core.lease import LEASE_DOCUMENT, Holder, Life, Refuse, Take, Wait, decide, watch
-from kafkakit.core.versioned import Versioned
+from kafkakit.core.lease import LEASE_DOCUMENT, Holder, Life, Refuse, Take, Versioned, Wait, decide, watch
 from kafkakit.execution.act.leases import Lease, lease_path
 from kafkakit.execution.decide.runs import ANSWER_DOCUMENT, decode_control_request
 from kafkakit.execution.decide.schedule.work import Rates

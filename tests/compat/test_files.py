@@ -21,8 +21,7 @@ from kafkakit.core.documents import (
     encode_snapshot,
 )
 from kafkakit.core.errors import InputError
-from kafkakit.core.fleet_tables import manifest_data, manifest_of
-from kafkakit.core.job_spec import spec_of
+from kafkakit.core.fleet_tables import manifest_data, manifest_of, spec_of
 from kafkakit.core.journal_lines import decode_lines, encode_line
 from kafkakit.core.lease import LEASE_DOCUMENT, Holder
 from kafkakit.execution.decide import journal as run_lines

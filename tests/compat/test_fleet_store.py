@@ -9,7 +9,7 @@ from kafkakit.adapters.arrow import ParquetStore, RunFolder
 from kafkakit.audit.act.scope import read_scope
 from kafkakit.audit.decide.scope import ScopeRequest
 from kafkakit.core.errors import UsageError
-from kafkakit.core.job_spec import spec_of
+from kafkakit.core.fleet_tables import spec_of
 from tests.compat.recorded import FOLDER, name_of, recorded
 
 DAY = "2026-11-20"

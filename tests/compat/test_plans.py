@@ -8,8 +8,7 @@ import pytest
 from kafkakit.core.documents import decode_partition_map, decode_plan, decode_snapshot
 from kafkakit.core.model import BrokerState, TopicPartition
 from kafkakit.core.plan import Plan, fingerprint_of, identity_of
-from kafkakit.core.plan_rules import check_plan
-from kafkakit.core.snapshot_rules import check_partition_map, check_snapshot
+from kafkakit.core.plan_rules import check_partition_map, check_plan, check_snapshot
 from tests.compat.recorded import FOLDER, name_of, recorded
 from tests.invariants.plan import verify_plan
 from tests.rigs.command_line import Home

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kafkakit import wiring
-from kafkakit.core.group_facts import CommittedOffset
+from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.journal_lines import decode_lines, replay_lines
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.commits.decide.documents import read_commit, read_shown

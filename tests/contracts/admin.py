@@ -7,21 +7,19 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Protocol
 
-from kafkakit.core.client_quotas import (
+from kafkakit.core.cluster_facts import (
+    CLUSTER_DEFAULT,
     CONSUMER_BYTE_RATE,
     PRODUCER_BYTE_RATE,
     REQUEST_PERCENTAGE,
-    QuotaChanges,
-    QuotaDefault,
-    QuotaEntity,
-)
-from kafkakit.core.cluster_facts import (
-    CLUSTER_DEFAULT,
     ConfigChange,
     ConfigLayer,
     ConfigOp,
     ItemError,
     LayeredValue,
+    QuotaChanges,
+    QuotaDefault,
+    QuotaEntity,
     ResourceKind,
 )
 from kafkakit.core.model import BrokerState, TopicPartition, TopicPartitionReplica

@@ -5,8 +5,7 @@ A subclass gives the `rig` fixture, whose cluster has an authorizer.
 
 from dataclasses import replace
 
-from kafkakit.core.acls import AclBinding, AclOperation, AclPattern, AclPermission, AclResourceKind
-from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.cluster_facts import AclBinding, AclOperation, AclPattern, AclPermission, AclResourceKind, ItemError
 from tests.contracts.admin import TP, Rig, error_name, eventually, make_topic
 
 TOPIC = AclResourceKind.TOPIC

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import pytest
 
-from kafkakit.core.group_facts import CommittedOffset
+from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.stream_consumer import AssignedConsumer, GroupConsumer
 from tests.contracts.group_consumer import Member

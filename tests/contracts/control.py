@@ -10,8 +10,8 @@ from typing import Protocol
 
 import pytest
 
-from kafkakit.core.control_paths import VALUE_LIMIT_BYTES
 from kafkakit.core.errors import ConflictError, UsageError
+from kafkakit.core.lease import VALUE_LIMIT_BYTES
 from kafkakit.ports.control import ControlStore
 
 _folders = itertools.count()

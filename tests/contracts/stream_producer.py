@@ -9,9 +9,16 @@ from typing import Protocol
 
 import pytest
 
-from kafkakit.core.deliveries import BatchLimits, Delivered, FailureKind, NotDelivered, OutgoingRecord, TopicIdentity
 from kafkakit.core.errors import TryLaterError
-from kafkakit.core.records import Record
+from kafkakit.core.records import (
+    BatchLimits,
+    Delivered,
+    FailureKind,
+    NotDelivered,
+    OutgoingRecord,
+    Record,
+    TopicIdentity,
+)
 from kafkakit.ports.stream_producer import StreamCluster, StreamProducer
 
 LIMITS = BatchLimits(

@@ -10,9 +10,16 @@ from typing import Protocol
 
 import pytest
 
-from kafkakit.core.cluster_facts import ItemError
-from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupState, GroupType, ShareOffset
-from kafkakit.core.log_reads import Fetched, LogSpan
+from kafkakit.core.cluster_facts import (
+    CommittedOffset,
+    Fetched,
+    GroupDescription,
+    GroupState,
+    GroupType,
+    ItemError,
+    LogSpan,
+    ShareOffset,
+)
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.groups import GroupAdmin
 from kafkakit.ports.log import LogReader

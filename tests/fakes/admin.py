@@ -9,17 +9,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-from kafkakit.core.acls import AclBinding, AclPattern, AclResourceKind
-from kafkakit.core.client_quotas import (
+from kafkakit.core.cluster_facts import (
+    CLUSTER_DEFAULT,
     CONSUMER_BYTE_RATE,
     PRODUCER_BYTE_RATE,
     REQUEST_PERCENTAGE,
-    QuotaChanges,
-    QuotaEntity,
-    Quotas,
-)
-from kafkakit.core.cluster_facts import (
-    CLUSTER_DEFAULT,
+    AclBinding,
+    AclPattern,
+    AclResourceKind,
     BrokerLogDirs,
     ClusterInfo,
     ConfigChange,
@@ -28,7 +25,12 @@ from kafkakit.core.cluster_facts import (
     ItemError,
     LayeredValue,
     LiveReplica,
+    OpenTransaction,
     PartitionState,
+    ProducerState,
+    QuotaChanges,
+    QuotaEntity,
+    Quotas,
     ResourceKind,
 )
 from kafkakit.core.errors import TryLaterError
@@ -44,7 +46,6 @@ from kafkakit.core.model import (
     TopicPartitionReplica,
 )
 from kafkakit.core.storage_reading import FreeStorage, PartitionSizes, StorageReading
-from kafkakit.core.transactions import OpenTransaction, ProducerState
 from tests.fakes.log_reader import FakeLogReader
 from tests.fakes.state import (
     FOLLOWER_LIST,

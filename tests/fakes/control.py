@@ -2,9 +2,8 @@
 
 import threading
 
-from kafkakit.core.control_paths import check_folder, check_path, check_value, conflict
 from kafkakit.core.errors import TryLaterError
-from kafkakit.core.versioned import Versioned
+from kafkakit.core.lease import Versioned, check_folder, check_path, check_value, conflict
 
 
 class FakeControlStore:

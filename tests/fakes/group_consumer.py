@@ -4,8 +4,8 @@ import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.errors import TryLaterError
-from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.stream_consumer import NO_LEASE, AssignmentListener, MemberLease, ReadBatch
 

@@ -7,17 +7,17 @@ does goes through the port's own methods, and `commits` and `forgotten` remember
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from kafkakit.core.cluster_facts import ItemError
-from kafkakit.core.errors import TryLaterError
-from kafkakit.core.group_facts import (
+from kafkakit.core.cluster_facts import (
     CommittedOffset,
     GroupDescription,
     GroupListing,
     GroupMember,
     GroupState,
     GroupType,
+    ItemError,
     ShareOffset,
 )
+from kafkakit.core.errors import TryLaterError
 from kafkakit.core.model import TopicPartition
 
 DEFAULT_LIMIT = 4096

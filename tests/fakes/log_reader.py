@@ -9,9 +9,8 @@ import struct
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.cluster_facts import Fetched, ItemError, LogSpan, TopicPlaces
 from kafkakit.core.errors import TryLaterError
-from kafkakit.core.log_reads import Fetched, LogSpan, TopicPlaces
 from kafkakit.core.model import TopicPartition
 
 HEADER = struct.Struct(">qiibIhiqqqhii")

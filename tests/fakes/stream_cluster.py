@@ -4,7 +4,8 @@ import threading
 from collections import deque
 from dataclasses import dataclass, field
 
-from kafkakit.core.deliveries import (
+from kafkakit.core.errors import OperationFailedError, TryLaterError
+from kafkakit.core.records import (
     BatchLimits,
     ConnectionFigures,
     Delivered,
@@ -13,7 +14,6 @@ from kafkakit.core.deliveries import (
     OutgoingRecord,
     TopicIdentity,
 )
-from kafkakit.core.errors import OperationFailedError, TryLaterError
 from kafkakit.ports.stream_producer import Answer
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from kafkakit.config.security import to_confluent, to_kafka_python
-from kafkakit.core.group_facts import GroupState
+from kafkakit.core.cluster_facts import GroupState
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.groups import GroupAdmin
 from kafkakit.streams.model.commit import CommitIdentity, CommitState, Mark, MarkState, OffsetRanges, Watermark

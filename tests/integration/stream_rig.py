@@ -16,7 +16,7 @@ from kafkakit.adapters.host import SystemClock
 from kafkakit.adapters.kafka.group_consumer import KafkaGroupConsumer
 from kafkakit.adapters.kafka.log import KafkaLog
 from kafkakit.config.security import to_confluent, to_kafka_python
-from kafkakit.core.group_facts import CommittedOffset, GroupDescription
+from kafkakit.core.cluster_facts import CommittedOffset, GroupDescription
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.stream_consumer import GroupConsumer
 from kafkakit.streams.client.consumer import StreamConsumer

@@ -13,8 +13,7 @@ import pytest
 from kafkakit.adapters.kafka.admin import KafkaAdmin
 from kafkakit.adapters.kafka.data import KafkaData
 from kafkakit.config.security import Protocol, Secret, Security, to_kafka_python
-from kafkakit.core.client_quotas import PRODUCER_BYTE_RATE, QuotaEntity
-from kafkakit.core.cluster_facts import ConfigOp, ResourceKind
+from kafkakit.core.cluster_facts import PRODUCER_BYTE_RATE, ConfigOp, QuotaEntity, ResourceKind
 from kafkakit.core.errors import OperationFailedError, TryLaterError
 from kafkakit.core.model import BrokerState, ClusterSnapshot
 from kafkakit.ports.admin import ClusterAdmin

@@ -11,10 +11,16 @@ import pytest
 from kafkakit.adapters.kafka.admin import KafkaAdmin
 from kafkakit.adapters.kafka.data import KafkaData
 from kafkakit.config.security import Secret, Security, to_confluent
-from kafkakit.core.acls import AclBinding, AclOperation, AclPermission
-from kafkakit.core.cluster_facts import ConfigOp, ItemError
+from kafkakit.core.cluster_facts import (
+    AclBinding,
+    AclOperation,
+    AclPermission,
+    ConfigOp,
+    ItemError,
+    OpenTransaction,
+    ProducerState,
+)
 from kafkakit.core.errors import OperationFailedError, UsageError
-from kafkakit.core.transactions import OpenTransaction, ProducerState
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.sandbox.decide.credentials import GUEST, client_security, password_file
 from tests.contracts.admin import TP, eventually, make_topic, topic_change

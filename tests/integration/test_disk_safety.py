@@ -14,7 +14,7 @@ import pytest
 
 from kafkakit.core.cluster_facts import BrokerLogDirs
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.process_record import ProcessRecord
+from kafkakit.core.programs import ProcessRecord
 from kafkakit.ports.machine import Machine, Processes
 from kafkakit.sandbox import lifecycle as sandbox
 from kafkakit.sandbox.decide.spec import Mode, Secure, build_spec

@@ -21,7 +21,7 @@ import pytest
 from kafkakit.adapters.kafka.data import KafkaData
 from kafkakit.adapters.kafka.log import KafkaLog
 from kafkakit.config.security import to_confluent
-from kafkakit.core.log_reads import LogSpan
+from kafkakit.core.cluster_facts import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.model.offsets_log.entries import LogKey, OffsetCommit, decode_key, decode_offset_commit
 from kafkakit.streams.model.record_identity import HEADER, RecordId, encode_record_id, format_record_id

@@ -11,7 +11,7 @@ import pytest
 
 from kafkakit.adapters.metrics_services import PrometheusApi
 from kafkakit.core.errors import InputError, OperationFailedError, TryLaterError
-from kafkakit.core.metric_sample import Sample
+from kafkakit.core.storage_reading import Sample
 from tests.rigs.command_line import Home
 from tests.rigs.prometheus import prometheus_server
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from kafkakit.config.security import Secret, Security, to_confluent
-from kafkakit.core.acls import AclBinding, AclOperation, AclPermission, AclResourceKind
+from kafkakit.core.cluster_facts import AclBinding, AclOperation, AclPermission, AclResourceKind
 from kafkakit.core.errors import KafkakitError
 from kafkakit.sandbox import lifecycle
 from kafkakit.sandbox.decide.credentials import GUEST, client_security, password_file

@@ -17,7 +17,7 @@ from confluent_kafka import TopicPartition as ClientPlace
 
 from kafkakit.adapters.control_file import FileControl
 from kafkakit.adapters.files import write_file
-from kafkakit.core.client_quotas import PRODUCER_BYTE_RATE, QuotaEntity
+from kafkakit.core.cluster_facts import PRODUCER_BYTE_RATE, QuotaEntity
 from kafkakit.core.lease import LEASE_DOCUMENT
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.failover.decide.operation import lease_of

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from kafkakit.adapters.kafka.log import KafkaLog
 from kafkakit.config.security import to_confluent
-from kafkakit.core.log_reads import LogSpan
+from kafkakit.core.cluster_facts import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.stream_consumer import GroupConsumer, ReadBatch
 from kafkakit.streams.client.dead_letters import ConsumerHooks, LeftOut

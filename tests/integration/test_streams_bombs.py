@@ -17,7 +17,7 @@ import pytest
 
 from kafkakit.adapters.kafka.log import KafkaLog
 from kafkakit.config.security import to_confluent
-from kafkakit.core.log_reads import LogSpan
+from kafkakit.core.cluster_facts import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.model.guarded_reads import VerdictKind, batch_verdict
 from kafkakit.streams.model.log_batches import Batch, batches_of

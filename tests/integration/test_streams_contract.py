@@ -15,10 +15,8 @@ from kafkakit.adapters.kafka.groups import KafkaGroups
 from kafkakit.adapters.kafka.groups_newer import ConsumerGroupDescriber
 from kafkakit.adapters.kafka.log import KafkaLog
 from kafkakit.config.security import Secret
-from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.cluster_facts import CommittedOffset, ItemError, LogSpan
 from kafkakit.core.errors import OperationFailedError
-from kafkakit.core.group_facts import CommittedOffset
-from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.groups import GroupAdmin
 from kafkakit.ports.log import LogReader

@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 from kafkakit.adapters.kafka.log import KafkaLog
+from kafkakit.core.cluster_facts import CommittedOffset, LogSpan
 from kafkakit.core.errors import ExitCode
-from kafkakit.core.group_facts import CommittedOffset
-from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.model.commit import CommitIdentity, CommitState, OffsetRanges, ReplayWindow
 from kafkakit.streams.model.dialects.registry import read_metadata

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kafkakit.config.security import to_confluent
-from kafkakit.core.group_facts import CommittedOffset
+from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.model.pathways import (
     PathwayBuckets,

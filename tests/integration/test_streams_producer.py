@@ -20,8 +20,8 @@ from kafkakit.adapters.host import SystemClock
 from kafkakit.adapters.kafka.data import KafkaData
 from kafkakit.adapters.kafka.log import KafkaLog
 from kafkakit.adapters.kafka.stream_producer import KafkaStreamCluster
+from kafkakit.core.cluster_facts import LogSpan
 from kafkakit.core.errors import RefusedError, TryLaterError
-from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record
 from kafkakit.ports.control import ControlStore

@@ -13,10 +13,9 @@ import pytest
 
 from kafkakit.adapters.kafka.admin_write import quotas_of, quotas_request
 from kafkakit.adapters.kafka.stream_producer import KafkaStreamCluster
-from kafkakit.core.client_quotas import PRODUCER_BYTE_RATE, QuotaEntity, Quotas
-from kafkakit.core.deliveries import Delivered, OutgoingRecord
-from kafkakit.core.group_facts import CommittedOffset
+from kafkakit.core.cluster_facts import PRODUCER_BYTE_RATE, CommittedOffset, QuotaEntity, Quotas
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.records import Delivered, OutgoingRecord
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.stream_producer import StreamProducer
 from kafkakit.streams.model.route import lane_client_id

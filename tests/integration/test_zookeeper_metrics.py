@@ -19,14 +19,14 @@ from kazoo.exceptions import NoNodeError
 from kafkakit.adapters.kafka.data import KafkaData
 from kafkakit.adapters.zookeeper import MOST_WRITTEN, ZooKeeperMetrics
 from kafkakit.core.errors import InputError, OperationFailedError, TryLaterError, UsageError
-from kafkakit.core.metrics_znodes import (
+from kafkakit.core.model import TopicPartition
+from kafkakit.core.storage_documents import (
     BROKER_STORAGE,
     PARTITION_SIZES,
     Compression,
     encode_broker_storage,
     encode_partition_sizes,
 )
-from kafkakit.core.model import TopicPartition
 from kafkakit.core.storage_reading import FreeStorage, PartitionSizes, StorageReading
 from kafkakit.ports.admin import ClusterAdmin
 from tests.contracts.storage_metrics import StorageMetricsContract

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from bench.clusters import SHAPES, make_cluster, new_brokers, old_brokers
-from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.documents import encode_plan, encode_snapshot
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import Plan
+from kafkakit.core.selection import BrokerList
 from kafkakit.topicmappr.decide.leaders import LeadersRequest, decide_leaders
 from kafkakit.topicmappr.decide.rebalance import decide_rebalance
 from kafkakit.topicmappr.decide.rebuild import decide_rebuild

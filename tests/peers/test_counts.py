@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.documents import encode_plan, encode_snapshot
 from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic
+from kafkakit.core.selection import BrokerList
 from kafkakit.topicmappr.decide.rebuild import decide_rebuild
 from kafkakit.topicmappr.decide.requests import RebuildRequest
 from tests.invariants.plan import breaks_rack_rule, verify_plan

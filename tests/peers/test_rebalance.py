@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.documents import encode_plan, encode_snapshot
 from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic
+from kafkakit.core.selection import BrokerList
 from kafkakit.topicmappr.decide.rebalance import Rebalance, decide_rebalance
 from kafkakit.topicmappr.decide.requests import Goal, RebalanceRequest
 from tests.invariants.plan import breaks_rack_rule, verify_plan

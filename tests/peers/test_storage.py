@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.documents import encode_plan, encode_snapshot
 from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic
+from kafkakit.core.selection import BrokerList
 from kafkakit.placement.problem import OptimizeFor, PlaceBy
 from kafkakit.topicmappr.decide.rebuild import Rebuild, decide_rebuild
 from kafkakit.topicmappr.decide.rebuild_bytes import even_leaders

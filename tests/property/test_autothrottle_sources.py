@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from kafkakit.autothrottle.decide.law import read_cap_map, read_capacity_file
 from kafkakit.autothrottle.decide.measurements import HostQueriesAsked, HostTags, hosts_of, measured_by_host, read_tags
-from kafkakit.core.durations import epoch_ms
 from kafkakit.core.errors import InputError
-from kafkakit.core.metric_sample import Sample
+from kafkakit.core.quantities import epoch_ms
+from kafkakit.core.storage_reading import Sample
 
 AT = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
 ASKED = HostQueriesAsked()

@@ -10,10 +10,10 @@ from itertools import product
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.documents import encode_plan, encode_snapshot
 from kafkakit.core.errors import InfeasibleError, TryLaterError, UsageError
 from kafkakit.core.model import ClusterSnapshot
+from kafkakit.core.selection import BrokerList
 from kafkakit.placement.problem import PlaceBy
 from kafkakit.topicmappr.decide.assembly import PlannedChange
 from kafkakit.topicmappr.decide.drain import DrainRequest, decide_drain

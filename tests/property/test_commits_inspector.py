@@ -6,9 +6,9 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkakit.core.log_reads import LogSpan
+from kafkakit.core.cluster_facts import LogSpan
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.tables import plain_value
+from kafkakit.core.text import plain_value
 from kafkakit.streams.commits.decide.documents import CommitDocument, state_of
 from kafkakit.streams.commits.decide.offset_states import difference, duplicates_of, explain, tally_of
 from kafkakit.streams.commits.report.commits import (

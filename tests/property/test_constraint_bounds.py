@@ -11,12 +11,11 @@ import numpy as np
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from kafkakit.core.broker_list import BrokerList
-from kafkakit.core.certificate import TagConstraint
 from kafkakit.core.documents import encode_plan
 from kafkakit.core.errors import UsageError
-from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic, TopicPartition
-from kafkakit.core.tags import TagSet
+from kafkakit.core.model import Broker, ClusterSnapshot, Partition, TagSet, Topic, TopicPartition
+from kafkakit.core.plan import TagConstraint
+from kafkakit.core.selection import BrokerList
 from kafkakit.placement.by_size.lp_relaxation import demand_groups_of, least_cost
 from kafkakit.placement.by_size.slots import make_table
 from kafkakit.placement.group_rule import GroupRule, TagRules

@@ -9,12 +9,11 @@ from itertools import combinations
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 
-from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.documents import decode_plan, encode_plan, encode_snapshot
 from kafkakit.core.errors import InfeasibleError, TryLaterError, UsageError
-from kafkakit.core.model import ClusterSnapshot, TopicPartition
+from kafkakit.core.model import ClusterSnapshot, TagSet, TopicPartition
 from kafkakit.core.plan import Plan
-from kafkakit.core.tags import TagSet
+from kafkakit.core.selection import BrokerList
 from kafkakit.placement.problem import PlaceBy
 from kafkakit.topicmappr.decide.assembly import PlannedChange
 from kafkakit.topicmappr.decide.drain import DrainRequest, decide_drain

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkakit.adapters.control_kafka import NEVER, LogView, encode_change, encode_confirmation
-from kafkakit.core.lease import Holder, LeaseRecord, Life, Take, Tenure, Watch, decide, watch
-from kafkakit.core.versioned import Versioned
+from kafkakit.core.lease import Holder, LeaseRecord, Life, Take, Tenure, Versioned, Watch, decide, watch
 
 PATH = "a/b"
 

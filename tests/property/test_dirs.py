@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.documents import encode_plan, encode_snapshot
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, Topic, TopicPartition
 from kafkakit.core.plan_rules import check_plan
+from kafkakit.core.selection import BrokerList
 from kafkakit.placement.broker_disks import broker_disks
 from kafkakit.placement.log_dirs_balance import BrokerDirState, DirRules, dir_states_of
 from kafkakit.placement.problem import PlannedPartition

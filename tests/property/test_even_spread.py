@@ -12,10 +12,10 @@ from itertools import combinations, combinations_with_replacement, product
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.documents import encode_plan, encode_snapshot
 from kafkakit.core.errors import InfeasibleError, UsageError
 from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic
+from kafkakit.core.selection import BrokerList
 from kafkakit.placement.problem import Minimize, PlaceBy
 from kafkakit.topicmappr.decide.assembly import PlannedChange
 from kafkakit.topicmappr.decide.drain import DrainRequest, decide_drain

@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.cluster_facts import CommittedOffset, GroupState, GroupType, ItemError, LogSpan
 from kafkakit.core.errors import InputError, KafkakitError
-from kafkakit.core.group_facts import CommittedOffset, GroupState, GroupType
-from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.failover.act.observing import effective_ends
 from kafkakit.streams.failover.decide.drained import late_partitions, missing_items

@@ -8,12 +8,12 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.documents import decode_plan, encode_partition_map, encode_plan, is_partition_map
 from kafkakit.core.errors import InputError, KafkakitError, RefusedError, TryLaterError
 from kafkakit.core.findings import Severity
 from kafkakit.core.model import ClusterSnapshot, PartitionAssignment, PartitionMap
 from kafkakit.core.plan_rules import check_plan
+from kafkakit.core.selection import BrokerList
 from kafkakit.topicmappr.decide.audit import IMPOSSIBLE, audit_map, plan_of_map
 from kafkakit.topicmappr.decide.audit_map import read_map
 from kafkakit.topicmappr.decide.frontier import decide_frontier, frontier_points

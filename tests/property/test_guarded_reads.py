@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kafkakit.core.log_reads import Fetched, LogSpan
+from kafkakit.core.cluster_facts import Fetched, LogSpan
 from kafkakit.streams.model.guarded_reads import GuardedRead
 from kafkakit.streams.model.log_batches import Codec
 from tests.clusters.streams_batches import Rec, batch, marker

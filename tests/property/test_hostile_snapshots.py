@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kafkakit.core.documents import decode_partition_map, decode_snapshot, encode_snapshot
 from kafkakit.core.errors import InputError
-from kafkakit.core.snapshot_rules import check_partition_map, check_snapshot
+from kafkakit.core.plan_rules import check_partition_map, check_snapshot
 from tests.fakes.admin import FakeCluster
 
 ROUNDS = settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkakit.core.errors import UsageError
-from kafkakit.core.query.evaluate import matching
-from kafkakit.core.query.parser import parse_query
-from kafkakit.core.query.single import Field, NumberField, TextField, compiled
+from kafkakit.core.query import Field, NumberField, TextField, compiled, matching
+from kafkakit.core.query_text import parse_query
 from kafkakit.streams.model.provenance import (
     OWN_HEADERS,
     RecordFailure,

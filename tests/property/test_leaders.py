@@ -8,11 +8,11 @@ from itertools import product
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kafkakit.core.broker_list import BrokerList
-from kafkakit.core.certificate import SolverStatus
 from kafkakit.core.documents import encode_plan, encode_snapshot
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import ClusterSnapshot
+from kafkakit.core.plan import SolverStatus
+from kafkakit.core.selection import BrokerList
 from kafkakit.topicmappr.decide.assembly import PlannedChange
 from kafkakit.topicmappr.decide.leaders import LeadersRequest, decide_leaders
 from tests.clusters.strategies import snapshots

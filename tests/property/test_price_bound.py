@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkakit.core.certificate import BrokerLimit, GroupLimit, Proof, ProofKind
+from kafkakit.core.plan import BrokerLimit, GroupLimit, Proof, ProofKind
 from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.price_bound import LegalSets, cheapest_sets, exact_sum, leader_bound, price_bound
 from tests.rigs.certificate_checks import Rules, breaks_rack_rule, cheapest_set

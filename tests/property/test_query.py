@@ -9,11 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkakit.core.errors import UsageError
-from kafkakit.core.query.columns import Column, ObjectTable, number_column, text_column
-from kafkakit.core.query.evaluate import explain, matching
-from kafkakit.core.query.globs import glob_matcher
-from kafkakit.core.query.nodes import NUMBER, keys_of, text_of
-from kafkakit.core.query.parser import QueryError, parse_query, parse_rules
+from kafkakit.core.query import Column, ObjectTable, explain, matching, number_column, text_column
+from kafkakit.core.query_text import NUMBER, QueryError, glob_matcher, keys_of, parse_query, parse_rules, text_of
 
 KEYS = ["name", "count", "size_bytes", "tier", "odd key", "in"]
 VALUES = ["", "a", "b", "ab", "aab", "10", "10.0", "9", "-3", "2k", "1KiB", "1.5", 'q"\\', "ü", "true"]

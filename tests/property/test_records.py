@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkakit.core.cluster_facts import LogSpan
 from kafkakit.core.errors import InputError
-from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.commits.decide.editing.edit import read_offset_file
 from kafkakit.streams.records.decide import Entry, Found, entries_of, records_report, resolved

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from kafkakit.adapters.host import SystemClock
 from kafkakit.core.errors import InputError, KafkakitError, TryLaterError
+from kafkakit.core.model import decode_tags
 from kafkakit.core.rpc import RpcAnswer, RpcCall, RpcError
-from kafkakit.core.tags import decode_tags
 from kafkakit.registry.act.cluster import ClusterReader
 from kafkakit.registry.act.tag_store import TagStore
 from kafkakit.registry.decide.access import BURST, Admission, Rates, read_access

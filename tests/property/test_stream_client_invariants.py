@@ -6,9 +6,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkakit.core.deliveries import TopicIdentity
+from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.errors import KafkakitError
-from kafkakit.core.group_facts import CommittedOffset
+from kafkakit.core.records import TopicIdentity
 from kafkakit.streams.client.control_store import RouteFollower
 from kafkakit.streams.client.decide.outgoing import check_place, lane_target
 from kafkakit.streams.client.decide.partition_work import restore_commit

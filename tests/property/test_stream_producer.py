@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kafkakit.core.deliveries import OutgoingRecord
 from kafkakit.core.errors import KafkakitError
+from kafkakit.core.records import OutgoingRecord
 from kafkakit.streams.client import control_store as route_follower
 from kafkakit.streams.client.decide.outgoing import (
     INGESTED_HEADER,

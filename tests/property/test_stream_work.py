@@ -7,7 +7,7 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from kafkakit.core.group_facts import CommittedOffset
+from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.streams.client.decide.failures import (
     Dependencies,
     Ending,

@@ -7,14 +7,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kafkakit.core.errors import InputError
-from kafkakit.core.metrics_znodes import (
+from kafkakit.core.model import TopicPartition
+from kafkakit.core.storage_documents import (
     Compression,
     decode_broker_storage,
     decode_partition_sizes,
     encode_broker_storage,
     encode_partition_sizes,
 )
-from kafkakit.core.model import TopicPartition
 
 ROUNDS = settings(max_examples=300, deadline=None, derandomize=True)
 KEYS = st.builds(TopicPartition, st.text("abz._-", min_size=1, max_size=5), st.integers(0, 2**31 - 1))

@@ -3,8 +3,8 @@
 import sys
 from fractions import Fraction
 
-from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.documents import encode_plan
+from kafkakit.core.selection import BrokerList
 from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.decide.leaders import LeadersRequest, decide_leaders
 from kafkakit.topicmappr.decide.rebalance import decide_rebalance

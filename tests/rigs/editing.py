@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kafkakit.core.group_facts import CommittedOffset
+from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.reporter import ProgressBar
 from kafkakit.streams.commits.act.editing import EditJournal, Editor, Edits, edits_folder

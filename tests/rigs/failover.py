@@ -6,11 +6,9 @@ from datetime import datetime, timedelta
 from itertools import count
 from typing import Any
 
-from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.cluster_facts import CommittedOffset, ItemError, LogSpan
 from kafkakit.core.errors import LeaseLostError, TryLaterError
-from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.lease import Holder
-from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.client.api import ClientKind, ClientRegistration
 from kafkakit.streams.failover.act.observing import ClientWatch, OperationObserver

@@ -18,7 +18,7 @@ MAIN = """
 import json, os, signal, sys, time
 from dataclasses import replace
 from pathlib import Path
-from kafkakit.core.job_spec import JobResult, spec_of, summary_data
+from kafkakit.core.fleet_tables import JobResult, spec_of, summary_data
 spec_path = Path(sys.argv[sys.argv.index("--spec") + 1])
 spec = spec_of(json.loads(spec_path.read_text()))
 print("noise of Spark", file=sys.stderr)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafkakit.core.durations import epoch_ms
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.quantities import epoch_ms
 from kafkakit.core.records import Record
 from kafkakit.ports.data import Headers
 from kafkakit.streams.lanes.act.dead_letters import StreamClusters

@@ -8,10 +8,9 @@ import pytest
 
 from kafkakit import wiring
 from kafkakit.adapters.read_only import ReadOnlyAdmin, ReadOnlyGroups
-from kafkakit.core.cluster_facts import ItemError
-from kafkakit.core.durations import epoch_ms
-from kafkakit.core.log_reads import LogSpan
+from kafkakit.core.cluster_facts import ItemError, LogSpan
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.quantities import epoch_ms
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.control import ControlStore
 from kafkakit.ports.groups import GroupAdmin

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafkakit.core.fleet_tables import TABLES, Manifest
-from kafkakit.core.job_spec import JobSpec
+from kafkakit.core.fleet_tables import TABLES, JobSpec, Manifest
 from tests.places import ROOT
 from tests.rigs.required import missing
 from tests.rigs.spark_cluster import QUICK_JAVA

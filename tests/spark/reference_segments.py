@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import ceil, floor
 from typing import Any
 
-from kafkakit.core.audit_findings import AuditFinding
+from kafkakit.core.findings import AuditFinding
 from kafkakit.rules.audits import bombs, segments
 
 Row = Mapping[str, Any]

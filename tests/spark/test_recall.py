@@ -12,8 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafkakit.adapters.arrow import ParquetStore
-from kafkakit.core.fleet_tables import VERSION_COLUMN
-from kafkakit.core.job_spec import JobSpec
+from kafkakit.core.fleet_tables import VERSION_COLUMN, JobSpec
 from kafkakit.fleet.act.synth import write_fleet, write_log_dir
 from kafkakit.fleet.decide.synth_defect import one_of_each
 from kafkakit.fleet.decide.synth_defects import DEFECTS

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kafkakit.adapters.files import LOCAL_FILES
-from kafkakit.core.audit_findings import AuditFinding
+from kafkakit.core.findings import AuditFinding
 from kafkakit.core.fleet_tables import TABLES
 from kafkakit.streams.model.log_dirs import partitions_below
 from kafkakit.streams.model.segment_rows import ScanOptions, read_partition

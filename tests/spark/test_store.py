@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafkakit.core.audit_findings import audit_finding
-from kafkakit.core.findings import Rule, Severity
+from kafkakit.core.findings import Rule, Severity, audit_finding
 from tests.spark.conftest import TODAY, StoreBuilder, spec_for
 
 ROWS = [{"topic": "orders", "partition": 0, "leader": 1, "replicas": [1, 2], "isr": [1], "size_bytes": 7}]

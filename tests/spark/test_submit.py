@@ -35,7 +35,7 @@ JOB = """
 import time
 from pathlib import Path
 from pyspark.sql import functions as F
-from kafkakit.core.audit_findings import audit_finding
+from kafkakit.core.findings import audit_finding
 from kafkakit.core.findings import Rule, Severity
 from kafkakit_spark.findings import findings_of
 from kafkakit_spark.job import JobOutput

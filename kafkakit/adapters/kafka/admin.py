@@ -24,22 +24,26 @@ from kafkakit.adapters.kafka.admin_write import (
 )
 from kafkakit.adapters.kafka.session import UNKNOWN_TOPIC, UNKNOWN_TOPIC_ID, KafkaSession, error_from, error_of
 from kafkakit.config.security import Security
-from kafkakit.core.acls import AclBinding, AclResourceKind
-from kafkakit.core.client_quotas import QuotaChanges, QuotaEntity, Quotas
 from kafkakit.core.cluster_facts import (
     CLUSTER_DEFAULT,
+    AclBinding,
+    AclResourceKind,
     BrokerLogDirs,
     ClusterInfo,
     ConfigChange,
     ConfigOp,
     ItemError,
     LayeredValue,
+    OpenTransaction,
     PartitionState,
+    ProducerState,
+    QuotaChanges,
+    QuotaEntity,
+    Quotas,
     ResourceKind,
 )
 from kafkakit.core.errors import OperationFailedError, TooOldError
 from kafkakit.core.model import ClusterSnapshot, Reassignment, TopicPartition, TopicPartitionReplica
-from kafkakit.core.transactions import OpenTransaction, ProducerState
 
 NAMES_PER_REQUEST = 500
 CREATION_WAIT_S = 10.0

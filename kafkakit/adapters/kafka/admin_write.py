@@ -17,12 +17,26 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from kafkakit.adapters.kafka.session import CLUSTER_DENIED, error_from, error_of, refused
-from kafkakit.core.acls import AclBinding, AclOperation, AclPattern, AclPermission, AclResourceKind
-from kafkakit.core.client_quotas import QuotaChanges, QuotaDefault, QuotaEntity, Quotas
-from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, ConfigChange, ConfigOp, ItemError, ResourceKind
+from kafkakit.core.cluster_facts import (
+    CLUSTER_DEFAULT,
+    AclBinding,
+    AclOperation,
+    AclPattern,
+    AclPermission,
+    AclResourceKind,
+    ConfigChange,
+    ConfigOp,
+    ItemError,
+    OpenTransaction,
+    ProducerState,
+    QuotaChanges,
+    QuotaDefault,
+    QuotaEntity,
+    Quotas,
+    ResourceKind,
+)
 from kafkakit.core.errors import OperationFailedError, TryLaterError, UsageError
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
-from kafkakit.core.transactions import OpenTransaction, ProducerState
 
 MAX_CONFIG_BYTES = 32_767
 RESOURCES_PER_REQUEST = 200

@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from kafkakit.config.security import Security, to_confluent
+from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.errors import OperationFailedError, TryLaterError, UsageError
-from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.stream_consumer import NO_LEASE, AssignmentListener, MemberLease, ReadBatch
 

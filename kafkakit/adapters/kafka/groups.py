@@ -20,16 +20,16 @@ from kafkakit.adapters.kafka import groups_read as requests
 from kafkakit.adapters.kafka.groups_read import commits_of, fetch_many_request
 from kafkakit.adapters.kafka.session import UNKNOWN_TOPIC, KafkaSession, error_from, error_of, refused
 from kafkakit.config.security import Security
-from kafkakit.core.cluster_facts import ItemError
-from kafkakit.core.errors import OperationFailedError, TryLaterError
-from kafkakit.core.group_facts import (
+from kafkakit.core.cluster_facts import (
     CommittedOffset,
     GroupDescription,
     GroupListing,
     GroupState,
     GroupType,
+    ItemError,
     ShareOffset,
 )
+from kafkakit.core.errors import OperationFailedError, TryLaterError
 from kafkakit.core.model import TopicPartition
 
 GROUP_DENIED = 30

@@ -5,8 +5,7 @@ from collections.abc import Collection
 from typing import Any
 
 from kafkakit.config.security import Security, to_confluent
-from kafkakit.core.cluster_facts import ItemError
-from kafkakit.core.group_facts import GroupDescription, GroupMember, GroupState, GroupType
+from kafkakit.core.cluster_facts import GroupDescription, GroupMember, GroupState, GroupType, ItemError
 from kafkakit.core.model import TopicPartition
 
 _STATES = {

@@ -10,14 +10,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from kafkakit.adapters.kafka.session import error_of
-from kafkakit.core.cluster_facts import ItemError
-from kafkakit.core.group_facts import (
+from kafkakit.core.cluster_facts import (
     CommittedOffset,
     GroupDescription,
     GroupListing,
     GroupMember,
     GroupState,
     GroupType,
+    ItemError,
 )
 from kafkakit.core.model import TopicPartition
 

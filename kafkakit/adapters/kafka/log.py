@@ -28,9 +28,8 @@ from kafkakit.adapters.kafka.session import (
     refused,
 )
 from kafkakit.config.security import Security
-from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.cluster_facts import Fetched, ItemError, LogSpan, TopicPlaces
 from kafkakit.core.errors import TryLaterError
-from kafkakit.core.log_reads import Fetched, LogSpan, TopicPlaces
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.model.commit import NO_TOPIC_ID
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from kafkakit.adapters.kafka.data import client_settings, made, quiet_logger, reason
 from kafkakit.config.security import Security
-from kafkakit.core.deliveries import (
+from kafkakit.core.errors import OperationFailedError, TryLaterError
+from kafkakit.core.records import (
     BatchLimits,
     ConnectionFigures,
     Delivered,
@@ -21,7 +22,6 @@ from kafkakit.core.deliveries import (
     OutgoingRecord,
     TopicIdentity,
 )
-from kafkakit.core.errors import OperationFailedError, TryLaterError
 from kafkakit.ports.stream_producer import Answer
 
 _BATCH_BYTES = 1_000_000

@@ -10,7 +10,7 @@ from kafkakit.audit.decide.progress import Progress, progress_of
 from kafkakit.audit.decide.run_state import LOG, RUN_DOCUMENT, STATE, RunRecord
 from kafkakit.core.errors import InterruptedRunError, OperationFailedError
 from kafkakit.core.lease import Holder
-from kafkakit.core.spark_launch import Launch, SparkTools
+from kafkakit.core.programs import Launch, SparkTools
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.spark_driver import SparkDrivers
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from kafkakit.core.audit_findings import AuditFinding
 from kafkakit.core.errors import InputError
-from kafkakit.core.job_spec import JobResult, JobSpec, results_of, spec_of
+from kafkakit.core.findings import AuditFinding
+from kafkakit.core.fleet_tables import JobResult, JobSpec, results_of, spec_of
 from kafkakit.ports.run_store import RunStore
 
 SPEC, SUMMARY = "spec.json", "summary.json"

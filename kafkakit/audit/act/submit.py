@@ -11,7 +11,7 @@ from kafkakit.audit.decide.launch import Backend, SparkChoice
 from kafkakit.audit.decide.progress import Progress
 from kafkakit.audit.decide.run_state import STATE, RunPhase, RunState, state_of
 from kafkakit.core.errors import InputError, UsageError
-from kafkakit.core.job_spec import JobSpec, spec_data
+from kafkakit.core.fleet_tables import JobSpec, spec_data
 from kafkakit.ports.run_store import RunStore
 
 MAIN = "main.py"

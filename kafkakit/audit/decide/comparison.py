@@ -4,9 +4,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from kafkakit.core.audit_findings import NAMED_IN_WHERE, AuditFinding
-from kafkakit.core.findings import FailOn, Severity, shown
-from kafkakit.core.job_spec import JobResult, JobSpec
+from kafkakit.core.findings import NAMED_IN_WHERE, AuditFinding, FailOn, Severity, shown
+from kafkakit.core.fleet_tables import JobResult, JobSpec
 
 _SEVERITIES = tuple(Severity)
 Key = tuple[str, str]

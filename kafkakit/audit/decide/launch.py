@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kafkakit.core.errors import RefusedError, UsageError
-from kafkakit.core.spark_launch import Launch, SparkTools
+from kafkakit.core.programs import Launch, SparkTools
 
 LOCAL_MASTER = "local[*]"
 # Memory is taken as it is needed; the third of this that Spark has by default does not sort millions of segments.

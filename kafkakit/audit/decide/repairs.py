@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from kafkakit.core.audit_findings import AuditFinding
+from kafkakit.core.findings import AuditFinding
 
 _SETTING = re.compile(r"([a-z][a-z0-9.]*)=(.*)")
 _COMMAND = "kafkakit "

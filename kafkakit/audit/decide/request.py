@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, timedelta
 
 from kafkakit.audit.decide.scope import EVERYTHING, AuditScope, ScopeRequest
 from kafkakit.core.errors import UsageError
-from kafkakit.core.job_spec import JobSpec
+from kafkakit.core.fleet_tables import JobSpec
 
 ALL = "all"
 JOBS: Mapping[str, str] = {

@@ -8,7 +8,7 @@ from kafkakit.audit.decide.launch import Backend
 from kafkakit.core.documents import DocumentKind
 from kafkakit.core.errors import ExitCode
 from kafkakit.core.findings import FailOn, Severity
-from kafkakit.core.job_spec import JobResult
+from kafkakit.core.fleet_tables import JobResult
 from kafkakit.core.lease import Holder, Life
 from kafkakit.core.quantities import counted
 

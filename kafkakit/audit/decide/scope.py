@@ -7,17 +7,25 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, NoReturn
 
-from kafkakit.core.broker_list import parse_broker_list
 from kafkakit.core.errors import UsageError
-from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, LogDir, Partition, Topic
+from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, LogDir, Partition, TagSet, Topic
 from kafkakit.core.quantities import counted
-from kafkakit.core.query.clusters import BROKER_KEYS, TOPIC_KEYS, broker_table, topic_table, why_none
-from kafkakit.core.query.columns import CONFIG, Column, ObjectTable, object_table, tag_keys, text_column
-from kafkakit.core.query.evaluate import names_matching
-from kafkakit.core.query.nodes import keys_of
-from kafkakit.core.query.parser import parse_query
-from kafkakit.core.tags import TagSet
-from kafkakit.core.topic_selection import parse_patterns, query_of, select_topics
+from kafkakit.core.query import (
+    BROKER_KEYS,
+    CONFIG,
+    TOPIC_KEYS,
+    Column,
+    ObjectTable,
+    broker_table,
+    names_matching,
+    object_table,
+    tag_keys,
+    text_column,
+    topic_table,
+    why_none,
+)
+from kafkakit.core.query_text import keys_of, parse_query
+from kafkakit.core.selection import parse_broker_list, parse_patterns, query_of, select_topics
 
 MAX_NAMES = 200_000
 _FROM_TOPICS = frozenset({"name", "internal"})

@@ -6,12 +6,10 @@ from dataclasses import asdict, fields
 
 from kafkakit.audit.decide.comparison import Comparison, fails
 from kafkakit.audit.show.view import RunView, severities, totals, worst_first
-from kafkakit.core.audit_findings import AuditFinding
 from kafkakit.core.errors import ExitCode
-from kafkakit.core.findings import SHOWN_OF_A_RULE, SHOWN_SUBJECTS, FailOn
-from kafkakit.core.printable import printable
+from kafkakit.core.findings import SHOWN_OF_A_RULE, SHOWN_SUBJECTS, AuditFinding, FailOn
 from kafkakit.core.quantities import counted, format_rough_time
-from kafkakit.core.tables import text_table
+from kafkakit.core.text import printable, text_table
 from kafkakit.report.blocks import optional_section, text_of
 from kafkakit.report.report import Report
 

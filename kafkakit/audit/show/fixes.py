@@ -3,8 +3,8 @@
 import yaml
 
 from kafkakit.audit.decide.repairs import BROKER, CLUSTER, TOPIC, Repairs
-from kafkakit.core.printable import printable
 from kafkakit.core.quantities import counted
+from kafkakit.core.text import printable
 from kafkakit.report.report import Report
 
 COLUMNS = ("cluster", "resource", "name", "key", "value", "rules")

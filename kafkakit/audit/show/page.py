@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 
 from kafkakit.audit.show.page_charts import distribution_charts, fact_trends, finding_trend
 from kafkakit.audit.show.view import RunView, severities, totals, worst_first
-from kafkakit.core.audit_findings import AuditFinding
-from kafkakit.core.job_spec import JobResult
+from kafkakit.core.findings import AuditFinding
+from kafkakit.core.fleet_tables import JobResult
 from kafkakit.core.quantities import counted, format_rough_time
-from kafkakit.core.tables import cell
+from kafkakit.core.text import cell
 from kafkakit.report.markup import Child, Html, card_row, el, html_page, join, table
 
 MOST_NEW = 200

@@ -8,9 +8,9 @@ from kafkakit.audit.decide.launch import launch_line
 from kafkakit.audit.decide.run_state import RunPhase, RunState
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.findings import FailOn, Severity
-from kafkakit.core.job_spec import JobResult, JobSpec, spec_data
-from kafkakit.core.spark_launch import Launch
-from kafkakit.core.tables import text_table
+from kafkakit.core.fleet_tables import JobResult, JobSpec, spec_data
+from kafkakit.core.programs import Launch
+from kafkakit.core.text import text_table
 from kafkakit.report.report import Report
 
 JOB_COLUMNS = ("job", "state", *(severity.value + "s" for severity in Severity), "seconds")

@@ -7,7 +7,7 @@ import yaml
 from kafkakit.audit.decide.launch import SparkChoice
 from kafkakit.audit.decide.schedule import Schedule, Scheduler
 from kafkakit.core.errors import UsageError
-from kafkakit.core.job_spec import JobSpec
+from kafkakit.core.fleet_tables import JobSpec
 from kafkakit.report.report import Report
 from kafkakit.report.scheduler_files import cron_line, files_report, folder_of, service_text, timer_text
 

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kafkakit.audit.decide.comparison import Comparison, RunResults
-from kafkakit.core.audit_findings import AuditFinding
-from kafkakit.core.findings import Severity
+from kafkakit.core.findings import AuditFinding, Severity
 from kafkakit.core.quantities import counted
 
 _ORDER = {severity.value: number for number, severity in enumerate(Severity)}

@@ -34,7 +34,7 @@ from kafkakit.core.errors import (
     TerminationRequested,
     TryLaterError,
 )
-from kafkakit.core.http_page import HttpPage, HttpRequest, Pages, plain_page
+from kafkakit.core.rpc import HttpPage, HttpRequest, Pages, plain_page
 from kafkakit.execution.act.control_requests import EventQueue
 from kafkakit.execution.act.leases import Lease, lease_path, read_lease
 from kafkakit.execution.decide.journal import ConfigKey

@@ -68,7 +68,7 @@ def serve(
     from kafkakit.autothrottle.act.service import PacerService, run_service
     from kafkakit.autothrottle.commands.options import ServiceLog, open_api, open_lead, open_pacer, read_token
     from kafkakit.cli.session import open_session
-    from kafkakit.core.durations import parse_seconds
+    from kafkakit.core.quantities import parse_seconds
 
     cli = cli_context(ctx)
     interval_s = parse_seconds(service.interval, "--interval")
@@ -206,8 +206,8 @@ class SimulatedMoves:
     ) -> tuple[Scenario, tuple[str, ...]]:
         """The scenario and notes on it; raises `UsageError` for what is neither measured nor stated."""
         from kafkakit.autothrottle.decide.scenario import LIMIT_BYTES, encode_scenario, read_scenario, with_factors
-        from kafkakit.core.durations import parse_duration
         from kafkakit.core.errors import UsageError
+        from kafkakit.core.quantities import parse_duration
         from kafkakit.wiring import write_file
 
         if self.from_file is not None and (self.plan is not None or traffic.metrics.prometheus_url is not None):
@@ -233,7 +233,7 @@ class SimulatedMoves:
         from kafkakit.autothrottle.decide.measurements import Observed
         from kafkakit.autothrottle.decide.simulate import plan_flows, scenario_of
         from kafkakit.cli.plan_file import read_plan
-        from kafkakit.core.durations import epoch_ms
+        from kafkakit.core.quantities import epoch_ms
 
         capacities = traffic.capacities.read(session, law.broker_capacity)
         stated = law.stated(capacities)
@@ -273,8 +273,8 @@ class ComparedLaws:
 
     def times_s(self, metrics: MetricsChoice) -> tuple[int, int]:
         """Seconds between two ticks, and those that metrics are averaged over; raises `UsageError`."""
-        from kafkakit.core.durations import parse_duration
         from kafkakit.core.errors import UsageError
+        from kafkakit.core.quantities import parse_duration
 
         tick_s = parse_duration(self.interval, "--interval")
         window_s = metrics.window_s
@@ -369,9 +369,8 @@ MAX_STEPS = 1000
 
 def client_factors(text: str) -> tuple[tuple[int, float], ...]:
     """Seconds from which client traffic is multiplied, and the factors; raises `UsageError`."""
-    from kafkakit.core.durations import parse_duration
     from kafkakit.core.errors import UsageError
-    from kafkakit.core.quantities import parse_percent
+    from kafkakit.core.quantities import parse_duration, parse_percent
 
     found = {0: 1.0}
     last = -1

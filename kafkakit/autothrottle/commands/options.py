@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from kafkakit.cli.metrics_options import MetricsAccess, MetricsSource
 from kafkakit.cli.option_groups import option
 from kafkakit.cli.tag_options import TagSource
-from kafkakit.core.durations import parse_seconds
 from kafkakit.core.errors import UsageError
+from kafkakit.core.quantities import parse_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -354,8 +354,7 @@ class LawChoice:
         """The law, for metrics that are used up to an age of `stale_ms`; raises `UsageError` for an unreadable text."""
         from kafkakit.autothrottle.decide.law import HeadroomSettings, fixed_law, headroom_law
         from kafkakit.autothrottle.decide.slo import SloSettings, parse_time_rule, slo_law
-        from kafkakit.core.durations import parse_duration
-        from kafkakit.core.quantities import parse_percent, parse_rate
+        from kafkakit.core.quantities import parse_duration, parse_percent, parse_rate
 
         if (self.name is LawName.FIXED) != (self.rate is not None):
             raise UsageError("--rate is for --law fixed, which needs it")
@@ -414,7 +413,7 @@ def open_pacer(
     from kafkakit.autothrottle.act.pacer import Pacer, PacerOptions, PacerPorts, rates_of_run
     from kafkakit.autothrottle.decide.law import with_capacities
     from kafkakit.cli.session import open_access
-    from kafkakit.core.durations import parse_duration, parse_duration_or_zero
+    from kafkakit.core.quantities import parse_duration, parse_duration_or_zero
 
     metrics, capacities = traffic.metrics, traffic.capacities.read(session, law.broker_capacity)
     options = PacerOptions(
@@ -521,7 +520,7 @@ def _rate(text: str | None) -> float | None:
 
 
 def _ms(text: str | None, flag: str) -> float | None:
-    from kafkakit.core.durations import parse_duration
+    from kafkakit.core.quantities import parse_duration
 
     return None if text is None else parse_duration(text, flag) * 1000
 

@@ -22,8 +22,8 @@ from kafkakit.config.keys import did_you_mean
 from kafkakit.config.yaml_text import yaml_items, yaml_root, yaml_scalar
 from kafkakit.core.documents import decode_json
 from kafkakit.core.errors import InputError, UsageError
-from kafkakit.core.lists_in_words import some
 from kafkakit.core.quantities import format_rate, parse_rate
+from kafkakit.core.text import some
 from kafkakit.execution.decide.schedule.work import Rates
 
 

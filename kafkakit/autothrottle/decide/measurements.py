@@ -12,10 +12,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from kafkakit.core.durations import epoch_ms
-from kafkakit.core.lists_in_words import some
-from kafkakit.core.metric_sample import Sample
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.quantities import epoch_ms
+from kafkakit.core.storage_reading import Sample
+from kafkakit.core.text import some
 from kafkakit.execution.decide.journal import ConfigKey
 from kafkakit.execution.decide.plan_state import Goal, Live
 from kafkakit.execution.decide.schedule.forecast import Dirs, intake_of

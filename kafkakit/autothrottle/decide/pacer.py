@@ -25,8 +25,7 @@ from msgspec import Meta
 from kafkakit.autothrottle.decide.law import Decision, Memory, RateMemory, Reason, Side
 from kafkakit.core.documents import DocumentKind, decode_document, decode_json, encode_document, encode_json
 from kafkakit.core.errors import InputError
-from kafkakit.core.event import Event
-from kafkakit.core.http_page import HttpPage, HttpRequest
+from kafkakit.core.rpc import Event, HttpPage, HttpRequest
 from kafkakit.execution.decide.journal import ConfigKey
 from kafkakit.execution.decide.schedule.work import Rates, rates_to_data
 from kafkakit.execution.decide.throttle import LEADER_RATE

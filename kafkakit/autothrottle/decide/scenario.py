@@ -17,9 +17,8 @@ from yaml.nodes import MappingNode, Node, ScalarNode
 
 from kafkakit.config.yaml_text import yaml_items, yaml_list, yaml_root
 from kafkakit.core.documents import decode_document, encode_document, encode_json
-from kafkakit.core.durations import epoch_ms, parse_duration
 from kafkakit.core.errors import InputError, UsageError
-from kafkakit.core.quantities import parse_size
+from kafkakit.core.quantities import epoch_ms, parse_duration, parse_size
 from kafkakit.simulator.flows import share
 
 Floats = NDArray[np.float64]

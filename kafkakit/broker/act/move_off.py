@@ -38,13 +38,12 @@ from kafkakit.broker.decide.plans import (
     decide_operation,
 )
 from kafkakit.broker.report import BrokerOutcome, Planned
-from kafkakit.core.cycle_collector import without_collector
+from kafkakit.core.columns import without_collector
 from kafkakit.core.errors import InfeasibleError, OperationFailedError, RefusedError, TryLaterError, UsageError
-from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import BrokerState, ClusterSnapshot, TopicPartition
 from kafkakit.core.plan import Plan, identity_of
 from kafkakit.core.quantities import counted
-from kafkakit.core.shell_words import quote
+from kafkakit.core.text import quote, some
 from kafkakit.execution.act.journal_files import DiskFile
 from kafkakit.execution.act.leases import ClusterAccess
 from kafkakit.execution.act.retrier import Retrier

@@ -25,13 +25,13 @@ from kafkakit.broker.decide.operation import (
     leaving_words,
     mark_leaving,
 )
-from kafkakit.core.cluster_id import cluster_id_problem
+from kafkakit.core.cluster_facts import cluster_id_problem
 from kafkakit.core.documents import encode_plan
 from kafkakit.core.errors import InputError, OperationFailedError, UsageError
-from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.plan import Plan, identity_of
 from kafkakit.core.quantities import counted
+from kafkakit.core.text import some
 from kafkakit.execution.act.leases import ClusterAccess, OpenAccess
 from kafkakit.execution.act.retrier import Retrier
 from kafkakit.execution.decide.plan_state import wants_election

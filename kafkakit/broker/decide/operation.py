@@ -16,12 +16,11 @@ from datetime import datetime
 from enum import StrEnum
 from hashlib import sha256
 
-from kafkakit.core.cluster_id import cluster_id_problem
+from kafkakit.core.cluster_facts import cluster_id_problem
 from kafkakit.core.documents import decode_document, encode_document
 from kafkakit.core.errors import InputError
-from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import BrokerState, ClusterSnapshot, TopicPartition
-from kafkakit.core.shell_words import quote
+from kafkakit.core.text import quote, some
 
 OPERATION_KIND = "broker-operation"
 LIMIT_BYTES = 1 << 20

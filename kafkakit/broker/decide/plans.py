@@ -10,13 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from kafkakit.broker.decide.operation import Kind, Leg, Operation
-from kafkakit.core.broker_list import BrokerList
-from kafkakit.core.certificate import Proof, ProofKind, certificate
 from kafkakit.core.errors import InfeasibleError, TryLaterError, UsageError
-from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot, PartitionAssignment, PartitionMap, TopicPartition
-from kafkakit.core.plan import Move, PlacementStats, Plan
+from kafkakit.core.plan import Move, PlacementStats, Plan, Proof, ProofKind, certificate
 from kafkakit.core.quantities import counted
+from kafkakit.core.selection import BrokerList
+from kafkakit.core.text import some
 from kafkakit.execution.decide.runs import Commands, Direction, Outcome
 from kafkakit.placement.problem import PlaceBy
 from kafkakit.topicmappr.api import Decision, DrainRequest, PlannedChange, TopicScope, assemble, decide_drain, scope_of

@@ -24,8 +24,8 @@ from kafkakit.config.read.folders import Folders, find_folders
 from kafkakit.config.read.invocation import invocation_layers, names_address
 from kafkakit.config.read.secrets import SecretReader
 from kafkakit.config.security import Mechanism, Protocol, Secret, Security, problems_of
-from kafkakit.core.durations import parse_duration
 from kafkakit.core.errors import UsageError
+from kafkakit.core.quantities import parse_duration
 
 # Variables of kafkakit's tests.
 _FOREIGN_VARIABLES = frozenset({"KAFKAKIT_EXAMPLES", "KAFKAKIT_REQUIRE"})

@@ -11,7 +11,7 @@ from threading import Event as Signal
 from threading import Thread
 
 from kafkakit.core.errors import ConflictError, KafkakitError, TryLaterError
-from kafkakit.core.event import Event
+from kafkakit.core.rpc import Event
 from kafkakit.execution.decide.runs import (
     ANSWER_DOCUMENT,
     Answer,

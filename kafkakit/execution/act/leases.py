@@ -11,10 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, TypeAlias
 
-from kafkakit.core.acls import AclBinding
-from kafkakit.core.client_quotas import QuotaChanges, QuotaEntity
-from kafkakit.core.cluster_facts import ConfigChange, ItemError
-from kafkakit.core.durations import format_duration
+from kafkakit.core.cluster_facts import AclBinding, ConfigChange, ItemError, QuotaChanges, QuotaEntity
 from kafkakit.core.errors import (
     ConflictError,
     KafkakitError,
@@ -33,6 +30,7 @@ from kafkakit.core.lease import (
     Refuse,
     Take,
     Tenure,
+    Versioned,
     Wait,
     Watch,
     decide,
@@ -41,7 +39,7 @@ from kafkakit.core.lease import (
     watch,
 )
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
-from kafkakit.core.versioned import Versioned
+from kafkakit.core.quantities import format_duration
 from kafkakit.execution.decide.status_looks import HeldLease
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.admin_reads import AdminReads

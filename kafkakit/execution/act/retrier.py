@@ -8,13 +8,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
-from kafkakit.core.cluster_facts import BrokerLogDirs
+from kafkakit.core.cluster_facts import BrokerLogDirs, Fetched
 from kafkakit.core.errors import LeaseLostError, TryLaterError
-from kafkakit.core.log_reads import Fetched
-from kafkakit.core.model import TopicPartition
+from kafkakit.core.model import BROKER_TAGS, TAGS_ROOT, TOPIC_TAGS, TagSet, TopicPartition, decode_tags
 from kafkakit.core.quantities import format_bytes, format_rate, format_rough_time
 from kafkakit.core.rights import Duty
-from kafkakit.core.tags import BROKER_TAGS, TAGS_ROOT, TOPIC_TAGS, TagSet, decode_tags
 from kafkakit.execution.decide.plan_state import Goal, Live, listed, require_rights
 from kafkakit.execution.decide.progress import Decision, Look, RoundState, Watch, source_bytes, sources_told
 from kafkakit.ports.admin import ClusterAdmin

@@ -13,10 +13,10 @@ from enum import StrEnum
 
 from kafkakit.core.cluster_facts import BrokerLogDirs
 from kafkakit.core.lease import LeaseRecord, Life
-from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot, Reassignment, TopicPartition, TopicPartitionReplica
 from kafkakit.core.plan import Plan
 from kafkakit.core.quantities import format_bytes, format_rate, format_rough_time
+from kafkakit.core.text import some
 from kafkakit.execution.decide.journal import RunState
 from kafkakit.execution.decide.plan_state import Live
 from kafkakit.execution.decide.throttle import (

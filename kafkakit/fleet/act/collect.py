@@ -5,12 +5,11 @@ from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from kafkakit.core.durations import epoch_ms
+from kafkakit.core.cluster_facts import LogSpan
 from kafkakit.core.errors import TryLaterError
-from kafkakit.core.log_reads import LogSpan
-from kafkakit.core.model import ClusterSnapshot, TopicPartition
+from kafkakit.core.model import ClusterSnapshot, TagSet, TopicPartition
+from kafkakit.core.quantities import epoch_ms
 from kafkakit.core.records import Record
-from kafkakit.core.tags import TagSet
 from kafkakit.execution.act.retrier import TagPlaces
 from kafkakit.fleet.act.commit_reads import CommitHistory
 from kafkakit.fleet.act.snapshot_writer import SnapshotWriter

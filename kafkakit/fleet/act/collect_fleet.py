@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
 
-from kafkakit.core.durations import format_span
 from kafkakit.core.errors import KafkakitError, StoreFailedError, TryLaterError
-from kafkakit.core.quantities import counted
+from kafkakit.core.quantities import counted, format_span
 from kafkakit.fleet.act.collect import Collected, CollectRequest, CollectSource, collect_cluster
 from kafkakit.fleet.act.snapshot_writer import SnapshotWriter
 from kafkakit.fleet.decide.outcomes import ClusterOutcome, OutcomeStatus

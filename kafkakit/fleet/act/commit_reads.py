@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kafkakit.core.durations import epoch_ms
+from kafkakit.core.cluster_facts import LogSpan
 from kafkakit.core.errors import TryLaterError
-from kafkakit.core.log_reads import LogSpan
+from kafkakit.core.quantities import epoch_ms
 from kafkakit.fleet.act.snapshot_writer import SnapshotWriter
 from kafkakit.fleet.decide.commit_history import commit_columns, moments, positions_of, produced_columns, resume_points
 from kafkakit.fleet.decide.snapshot_columns import Spans

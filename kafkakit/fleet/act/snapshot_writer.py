@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kafkakit.core.durations import epoch_ms
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.fleet_tables import Manifest
+from kafkakit.core.quantities import epoch_ms
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.table_store import TableStore
 

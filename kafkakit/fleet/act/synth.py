@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.fleet_tables import Manifest
-from kafkakit.core.tables import text_table
+from kafkakit.core.text import text_table
 from kafkakit.fleet.decide.log_writer import Batch, repeated
 from kafkakit.fleet.decide.synth_cluster import DAY_MS, ClusterModel
 from kafkakit.fleet.decide.synth_defect import PlacedDefect, cluster_truth, placed, truth_document

@@ -143,7 +143,7 @@ class WhatToCollect:
 
     def request(self, snapshot_date: str) -> CollectRequest:
         """What to collect for a date."""
-        from kafkakit.core.durations import parse_duration
+        from kafkakit.core.quantities import parse_duration
         from kafkakit.fleet.act.collect import CollectRequest
 
         return CollectRequest(
@@ -197,7 +197,7 @@ class Pace:
     @property
     def limits(self) -> FleetLimits:
         """The limits as values."""
-        from kafkakit.core.durations import parse_duration
+        from kafkakit.core.quantities import parse_duration
         from kafkakit.fleet.act.collect_fleet import FleetLimits
 
         return FleetLimits(

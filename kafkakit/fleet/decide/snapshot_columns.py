@@ -6,11 +6,17 @@ Each function is linear in what it gets and returns columns of one length; what 
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from kafkakit.core.cluster_facts import BrokerLogDirs, ItemError, LiveReplica
-from kafkakit.core.durations import epoch_ms
-from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupListing
-from kafkakit.core.log_reads import LogSpan
+from kafkakit.core.cluster_facts import (
+    BrokerLogDirs,
+    CommittedOffset,
+    GroupDescription,
+    GroupListing,
+    ItemError,
+    LiveReplica,
+    LogSpan,
+)
 from kafkakit.core.model import ClusterSnapshot, LogDir, TopicPartition
+from kafkakit.core.quantities import epoch_ms
 from kafkakit.fleet.decide.config_columns import Columns, DeclaredFacts, columns_of
 from kafkakit.fleet.decide.fleet_file import FleetCluster
 from kafkakit.rules.replication import INTERNAL_TOPICS

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kafkakit.core.coded_column import CodedColumn
+from kafkakit.core.columns import CodedColumn
 from kafkakit.fleet.decide.synth_shape import RACKS, REPLICAS, ClusterShape
 from kafkakit.rules.config_defs import ConfigDef, config_table
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kafkakit.core.coded_column import CodedColumn
+from kafkakit.core.columns import CodedColumn
 from kafkakit.fleet.decide.synth_cluster import ClusterModel, Tables
 
 Rows = NDArray[np.bool_]

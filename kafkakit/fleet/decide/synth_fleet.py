@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import islice
 
-from kafkakit.core.durations import epoch_ms
+from kafkakit.core.quantities import epoch_ms
 from kafkakit.fleet.decide import synth_cluster as healthy
 from kafkakit.fleet.decide.synth_load import load_tables
 from kafkakit.fleet.decide.synth_segments import batch_rows, segment_parts

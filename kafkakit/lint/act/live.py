@@ -6,12 +6,10 @@ from datetime import datetime
 
 from kafkakit.core.cluster_facts import ConfigLayer, LayeredValue
 from kafkakit.core.errors import UsageError
-from kafkakit.core.model import Broker, ClusterSnapshot
-from kafkakit.core.query.clusters import TOPIC_KEYS, topic_table, topics_where, why_none
-from kafkakit.core.query.columns import tag_keys
-from kafkakit.core.query.parser import parse_query
-from kafkakit.core.tags import TagSet
-from kafkakit.core.topic_selection import parse_patterns, query_of, select_topics
+from kafkakit.core.model import Broker, ClusterSnapshot, TagSet
+from kafkakit.core.query import TOPIC_KEYS, tag_keys, topic_table, topics_where, why_none
+from kafkakit.core.query_text import parse_query
+from kafkakit.core.selection import parse_patterns, query_of, select_topics
 from kafkakit.lint.decide.kinds.values import without_secret
 from kafkakit.lint.decide.pieces import BrokerPiece, ClusterPiece, Pieces, TopicPiece
 from kafkakit.lint.decide.seen_cluster import seen_broker, seen_partitions, seen_replication

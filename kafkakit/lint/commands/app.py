@@ -6,7 +6,7 @@ import typer
 
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.option_groups import with_option_groups
-from kafkakit.core.cycle_collector import without_collector
+from kafkakit.core.columns import without_collector
 from kafkakit.lint.commands.options import Acceptance, Fixing, LintInputs, LintOutput, RuleChoice, RuleDocs
 
 app = new_group("Find mistakes in Kafka's configuration, in files and live.")

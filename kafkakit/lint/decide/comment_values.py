@@ -3,8 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from kafkakit.core.durations import format_span
-from kafkakit.core.quantities import format_bytes
+from kafkakit.core.quantities import format_bytes, format_span
 from kafkakit.lint.decide.documents.tree import Comment, Document, Entry, Node, Scalar, Sequence
 from kafkakit.lint.decide.pieces import FileProblem
 from kafkakit.rules.effective import to_int

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kafkakit.core.findings import Finding, fingerprint_of
-from kafkakit.core.printable import printable
+from kafkakit.core.text import printable
 from kafkakit.lint.decide.pieces import FileProblem
 from kafkakit.rules.effective import Anchor
 from kafkakit.rules.engine import Checked

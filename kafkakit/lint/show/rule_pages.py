@@ -7,7 +7,7 @@ from inspect import cleandoc
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.quantities import counted
-from kafkakit.core.tables import text_table
+from kafkakit.core.text import text_table
 from kafkakit.lint.decide.selection import fits, suggestion
 from kafkakit.report.blocks import text_of
 from kafkakit.report.report import Report

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from kafkakit.core.findings import Finding, Severity, totals
-from kafkakit.core.printable import printable
 from kafkakit.core.quantities import counted
+from kafkakit.core.text import printable
 from kafkakit.lint.decide.result import LintResult, fix_of
 from kafkakit.report.blocks import text_of
 from kafkakit.rules.engine import Checked

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kafkakit.core.certificate import BrokerLimit, Proof, ProofKind
+from kafkakit.core.plan import BrokerLimit, Proof, ProofKind
 from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.placement.by_size.lp_relaxation import Bound, DemandGroups, Window, demand_groups_of
 from kafkakit.placement.by_size.slots import SlotTable, summed

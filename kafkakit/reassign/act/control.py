@@ -9,12 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from kafkakit.core.cluster_facts import ClusterInfo
-from kafkakit.core.durations import format_duration
 from kafkakit.core.errors import OperationFailedError, RefusedError, TryLaterError
 from kafkakit.core.journal_lines import read_lines
 from kafkakit.core.lease import LeaseRecord
 from kafkakit.core.plan import Plan
-from kafkakit.core.quantities import counted
+from kafkakit.core.quantities import counted, format_duration
 from kafkakit.core.rights import THROTTLED
 from kafkakit.execution.act.control_requests import ControlRequests
 from kafkakit.execution.act.journal_files import DiskFile, LineFile

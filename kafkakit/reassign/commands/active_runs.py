@@ -27,7 +27,7 @@ from kafkakit.cli.run_options import (
     run_request,
 )
 from kafkakit.cli.session import finish, open_access, open_session
-from kafkakit.core.durations import parse_duration
+from kafkakit.core.quantities import parse_duration
 
 if TYPE_CHECKING:
     from kafkakit.execution.act.journal_files import LineFile
@@ -264,7 +264,7 @@ class WatchOptions:
     @property
     def window_s(self) -> float:
         """Seconds that rates are taken over, 0 for one look; raises `UsageError`."""
-        from kafkakit.core.durations import parse_duration_or_zero
+        from kafkakit.core.quantities import parse_duration_or_zero
 
         if self.window is None:
             return WATCH_WINDOW_S if self.watch else ONCE_WINDOW_S

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 
-from kafkakit.core.durations import format_duration, parse_duration
 from kafkakit.core.errors import RefusedError, UsageError
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, Partition, TopicPartition, TopicPartitionReplica
 from kafkakit.core.plan import DirMove, Move, Plan
-from kafkakit.core.quantities import counted, parse_rate
+from kafkakit.core.quantities import counted, format_duration, parse_duration, parse_rate
 from kafkakit.execution.decide.progress import Standing, startable
 from kafkakit.execution.decide.schedule.scheduler import plan_schedule
 from kafkakit.execution.decide.schedule.work import (

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from kafkakit.core.quantities import counted, format_bytes, format_rate, format_rough_time
-from kafkakit.core.tables import text_table
+from kafkakit.core.text import text_table
 from kafkakit.execution.decide.schedule.work import Place
 from kafkakit.reassign.decide.simulate import Case, DirPeak, Sample
 from kafkakit.report.report import Report

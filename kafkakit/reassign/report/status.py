@@ -8,7 +8,7 @@ beyond the `TOP` that miss most are summed, and runs are those of this host that
 from collections.abc import Callable, Iterable, Mapping
 
 from kafkakit.core.quantities import counted, format_bytes, format_rate, format_rough_time
-from kafkakit.core.tables import text_table
+from kafkakit.core.text import text_table
 from kafkakit.execution.decide.plan_state import ids
 from kafkakit.execution.decide.status import (
     CopyState,

@@ -19,7 +19,7 @@ from threading import Lock, Thread
 
 from msgspec import msgpack
 
-from kafkakit.core.cycle_collector import without_collector
+from kafkakit.core.columns import without_collector
 from kafkakit.core.errors import KafkakitError, TryLaterError
 from kafkakit.core.plan_rules import topic_problem
 from kafkakit.ports.admin import ClusterAdmin

@@ -20,8 +20,8 @@ from typing import Any, Protocol, TypeVar
 from urllib.parse import parse_qsl, unquote
 
 from kafkakit.core.errors import KafkakitError, OperationFailedError, TerminatedRunError, TerminationRequested
-from kafkakit.core.lists_in_words import some
 from kafkakit.core.rpc import HTTP_STATUS, RpcAnswer, RpcCall, RpcCode, RpcError
+from kafkakit.core.text import some
 from kafkakit.execution.act.journal_files import AuditLog
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.rpc import MessageCodec, RpcListener

@@ -18,8 +18,8 @@ import msgspec
 
 from kafkakit.core.documents import decoded_json
 from kafkakit.core.errors import ConflictError, InputError, KafkakitError, TryLaterError
-from kafkakit.core.tags import decode_tags
-from kafkakit.core.versioned import Versioned
+from kafkakit.core.lease import Versioned
+from kafkakit.core.model import decode_tags
 from kafkakit.ports.control import ControlStore
 from kafkakit.registry.decide.tags import (
     HistoryDocument,

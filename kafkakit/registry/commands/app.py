@@ -20,7 +20,7 @@ from kafkakit.cli.kafka_kit_commands import KafkaKitCommand
 from kafkakit.cli.option_groups import option, with_option_groups
 from kafkakit.cli.run_options import Consent
 from kafkakit.core.errors import UsageError
-from kafkakit.core.tags import cluster_tags_root
+from kafkakit.core.model import cluster_tags_root
 from kafkakit.registry.commands.client_options import (
     NewTopicOptions,
     ObjectChoice,
@@ -406,7 +406,7 @@ def history(
     from datetime import timedelta
 
     from kafkakit.cli.session import finish
-    from kafkakit.core.durations import parse_duration
+    from kafkakit.core.quantities import parse_duration
     from kafkakit.registry.decide.tags import Kind
     from kafkakit.registry.report import history_report
     from kafkakit.wiring import system_clock

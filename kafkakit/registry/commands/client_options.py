@@ -205,7 +205,7 @@ class ObjectChoice:
     def _planned(
         self, client: RegistryClient, make: Callable[[Kind, tuple[str, ...], dict[str, Tags]], tuple[TagChange, ...]]
     ) -> PlannedChanges:
-        from kafkakit.core.topic_selection import query_of
+        from kafkakit.core.selection import query_of
         from kafkakit.registry.decide.desired import PlannedChanges, chosen, named_brokers, not_live, tags_of
         from kafkakit.registry.decide.tags import Kind as Kinds
 

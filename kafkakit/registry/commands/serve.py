@@ -16,7 +16,7 @@ import typer
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import option, with_option_groups
 from kafkakit.core.errors import UsageError
-from kafkakit.core.tags import cluster_tags_root
+from kafkakit.core.model import cluster_tags_root
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -402,7 +402,7 @@ def serve(
 
     from kafkakit.adapters.host import notify_service
     from kafkakit.cli.session import open_session
-    from kafkakit.core.durations import parse_duration
+    from kafkakit.core.quantities import parse_duration
     from kafkakit.registry.act.cluster import ReaderProcess
     from kafkakit.registry.act.service import RegistryServer, run_server
     from kafkakit.registry.decide.inventory import Inventory
@@ -456,7 +456,7 @@ def open_service(
     audit_log: Path | None,
 ) -> Served:
     """The service on the session's cluster, in both versions."""
-    from kafkakit.core.durations import parse_duration
+    from kafkakit.core.quantities import parse_duration
     from kafkakit.registry.act.cluster import Writes
     from kafkakit.registry.act.local_calls import translate_offsets, translate_with_intervals
     from kafkakit.registry.act.service import RegistryService, ServicePorts

@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from kafkakit.core.errors import InputError
-from kafkakit.core.printable import printable
 from kafkakit.core.rpc import RpcCode, RpcError
+from kafkakit.core.text import printable
 from kafkakit.registry.decide.requests import Role
 
 MAX_CALLERS = 1000

@@ -23,16 +23,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from kafkakit.config.keys import did_you_mean
-from kafkakit.core.broker_list import ALL, EXISTING
 from kafkakit.core.documents import decoded_json
 from kafkakit.core.errors import ConflictError, InputError, KafkakitError, UsageError
-from kafkakit.core.lists_in_words import some
-from kafkakit.core.printable import printable
-from kafkakit.core.query.columns import ADDRESSED, NAMED, Makers, number_column, object_table, unknown_keys
-from kafkakit.core.query.evaluate import names_matching
-from kafkakit.core.query.parser import parse_query
+from kafkakit.core.query import ADDRESSED, NAMED, Makers, names_matching, number_column, object_table, unknown_keys
+from kafkakit.core.query_text import parse_query
 from kafkakit.core.rpc import RpcError
-from kafkakit.core.topic_selection import is_topic_name, matching_topics, query_of
+from kafkakit.core.selection import ALL, EXISTING, is_topic_name, matching_topics, query_of
+from kafkakit.core.text import printable, some
 from kafkakit.registry.decide.tags import MARK, Kind, Tags, changed_keys, is_broker_id, merged, tags_to_set, without
 
 MAX_FILE_BYTES = 16 << 20

@@ -16,8 +16,8 @@ import msgspec
 
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.plan_rules import topic_problem
-from kafkakit.core.printable import printable
 from kafkakit.core.rpc import RpcCode, RpcError
+from kafkakit.core.text import printable
 from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.openings import group_openings, place_new_topic

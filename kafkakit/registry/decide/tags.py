@@ -23,10 +23,10 @@ from msgspec.structs import replace
 
 from kafkakit.core.documents import decoded_json
 from kafkakit.core.errors import ConflictError, InputError, KafkakitError, TryLaterError, UsageError
-from kafkakit.core.printable import printable
+from kafkakit.core.model import BROKER_TAGS, TOPIC_TAGS
 from kafkakit.core.quantities import format_percent
 from kafkakit.core.rpc import RpcCode, RpcError
-from kafkakit.core.tags import BROKER_TAGS, TOPIC_TAGS
+from kafkakit.core.text import printable
 
 Tags = Mapping[str, str]
 

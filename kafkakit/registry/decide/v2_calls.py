@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from kafkakit.core.documents import decoded_json
-from kafkakit.core.printable import printable
+from kafkakit.core.text import printable
 from kafkakit.registry.decide.requests import MAX_FIELDS, Role, fields_in_path
 from kafkakit.registry.decide.tags import invalid
 

@@ -25,23 +25,24 @@ from msgspec import UNSET
 from kafkakit.core.documents import decoded_json
 from kafkakit.core.errors import KafkakitError, UsageError
 from kafkakit.core.plan_rules import topic_problem
-from kafkakit.core.printable import printable
-from kafkakit.core.query.clusters import BROKER_KEYS, TOPIC_KEYS
-from kafkakit.core.query.columns import (
+from kafkakit.core.query import (
     ADDRESSED,
+    BROKER_KEYS,
     NAMED,
+    TOPIC_KEYS,
     Makers,
     ObjectTable,
+    explain,
     flag_column,
+    names_matching,
     number_column,
     object_table,
     text_column,
     unknown_keys,
 )
-from kafkakit.core.query.evaluate import explain, names_matching
-from kafkakit.core.query.nodes import Node
-from kafkakit.core.query.parser import parse_query
+from kafkakit.core.query_text import Node, parse_query
 from kafkakit.core.rpc import RpcCode, RpcError
+from kafkakit.core.text import printable
 from kafkakit.registry.decide.inventory import NO_TAGS, BrokerFacts, Inventory, TopicFacts, Touched
 from kafkakit.registry.decide.tags import (
     MAX_AGE_S,

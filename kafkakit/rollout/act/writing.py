@@ -10,11 +10,11 @@ from itertools import groupby
 from pathlib import Path
 
 from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, ConfigChange, ConfigLayer, ConfigOp, LayeredValue, ResourceKind
-from kafkakit.core.durations import epoch_ms
 from kafkakit.core.errors import InputError, KafkakitError, LeaseLostError, RefusedError, TryLaterError, UsageError
 from kafkakit.core.journal_lines import RecordKind
-from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot
+from kafkakit.core.quantities import epoch_ms
+from kafkakit.core.text import some
 from kafkakit.execution.act.journal_files import DiskFile, LineFile, LineJournal
 from kafkakit.execution.act.retrier import Retrier, wait_until
 from kafkakit.execution.decide.journal import ConfigKey

@@ -230,7 +230,7 @@ class WatchOptions:
 
     def settings(self, cli: CliContext, restart_with: str = "", settle: str = "5m") -> WatchSettings:
         """The texts as values; `UsageError` for a window of less than two looks, or a baseline that is shorter."""
-        from kafkakit.core.durations import parse_duration
+        from kafkakit.core.quantities import parse_duration
         from kafkakit.rollout.decide.rollout import WatchSettings
 
         service = self.service(cli)
@@ -250,7 +250,7 @@ class WatchOptions:
         return found
 
     def _every_s(self) -> float:
-        from kafkakit.core.durations import parse_duration
+        from kafkakit.core.quantities import parse_duration
 
         usual = DATADOG_EVERY if self.metrics is MetricsSource.DATADOG else USUAL_EVERY
         return parse_duration(self.every or usual, "--every")

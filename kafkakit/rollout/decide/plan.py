@@ -16,12 +16,10 @@ from datetime import datetime
 
 import msgspec
 
-from kafkakit.core.audit_findings import NAMED_IN_WHERE
-from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, ConfigLayer, ResourceKind
-from kafkakit.core.cluster_id import cluster_id_problem
+from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, ConfigLayer, ResourceKind, cluster_id_problem
 from kafkakit.core.documents import decode_document, decode_json, encode_document
 from kafkakit.core.errors import InputError, UsageError
-from kafkakit.core.findings import Finding
+from kafkakit.core.findings import NAMED_IN_WHERE, Finding
 from kafkakit.core.plan import PlanBroker
 from kafkakit.execution.decide.journal import ConfigKey
 from kafkakit.lint.api import LintRequest, Pieces, lint

@@ -11,9 +11,9 @@ from enum import StrEnum
 from kafkakit.config.keys import did_you_mean
 from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, ConfigLayer, LayeredValue, ResourceKind
 from kafkakit.core.errors import UsageError
-from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import PlanBroker
+from kafkakit.core.text import some
 from kafkakit.rules.config_defs import NEWEST, ConfigDef, Scope, UpdateMode, config_table, minor_or_none
 from kafkakit.rules.secrets import is_secret_key
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from kafkakit.core.audit_findings import AuditFinding
+from kafkakit.core.findings import AuditFinding
 from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.rules.audits.lint import topic_findings_of_lint
 from kafkakit.rules.families.messages_data import decompression_budget, rdkafka_undecodable_batch

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from kafkakit.core.audit_findings import AuditFinding, audit_finding
-from kafkakit.core.findings import Place, Rule, Severity, shown
+from kafkakit.core.findings import AuditFinding, Place, Rule, Severity, audit_finding, shown
 from kafkakit.core.quantities import counted
 from kafkakit.rules.audits.drift_keys import table_with
 from kafkakit.rules.config_defs import NEWEST, ConfigTable, config_table, minor_key, minor_or_none

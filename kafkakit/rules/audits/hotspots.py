@@ -4,10 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kafkakit.core.audit_findings import AuditFinding, audit_finding
-from kafkakit.core.findings import Rule, Severity
+from kafkakit.core.findings import AuditFinding, Rule, Severity, audit_finding
 from kafkakit.core.quantities import format_rate
-from kafkakit.core.shell_words import quote
+from kafkakit.core.text import quote
 
 JOB = "hotspots"
 NORMAL_MAD = 1.4826

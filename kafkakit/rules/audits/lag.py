@@ -3,10 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kafkakit.core.audit_findings import AuditFinding, audit_finding
-from kafkakit.core.durations import format_span
-from kafkakit.core.findings import Rule, Severity
-from kafkakit.core.quantities import counted
+from kafkakit.core.findings import AuditFinding, Rule, Severity, audit_finding
+from kafkakit.core.quantities import counted, format_span
 from kafkakit.rules.config_defs import NEWEST, config_table
 from kafkakit.rules.effective import BrokerConfig, Declared, Source, TopicConfig
 from kafkakit.rules.engine import checked

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from kafkakit.core.audit_findings import AuditFinding, audit_finding
+from kafkakit.core.findings import AuditFinding, audit_finding
 from kafkakit.rules.config_defs import NEWEST, config_table
 from kafkakit.rules.effective import BrokerConfig, Declared, Source, TopicConfig
 from kafkakit.rules.engine import checked

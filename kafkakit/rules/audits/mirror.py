@@ -3,10 +3,8 @@
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from kafkakit.core.audit_findings import AuditFinding, audit_finding
-from kafkakit.core.durations import format_span
-from kafkakit.core.findings import Rule, Severity, shown
-from kafkakit.core.quantities import agreeing, counted
+from kafkakit.core.findings import AuditFinding, Rule, Severity, audit_finding, shown
+from kafkakit.core.quantities import agreeing, counted, format_span
 from kafkakit.rules.families.drift_between import MIRROR_OF
 
 JOB = "mirror"

@@ -10,9 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from kafkakit.core.audit_findings import AuditFinding, audit_finding
-from kafkakit.core.durations import format_span
-from kafkakit.core.findings import Severity
+from kafkakit.core.findings import AuditFinding, Severity, audit_finding
+from kafkakit.core.quantities import format_span
 from kafkakit.rules.config_defs import config_table
 from kafkakit.rules.effective import BrokerConfig, Declared, InputMissing, Source, TopicConfig
 from kafkakit.rules.engine import checked

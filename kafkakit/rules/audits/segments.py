@@ -3,10 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kafkakit.core.audit_findings import AuditFinding, audit_finding
-from kafkakit.core.durations import format_span
-from kafkakit.core.findings import Rule, Severity
-from kafkakit.core.quantities import counted, format_bytes
+from kafkakit.core.findings import AuditFinding, Rule, Severity, audit_finding
+from kafkakit.core.quantities import counted, format_bytes, format_span
 from kafkakit.rules.audits.lint import topic_findings_of_lint
 from kafkakit.rules.families.messages_data import timestamp_skew
 from kafkakit.rules.rule import Limits

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from kafkakit.core.durations import format_span
-from kafkakit.core.quantities import counted, format_rate
+from kafkakit.core.quantities import counted, format_rate, format_span
 from kafkakit.rules.config_defs import ValueType
 from kafkakit.rules.effective import Source
 from kafkakit.rules.retention import HOUR_MS, settings_of

@@ -1,7 +1,7 @@
 """E: rules of what connectors write, drop and keep: deletes, decimals, errors, exactly once, secrets, topics."""
 
-from kafkakit.core.durations import format_span
 from kafkakit.core.findings import shown
+from kafkakit.core.quantities import format_span
 from kafkakit.rules import connect_facts as facts
 from kafkakit.rules.effective import InputMissing, to_items
 from kafkakit.rules.rule import CORE, ERROR, NOTE, STRICT, WARNING, Fix, Limits, Needs, connector_rule, estate_rule

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from kafkakit.core.durations import format_span
-from kafkakit.core.quantities import counted
+from kafkakit.core.quantities import counted, format_span
 from kafkakit.rules.drift_kinds import DriftKind, kind_of_drift, kind_of_partitions
 from kafkakit.rules.effective import InputMissing
 from kafkakit.rules.rule import CORE, NOTE, STRICT, WARNING, Limits, Needs, cluster_rule, topic_rule

@@ -1,7 +1,6 @@
 """G: rules of consumer groups, their offsets, and transactions."""
 
-from kafkakit.core.durations import format_span
-from kafkakit.core.quantities import format_bytes
+from kafkakit.core.quantities import format_bytes, format_span
 from kafkakit.rules.config_defs import minor_key
 from kafkakit.rules.effective import BrokerConfig, InputMissing, to_items
 from kafkakit.rules.rule import CORE, ERROR, NOTE, STRICT, WARNING, Fix, Limits, Needs, broker_rule, cluster_rule

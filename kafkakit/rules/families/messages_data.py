@@ -1,8 +1,7 @@
 """M: rules of compression, and of what batches and timestamps on disk show."""
 
-from kafkakit.core.durations import format_span
 from kafkakit.core.findings import shown
-from kafkakit.core.quantities import counted, format_bytes, format_rate
+from kafkakit.core.quantities import counted, format_bytes, format_rate, format_span
 from kafkakit.rules.rdkafka import is_decodable, largest_output
 from kafkakit.rules.rule import CORE, ERROR, NOTE, STRICT, WARNING, Fix, Limits, Needs, topic_rule
 from kafkakit.rules.subjects import LintCluster, LintTopic, known

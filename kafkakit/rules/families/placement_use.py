@@ -1,8 +1,7 @@
 """P: rules of how topics are used: idle ones, slow recovery, idle consumers, reads across racks, unknown brokers."""
 
-from kafkakit.core.durations import format_span
 from kafkakit.core.findings import shown
-from kafkakit.core.quantities import counted, format_bytes, format_rate
+from kafkakit.core.quantities import counted, format_bytes, format_rate, format_span
 from kafkakit.rules.effective import InputMissing, to_int
 from kafkakit.rules.rule import (
     CORE,

@@ -2,8 +2,7 @@
 
 from typing import NamedTuple
 
-from kafkakit.core.durations import format_span
-from kafkakit.core.quantities import format_bytes
+from kafkakit.core.quantities import format_bytes, format_span
 from kafkakit.rules.config_defs import minor_key
 from kafkakit.rules.declared import DYNAMIC
 from kafkakit.rules.effective import BrokerConfig, Source

@@ -2,9 +2,8 @@
 
 from dataclasses import replace
 
-from kafkakit.core.durations import format_span
 from kafkakit.core.findings import Severity
-from kafkakit.core.quantities import format_bytes
+from kafkakit.core.quantities import format_bytes, format_span
 from kafkakit.rules.config_defs import minor_key
 from kafkakit.rules.effective import Source
 from kafkakit.rules.retention import SMALLEST_SEGMENT_BYTES, SegmentSettings, better_segment_ms, settings_of

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
-from kafkakit.core.durations import format_span
 from kafkakit.core.findings import Severity
-from kafkakit.core.quantities import counted, format_bytes
+from kafkakit.core.quantities import counted, format_bytes, format_span
 from kafkakit.rules.effective import UNLIMITED, InputMissing, Source, to_int
 from kafkakit.rules.retention import HOUR_MS, SegmentSettings, settings_of
 from kafkakit.rules.rule import CORE, NOTE, STRICT, WARNING, Fix, Limits, Needs, broker_rule, cluster_rule, topic_rule

@@ -4,9 +4,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from kafkakit.core.durations import format_span
 from kafkakit.core.findings import Severity
-from kafkakit.core.quantities import counted, format_bytes
+from kafkakit.core.quantities import counted, format_bytes, format_span
 from kafkakit.rules.effective import InputMissing
 from kafkakit.rules.placement_facts import has_partitions, replicas_by_broker
 from kafkakit.rules.replication import set_values

@@ -1,6 +1,6 @@
 """T: rules of advice for tiered topics; what brokers refuse stands in other modules of the family."""
 
-from kafkakit.core.durations import format_span
+from kafkakit.core.quantities import format_span
 from kafkakit.rules.retention import SHORTEST_SENSIBLE_ROLL_MS, settings_of
 from kafkakit.rules.rule import NOTE, STRICT, WARNING, Fix, Limits, Needs, topic_rule
 from kafkakit.rules.subjects import LintCluster, LintTopic, known

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from kafkakit.core.documents import decode_document, encode_document
 from kafkakit.core.errors import InputError
-from kafkakit.core.process_record import ProcessRecord
+from kafkakit.core.programs import ProcessRecord
 from kafkakit.sandbox.decide.layout import Layout, Node
 from kafkakit.sandbox.decide.spec import SandboxSpec
 

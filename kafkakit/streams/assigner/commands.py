@@ -47,8 +47,7 @@ class LoopOptions:
 
     def parsed(self) -> AssignerOptions:
         """The values; `UsageError` for what is no duration or no percentage."""
-        from kafkakit.core.durations import parse_duration
-        from kafkakit.core.quantities import parse_percent
+        from kafkakit.core.quantities import parse_duration, parse_percent
         from kafkakit.streams.assigner.act.leader import AssignerOptions
         from kafkakit.streams.assigner.standing import HealthRules
 
@@ -97,8 +96,8 @@ class PolicyOptions:
 
     def parsed(self, require_profile: Callable[[str], object]) -> AutomaticPolicy:
         """The policy; `UsageError` for one that makes no sense, or where `require_profile` raises it for a name."""
-        from kafkakit.core.durations import parse_duration
         from kafkakit.core.errors import UsageError
+        from kafkakit.core.quantities import parse_duration
         from kafkakit.streams.assigner.standing import AutomaticPolicy
 
         pairs = [each.partition("=") for each in self.failover_target or ()]
@@ -214,8 +213,8 @@ def drain(
     \b
     kafkakit --profile prod streams assigner drain 3fa1
     """
-    from kafkakit.core.durations import parse_duration_or_zero
     from kafkakit.core.errors import ExitCode
+    from kafkakit.core.quantities import parse_duration_or_zero
     from kafkakit.streams.assigner.act.leader import Drains
     from kafkakit.streams.assigner.standing import drain_report
 

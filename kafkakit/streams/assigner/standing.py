@@ -20,7 +20,7 @@ from kafkakit.core.documents import DocumentKind
 from kafkakit.core.errors import UsageError
 from kafkakit.core.lease import LeaseRecord
 from kafkakit.core.quantities import counted
-from kafkakit.core.tables import plain_value, text_table
+from kafkakit.core.text import plain_value, text_table
 from kafkakit.report.blocks import capped, optional_section, records, section, text_of
 from kafkakit.report.report import Report
 from kafkakit.streams.assigner.decide.assignment import FleetShape, SimulatedEvent

@@ -17,11 +17,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from zlib import crc32
 
+from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.errors import ConflictError, KafkakitError, TryLaterError, UsageError
-from kafkakit.core.group_facts import CommittedOffset
-from kafkakit.core.lease import MARGIN, Holder
+from kafkakit.core.lease import MARGIN, Holder, Versioned
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.versioned import Versioned
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.control import ControlStore
 from kafkakit.ports.stream_consumer import AssignedConsumer, AssignmentListener, MemberLease, ReadBatch

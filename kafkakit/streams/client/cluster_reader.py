@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from zlib import crc32
 
+from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.errors import RefusedError, TryLaterError
-from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import headers_of
 from kafkakit.ports.clock import Clock

@@ -11,10 +11,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
-from kafkakit.core.deliveries import OutgoingRecord
 from kafkakit.core.errors import ConflictError, InputError, KafkakitError, TryLaterError, UsageError
-from kafkakit.core.lease import Holder
-from kafkakit.core.versioned import Versioned
+from kafkakit.core.lease import Holder, Versioned
+from kafkakit.core.records import OutgoingRecord
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.control import ControlStore
 from kafkakit.streams.client.decide.client_documents import (

@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 
-from kafkakit.core.deliveries import Headers
 from kafkakit.core.errors import UsageError
+from kafkakit.core.records import Headers
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.data import DataPlane

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from kafkakit.core.deliveries import OutgoingRecord
+from kafkakit.core.records import OutgoingRecord
 from kafkakit.ports.clock import Clock
 from kafkakit.streams.client.decide.figures import LaneCounters
 from kafkakit.streams.client.decide.outgoing import BackPressureError, ProducerClosedError, ProducerLimits

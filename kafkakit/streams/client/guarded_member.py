@@ -3,10 +3,8 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.cluster_facts import CommittedOffset, Fetched, ItemError
 from kafkakit.core.errors import OperationFailedError, TryLaterError
-from kafkakit.core.group_facts import CommittedOffset
-from kafkakit.core.log_reads import Fetched
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.log import LogReader

@@ -18,8 +18,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
-from kafkakit.core.deliveries import Delivered, FailureKind, NotDelivered, OutgoingRecord
 from kafkakit.core.errors import KafkakitError, OperationFailedError, TryLaterError
+from kafkakit.core.records import Delivered, FailureKind, NotDelivered, OutgoingRecord
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.stream_producer import StreamProducer
 from kafkakit.streams.client.decide.figures import LaneFigures

@@ -22,9 +22,9 @@ from enum import StrEnum
 from functools import partial
 from typing import NamedTuple, TypedDict, Unpack
 
-from kafkakit.core.deliveries import Headers, OutgoingRecord
-from kafkakit.core.durations import epoch_ms
 from kafkakit.core.errors import KafkakitError
+from kafkakit.core.quantities import epoch_ms
+from kafkakit.core.records import Headers, OutgoingRecord
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.stream_producer import StreamProducer
 from kafkakit.streams.client.control_store import RouteFollower

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 
-from kafkakit.core.deliveries import Headers, OutgoingRecord
-from kafkakit.core.durations import epoch_ms
 from kafkakit.core.errors import UsageError
-from kafkakit.core.http_page import HttpPage, HttpRequest, answer_pages
+from kafkakit.core.quantities import epoch_ms
+from kafkakit.core.records import Headers, OutgoingRecord
+from kafkakit.core.rpc import HttpPage, HttpRequest, answer_pages
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.spans import HandledRecords, Spans
 from kafkakit.report import metrics_text

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, replace
 from types import TracebackType
 
-from kafkakit.core.durations import epoch_ms
+from kafkakit.core.quantities import epoch_ms
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.control import ControlStore
 from kafkakit.ports.reporter import Screen

@@ -34,7 +34,7 @@ def demo(
     """
     from kafkakit.config.read.environment import read_environment
     from kafkakit.config.read.settings import Given, load_settings
-    from kafkakit.core.durations import parse_duration
+    from kafkakit.core.quantities import parse_duration
     from kafkakit.sandbox.api import demo_environment
     from kafkakit.sandbox.api_act import DemoTools, refuse_existing, store_of
     from kafkakit.streams.client.connect import connect

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kafkakit.core.errors import OperationFailedError, UsageError
-from kafkakit.core.tables import text_table
+from kafkakit.core.text import text_table
 from kafkakit.report.blocks import attributes
 from kafkakit.report.report import Report
 from kafkakit.sandbox.api import Tally, tally

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from kafkakit.core.errors import ExitCode
 from kafkakit.core.quantities import counted, format_percent, format_rough_time
-from kafkakit.core.tables import plain_value, text_table
+from kafkakit.core.text import plain_value, text_table
 from kafkakit.report.blocks import optional_section, records, section, text_of
 from kafkakit.report.metrics_text import exposition, gauge, single
 from kafkakit.report.report import Report

@@ -19,7 +19,7 @@ from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.completion import complete_group_names, complete_topic_names
 from kafkakit.cli.option_groups import option, with_option_groups
 from kafkakit.cli.tag_options import NO_TAGS, TagSource
-from kafkakit.core.topic_selection import parse_patterns, query_of
+from kafkakit.core.selection import parse_patterns, query_of
 from kafkakit.streams.lag.decide.limits import LIMIT_KEYS, JudgedBound, LimitRules, option_of, parse_thresholds
 from kafkakit.streams.lag.decide.views import LineOrder, RowFilter, ViewLevel, ViewRequest
 
@@ -69,7 +69,7 @@ class ClusterChoice:
 
     def context(self, cli: CliContext, pace: MonitorPace | None = None) -> MonitorContext:
         """What the watchers of the clusters share."""
-        from kafkakit.core.durations import parse_duration_or_zero
+        from kafkakit.core.quantities import parse_duration_or_zero
         from kafkakit.streams.lag.act.monitor import MonitorContext, StateFiles
         from kafkakit.streams.lag.decide.measure.table import MeasureRules
         from kafkakit.wiring import read_input, system_clock, write_file
@@ -183,7 +183,7 @@ class WaitLimit:
     @property
     def seconds(self) -> float:
         """The limit in seconds."""
-        from kafkakit.core.durations import parse_duration
+        from kafkakit.core.quantities import parse_duration
 
         return parse_duration(self.wait, "--wait")
 
@@ -262,7 +262,7 @@ def watch(
     kafkakit streams lag watch --clusters prod-a,prod-b --count 10 -o json
     """
     from kafkakit.cli.session import finish
-    from kafkakit.core.durations import parse_duration
+    from kafkakit.core.quantities import parse_duration
     from kafkakit.streams.lag.act.fleet import LookDisplay, look_once, running_fleet, watch_looks
     from kafkakit.streams.lag.report import view_report
 
@@ -359,7 +359,7 @@ class SilenceOptions:
     @property
     def limit_s(self) -> float:
         """The limit in seconds."""
-        from kafkakit.core.durations import parse_duration
+        from kafkakit.core.quantities import parse_duration
 
         return parse_duration(self.silence_limit, "--silence-limit")
 
@@ -486,7 +486,7 @@ def serve(
     from kafkakit.adapters.http_server import HttpServer, parse_listen
     from kafkakit.adapters.metrics_services import DogStatsd
     from kafkakit.cli.session import open_session
-    from kafkakit.core.http_page import answer_pages
+    from kafkakit.core.rpc import answer_pages
     from kafkakit.streams.lag.act.fleet import ClusterShares, Fleet, LagService, run_service
     from kafkakit.streams.lag.decide.monitors import instance_name
     from kafkakit.streams.lag.service_report import published_datagrams, service_pages
@@ -543,7 +543,7 @@ def share_groups(
     kafkakit --profile prod streams lag share-groups 'orders-*' -o json
     """
     from kafkakit.cli.session import finish, open_session
-    from kafkakit.core.group_facts import GroupType
+    from kafkakit.core.cluster_facts import GroupType
     from kafkakit.streams.lag.decide.views import matches
     from kafkakit.streams.lag.report import share_group_report
 

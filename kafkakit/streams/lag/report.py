@@ -7,11 +7,9 @@ rows, and the exit code); and where share groups stand.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.cluster_facts import GroupState, ItemError, ShareOffset
 from kafkakit.core.errors import ExitCode, KafkakitError, OperationFailedError, TryLaterError
-from kafkakit.core.group_facts import GroupState, ShareOffset
-from kafkakit.core.printable import printable
-from kafkakit.core.tables import text_table
+from kafkakit.core.text import printable, text_table
 from kafkakit.report.blocks import attributes, records
 from kafkakit.report.report import Report
 from kafkakit.streams.lag.decide.limits import GRAVITY, Breach, CheckResult, Verdict

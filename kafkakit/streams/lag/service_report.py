@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from kafkakit.core.documents import encode_json
 from kafkakit.core.errors import UsageError
-from kafkakit.core.http_page import HttpPage
-from kafkakit.core.tables import plain_value
+from kafkakit.core.rpc import HttpPage
+from kafkakit.core.text import plain_value
 from kafkakit.report import metrics_text
 from kafkakit.report.metrics_text import Labels, MetricFamily, gauge, single
 from kafkakit.streams.lag.decide.measure.table import LagStatus

@@ -64,7 +64,7 @@ def list_(
     kafkakit --profile prod streams dlq list orders --where 'reason = timeout and group = billing and age_s < 3600'
     kafkakit --profile prod streams dlq list orders --where 'key like "customer-7*"' -o json
     """
-    from kafkakit.core.durations import epoch_ms
+    from kafkakit.core.quantities import epoch_ms
     from kafkakit.streams.lanes.act.dead_letters import LetterReader
     from kafkakit.streams.lanes.decide import letter_filter
     from kafkakit.streams.lanes.report import letters_report, tally
@@ -149,7 +149,7 @@ def replay(
     kafkakit --profile prod streams dlq replay orders --where 'reason = timeout' --rate 50 --yes
     kafkakit --profile prod streams dlq replay orders --to slow --limit 1000
     """
-    from kafkakit.core.durations import epoch_ms
+    from kafkakit.core.quantities import epoch_ms
     from kafkakit.streams.lanes.act.dead_letters import Replayer
     from kafkakit.streams.lanes.decide import ReplayBudget, letter_filter, require_target
     from kafkakit.streams.lanes.report import replay_report
@@ -199,8 +199,8 @@ def purge(
     kafkakit --profile prod streams dlq purge orders --where 'replayed = true' --dry-run
     kafkakit --profile prod streams dlq purge orders --where 'age_s > 2592000' --yes
     """
-    from kafkakit.core.durations import epoch_ms
     from kafkakit.core.errors import UsageError
+    from kafkakit.core.quantities import epoch_ms
     from kafkakit.streams.lanes.act.dead_letters import Purger
     from kafkakit.streams.lanes.decide import PurgeOutcome, letter_filter
     from kafkakit.streams.lanes.report import purge_report, purge_text
@@ -250,8 +250,8 @@ def copy(
     kafkakit --profile prod streams dlq copy orders
     kafkakit --profile prod streams dlq copy orders --once --all
     """
-    from kafkakit.core.durations import parse_duration
     from kafkakit.core.errors import UsageError
+    from kafkakit.core.quantities import parse_duration
     from kafkakit.streams.lanes.act.dead_letters import RejectCopier, copy_again_and_again
     from kafkakit.streams.lanes.report import copy_line, copy_report
     from kafkakit.streams.routes.api_act import RouteStore
@@ -307,8 +307,8 @@ def route(
     kafkakit --profile prod streams lane route --rules rules.yaml --sample sample.json
     kafkakit --profile prod streams lane route --stream orders --sample sample.json -o json
     """
-    from kafkakit.core.durations import epoch_ms
     from kafkakit.core.errors import UsageError
+    from kafkakit.core.quantities import epoch_ms
     from kafkakit.streams.lanes import decide as rule_file
     from kafkakit.streams.lanes import decide as samples
     from kafkakit.streams.lanes.report import routing_report
@@ -354,7 +354,7 @@ def rules(
     """
     from functools import partial
 
-    from kafkakit.core.durations import epoch_ms
+    from kafkakit.core.quantities import epoch_ms
     from kafkakit.streams.lanes.decide import RULE_FILE_LIMIT_BYTES, read_rules
     from kafkakit.streams.lanes.report import rules_report
     from kafkakit.streams.model.route import with_rules
@@ -453,8 +453,8 @@ def reconcile(
     kafkakit --profile prod streams reconcile orders orders-copy
     kafkakit --profile prod streams reconcile orders orders-copy --since -25h --until -1h -o json
     """
-    from kafkakit.core.durations import parse_duration
     from kafkakit.core.errors import UsageError
+    from kafkakit.core.quantities import parse_duration
     from kafkakit.streams.commits.api import parse_moment
     from kafkakit.streams.lanes.act.dead_letters import ComparedRange, Reconciler
     from kafkakit.streams.lanes.report import reconciliation_report

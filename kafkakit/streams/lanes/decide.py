@@ -22,15 +22,13 @@ import msgspec
 
 from kafkakit.config.keys import did_you_mean
 from kafkakit.config.yaml_text import yaml_items, yaml_list, yaml_place, yaml_root, yaml_scalar
-from kafkakit.core.cluster_facts import ItemError
-from kafkakit.core.deliveries import Headers, OutgoingRecord
+from kafkakit.core.cluster_facts import CommittedOffset, ItemError
 from kafkakit.core.documents import decode_json
 from kafkakit.core.errors import InfeasibleError, InputError, RefusedError
-from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.query.parser import parse_query
-from kafkakit.core.query.single import Field, NumberField, TextField, compiled, fields_of
-from kafkakit.core.records import Record
+from kafkakit.core.query import Field, NumberField, TextField, compiled, fields_of
+from kafkakit.core.query_text import parse_query
+from kafkakit.core.records import Headers, OutgoingRecord, Record
 from kafkakit.streams.model.commit import CommitIdentity, CommitState, Mark, MarkState, OffsetRanges
 from kafkakit.streams.model.done_set import DoneSet
 from kafkakit.streams.model.kkm1.decode import read_kkm1

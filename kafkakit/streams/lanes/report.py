@@ -9,9 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 from kafkakit.core.errors import ExitCode, OperationFailedError
-from kafkakit.core.printable import printable
 from kafkakit.core.quantities import counted
-from kafkakit.core.tables import text_table
+from kafkakit.core.text import printable, text_table
 from kafkakit.report.blocks import attributes, section, text_of
 from kafkakit.report.report import Report
 from kafkakit.streams.lanes.decide import CopyOutcome, DeadLetter, LaneShare, PurgeOutcome, PurgePlan, ReplayOutcome

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kafkakit.core.log_reads import Fetched
+from kafkakit.core.cluster_facts import Fetched
 from kafkakit.streams.model import compressed_sizes as zstd_frames
 from kafkakit.streams.model.compressed_sizes import (
     GZIP_TIMES,

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from zlib import crc32
 
-from kafkakit.core.deliveries import Headers
 from kafkakit.core.errors import UsageError
+from kafkakit.core.records import Headers
 
 HEADER = "kafkakit-id"
 VERSION = 1

@@ -11,13 +11,13 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple
 
-from kafkakit.core.deliveries import Headers, OutgoingRecord
 from kafkakit.core.documents import decode_document, encode_document
 from kafkakit.core.errors import InputError, UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import MAX_RATE
-from kafkakit.core.query.parser import parse_query
-from kafkakit.core.query.single import Field, NumberField, TextField, compiled, fields_of
+from kafkakit.core.query import Field, NumberField, TextField, compiled, fields_of
+from kafkakit.core.query_text import parse_query
+from kafkakit.core.records import Headers, OutgoingRecord
 
 LIVE, SLOW, RETRY, DLQ = "live", "slow", "retry", "dlq"
 DEFAULT_LANES = (LIVE, SLOW, RETRY, DLQ)

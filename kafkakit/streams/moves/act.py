@@ -12,13 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from kafkakit.core.cluster_facts import ItemError
-from kafkakit.core.durations import epoch_ms, format_duration
+from kafkakit.core.cluster_facts import ItemError, LogSpan
 from kafkakit.core.errors import ConflictError, KafkakitError, LeaseLostError, RefusedError, TryLaterError, UsageError
 from kafkakit.core.journal_lines import line_data
 from kafkakit.core.lease import DEFAULT_TTL_S
-from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.quantities import epoch_ms, format_duration
 from kafkakit.execution.act.journal_files import LineJournal, StoreLines
 from kafkakit.execution.act.leases import Held, HeldClock
 from kafkakit.ports.clock import Clock

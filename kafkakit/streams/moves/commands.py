@@ -80,8 +80,7 @@ class MeasureOptions:
 
     def rule(self, within: str = "0%") -> MeasureRule:
         """The options as a rule; `UsageError` for a duration or a share that cannot be read."""
-        from kafkakit.core.durations import parse_duration
-        from kafkakit.core.quantities import parse_percent
+        from kafkakit.core.quantities import parse_duration, parse_percent
         from kafkakit.streams.moves.act import MeasureRule
 
         share = parse_percent(within, "--within")
@@ -272,7 +271,7 @@ def carry_out(
     approval: Approval,
 ) -> int:
     """Plan a series, or continue the one that is under way, until nothing more can be done."""
-    from kafkakit.core.durations import parse_duration_or_zero
+    from kafkakit.core.quantities import parse_duration_or_zero
     from kafkakit.streams.moves.report import end_report, series_report
 
     cli, wait_s = cli_context(ctx), parse_duration_or_zero(pace.wait, "--wait")

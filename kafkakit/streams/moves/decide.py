@@ -18,10 +18,10 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from kafkakit.core.durations import epoch_ms
 from kafkakit.core.errors import UsageError
 from kafkakit.core.journal_lines import Grammar, read_data
 from kafkakit.core.journal_lines import Line as JournalLine
+from kafkakit.core.quantities import epoch_ms
 from kafkakit.streams.failover.api import EndKind, FailoverRequest
 from kafkakit.streams.model.route import Route
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from kafkakit.core.errors import ExitCode
 from kafkakit.core.quantities import counted, format_percent
-from kafkakit.core.tables import plain_value, text_table
+from kafkakit.core.text import plain_value, text_table
 from kafkakit.report.blocks import optional_section, records, section, text_of
 from kafkakit.report.report import Report
 from kafkakit.streams.failover.api import EndKind, FailoverPlan, Level

@@ -16,7 +16,7 @@ from contextlib import closing
 from itertools import islice
 from pathlib import Path
 
-from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.cluster_facts import Fetched, ItemError, LogSpan, TopicPlaces
 from kafkakit.core.errors import (
     InterruptedRunError,
     OperationFailedError,
@@ -27,11 +27,10 @@ from kafkakit.core.errors import (
     TryLaterError,
     UsageError,
 )
-from kafkakit.core.log_reads import Fetched, LogSpan, TopicPlaces
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.printable import printable
 from kafkakit.core.quantities import counted
 from kafkakit.core.records import Record
+from kafkakit.core.text import printable
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.data import DataPlane
 from kafkakit.ports.log import LogReader

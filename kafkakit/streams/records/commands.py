@@ -170,7 +170,7 @@ def quarantine(
     kafkakit --profile prod streams bombs quarantine payments --partition 3 --offsets 102 --group orders --yes
     """
     from kafkakit.core.errors import RefusedError, TryLaterError, UsageError
-    from kafkakit.core.printable import printable
+    from kafkakit.core.text import printable
     from kafkakit.streams.records.act import Quarantine
     from kafkakit.streams.records.decide import quarantine_report
     from kafkakit.wiring import write_file
@@ -218,7 +218,7 @@ def _marked(
     reject: bool,
 ) -> Report:
     """Mark the batches' offsets in the group's commit, after its plan was shown and confirmed."""
-    from kafkakit.core.shell_words import quote
+    from kafkakit.core.text import quote
     from kafkakit.streams.commits import api
     from kafkakit.streams.commits.api_act import EditedCluster, PartitionScope, edit_lock
     from kafkakit.streams.records.decide import offsets_to_mark
@@ -343,7 +343,7 @@ def watch(
     kafkakit --profile prod streams bombs watch payments orders --limit 33MB
     kafkakit --profile prod streams bombs watch payments --once --interval 10m
     """
-    from kafkakit.core.durations import epoch_ms, parse_duration
+    from kafkakit.core.quantities import epoch_ms, parse_duration
     from kafkakit.streams.records.decide import ScanStart, found_line, scan_report
 
     cli = cli_context(ctx)

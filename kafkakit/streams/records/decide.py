@@ -15,17 +15,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from kafkakit.core.cluster_facts import ItemError
-from kafkakit.core.cluster_id import cluster_id_problem
+from kafkakit.core.cluster_facts import ItemError, LogSpan, cluster_id_problem
 from kafkakit.core.documents import encode_document
 from kafkakit.core.errors import ExitCode, InputError, OperationFailedError, TryLaterError, UsageError
 from kafkakit.core.findings import Finding, Rule, Severity, findings_data, findings_text, in_order
-from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.printable import printable
 from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.core.records import Record
-from kafkakit.core.shell_words import quote
+from kafkakit.core.text import printable, quote
 from kafkakit.report.blocks import attributes
 from kafkakit.report.report import Report
 from kafkakit.streams.model.commit import OffsetRanges, amount, topic_id_text, utc_text

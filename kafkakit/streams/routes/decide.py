@@ -13,16 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from kafkakit.core.broker_list import BrokerList
-from kafkakit.core.cluster_facts import ItemError
-from kafkakit.core.control_paths import VALUE_LIMIT_BYTES
+from kafkakit.core.cluster_facts import CommittedOffset, GroupState, ItemError, LogSpan
 from kafkakit.core.documents import decode_document, encode_document
-from kafkakit.core.durations import parse_duration
 from kafkakit.core.errors import InputError, RefusedError, UsageError
-from kafkakit.core.group_facts import CommittedOffset, GroupState
-from kafkakit.core.log_reads import LogSpan
+from kafkakit.core.lease import VALUE_LIMIT_BYTES
 from kafkakit.core.model import ClusterSnapshot, Partition, Topic, TopicPartition
-from kafkakit.core.quantities import counted, parse_rate
+from kafkakit.core.quantities import counted, parse_duration, parse_rate
+from kafkakit.core.selection import BrokerList
 from kafkakit.streams.model.route import Lane, Route, Segment, partitions_of, problem_of, topic_name
 from kafkakit.topicmappr.api import NO_CONSTRAINTS, PlaceRequest, TagConstraints, answered, decide_place
 

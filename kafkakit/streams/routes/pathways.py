@@ -10,14 +10,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
-from kafkakit.core.cluster_facts import ItemError
-from kafkakit.core.durations import format_span
+from kafkakit.core.cluster_facts import ItemError, LogSpan
 from kafkakit.core.errors import KafkakitError, OperationFailedError
-from kafkakit.core.lists_in_words import some
-from kafkakit.core.log_reads import LogSpan
-from kafkakit.core.printable import printable
-from kafkakit.core.quantities import agreeing, counted
-from kafkakit.core.tables import text_table
+from kafkakit.core.quantities import agreeing, counted, format_span
+from kafkakit.core.text import printable, some, text_table
 from kafkakit.report.report import Report
 from kafkakit.streams.model.pathways import (
     ContextFault,

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from kafkakit.core.errors import ExitCode
-from kafkakit.core.printable import printable
 from kafkakit.core.quantities import counted
-from kafkakit.core.tables import plain_value, text_table
+from kafkakit.core.text import plain_value, printable, text_table
 from kafkakit.report.blocks import attributes, records, section, text_of
 from kafkakit.report.report import Report
 from kafkakit.streams.model.route import Lane, Route, Segment

@@ -10,9 +10,8 @@ from enum import StrEnum
 from itertools import count
 from typing import TypeAlias
 
-from kafkakit.core.printable import printable
 from kafkakit.core.quantities import counted
-from kafkakit.core.tables import text_table
+from kafkakit.core.text import printable, text_table
 from kafkakit.report.blocks import attributes, records, section, text_of
 from kafkakit.report.chart import px, svg
 from kafkakit.report.markup import Html, el, html_page, join, table, text

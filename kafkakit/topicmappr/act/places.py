@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.errors import UsageError
+from kafkakit.core.selection import BrokerList
 from kafkakit.core.storage_reading import FROM_BROKERS, FROM_FILE
 from kafkakit.ports.reporter import Reporter
 

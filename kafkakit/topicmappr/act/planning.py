@@ -16,7 +16,7 @@ from kafkakit.core.documents import decode_snapshot, encode_plan
 from kafkakit.core.errors import ExitCode
 from kafkakit.core.model import ClusterSnapshot, PartitionMap
 from kafkakit.core.plan import Plan, StorageFacts
-from kafkakit.core.snapshot_rules import check_snapshot
+from kafkakit.core.plan_rules import check_snapshot
 from kafkakit.core.storage_reading import FROM_BROKERS
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock

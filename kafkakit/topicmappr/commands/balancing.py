@@ -14,9 +14,9 @@ import typer
 from kafkakit.cli.cluster_words import BROKER_CHOICE
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import RECORDED, option, recorded_as, recorded_words, with_option_groups
-from kafkakit.core.broker_list import parse_broker_list
-from kafkakit.core.cycle_collector import without_collector
+from kafkakit.core.columns import without_collector
 from kafkakit.core.quantities import parse_percent, parse_size
+from kafkakit.core.selection import parse_broker_list
 from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.act.places import PlanDestination
 from kafkakit.topicmappr.commands import options as shared

@@ -14,12 +14,11 @@ from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import RECORDED, option, option_words, recorded_as, recorded_words, with_option_groups
 from kafkakit.cli.search_watch import showing_phases
 from kafkakit.cli.session import finish
-from kafkakit.core.broker_list import parse_broker_list
-from kafkakit.core.cycle_collector import without_collector
+from kafkakit.core.columns import without_collector
 from kafkakit.core.findings import FailOn
 from kafkakit.core.quantities import parse_percent, parse_size
-from kafkakit.core.shell_words import quote
-from kafkakit.core.topic_selection import parse_patterns
+from kafkakit.core.selection import parse_broker_list, parse_patterns
+from kafkakit.core.text import quote
 from kafkakit.topicmappr.commands import options as shared
 from kafkakit.topicmappr.commands.options import ConstraintOptions, KafkaKitClusterOptions, observed_storage
 from kafkakit.topicmappr.decide.requests import Metric

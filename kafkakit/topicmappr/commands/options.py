@@ -17,10 +17,9 @@ from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import RECORDED, option, recorded_as
 from kafkakit.cli.session import finish, open_session
 from kafkakit.cli.tag_options import NO_TAGS, TagSource
-from kafkakit.core.broker_list import BrokerList, parse_broker_list
 from kafkakit.core.quantities import parse_size
+from kafkakit.core.selection import BrokerList, parse_broker_list, parse_patterns
 from kafkakit.core.storage_reading import FROM_BROKERS, KEPT_IN
-from kafkakit.core.topic_selection import parse_patterns
 from kafkakit.placement.problem import Minimize, PlaceBy
 from kafkakit.topicmappr.act.places import ClusterSource, MapDestination, PlanDestination
 from kafkakit.topicmappr.decide.requests import Budget

@@ -18,10 +18,9 @@ from kafkakit.cli.cluster_words import BROKER_CHOICE, TOPIC_CHOICE
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import RECORDED, option, recorded_as, recorded_words, with_option_groups
 from kafkakit.cli.tag_options import TagSource
-from kafkakit.core.broker_list import BrokerList, parse_broker_list
-from kafkakit.core.cycle_collector import without_collector
+from kafkakit.core.columns import without_collector
 from kafkakit.core.quantities import parse_size
-from kafkakit.core.topic_selection import parse_patterns
+from kafkakit.core.selection import BrokerList, parse_broker_list, parse_patterns
 from kafkakit.placement.problem import Minimize, PlaceBy
 from kafkakit.topicmappr.act.places import ClusterSource
 from kafkakit.topicmappr.commands import options as shared

@@ -16,10 +16,9 @@ from kafkakit.cli.cluster_words import TOPIC_CHOICE
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import RECORDED, option, recorded_words, with_option_groups
 from kafkakit.cli.session import finish
-from kafkakit.core.broker_list import parse_broker_list
-from kafkakit.core.cycle_collector import without_collector
+from kafkakit.core.columns import without_collector
 from kafkakit.core.errors import UsageError
-from kafkakit.core.topic_selection import parse_patterns
+from kafkakit.core.selection import parse_broker_list, parse_patterns
 from kafkakit.placement.problem import Minimize, OptimizeFor, PlaceBy
 from kafkakit.topicmappr.act.places import PlanDestination
 from kafkakit.topicmappr.commands import options as shared

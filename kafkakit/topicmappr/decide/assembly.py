@@ -10,15 +10,26 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kafkakit.core.certificate import Certificate, PlacementRules, certificate
 from kafkakit.core.documents import decode_partition_map, encode_partition_map
 from kafkakit.core.errors import ExitCode, InfeasibleError, InputError, UsageError
 from kafkakit.core.model import ClusterSnapshot, PartitionAssignment, PartitionMap
 from kafkakit.core.placement_statistics import BrokerStorage, placement_stats
-from kafkakit.core.plan import DirMove, Move, Plan, PlanBroker, PlanDir, ScopeEntry, StorageFacts, fingerprint_of
+from kafkakit.core.plan import (
+    Certificate,
+    DirMove,
+    Move,
+    PlacementRules,
+    Plan,
+    PlanBroker,
+    PlanDir,
+    ScopeEntry,
+    StorageFacts,
+    certificate,
+    fingerprint_of,
+)
+from kafkakit.core.plan_rules import check_partition_map
 from kafkakit.core.quantities import counted
-from kafkakit.core.shell_words import quote
-from kafkakit.core.snapshot_rules import check_partition_map
+from kafkakit.core.text import quote
 from kafkakit.placement.group_rule import TagRules, binding_notes
 from kafkakit.placement.problem import PlannedPartition
 from kafkakit.topicmappr.decide.requests import NOTHING_LEFT, LeftForLater

@@ -9,15 +9,14 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kafkakit.core.certificate import Proof, ProofKind, certificate
 from kafkakit.core.errors import InputError, RefusedError, TryLaterError, UsageError
 from kafkakit.core.findings import Finding, Severity, in_order
-from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.placement_statistics import placement_stats
-from kafkakit.core.plan import DirMove, PlacementStats, Plan, StorageFacts
+from kafkakit.core.plan import DirMove, PlacementStats, Plan, Proof, ProofKind, StorageFacts, certificate
 from kafkakit.core.quantities import counted, format_bytes, format_percent
-from kafkakit.core.topic_selection import TopicSelection
+from kafkakit.core.selection import TopicSelection
+from kafkakit.core.text import some
 from kafkakit.placement.by_size.layout import Disks, LoadsNow, bytes_now, counts_now, held_by
 from kafkakit.placement.by_size.lp_relaxation import PPM, BalanceGoal, BalanceProblem, RangeGoal, Window
 from kafkakit.placement.by_size.proof import argument_of

@@ -22,7 +22,7 @@ from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic, Topic
 from kafkakit.core.placement_statistics import BrokerStorage
 from kafkakit.core.plan_rules import MAX_INT32, topic_problem
 from kafkakit.core.quantities import agreeing, counted, format_bytes
-from kafkakit.core.topic_selection import select_topics
+from kafkakit.core.selection import select_topics
 from kafkakit.placement.broker_disks import DirStorage
 from kafkakit.placement.group_rule import GroupRule
 from kafkakit.topicmappr.decide.requests import AuditRequest

@@ -25,7 +25,7 @@ from kafkakit.core.findings import Finding, in_order, shown
 from kafkakit.core.model import Broker, ClusterSnapshot, Partition
 from kafkakit.core.plan import StorageFacts
 from kafkakit.core.quantities import agreeing, counted, format_bytes, format_percent
-from kafkakit.core.topic_selection import TopicSelection, select_topics
+from kafkakit.core.selection import TopicSelection, select_topics
 from kafkakit.placement.broker_disks import BrokerDisks, DirStorage, broker_disks
 from kafkakit.placement.group_rule import GroupRule
 from kafkakit.topicmappr.decide.check_rules import RULES, CheckRequest, Hints, finding

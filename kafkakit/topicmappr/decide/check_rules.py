@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from fractions import Fraction
 
-from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.errors import UsageError
 from kafkakit.core.findings import Finding, Rule, Severity
 from kafkakit.core.quantities import format_percent
-from kafkakit.core.shell_words import quote
+from kafkakit.core.selection import BrokerList
+from kafkakit.core.text import quote
 from kafkakit.topicmappr.decide.scope import NO_CONSTRAINTS, TagConstraints
 
 MAX_REPLICATION = 32_767

@@ -13,13 +13,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from kafkakit.core.broker_list import BrokerList
-from kafkakit.core.certificate import Certificate, PlacementRules, certificate
 from kafkakit.core.errors import UsageError
-from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
-from kafkakit.core.plan import DirMove, PlanDir, StorageFacts
+from kafkakit.core.plan import Certificate, DirMove, PlacementRules, PlanDir, StorageFacts, certificate
 from kafkakit.core.quantities import counted, format_bytes, format_percent
+from kafkakit.core.selection import BrokerList
+from kafkakit.core.text import some
 from kafkakit.placement.broker_disks import DirStorage, broker_disks
 from kafkakit.placement.by_size.exact import LARGEST
 from kafkakit.placement.by_size.lp_relaxation import PPM

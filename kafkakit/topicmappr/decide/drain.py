@@ -10,13 +10,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from kafkakit.core.broker_list import BrokerList
-from kafkakit.core.certificate import Certificate, PlacementRules, Proof, ProofKind, certificate
 from kafkakit.core.errors import UsageError
-from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
-from kafkakit.core.plan import StorageFacts
+from kafkakit.core.plan import Certificate, PlacementRules, Proof, ProofKind, StorageFacts, certificate
 from kafkakit.core.quantities import counted
+from kafkakit.core.selection import BrokerList
+from kafkakit.core.text import some
 from kafkakit.placement.by_size.layout import Disks
 from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.group_rule import GroupRule, racks_to_spread, refuse_both_rules

@@ -10,12 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from kafkakit.core.certificate import BrokerLimit, PlacementRules
 from kafkakit.core.errors import UsageError
-from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import BrokerState, ClusterSnapshot, TopicPartition
-from kafkakit.core.plan import BrokerLoad, Move, Plan
+from kafkakit.core.plan import BrokerLimit, BrokerLoad, Move, PlacementRules, Plan
 from kafkakit.core.quantities import format_bytes
+from kafkakit.core.text import some
 from kafkakit.placement.group_rule import GroupRule, TagRules
 
 _NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)

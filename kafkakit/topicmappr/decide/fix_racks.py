@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from kafkakit.core.broker_list import BrokerList
-from kafkakit.core.certificate import Certificate, PlacementRules, Proof, ProofKind, certificate
 from kafkakit.core.errors import UsageError
-from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
+from kafkakit.core.plan import Certificate, PlacementRules, Proof, ProofKind, certificate
 from kafkakit.core.quantities import counted
+from kafkakit.core.selection import BrokerList
+from kafkakit.core.text import some
 from kafkakit.placement.group_repairs import Need, NoRepair, Repair, Repairs, TagRepair, tag_repair
 from kafkakit.placement.group_rooms import Grouping, Room, TagSteps
 from kafkakit.placement.group_rule import GroupRule, TagRules, refuse_both_rules

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
-from kafkakit.core.broker_list import BrokerList
-from kafkakit.core.certificate import Certificate, PlacementRules, Proof, certificate
 from kafkakit.core.errors import UsageError
-from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
+from kafkakit.core.plan import Certificate, PlacementRules, Proof, certificate
 from kafkakit.core.quantities import counted
+from kafkakit.core.selection import BrokerList
+from kafkakit.core.text import some
 from kafkakit.placement.leaders import Candidates, candidates_of, choose_leaders, in_front, leader_proof
 from kafkakit.placement.price_bound import leader_bound
 from kafkakit.placement.problem import PlannedPartition, set_stranded_apart

@@ -4,12 +4,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.errors import UsageError
-from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot, Partition, PartitionAssignment, PartitionMap, Topic, TopicPartition
 from kafkakit.core.plan_rules import topic_problem
-from kafkakit.core.topic_selection import select_topics
+from kafkakit.core.selection import BrokerList, select_topics
+from kafkakit.core.text import some
 from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.openings import BrokerPool, group_openings, place_new_topic, pool_of

@@ -11,12 +11,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from kafkakit.core.broker_list import BrokerList
-from kafkakit.core.certificate import Certificate, PlacementRules, Proof, ProofKind, certificate
 from kafkakit.core.errors import InfeasibleError, InterruptedRunError, UsageError
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
-from kafkakit.core.plan import Plan, StorageFacts
+from kafkakit.core.plan import Certificate, PlacementRules, Plan, Proof, ProofKind, StorageFacts, certificate
 from kafkakit.core.quantities import counted, format_bytes, format_percent
+from kafkakit.core.selection import BrokerList
 from kafkakit.placement.by_size.attempt import Attempt
 from kafkakit.placement.by_size.layout import Layout
 from kafkakit.placement.by_size.lp_relaxation import BalanceProblem, BandGoal, DemandGroups

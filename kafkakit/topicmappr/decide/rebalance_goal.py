@@ -22,12 +22,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.errors import InfeasibleError, UsageError
-from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import StorageFacts
 from kafkakit.core.quantities import counted, format_bytes, format_percent
+from kafkakit.core.selection import BrokerList
+from kafkakit.core.text import some
 from kafkakit.placement.by_size.attempt import Attempt, counts_of
 from kafkakit.placement.by_size.layout import Disks, Layout, lay_out, lists_of
 from kafkakit.placement.by_size.lp_relaxation import (

@@ -18,14 +18,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kafkakit.core.broker_list import BrokerList
-from kafkakit.core.certificate import Certificate, PlacementRules, certificate
 from kafkakit.core.errors import OperationFailedError, UsageError
-from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot, PartitionAssignment, PartitionMap, TopicPartition
-from kafkakit.core.plan import Plan, StorageFacts
+from kafkakit.core.plan import Certificate, PlacementRules, Plan, StorageFacts, certificate
 from kafkakit.core.quantities import counted
-from kafkakit.core.topic_selection import select_topics
+from kafkakit.core.selection import BrokerList, select_topics
+from kafkakit.core.text import some
 from kafkakit.placement.forced import place_forced
 from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.group_rule import GroupRule

@@ -9,11 +9,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from kafkakit.core.certificate import Proof, ProofKind
 from kafkakit.core.errors import OperationFailedError, UsageError
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.placement_statistics import BrokerStorage
-from kafkakit.core.plan import StorageFacts
+from kafkakit.core.plan import Proof, ProofKind, StorageFacts
 from kafkakit.core.quantities import format_bytes
 from kafkakit.placement import leaders
 from kafkakit.placement.by_size.layout import Disks

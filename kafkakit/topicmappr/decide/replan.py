@@ -15,12 +15,21 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 
-from kafkakit.core.certificate import BrokerLimit, Certificate, Proof, ProofKind, certificate
 from kafkakit.core.errors import InfeasibleError, RefusedError, TryLaterError, UsageError
-from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
-from kafkakit.core.plan import DirMove, Plan, StorageFacts, identity_of
-from kafkakit.core.topic_selection import TopicSelection
+from kafkakit.core.plan import (
+    BrokerLimit,
+    Certificate,
+    DirMove,
+    Plan,
+    Proof,
+    ProofKind,
+    StorageFacts,
+    certificate,
+    identity_of,
+)
+from kafkakit.core.selection import TopicSelection
+from kafkakit.core.text import some
 from kafkakit.placement.by_size.attempt import Attempt
 from kafkakit.placement.by_size.layout import Disks, LoadsNow, bytes_now, counts_now
 from kafkakit.placement.by_size.lp_relaxation import (

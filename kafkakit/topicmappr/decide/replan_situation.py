@@ -18,14 +18,12 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from kafkakit.core.broker_list import BrokerList, parse_broker_list
-from kafkakit.core.certificate import PlacementRules
 from kafkakit.core.errors import InfeasibleError, InputError, UsageError
-from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot, Partition, Topic, TopicPartition
-from kafkakit.core.plan import BrokerLoad, Move, Plan, ScopeEntry
+from kafkakit.core.plan import BrokerLoad, Move, PlacementRules, Plan, ScopeEntry
 from kafkakit.core.quantities import counted, format_bytes, format_percent, parse_percent, parse_size
-from kafkakit.core.topic_selection import TopicSelection
+from kafkakit.core.selection import BrokerList, TopicSelection, parse_broker_list
+from kafkakit.core.text import some
 from kafkakit.placement.by_size.attempt import counts_of
 from kafkakit.placement.by_size.layout import LoadsNow, lists_of
 from kafkakit.placement.by_size.lp_relaxation import PPM, shares

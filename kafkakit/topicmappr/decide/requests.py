@@ -23,11 +23,11 @@ from fractions import Fraction
 from math import isfinite
 from typing import TypeVar
 
-from kafkakit.core.broker_list import MAX_BROKER_ID, BrokerList
 from kafkakit.core.errors import TryLaterError, UsageError
 from kafkakit.core.model import ClusterSnapshot, PartitionMap, TopicPartition
 from kafkakit.core.plan import StorageFacts
 from kafkakit.core.quantities import counted, format_bytes, parse_percent, parse_size
+from kafkakit.core.selection import MAX_BROKER_ID, BrokerList
 from kafkakit.placement.group_rule import refuse_both_rules
 from kafkakit.placement.problem import Minimize, OptimizeFor, PlaceBy
 from kafkakit.topicmappr.decide.scope import NO_CONSTRAINTS, TagConstraints, TopicScope
@@ -503,7 +503,7 @@ def left_data(left: LeftForLater) -> dict[str, object]:
 
 def pinned_note(keys: Sequence[TopicPartition], what: str) -> tuple[str, ...]:
     """A note on pinned partitions that the request would have changed; `what` is what becomes of them."""
-    from kafkakit.core.lists_in_words import some
+    from kafkakit.core.text import some
 
     if not keys:
         return ()

@@ -14,26 +14,31 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from operator import itemgetter
 from typing import Any, TypeVar
 
-from kafkakit.core.broker_list import BrokerList, parse_broker_list
-from kafkakit.core.certificate import TagConstraint
 from kafkakit.core.errors import InputError, TryLaterError, UsageError
-from kafkakit.core.lists_in_words import some
-from kafkakit.core.model import ClusterSnapshot, Partition, PartitionMap, TopicPartition
-from kafkakit.core.query.clusters import (
+from kafkakit.core.model import ClusterSnapshot, Partition, PartitionMap, TagSet, TopicPartition
+from kafkakit.core.plan import TagConstraint
+from kafkakit.core.query import (
     BROKER_KEYS,
     TOPIC_KEYS,
     broker_table,
     brokers_where,
     require_tags,
+    tag_keys,
     topic_table,
     topics_where,
     why_none,
 )
-from kafkakit.core.query.columns import tag_keys
-from kafkakit.core.query.nodes import Node, key_text, text_of
-from kafkakit.core.query.parser import parse_query, parse_rules
-from kafkakit.core.tags import TagSet
-from kafkakit.core.topic_selection import TopicSelection, matching_topics, parse_patterns, query_of, select_topics
+from kafkakit.core.query_text import Node, key_text, parse_query, parse_rules, text_of
+from kafkakit.core.selection import (
+    BrokerList,
+    TopicSelection,
+    matching_topics,
+    parse_broker_list,
+    parse_patterns,
+    query_of,
+    select_topics,
+)
+from kafkakit.core.text import some
 from kafkakit.placement.group_rule import TagRules
 from kafkakit.placement.problem import PlannedPartition
 

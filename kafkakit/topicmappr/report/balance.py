@@ -10,13 +10,12 @@ Log dirs in a plan's report: use before and after, new copies by dir, and what m
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from kafkakit.core.certificate import Certificate
 from kafkakit.core.errors import InfeasibleError, KafkakitError, OperationFailedError
 from kafkakit.core.placement_statistics import degree_of
-from kafkakit.core.plan import Plan, PlanDir, StorageFacts
+from kafkakit.core.plan import Certificate, Plan, PlanDir, StorageFacts
 from kafkakit.core.quantities import counted, format_bytes, format_percent, format_rough_time
-from kafkakit.core.tables import text_table
-from kafkakit.core.topic_selection import TopicSelection
+from kafkakit.core.selection import TopicSelection
+from kafkakit.core.text import text_table
 from kafkakit.placement.by_size.lp_relaxation import PPM, BandGoal
 from kafkakit.report.blocks import (
     INDENT,

@@ -14,11 +14,8 @@ The frontier as one self-contained page: the plot with bound and plan, the table
 from collections.abc import Iterator, Mapping, Sequence
 
 from kafkakit.core.findings import COLUMNS, FailOn, exit_code_of, finding_rows, findings_data, findings_text
-from kafkakit.core.lists_in_words import some
-from kafkakit.core.printable import printable
 from kafkakit.core.quantities import counted, format_bytes
-from kafkakit.core.shell_words import quote
-from kafkakit.core.tables import text_table
+from kafkakit.core.text import printable, quote, some, text_table
 from kafkakit.placement.by_size.lp_relaxation import PPM
 from kafkakit.report.blocks import INDENT, attributes, gap_text, optional_section, section, text_of
 from kafkakit.report.chart import Area, px, svg

@@ -15,10 +15,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kafkakit.core.certificate import BrokerLimit, Certificate, GroupLimit, SolverStatus
-from kafkakit.core.lists_in_words import some
-from kafkakit.core.plan import BrokerLoad, Move, Plan
+from kafkakit.core.plan import BrokerLimit, BrokerLoad, Certificate, GroupLimit, Move, Plan, SolverStatus
 from kafkakit.core.quantities import counted, format_bytes
+from kafkakit.core.text import some
 from kafkakit.report.chart import Area, px, round_top, svg
 from kafkakit.report.markup import Html, card_row, el, html_page, join, table, text
 from kafkakit.topicmappr.decide.frontier import FrontierPoint

@@ -12,11 +12,9 @@ The report of a new topic's placement.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from kafkakit.core.lists_in_words import some
 from kafkakit.core.plan import DirMove, Move
 from kafkakit.core.quantities import counted, format_bytes
-from kafkakit.core.shell_words import quote
-from kafkakit.core.tables import text_table
+from kafkakit.core.text import quote, some, text_table
 from kafkakit.report.blocks import INDENT, attributes, capped, gap_text, optional_section, records, section, text_of
 from kafkakit.report.report import Report
 from kafkakit.topicmappr.decide.assembly import PlannedChange, SavedMap, SavedPlan

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kafkakit.core.audit_findings import AuditFinding
+from kafkakit.core.findings import AuditFinding
 from kafkakit.rules.audits import hotspots as audit
 from kafkakit_spark.findings import findings_of
 from kafkakit_spark.job import JobInput, JobOutput

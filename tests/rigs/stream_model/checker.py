@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafkakit.core.log_reads import LogSpan
+from kafkakit.core.cluster_facts import LogSpan
 from kafkakit.core.model import TopicPartition
 from tests.rigs.failover import PARTITIONS, STREAM
 from tests.rigs.stream_model.world import OLD, ROUTE_PATH, World

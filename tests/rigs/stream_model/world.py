@@ -7,10 +7,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
-from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.cluster_facts import ItemError, OpenTransaction, ProducerState
 from kafkakit.core.journal_lines import read_lines
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.transactions import OpenTransaction, ProducerState
 from kafkakit.streams.client.api import ClientKind
 from kafkakit.streams.failover.decide.operation import GRAMMAR, FenceChoice, OperationRecord, fold
 from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from kafkakit.core.cluster_facts import CommittedOffset, GroupType
 from kafkakit.core.errors import TryLaterError
-from kafkakit.core.group_facts import CommittedOffset, GroupType
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.groups import GroupAdmin
 from kafkakit.ports.log import LogReader

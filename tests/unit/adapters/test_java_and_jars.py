@@ -11,7 +11,7 @@ from kafkakit.adapters import jars
 from kafkakit.adapters.jars import JarCache
 from kafkakit.adapters.java import find_java
 from kafkakit.core.errors import MissingExtraError, TryLaterError, UsageError
-from kafkakit.core.kafka_jars import binding_jars, is_wanted, wanted_coordinates
+from kafkakit.core.programs import binding_jars, is_wanted, wanted_coordinates
 
 
 def write_java(folder: Path, script: str) -> Path:

@@ -15,11 +15,17 @@ from kafkakit.adapters.kafka.admin_write import (
     producers_of,
     transactions_of,
 )
-from kafkakit.core.acls import AclBinding, AclOperation, AclPattern, AclPermission, AclResourceKind
-from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.cluster_facts import (
+    AclBinding,
+    AclOperation,
+    AclPattern,
+    AclPermission,
+    AclResourceKind,
+    ItemError,
+    ProducerState,
+)
 from kafkakit.core.errors import OperationFailedError, TryLaterError
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.transactions import ProducerState
 
 KEY = TopicPartition("t", 0)
 DENY = AclBinding(

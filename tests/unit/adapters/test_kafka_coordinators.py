@@ -6,8 +6,7 @@ from typing import Any
 
 from kafkakit.adapters.kafka.groups import Coordinators, KafkaGroups
 from kafkakit.config.security import Security
-from kafkakit.core.cluster_facts import ItemError
-from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupState, GroupType
+from kafkakit.core.cluster_facts import CommittedOffset, GroupDescription, GroupState, GroupType, ItemError
 from kafkakit.core.model import TopicPartition
 
 KEY = TopicPartition("t", 0)

@@ -15,8 +15,14 @@ from kafkakit.adapters.kafka.groups_read import (
     state_of,
     type_of,
 )
-from kafkakit.core.cluster_facts import ItemError
-from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupListing, GroupState, GroupType
+from kafkakit.core.cluster_facts import (
+    CommittedOffset,
+    GroupDescription,
+    GroupListing,
+    GroupState,
+    GroupType,
+    ItemError,
+)
 from kafkakit.core.model import TopicPartition
 
 TP = TopicPartition

@@ -10,8 +10,7 @@ import pytest
 
 from kafkakit.adapters.kafka.log import KEPT_S, KafkaLog, PendingRequest, Routes
 from kafkakit.config.security import Security
-from kafkakit.core.cluster_facts import ItemError
-from kafkakit.core.log_reads import Fetched
+from kafkakit.core.cluster_facts import Fetched, ItemError
 from kafkakit.core.model import TopicPartition
 
 TP = TopicPartition

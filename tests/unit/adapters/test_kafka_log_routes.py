@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kafkakit.adapters.kafka.log import HIDDEN, LEADERLESS, UNKNOWN, Routes
+from kafkakit.core.cluster_facts import TopicPlaces
 from kafkakit.core.errors import OperationFailedError
-from kafkakit.core.log_reads import TopicPlaces
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.model.commit import NO_TOPIC_ID
 

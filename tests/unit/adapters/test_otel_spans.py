@@ -13,8 +13,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from kafkakit.adapters.otel_spans import MOST_LINKS, OtelSpans, open_otel_spans
-from kafkakit.core.deliveries import Headers, OutgoingRecord
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.records import Headers, OutgoingRecord
 from kafkakit.streams.client.decide.reading import Source
 from kafkakit.streams.client.watch import TracedHandlers, Watch, WatchOptions, WatchParts
 from kafkakit.streams.client.workers import RecordOrigin, StreamRecord

@@ -14,7 +14,7 @@ import pytest
 
 from kafkakit.adapters.processes import LocalProcesses
 from kafkakit.core.errors import UsageError
-from kafkakit.core.process_record import ProcessRecord
+from kafkakit.core.programs import ProcessRecord
 
 SLEEPER = (
     "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); time.sleep(600)"

@@ -6,9 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from kafkakit.adapters.read_only import ReadOnlyAdmin
-from kafkakit.core.acls import AclResourceKind
-from kafkakit.core.client_quotas import QuotaEntity
-from kafkakit.core.cluster_facts import ResourceKind
+from kafkakit.core.cluster_facts import AclResourceKind, QuotaEntity, ResourceKind
 from kafkakit.core.errors import LeaseLostError, RefusedError
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.act.leases import GuardedAdmin

@@ -3,8 +3,8 @@
 import pytest
 
 from kafkakit.adapters.read_only import ReadOnlyGroups
+from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.errors import RefusedError
-from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.groups import GroupAdmin
 from tests.fakes.groups import FakeGroups

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from kafkakit.audit.decide.comparison import RunResults
-from kafkakit.core.audit_findings import AuditFinding, audit_finding
-from kafkakit.core.findings import Rule, Severity
-from kafkakit.core.job_spec import JobResult, JobSpec
+from kafkakit.core.findings import AuditFinding, Rule, Severity, audit_finding
+from kafkakit.core.fleet_tables import JobResult, JobSpec
 
 NOW_MS = 1_795_219_200_000
 SEVERITY = {"error": Severity.ERROR, "warning": Severity.WARNING, "note": Severity.NOTE}

@@ -4,8 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkakit.audit.decide.comparison import RunResults, compare, fails, key_of, with_since
-from kafkakit.core.audit_findings import AuditFinding
-from kafkakit.core.findings import FailOn
+from kafkakit.core.findings import AuditFinding, FailOn
 from tests.unit.audit.made import KINDS, a_finding, a_run
 
 

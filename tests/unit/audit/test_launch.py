@@ -10,8 +10,8 @@ import yaml
 from kafkakit.audit.decide.launch import Backend, DriverFiles, SparkChoice, launch_line, launch_of
 from kafkakit.audit.show.units import spark_application
 from kafkakit.core.errors import KafkakitError, RefusedError, UsageError
-from kafkakit.core.job_spec import JobSpec
-from kafkakit.core.spark_launch import SparkTools
+from kafkakit.core.fleet_tables import JobSpec
+from kafkakit.core.programs import SparkTools
 from tests.places import ROOT
 
 TOOLS = SparkTools(spark_home="/spark", python="/py", java_home="/java", code_folder="/code")

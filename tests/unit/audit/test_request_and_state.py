@@ -15,7 +15,7 @@ from kafkakit.audit.decide.run_state import RUN_DOCUMENT, RunPhase, RunRecord, f
 from kafkakit.audit.decide.scope import AuditScope, ScopeRequest
 from kafkakit.core.errors import ExitCode, InputError, UsageError
 from kafkakit.core.findings import FailOn, Rule, Severity, fails
-from kafkakit.core.job_spec import JobResult, JobSpec, spec_data, spec_of
+from kafkakit.core.fleet_tables import JobResult, JobSpec, spec_data, spec_of
 from kafkakit.core.lease import Holder, Life
 from tests.places import ROOT
 

@@ -9,9 +9,9 @@ import pytest
 
 from kafkakit.adapters.arrow import RunFolder
 from kafkakit.audit.act.results import finished_run, read_findings, read_run, read_table
-from kafkakit.core.audit_findings import AuditFinding, finding_row
 from kafkakit.core.errors import InputError, OperationFailedError
-from kafkakit.core.job_spec import JobResult, JobSpec, spec_data, summary_data
+from kafkakit.core.findings import AuditFinding, finding_row
+from kafkakit.core.fleet_tables import JobResult, JobSpec, spec_data, summary_data
 
 SPEC = JobSpec(
     jobs=("drift", "lag"), input="/in", output="/out", snapshot_date="2026-11-20", dates=("2026-11-20",), now_ms=1

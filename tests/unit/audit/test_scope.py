@@ -18,9 +18,9 @@ from kafkakit.audit.decide.scope import (
     tables_for_brokers,
     tables_for_topics,
 )
-from kafkakit.core.audit_findings import NAMED_IN_WHERE
 from kafkakit.core.errors import UsageError
-from kafkakit.core.query.parser import QueryError
+from kafkakit.core.findings import NAMED_IN_WHERE
+from kafkakit.core.query_text import QueryError
 
 
 def topics(tags: Mapping[str, Mapping[str, str]] | None) -> dict[str, list[Any]]:

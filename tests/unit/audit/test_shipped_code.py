@@ -34,7 +34,7 @@ def test_the_same_code_makes_the_same_bytes(tmp_path: Path) -> None:
     write_code_zip(tmp_path / "b.zip", whole_package=False)
     assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
     names = zipfile.ZipFile(tmp_path / "a.zip").namelist()
-    assert {"kafkakit/__init__.py", "kafkakit/core/job_spec.py", "kafkakit_spark/runner.py"} <= set(names)
+    assert {"kafkakit/__init__.py", "kafkakit/core/fleet_tables.py", "kafkakit_spark/runner.py"} <= set(names)
     assert {name.split("/")[1] for name in names if name.startswith("kafkakit/")} == {
         "__init__.py", "core", "rules", "streams",
     }  # fmt: skip

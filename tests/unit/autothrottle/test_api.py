@@ -11,7 +11,7 @@ from kafkakit.adapters.http_server import MAX_BODY, HttpServer
 from kafkakit.autothrottle.act.pacer import ControlOverrides, ZnodeOverrides
 from kafkakit.autothrottle.act.service import PacerApi
 from kafkakit.autothrottle.decide.pacer import MB, Override, Overrides
-from kafkakit.core.http_page import HttpPage, HttpRequest
+from kafkakit.core.rpc import HttpPage, HttpRequest
 from tests.fakes.control import FakeControlStore
 from tests.rigs.pacer import CLUSTER
 

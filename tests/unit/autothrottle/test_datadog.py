@@ -20,7 +20,7 @@ from kafkakit.autothrottle.decide.measurements import (
     read_tags,
 )
 from kafkakit.config.security import Secret
-from kafkakit.core.metric_sample import Sample
+from kafkakit.core.storage_reading import Sample
 from tests.fakes.admin import FakeClock
 from tests.rigs.metrics_http import Datadog, Reply, Server, serving
 

@@ -8,7 +8,7 @@ from kafkakit.autothrottle.act.pacer import measure_with
 from kafkakit.autothrottle.decide.law import Decision, Memory
 from kafkakit.autothrottle.decide.measurements import Load, Observed, TrafficQueries, measured_of
 from kafkakit.core.errors import OperationFailedError, TryLaterError
-from kafkakit.core.metric_sample import Sample
+from kafkakit.core.storage_reading import Sample
 from tests.fakes.admin import FakeClock
 from tests.rigs.pacer import MB, PacerRig
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from kafkakit.broker.decide.operation import Kind, LegKind, LegState, Stage
-from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import InfeasibleError, OperationFailedError, RefusedError, TryLaterError, UsageError
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.selection import BrokerList
 from kafkakit.placement.problem import PlaceBy
 from tests.fakes.admin import FakeCluster
 from tests.invariants.journal import verify_journal

@@ -7,9 +7,9 @@ import pytest
 from kafkakit.broker.decide.operation import Safety, holdings_of, judge_safety
 from kafkakit.broker.decide.plans import OperationCommands, OperationGoal, decide_operation
 from kafkakit.broker.report import BrokerOutcome, outcome_data, outcome_rows, render_outcome
-from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.errors import InfeasibleError
 from kafkakit.core.model import BrokerState, ClusterSnapshot, TopicPartition
+from kafkakit.core.selection import BrokerList
 from kafkakit.execution.decide.runs import Direction
 from tests.fakes.admin import FakeCluster
 from tests.rigs.broker import make_cluster

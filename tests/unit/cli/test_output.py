@@ -11,7 +11,7 @@ from kafkakit.cli.output import Output, OutputFormat, format_result
 from kafkakit.config.security import Secret
 from kafkakit.core.documents import json_text
 from kafkakit.core.errors import RefusedError
-from kafkakit.core.tables import plain_value, text_table, tsv_lines
+from kafkakit.core.text import plain_value, text_table, tsv_lines
 from kafkakit.report.report import Report
 
 RESULT = Report(

@@ -8,8 +8,8 @@ from kafkakit.config.keys import KEY_BY_NAME, KEYS, is_profile_name, nearest
 from kafkakit.config.merge import Entry, Layer, Rank, defaults, merge, parse_overrides
 from kafkakit.config.security import Secret
 from kafkakit.config.yaml_text import parse_config, parse_profile
-from kafkakit.core.durations import format_duration, parse_duration
 from kafkakit.core.errors import InputError, UsageError
+from kafkakit.core.quantities import format_duration, parse_duration
 
 PROD = b"""\
 profile: prod

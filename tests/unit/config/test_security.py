@@ -3,7 +3,7 @@ import pickle
 import pytest
 
 from kafkakit.config.security import Mechanism, Protocol, Secret, Security, problems_of, to_confluent, to_kafka_python
-from kafkakit.core.tables import plain_value
+from kafkakit.core.text import plain_value
 
 SCRAM_TLS = Security(
     protocol=Protocol.SASL_SSL,

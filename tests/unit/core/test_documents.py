@@ -17,8 +17,7 @@ from kafkakit.core.documents import (
     encode_snapshot,
 )
 from kafkakit.core.errors import InputError
-from kafkakit.core.model import ClusterSnapshot
-from kafkakit.core.tags import decode_tags
+from kafkakit.core.model import ClusterSnapshot, decode_tags
 from kafkakit.fleet.decide.fleet_file import read_fleet
 from kafkakit.registry.decide.access import read_access, read_jwt_rules
 from kafkakit.registry.decide.desired import read_desired, read_objects

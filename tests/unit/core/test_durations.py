@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafkakit.core.durations import format_span
+from kafkakit.core.quantities import format_span
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,19 @@ from typing import Any
 import pytest
 
 from kafkakit.core.errors import UsageError
-from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, LogDir, Partition, Topic
-from kafkakit.core.query.clusters import broker_table, brokers_where, topic_table, topics_where
-from kafkakit.core.query.columns import object_table, text_column, unknown_keys
-from kafkakit.core.query.evaluate import explain, names_matching
-from kafkakit.core.query.nodes import text_of
-from kafkakit.core.query.parser import MAX_DEPTH, MAX_LENGTH, MAX_LIST, QueryError, parse_query, parse_rules
-from kafkakit.core.tags import TagSet
+from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, LogDir, Partition, TagSet, Topic
+from kafkakit.core.query import (
+    broker_table,
+    brokers_where,
+    explain,
+    names_matching,
+    object_table,
+    text_column,
+    topic_table,
+    topics_where,
+    unknown_keys,
+)
+from kafkakit.core.query_text import MAX_DEPTH, MAX_LENGTH, MAX_LIST, QueryError, parse_query, parse_rules, text_of
 
 GIB = 1 << 30
 
@@ -260,7 +266,7 @@ GLOBS: list[Any] = [
 
 @pytest.mark.parametrize(("pattern", "text", "fits"), GLOBS)
 def test_globs(pattern: str, text: str, fits: bool) -> None:
-    from kafkakit.core.query.globs import glob_matcher
+    from kafkakit.core.query_text import glob_matcher
 
     assert glob_matcher(pattern)(text) is fits
 

@@ -4,7 +4,7 @@ import subprocess
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kafkakit.core.shell_words import quote
+from kafkakit.core.text import quote
 
 WORDS = [
     "plain",

@@ -18,7 +18,7 @@ from kafkakit.core.model import (
     Reassignment,
     Topic,
 )
-from kafkakit.core.snapshot_rules import check_partition_map, check_snapshot
+from kafkakit.core.plan_rules import check_partition_map, check_snapshot
 
 GOOD = ClusterSnapshot(
     cluster_id="c",

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 
 from kafkakit.core.errors import InputError
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.storage_document import StorageDocument, decode_reading, encode_reading
+from kafkakit.core.storage_documents import StorageDocument, decode_reading, encode_reading
 from kafkakit.core.storage_reading import FreeStorage, PartitionSizes, StorageReading
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC)

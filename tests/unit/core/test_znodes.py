@@ -7,16 +7,16 @@ import tracemalloc
 import pytest
 import zstandard
 
-from kafkakit.core import metrics_znodes as znodes
+from kafkakit.core import storage_documents as znodes
 from kafkakit.core.errors import InputError
-from kafkakit.core.metrics_znodes import (
+from kafkakit.core.model import TopicPartition
+from kafkakit.core.storage_documents import (
     Compression,
     decode_broker_storage,
     decode_partition_sizes,
     encode_broker_storage,
     encode_partition_sizes,
 )
-from kafkakit.core.model import TopicPartition
 from tests.contracts.storage_metrics import StorageMetricsContract
 from tests.fakes.admin import FakeClock, FakeStorageMetrics
 

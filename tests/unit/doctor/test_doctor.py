@@ -17,7 +17,7 @@ from kafkakit.config.security import Mechanism, Protocol, Secret, Security
 from kafkakit.core.cluster_facts import ClusterInfo, ResourceKind
 from kafkakit.core.errors import ExitCode, OperationFailedError, TryLaterError, UsageError
 from kafkakit.core.model import Broker, BrokerState
-from kafkakit.core.versions import Versions
+from kafkakit.core.programs import Versions
 from kafkakit.doctor.act import Configured, FactSources, collect_facts
 from kafkakit.doctor.decide import Check, Status, exit_code_of, judge
 from kafkakit.doctor.facts import DoctorFacts

@@ -3,7 +3,7 @@
 import pytest
 
 from kafkakit.core.errors import ConflictError, InputError
-from kafkakit.core.versioned import Versioned
+from kafkakit.core.lease import Versioned
 from kafkakit.execution.act.control_requests import ControlRequests
 from kafkakit.execution.decide.runs import ControlRequest, decode_control_request, encode_control_request
 from kafkakit.execution.decide.schedule.work import Rates

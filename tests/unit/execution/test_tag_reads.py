@@ -3,7 +3,7 @@
 import pytest
 
 from kafkakit.core.errors import InputError, TryLaterError
-from kafkakit.core.tags import TagSet
+from kafkakit.core.model import TagSet
 from kafkakit.execution.act.retrier import read_tags
 from tests.fakes.control import FakeControlStore
 

@@ -6,10 +6,8 @@ from datetime import UTC, datetime
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkakit.core.cluster_facts import BrokerLogDirs, ConfigLayer, ItemError, LayeredValue, LiveReplica
-from kafkakit.core.log_reads import LogSpan
-from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, Topic, TopicPartition
-from kafkakit.core.tags import TagSet
+from kafkakit.core.cluster_facts import BrokerLogDirs, ConfigLayer, ItemError, LayeredValue, LiveReplica, LogSpan
+from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, TagSet, Topic, TopicPartition
 from kafkakit.fleet.decide.config_columns import Columns, broker_config_columns, storable
 from kafkakit.fleet.decide.fleet_file import FleetCluster
 from kafkakit.fleet.decide.snapshot_columns import (

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from kafkakit.core.errors import UsageError
-from kafkakit.core.tags import TagSet
+from kafkakit.core.model import TagSet
 from kafkakit.lint.act.live import read_live
 from tests.fakes.admin import FakeCluster
 

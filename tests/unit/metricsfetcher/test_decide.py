@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kafkakit.core.errors import UsageError
-from kafkakit.core.metric_sample import Sample
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.storage_reading import Sample
 from kafkakit.metricsfetcher.decide import (
     DATADOG_QUERIES,
     Collected,

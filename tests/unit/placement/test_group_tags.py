@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kafkakit.core.certificate import TagConstraint
+from kafkakit.core.plan import TagConstraint
 from kafkakit.placement.by_size.exact import cheapest
 from kafkakit.placement.by_size.lp_relaxation import Limits
 from kafkakit.placement.by_size.slots import SearchState, SlotTable, make_table

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kafkakit.core.broker_list import parse_broker_list
-from kafkakit.core.certificate import SolverStatus
+from kafkakit.core.plan import SolverStatus
+from kafkakit.core.selection import parse_broker_list
 from kafkakit.placement.by_size.lp_relaxation import Limits, demand_groups_of, sliding_window
 from kafkakit.placement.by_size.proof import moves_bound
 from kafkakit.placement.by_size.slots import make_table

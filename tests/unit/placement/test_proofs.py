@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kafkakit.core.broker_list import BrokerList
-from kafkakit.core.certificate import ProofKind
 from kafkakit.core.documents import decode_plan, encode_plan, encode_snapshot
 from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic
-from kafkakit.core.plan import Plan
+from kafkakit.core.plan import Plan, ProofKind
+from kafkakit.core.selection import BrokerList
 from kafkakit.placement.network import Block, FlowNetwork, block_proof, blocks_of, reach_by
 from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.decide.leaders import LeadersRequest, decide_leaders

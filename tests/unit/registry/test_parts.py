@@ -12,10 +12,9 @@ import pytest
 from kafkakit.adapters.rpc.messages import DESCRIPTORS
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import InputError
-from kafkakit.core.model import TopicPartition
+from kafkakit.core.model import TopicPartition, decode_tags
 from kafkakit.core.records import Record
 from kafkakit.core.rpc import RpcCode, RpcError
-from kafkakit.core.tags import decode_tags
 from kafkakit.registry.commands.serve import ListenChoice
 from kafkakit.registry.decide.access import BURST, Access, Admission, Caller, Rates, is_loopback, read_access
 from kafkakit.registry.decide.inventory import BrokerFacts, Change, Inventory, TopicFacts

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafkakit.core.durations import format_span
+from kafkakit.core.quantities import format_span
 from kafkakit.rules.retention import (
     DEFAULT_MAX_MAP_COUNT,
     SegmentSettings,

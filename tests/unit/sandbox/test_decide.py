@@ -6,7 +6,7 @@ import yaml
 
 from kafkakit.config.security import Secret, problems_of
 from kafkakit.core.errors import InputError, UsageError
-from kafkakit.core.process_record import ProcessRecord
+from kafkakit.core.programs import ProcessRecord
 from kafkakit.sandbox.decide import jvm
 from kafkakit.sandbox.decide.connection import environment, profile_tree, profile_users, render_profile
 from kafkakit.sandbox.decide.credentials import Passwords, client_security, principal

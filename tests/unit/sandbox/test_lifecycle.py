@@ -14,7 +14,7 @@ from kafkakit.config.security import Security
 from kafkakit.core.cluster_facts import ClusterInfo
 from kafkakit.core.errors import InputError, KafkakitError, RefusedError, TryLaterError, UsageError
 from kafkakit.core.model import Broker, BrokerState
-from kafkakit.core.process_record import ProcessRecord
+from kafkakit.core.programs import ProcessRecord
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.machine import Java, Machine, NodeFailedError
 from kafkakit.sandbox import lifecycle as run

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from kafkakit.core.certificate import Proof, ProofKind, SolverStatus, certificate
 from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic
+from kafkakit.core.plan import Proof, ProofKind, SolverStatus, certificate
 from kafkakit.topicmappr.decide.assembly import Decision, assemble
 from kafkakit.topicmappr.decide.scope import TopicScope, scope_of
 from tests.clusters.strategies import TAKEN_AT

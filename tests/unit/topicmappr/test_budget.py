@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.documents import encode_plan, encode_snapshot
 from kafkakit.core.errors import TryLaterError, UsageError
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, Partition, Topic, TopicPartition
+from kafkakit.core.selection import BrokerList
 from kafkakit.topicmappr.decide.assembly import PlannedChange
 from kafkakit.topicmappr.decide.drain import DrainRequest, decide_drain
 from kafkakit.topicmappr.decide.explain import explain

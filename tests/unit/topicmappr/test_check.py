@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from kafkakit.core.broker_list import parse_broker_list
 from kafkakit.core.errors import UsageError
 from kafkakit.core.findings import Finding, Severity
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, LogDir, Partition, Reassignment, Topic
+from kafkakit.core.selection import parse_broker_list
 from kafkakit.topicmappr.decide.check import check_cluster, share_limits
 from kafkakit.topicmappr.decide.check_rules import RULES, CheckRequest
 from tests.fakes.admin import FakeCluster

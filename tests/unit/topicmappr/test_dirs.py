@@ -5,8 +5,8 @@ from functools import partial
 
 import pytest
 
-from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, Topic, TopicPartition
+from kafkakit.core.selection import BrokerList
 from kafkakit.placement.broker_disks import DirStorage, broker_disks
 from kafkakit.placement.log_dirs_balance import DirRules
 from kafkakit.placement.problem import PlannedPartition

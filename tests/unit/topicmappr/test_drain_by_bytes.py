@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kafkakit.core.broker_list import parse_broker_list
 from kafkakit.core.documents import encode_plan, encode_snapshot
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, Partition, Topic
+from kafkakit.core.selection import parse_broker_list
 from kafkakit.placement.problem import PlaceBy
 from kafkakit.topicmappr.decide.assembly import PlannedChange
 from kafkakit.topicmappr.decide.drain import DrainRequest, decide_drain

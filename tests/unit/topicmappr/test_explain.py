@@ -6,10 +6,23 @@ from dataclasses import replace
 
 import pytest
 
-from kafkakit.core.certificate import BrokerLimit, Certificate, PlacementRules, Proof, ProofKind, SolverStatus
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, PartitionMap, TopicPartition
-from kafkakit.core.plan import BrokerLoad, DirMove, Move, PlacementStats, Plan, PlanBroker, ScopeEntry
-from kafkakit.core.tables import plain_value
+from kafkakit.core.plan import (
+    BrokerLimit,
+    BrokerLoad,
+    Certificate,
+    DirMove,
+    Move,
+    PlacementRules,
+    PlacementStats,
+    Plan,
+    PlanBroker,
+    Proof,
+    ProofKind,
+    ScopeEntry,
+    SolverStatus,
+)
+from kafkakit.core.text import plain_value
 from kafkakit.topicmappr.decide.explain import Explanation, explain
 from kafkakit.topicmappr.report.judgement import explanation_data, explanation_text
 from tests.clusters.strategies import TAKEN_AT

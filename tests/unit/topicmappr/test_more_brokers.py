@@ -7,10 +7,10 @@ from fractions import Fraction
 
 import pytest
 
-from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.errors import InfeasibleError
 from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, Topic
 from kafkakit.core.quantities import parse_percent
+from kafkakit.core.selection import BrokerList
 from kafkakit.topicmappr.decide.frontier import decide_frontier
 from kafkakit.topicmappr.decide.rebalance import decide_rebalance
 from kafkakit.topicmappr.decide.requests import FrontierRequest, Goal, Metric, RebalanceRequest, goal_of

@@ -7,8 +7,8 @@ import pytest
 
 from kafkakit.cli.context import CliContext
 from kafkakit.cli.search_watch import watching
-from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.errors import TerminationRequested, UsageError
+from kafkakit.core.selection import BrokerList
 from kafkakit.topicmappr.decide.rebalance import pairs, smallest_tolerance
 from kafkakit.topicmappr.decide.rebalance_goal import choose_sources
 from kafkakit.topicmappr.decide.requests import GIB, RebalanceRequest

@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import pytest
 
-from kafkakit.core.broker_list import parse_broker_list
 from kafkakit.core.errors import InfeasibleError, UsageError
+from kafkakit.core.selection import parse_broker_list
 from kafkakit.topicmappr.decide.rebalance import decide_rebalance
 from kafkakit.topicmappr.decide.requests import Goal, RebalanceRequest
 from tests.cli.test_rebalance import cluster

@@ -8,9 +8,22 @@ from html.parser import HTMLParser
 
 import pytest
 
-from kafkakit.core.certificate import BrokerLimit, Certificate, GroupLimit, Proof, ProofKind, SolverStatus
 from kafkakit.core.model import PartitionMap
-from kafkakit.core.plan import BrokerLoad, DirMove, Move, PlacementStats, Plan, PlanBroker, StorageFacts
+from kafkakit.core.plan import (
+    BrokerLimit,
+    BrokerLoad,
+    Certificate,
+    DirMove,
+    GroupLimit,
+    Move,
+    PlacementStats,
+    Plan,
+    PlanBroker,
+    Proof,
+    ProofKind,
+    SolverStatus,
+    StorageFacts,
+)
 from kafkakit.report.markup import el, text
 from kafkakit.topicmappr.decide.frontier import FrontierPoint
 from kafkakit.topicmappr.report.page import largest_moves, report_page

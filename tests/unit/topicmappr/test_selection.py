@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from kafkakit.cli.tag_options import TagSource
-from kafkakit.core.broker_list import parse_broker_list
-from kafkakit.core.topic_selection import parse_patterns
+from kafkakit.core.selection import parse_broker_list, parse_patterns
 from kafkakit.topicmappr.commands.options import _answered
 from kafkakit.topicmappr.decide.drain import DrainRequest
 from kafkakit.topicmappr.decide.requests import FrontierRequest, Metric, RebalanceRequest

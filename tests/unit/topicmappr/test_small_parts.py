@@ -2,11 +2,10 @@
 
 import pytest
 
-from kafkakit.core.broker_list import parse_broker_list
 from kafkakit.core.errors import InputError, OperationFailedError, UsageError
 from kafkakit.core.model import PartitionAssignment, PartitionMap, TopicPartition
 from kafkakit.core.placement_statistics import degree_of
-from kafkakit.core.topic_selection import parse_patterns, select_topics
+from kafkakit.core.selection import parse_broker_list, parse_patterns, select_topics
 from kafkakit.placement.evenness import deal_pool
 from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.group_rule import GroupRule

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from kafkakit.core.broker_list import parse_broker_list
 from kafkakit.core.documents import encode_plan, encode_snapshot
 from kafkakit.core.errors import TryLaterError, UsageError
 from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, PartitionAssignment, PartitionMap, Topic
+from kafkakit.core.selection import parse_broker_list
 from kafkakit.placement.problem import OptimizeFor, PlaceBy, PlannedPartition
 from kafkakit.placement.rebuild_task import filled
 from kafkakit.topicmappr.decide.rebuild import Rebuild, decide_rebuild

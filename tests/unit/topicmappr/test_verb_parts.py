@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.errors import InfeasibleError, UsageError
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, LogDir, Partition, Topic, TopicPartition
 from kafkakit.core.plan import Plan
+from kafkakit.core.selection import BrokerList
 from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.leaders import pass_leaders

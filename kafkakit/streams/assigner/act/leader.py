@@ -11,9 +11,9 @@ epoch come first.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kafkakit.core.durations import epoch_ms, format_duration
 from kafkakit.core.errors import ConflictError, InputError, LeaseLostError, TryLaterError, UsageError
 from kafkakit.core.lease import MAX_TTL_S, Holder, LeaseRecord, Life
+from kafkakit.core.quantities import epoch_ms, format_duration
 from kafkakit.execution.act.leases import Lease, read_lease
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.cluster_clients import ClusterClients

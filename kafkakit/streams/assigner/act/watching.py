@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kafkakit.core.cluster_facts import ClusterInfo, ItemError, PartitionState, ResourceKind
-from kafkakit.core.durations import epoch_ms
 from kafkakit.core.errors import KafkakitError
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.quantities import epoch_ms
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.cluster_clients import ClusterClients
 from kafkakit.ports.control import ControlStore

@@ -17,9 +17,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from kafkakit.core.control_paths import VALUE_LIMIT_BYTES
 from kafkakit.core.errors import UsageError
-from kafkakit.core.lease import Holder, Life
+from kafkakit.core.lease import VALUE_LIMIT_BYTES, Holder, Life
 from kafkakit.core.quantities import counted
 from kafkakit.streams.assigner.decide.placing import Facts, PartitionFacts, Pool, place, pools_of, problem_of
 from kafkakit.streams.client.api import (

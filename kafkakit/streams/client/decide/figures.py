@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TypeVar
 
-from kafkakit.core.deliveries import ConnectionFigures
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.records import ConnectionFigures
 from kafkakit.report.metrics_text import Labels, MetricFamily, gauge
 from kafkakit.streams.model.pathways import FOLDED_TAGS, Bucket, DDSketch, EdgeKey, EdgeSums, merged_edges
 

@@ -8,8 +8,8 @@ The records of a lane go where the route says, once that place is the one that t
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kafkakit.core.deliveries import BatchLimits, Headers, OutgoingRecord, TopicIdentity
 from kafkakit.core.errors import OperationFailedError, RefusedError, TryLaterError, UsageError
+from kafkakit.core.records import BatchLimits, Headers, OutgoingRecord, TopicIdentity
 from kafkakit.streams.model.commit import NO_TOPIC_ID, topic_id_bytes
 from kafkakit.streams.model.record_identity import HEADER, decode_record_id
 from kafkakit.streams.model.route import Route, Segment, SegmentState

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
+from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.errors import UsageError
-from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.streams.client.decide.failures import (
     Dependencies,
     FailingRecords,

@@ -9,8 +9,7 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
-from kafkakit.core.cluster_facts import ItemError
-from kafkakit.core.cluster_id import cluster_id_problem
+from kafkakit.core.cluster_facts import CommittedOffset, ItemError, cluster_id_problem
 from kafkakit.core.errors import (
     InputError,
     KafkakitError,
@@ -19,11 +18,9 @@ from kafkakit.core.errors import (
     TryLaterError,
     UsageError,
 )
-from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.journal_lines import RecordKind, line_data
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.printable import printable
-from kafkakit.core.shell_words import quote
+from kafkakit.core.text import printable, quote
 from kafkakit.execution.act.journal_files import DiskFile, LineFile, LineJournal
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock

@@ -20,8 +20,15 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from kafkakit.core.cluster_facts import ClusterInfo, ItemError
-from kafkakit.core.durations import epoch_ms
+from kafkakit.core.cluster_facts import (
+    ClusterInfo,
+    CommittedOffset,
+    GroupDescription,
+    GroupType,
+    ItemError,
+    LogSpan,
+    TopicPlaces,
+)
 from kafkakit.core.errors import (
     InterruptedRunError,
     KafkakitError,
@@ -32,11 +39,9 @@ from kafkakit.core.errors import (
     TryLaterError,
     UsageError,
 )
-from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupType
-from kafkakit.core.lists_in_words import some
-from kafkakit.core.log_reads import LogSpan, TopicPlaces
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.printable import printable
+from kafkakit.core.quantities import epoch_ms
+from kafkakit.core.text import printable, some
 from kafkakit.execution.act.retrier import fetch_answers
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock

@@ -15,8 +15,8 @@ from kafkakit.cli import session
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.session import ClusterSession, open_session
-from kafkakit.core.durations import epoch_ms
 from kafkakit.core.findings import FailOn
+from kafkakit.core.quantities import epoch_ms
 from kafkakit.streams.commits.commands import options
 from kafkakit.streams.commits.commands.editing import (
     delete,
@@ -129,7 +129,7 @@ def watch(
     \b
     kafkakit --profile prod streams commits watch payments --interval 2s
     """
-    from kafkakit.core.durations import parse_duration
+    from kafkakit.core.quantities import parse_duration
     from kafkakit.streams.commits.act.reading import Shown, watch_group
     from kafkakit.streams.commits.report.groups import group_report
 
@@ -185,7 +185,7 @@ def verify(
     kafkakit --profile prod streams commits verify --all --max-age 1h
     kafkakit --profile prod streams commits verify payments billing -o json
     """
-    from kafkakit.core.durations import parse_duration
+    from kafkakit.core.quantities import parse_duration
     from kafkakit.streams.commits.report.groups import findings_report
 
     cli = cli_context(ctx)

@@ -16,7 +16,7 @@ import typer
 from kafkakit.cli import session
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
-from kafkakit.core.durations import epoch_ms
+from kafkakit.core.quantities import epoch_ms
 from kafkakit.streams.commits.commands import options
 from kafkakit.streams.commits.commands.options import DialectWord, RecordEditOptions, opening_of
 
@@ -37,7 +37,7 @@ def edit(
     reason: str,
 ) -> None:
     """Plan an edit, show it, and with consent carry it out."""
-    from kafkakit.core.shell_words import quote
+    from kafkakit.core.text import quote
     from kafkakit.streams.commits.decide.editing.edit import verb_name
     from kafkakit.streams.commits.report.edits import outcome_report
 
@@ -75,7 +75,7 @@ def edited_cluster(ctx: typer.Context, opened: session.ClusterSession) -> Edited
 
 def lock_group(ctx: typer.Context, opened: session.ClusterSession, group: str, consent: EditConsent) -> None:
     """Keep other edits of the group on this host off; a plan alone takes no lock and leaves no file."""
-    from kafkakit.core.printable import printable
+    from kafkakit.core.text import printable
     from kafkakit.streams.commits.act.editing import edit_lock
 
     if consent.apply:
@@ -86,7 +86,7 @@ def lock_group(ctx: typer.Context, opened: session.ClusterSession, group: str, c
 def show_plan(ctx: typer.Context, plan: EditPlan, verb: str, argument: str) -> None:
     """Print a plan that is not carried out, with the command that carries just this one out."""
     from kafkakit.cli.command_line import given_words
-    from kafkakit.core.shell_words import quote
+    from kafkakit.core.text import quote
     from kafkakit.streams.commits.report.edits import plan_report
 
     cli = cli_context(ctx)

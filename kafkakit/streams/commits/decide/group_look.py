@@ -9,12 +9,20 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
-from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.cluster_facts import (
+    CommittedOffset,
+    GroupDescription,
+    GroupMember,
+    GroupState,
+    GroupType,
+    ItemError,
+    LogSpan,
+    TopicPlaces,
+    holders_of,
+)
 from kafkakit.core.errors import KafkakitError, OperationFailedError, TryLaterError, UsageError
-from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupMember, GroupState, GroupType, holders_of
-from kafkakit.core.log_reads import LogSpan, TopicPlaces
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.printable import printable
+from kafkakit.core.text import printable
 from kafkakit.streams.model.commit import CommitIdentity, Problem, amount
 from kafkakit.streams.model.dialects.dialect import KAFKA_LIMIT, CommitFacts, CopiedFrom, TimeSpan
 from kafkakit.streams.model.dialects.registry import dialect_named, read_metadata

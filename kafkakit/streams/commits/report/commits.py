@@ -10,10 +10,8 @@ from dataclasses import asdict, dataclass
 from textwrap import wrap
 
 from kafkakit.core.findings import Severity
-from kafkakit.core.printable import printable
 from kafkakit.core.quantities import counted, format_rough_time
-from kafkakit.core.shell_words import quote
-from kafkakit.core.tables import text_table
+from kafkakit.core.text import printable, quote, text_table
 from kafkakit.report.blocks import attributes
 from kafkakit.report.report import Report
 from kafkakit.streams.commits.decide.documents import EncodedCommit

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
+from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.errors import OperationFailedError
-from kafkakit.core.group_facts import CommittedOffset
-from kafkakit.core.printable import printable
 from kafkakit.core.quantities import counted
+from kafkakit.core.text import printable
 from kafkakit.report.blocks import attributes
 from kafkakit.report.report import Report
 from kafkakit.streams.commits.decide.editing.edit import EditOutcome, EditPlan, PartitionEdit, PartitionResult

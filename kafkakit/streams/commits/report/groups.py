@@ -21,9 +21,8 @@ from kafkakit.core.findings import (
     fingerprint_of,
     in_order,
 )
-from kafkakit.core.printable import printable
 from kafkakit.core.quantities import counted, format_rough_time
-from kafkakit.core.tables import text_table
+from kafkakit.core.text import printable, text_table
 from kafkakit.report.report import Report
 from kafkakit.streams.commits.decide.documents import ShownDocument, state_of
 from kafkakit.streams.commits.decide.group_look import (

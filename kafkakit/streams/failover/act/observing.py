@@ -13,14 +13,19 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from kafkakit.core.acls import AclResourceKind
-from kafkakit.core.client_quotas import Quotas
-from kafkakit.core.cluster_facts import ItemError, ResourceKind
-from kafkakit.core.durations import epoch_ms
+from kafkakit.core.cluster_facts import (
+    AclResourceKind,
+    CommittedOffset,
+    GroupDescription,
+    GroupType,
+    ItemError,
+    LogSpan,
+    Quotas,
+    ResourceKind,
+)
 from kafkakit.core.errors import InputError, KafkakitError, OperationFailedError, TryLaterError
-from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupType
-from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.quantities import epoch_ms
 from kafkakit.core.rights import lacking
 from kafkakit.execution.act.retrier import fetch_answers
 from kafkakit.ports.clock import Clock

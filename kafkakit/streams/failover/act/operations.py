@@ -10,15 +10,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
-from kafkakit.core.acls import AclBinding, AclResourceKind
-from kafkakit.core.cluster_facts import ResourceKind
-from kafkakit.core.durations import epoch_ms, format_span
+from kafkakit.core.cluster_facts import AclBinding, AclResourceKind, LogSpan, ResourceKind
 from kafkakit.core.errors import ConflictError, InputError, KafkakitError, RefusedError, TryLaterError
-from kafkakit.core.event import Event
 from kafkakit.core.journal_lines import line_data
 from kafkakit.core.lease import DEFAULT_TTL_S
-from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.quantities import epoch_ms, format_span
+from kafkakit.core.rpc import Event
 from kafkakit.execution.act.leases import Held, HeldClock
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.cluster_clients import ClusterClients

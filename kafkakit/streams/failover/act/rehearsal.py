@@ -13,9 +13,7 @@ from functools import partial
 from types import TracebackType
 from typing import Protocol
 
-from kafkakit.core.acls import AclResourceKind
-from kafkakit.core.cluster_facts import ResourceKind
-from kafkakit.core.durations import epoch_ms
+from kafkakit.core.cluster_facts import AclResourceKind, LogSpan, ResourceKind
 from kafkakit.core.errors import (
     ConflictError,
     KafkakitError,
@@ -25,7 +23,7 @@ from kafkakit.core.errors import (
     UsageError,
 )
 from kafkakit.core.lease import LEASE_DOCUMENT
-from kafkakit.core.log_reads import LogSpan
+from kafkakit.core.quantities import epoch_ms
 from kafkakit.execution.act.leases import GuardedAdmin
 from kafkakit.execution.act.retrier import wait_until
 from kafkakit.ports.clock import Clock

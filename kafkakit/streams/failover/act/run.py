@@ -13,16 +13,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from kafkakit.core.acls import AclBinding
-from kafkakit.core.client_quotas import PRODUCER_BYTE_RATE, QuotaEntity
-from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ItemError, ResourceKind
-from kafkakit.core.durations import epoch_ms
+from kafkakit.core.cluster_facts import (
+    PRODUCER_BYTE_RATE,
+    AclBinding,
+    CommittedOffset,
+    ConfigChange,
+    ConfigOp,
+    ItemError,
+    LogSpan,
+    QuotaEntity,
+    ResourceKind,
+)
 from kafkakit.core.errors import ConflictError, KafkakitError, OperationFailedError, RefusedError, TryLaterError
-from kafkakit.core.event import Event
-from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.journal_lines import line_data
-from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.quantities import epoch_ms
+from kafkakit.core.rpc import Event
 from kafkakit.execution.act.journal_files import AuditLog, LineJournal, SharedStoreLines, StoreLines
 from kafkakit.execution.act.leases import ClusterAccess, GuardedAdmin
 from kafkakit.ports.admin import ClusterAdmin

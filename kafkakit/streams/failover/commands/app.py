@@ -203,7 +203,7 @@ def reclaim(
     \b
     kafkakit --profile prod streams failover reclaim orders --yes
     """
-    from kafkakit.core.durations import parse_duration_or_zero
+    from kafkakit.core.quantities import parse_duration_or_zero
     from kafkakit.streams.failover.act.operations import reclaim as delete_old
     from kafkakit.streams.failover.act.operations import reclaimable
     from kafkakit.streams.failover.report import closing_report
@@ -250,8 +250,8 @@ def rehearse(
     kafkakit --profile prod streams failover rehearse orders --to east --yes
     kafkakit --profile prod streams failover rehearse orders --to east --rate 2000 --load 30s --yes
     """
-    from kafkakit.core.durations import parse_duration_or_zero
     from kafkakit.core.errors import RefusedError
+    from kafkakit.core.quantities import parse_duration_or_zero
     from kafkakit.streams.failover.act.rehearsal import forget_lease, remove_leftovers
     from kafkakit.streams.failover.act.rehearsal import rehearse as carry_out
     from kafkakit.streams.failover.decide.history import shadow_of
@@ -331,7 +331,7 @@ def history(
     kafkakit --profile prod streams failover history orders
     kafkakit --profile prod streams failover history orders --rehearsals
     """
-    from kafkakit.core.durations import epoch_ms
+    from kafkakit.core.quantities import epoch_ms
     from kafkakit.streams.failover.act.rehearsal import RehearsalHistory
     from kafkakit.streams.failover.act.run import commands_of
     from kafkakit.streams.failover.report import history_report, rehearsals_report
@@ -357,7 +357,7 @@ def carry_out(
     events: EventOptions,
 ) -> int:
     """Begin the operation of a request, or continue it, until the old topics are retired."""
-    from kafkakit.core.durations import parse_duration_or_zero
+    from kafkakit.core.quantities import parse_duration_or_zero
     from kafkakit.report.report import cluster_words
     from kafkakit.streams.failover.act.operations import aimed
     from kafkakit.streams.failover.decide.operation import Step
@@ -394,8 +394,8 @@ def carry_on(
     ctx: typer.Context, stream: str, wait: str, until: str, verb: str, events: EventOptions = NO_EVENTS
 ) -> int:
     """Continue the open operation of a stream until a step is reached."""
-    from kafkakit.core.durations import parse_duration_or_zero
     from kafkakit.core.errors import RefusedError
+    from kafkakit.core.quantities import parse_duration_or_zero
     from kafkakit.streams.failover.decide.operation import Step
     from kafkakit.streams.failover.report import run_report
 

@@ -203,7 +203,7 @@ class RehearsalOptions:
         """What is rehearsed; measures the rate where none is given."""
         from secrets import token_hex
 
-        from kafkakit.core.durations import epoch_ms, parse_duration
+        from kafkakit.core.quantities import epoch_ms, parse_duration
         from kafkakit.streams.failover.act.rehearsal import rate_of
         from kafkakit.streams.failover.decide.history import Rehearsal, lanes_to_rehearse, stated_rate
 
@@ -267,7 +267,7 @@ class LiveOptions:
     @property
     def interval_s(self) -> float:
         """Seconds between two looks; raises `UsageError`."""
-        from kafkakit.core.durations import parse_duration
+        from kafkakit.core.quantities import parse_duration
 
         return parse_duration(self.interval, "--interval")
 

@@ -10,9 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from kafkakit.core.cluster_facts import ItemError
-from kafkakit.core.group_facts import CommittedOffset
-from kafkakit.core.log_reads import LogSpan
+from kafkakit.core.cluster_facts import CommittedOffset, ItemError, LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import counted
 from kafkakit.streams.failover.decide.evidence import Evidence, GroupFacts, TopicFacts

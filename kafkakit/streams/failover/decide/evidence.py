@@ -16,15 +16,21 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TypeAlias
 
-from kafkakit.core.acls import AclBinding
-from kafkakit.core.client_quotas import Quotas
-from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.cluster_facts import (
+    AclBinding,
+    CommittedOffset,
+    GroupDescription,
+    GroupState,
+    GroupType,
+    ItemError,
+    LogSpan,
+    OpenTransaction,
+    ProducerState,
+    Quotas,
+)
 from kafkakit.core.errors import UsageError
 from kafkakit.core.findings import Severity
-from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupState, GroupType
-from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.transactions import OpenTransaction, ProducerState
 from kafkakit.streams.commits.api import duplicates_of, hazards_of
 from kafkakit.streams.failover.decide.operation import (
     DEFAULT_QUIET_S,

@@ -19,8 +19,8 @@ import msgspec
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.documents import DocumentKind, decode_document, decoded_json, encode_document
 from kafkakit.core.errors import InputError, UsageError
-from kafkakit.core.event import Event
 from kafkakit.core.journal_lines import RecordKind
+from kafkakit.core.rpc import Event
 from kafkakit.streams.failover.decide.drained import AckKind, ack_of
 from kafkakit.streams.failover.decide.evidence import Evidence
 from kafkakit.streams.failover.decide.operation import Line, LostRange, Operation, OperationRecord, Step, Word

@@ -12,12 +12,12 @@ from datetime import datetime
 from enum import StrEnum
 from typing import TypeAlias
 
-from kafkakit.core.acls import AclBinding
-from kafkakit.core.durations import epoch_ms
+from kafkakit.core.cluster_facts import AclBinding
 from kafkakit.core.errors import RefusedError, UsageError
 from kafkakit.core.journal_lines import Grammar, RecordKind, read_data
 from kafkakit.core.journal_lines import Line as JournalLine
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.quantities import epoch_ms
 from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState, check_stream, lane_client_id
 
 DEFAULT_QUIET_S = 120.0

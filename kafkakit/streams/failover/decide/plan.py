@@ -20,11 +20,18 @@ from hashlib import sha256
 
 import msgspec
 
-from kafkakit.core.acls import AclBinding, AclOperation, AclPattern, AclPermission, AclResourceKind
-from kafkakit.core.client_quotas import PRODUCER_BYTE_RATE, QuotaEntity
-from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.cluster_facts import (
+    PRODUCER_BYTE_RATE,
+    AclBinding,
+    AclOperation,
+    AclPattern,
+    AclPermission,
+    AclResourceKind,
+    GroupType,
+    ItemError,
+    QuotaEntity,
+)
 from kafkakit.core.errors import RefusedError, UsageError
-from kafkakit.core.group_facts import GroupType
 from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.core.rights import lacking
 from kafkakit.streams.failover.decide.drained import BacklogRow, Pace, backlog_rows

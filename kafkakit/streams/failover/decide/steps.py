@@ -9,8 +9,8 @@ of the route follow from the evidence that led to them.
 
 from collections.abc import Iterator
 
+from kafkakit.core.cluster_facts import GroupState
 from kafkakit.core.errors import RefusedError
-from kafkakit.core.group_facts import GroupState
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import counted
 from kafkakit.streams.failover.decide.drained import (

@@ -15,9 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from threading import Lock
 
-from kafkakit.core.cluster_facts import ItemError
-from kafkakit.core.cluster_id import cluster_id_problem
-from kafkakit.core.durations import epoch_ms
+from kafkakit.core.cluster_facts import GroupDescription, ItemError, cluster_id_problem
 from kafkakit.core.errors import (
     ConflictError,
     InputError,
@@ -27,9 +25,8 @@ from kafkakit.core.errors import (
     TryLaterError,
     UsageError,
 )
-from kafkakit.core.group_facts import GroupDescription
-from kafkakit.core.lease import Holder, Life
-from kafkakit.core.versioned import Versioned
+from kafkakit.core.lease import Holder, Life, Versioned
+from kafkakit.core.quantities import epoch_ms
 from kafkakit.execution.act.leases import Lease
 from kafkakit.execution.act.run_journal import KnownRuns
 from kafkakit.ports.clock import Clock

@@ -15,9 +15,9 @@ from pathlib import Path
 from threading import Event, Lock, RLock, Thread
 from typing import TYPE_CHECKING
 
-from kafkakit.core.control_paths import check_path
-from kafkakit.core.durations import epoch_ms
 from kafkakit.core.errors import InputError, KafkakitError, RefusedError, TryLaterError
+from kafkakit.core.lease import check_path
+from kafkakit.core.quantities import epoch_ms
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.groups import GroupAdmin
 from kafkakit.ports.log import LogReader

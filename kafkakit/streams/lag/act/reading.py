@@ -15,9 +15,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from typing import TYPE_CHECKING
 
-from kafkakit.core.cluster_facts import ItemError, ResourceKind
+from kafkakit.core.cluster_facts import Fetched, ItemError, LogSpan, ResourceKind, TopicPlaces
 from kafkakit.core.errors import KafkakitError, OperationFailedError
-from kafkakit.core.log_reads import Fetched, LogSpan, TopicPlaces
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.log import LogReader

@@ -14,9 +14,9 @@ from enum import IntEnum, StrEnum
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from kafkakit.core.durations import format_duration, parse_duration
 from kafkakit.core.errors import UsageError
-from kafkakit.core.lists_in_words import some
+from kafkakit.core.quantities import format_duration, parse_duration
+from kafkakit.core.text import some
 from kafkakit.streams.lag.decide.measure.table import LagStatus
 from kafkakit.streams.lag.decide.measure.time_lag import FigureFlag, TimeLag, span_text
 from kafkakit.streams.lag.decide.views import ViewLevel, ViewLine, view

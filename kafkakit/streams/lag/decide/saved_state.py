@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from msgspec import Meta
 
-from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.cluster_facts import ItemError, LogSpan
 from kafkakit.core.documents import decode_document, encode_document
 from kafkakit.core.errors import InputError
-from kafkakit.core.log_reads import LogSpan
 from kafkakit.streams.lag.decide.measure.book import LagBook
 from kafkakit.streams.lag.decide.measure.ends import grown
 from kafkakit.streams.model.offsets_log.commits import CommitColumns, FeedCounts, KeyTable, OpenTransaction

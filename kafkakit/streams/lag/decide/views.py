@@ -11,16 +11,14 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.cluster_facts import GroupDescription, GroupMember, GroupState, GroupType, ItemError, holders_of
 from kafkakit.core.columns import Columns
 from kafkakit.core.errors import UsageError
-from kafkakit.core.group_facts import GroupDescription, GroupMember, GroupState, GroupType, holders_of
-from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.query.columns import ObjectTable, tag_column, tag_keys, text_column
-from kafkakit.core.query.evaluate import matching
-from kafkakit.core.query.parser import parse_query
-from kafkakit.core.topic_selection import matching_topics, query_of
+from kafkakit.core.query import ObjectTable, matching, tag_column, tag_keys, text_column
+from kafkakit.core.query_text import parse_query
+from kafkakit.core.selection import matching_topics, query_of
+from kafkakit.core.text import some
 from kafkakit.streams.lag.decide.measure.ends import NONE
 from kafkakit.streams.lag.decide.measure.table import Forecast, LagStatus, LagTable, RetentionBasis
 from kafkakit.streams.lag.decide.measure.time_lag import UNBOUNDED, FigureFlag, Figures, TimeLag

@@ -19,8 +19,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from kafkakit.core.cluster_facts import ItemError
-from kafkakit.core.durations import epoch_ms
+from kafkakit.core.cluster_facts import CommittedOffset, ItemError
 from kafkakit.core.errors import (
     KafkakitError,
     LeaseLostError,
@@ -29,8 +28,8 @@ from kafkakit.core.errors import (
     TryLaterError,
     UsageError,
 )
-from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.quantities import epoch_ms
 from kafkakit.core.records import Record
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.cluster_clients import ClusterClients

@@ -11,7 +11,7 @@ from typing import Protocol
 from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.errors import OperationFailedError, RefusedError, TryLaterError
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.new_topic import MOST_REPLICAS, replicas_of_new_topic
+from kafkakit.core.records import MOST_REPLICAS, replicas_of_new_topic
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.data import DataPlane, Headers, Producer

@@ -11,11 +11,10 @@ from binascii import Error, a2b_base64, b2a_base64
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from kafkakit.core.cluster_facts import CommittedOffset, GroupMember, LogSpan
 from kafkakit.core.findings import Severity
-from kafkakit.core.group_facts import CommittedOffset, GroupMember
-from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.shell_words import quote
+from kafkakit.core.text import quote
 from kafkakit.streams.model.commit import CommitIdentity, CommitState, Problem, Reading
 from kafkakit.streams.model.kkm1.text import utf16_units
 

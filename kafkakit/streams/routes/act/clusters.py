@@ -15,23 +15,24 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import NamedTuple, TypeAlias
 
-from kafkakit.core.client_quotas import PRODUCER_BYTE_RATE, QuotaEntity
-from kafkakit.core.cluster_facts import ItemError, ResourceKind
-from kafkakit.core.durations import epoch_ms
-from kafkakit.core.errors import KafkakitError, OperationFailedError, RefusedError, TryLaterError, UsageError
-from kafkakit.core.group_facts import (
+from kafkakit.core.cluster_facts import (
+    PRODUCER_BYTE_RATE,
     CommittedOffset,
     GroupDescription,
     GroupListing,
     GroupMember,
     GroupType,
+    ItemError,
+    LogSpan,
+    QuotaEntity,
+    ResourceKind,
     ShareOffset,
 )
-from kafkakit.core.log_reads import LogSpan
+from kafkakit.core.errors import KafkakitError, OperationFailedError, RefusedError, TryLaterError, UsageError
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
-from kafkakit.core.printable import printable
-from kafkakit.core.quantities import counted
+from kafkakit.core.quantities import counted, epoch_ms
 from kafkakit.core.rights import lacking
+from kafkakit.core.text import printable
 from kafkakit.execution.act.leases import ClusterAccess
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock

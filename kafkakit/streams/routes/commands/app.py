@@ -537,7 +537,7 @@ def pathway(
     kafkakit --profile prod streams pathway payments --records 100000 --since 15m -o json
     kafkakit --profile prod streams pathway payments --since 5m --max-latency 30s
     """
-    from kafkakit.core.durations import parse_duration
+    from kafkakit.core.quantities import parse_duration
     from kafkakit.streams.records.api_act import RecordReader
     from kafkakit.streams.routes.act.clusters import read_pathways
     from kafkakit.streams.routes.pathways import SampleRequest, pathways_report

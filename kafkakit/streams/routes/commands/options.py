@@ -88,7 +88,7 @@ class StreamSession:
     @property
     def now_ms(self) -> int:
         """The time of the machine's clock."""
-        from kafkakit.core.durations import epoch_ms
+        from kafkakit.core.quantities import epoch_ms
 
         return epoch_ms(self.home.clock.now())
 
@@ -285,7 +285,7 @@ class TopicShape:
     @property
     def scope(self) -> PlacementScope:
         """Where replicas may go."""
-        from kafkakit.core.broker_list import parse_broker_list
+        from kafkakit.core.selection import parse_broker_list
         from kafkakit.streams.routes.decide import PlacementScope
         from kafkakit.topicmappr.api import TagConstraints
 

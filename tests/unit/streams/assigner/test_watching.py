@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kafkakit.core.log_reads import LogSpan
+from kafkakit.core.cluster_facts import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.assigner.act.watching import ClusterWatch, WatchedCluster
 from kafkakit.streams.assigner.decide.placing import PartitionFacts, rounded

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from kafkakit.core.cluster_facts import LogSpan
 from kafkakit.core.errors import TryLaterError
-from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.model.log_batches import Codec
 from kafkakit.streams.records import act as walking

@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping
 
 import pytest
 
+from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.errors import TryLaterError
-from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.lease import Holder
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.stream_consumer import AssignedConsumer, GroupConsumer

@@ -11,8 +11,8 @@ from zlib import crc32
 import pytest
 
 from kafkakit.adapters.host import SystemClock
+from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.errors import RefusedError, TryLaterError, UsageError
-from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.client import cluster_reader
 from kafkakit.streams.client.consumer import StreamConsumer

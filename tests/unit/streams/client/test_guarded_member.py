@@ -7,9 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.cluster_facts import CommittedOffset, ItemError
 from kafkakit.core.errors import OperationFailedError
-from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.stream_consumer import GroupConsumer, ReadBatch
 from kafkakit.streams.client import guarded_member

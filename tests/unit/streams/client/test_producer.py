@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 import pytest
 
 from kafkakit.adapters.host import SystemClock
-from kafkakit.core.deliveries import OutgoingRecord
 from kafkakit.core.errors import RefusedError, TryLaterError, UsageError
+from kafkakit.core.records import OutgoingRecord
 from kafkakit.streams.client.client import StreamClient
 from kafkakit.streams.client.decide.figures import LaneFigures
 from kafkakit.streams.client.decide.outgoing import (

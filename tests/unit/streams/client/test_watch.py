@@ -13,10 +13,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kafkakit.adapters.host import SystemClock
 from kafkakit.adapters.http_server import HttpServer
-from kafkakit.core.deliveries import OutgoingRecord
 from kafkakit.core.errors import TryLaterError, UsageError
-from kafkakit.core.http_page import HttpPage, HttpRequest
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.records import OutgoingRecord
+from kafkakit.core.rpc import HttpPage, HttpRequest
 from kafkakit.streams.client import watch
 from kafkakit.streams.client import watch as pathways
 from kafkakit.streams.client.dead_letters import ConsumerHooks

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from kafkakit.core.cluster_facts import ItemError
-from kafkakit.core.log_reads import Fetched
+from kafkakit.core.cluster_facts import Fetched, ItemError
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.commits.act.reading import MOST, Observer, RecordTimes
 from tests.clusters.streams_batches import Rec, batch

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.cluster_facts import CommittedOffset, ItemError
 from kafkakit.core.errors import OperationFailedError, RefusedError, TryLaterError, UsageError
-from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.act import journal_files as store_lines
 from kafkakit.execution.act.journal_files import DiskFile

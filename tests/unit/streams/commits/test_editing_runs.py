@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.cluster_facts import CommittedOffset, ItemError
 from kafkakit.core.errors import (
     InputError,
     KafkakitError,
@@ -19,7 +19,6 @@ from kafkakit.core.errors import (
     TryLaterError,
     UsageError,
 )
-from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.act.journal_files import DiskFile
 from kafkakit.streams.commits.act.editing import EditJournal, Edits, edits_folder

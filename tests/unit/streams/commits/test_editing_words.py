@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from kafkakit.core.durations import epoch_ms
 from kafkakit.core.errors import UsageError
+from kafkakit.core.quantities import epoch_ms
 from kafkakit.streams.commits.decide.editing.edit import MAX_OFFSET, Landing, parse_moment, parse_offsets, parse_target
 from tests.rigs.editing import ranges
 

@@ -2,9 +2,7 @@
 
 from dataclasses import replace
 
-from kafkakit.core.cluster_facts import ItemError
-from kafkakit.core.group_facts import GroupState, GroupType
-from kafkakit.core.log_reads import LogSpan
+from kafkakit.core.cluster_facts import GroupState, GroupType, ItemError, LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.commits.act.reading import Shown
 from kafkakit.streams.commits.decide.group_look import GroupLook, Limits

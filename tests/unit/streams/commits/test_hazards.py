@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafkakit.core.log_reads import LogSpan
+from kafkakit.core.cluster_facts import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.commits.decide.group_look import by_fullness, headroom_of, read_limits
 from kafkakit.streams.commits.decide.hazards import hazards_of

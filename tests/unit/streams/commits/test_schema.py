@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from kafkakit.core.cluster_facts import GroupMember, LogSpan
 from kafkakit.core.errors import InputError
-from kafkakit.core.group_facts import GroupMember
-from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.tables import plain_value
+from kafkakit.core.text import plain_value
 from kafkakit.streams.commits.decide.documents import CommitDocument, StateDocument, identity_of, read_commit, state_of
 from kafkakit.streams.commits.report.commits import commit_data
 from kafkakit.streams.model.commit import (

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.errors import ConflictError
-from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.streams.failover.act import observing as observer
 from kafkakit.streams.failover.act import observing as reading
 from kafkakit.streams.failover.act import operations as planning

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from kafkakit.core.approval import read_approval
 from kafkakit.core.errors import RefusedError, UsageError
+from kafkakit.core.journal_lines import read_approval
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.client.decide.reading import reading_plan
 from kafkakit.streams.failover.act.operations import aimed

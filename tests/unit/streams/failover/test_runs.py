@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafkakit.core.client_quotas import PRODUCER_BYTE_RATE, QuotaEntity
+from kafkakit.core.cluster_facts import PRODUCER_BYTE_RATE, GroupType, QuotaEntity
 from kafkakit.core.errors import (
     ConflictError,
     InputError,
@@ -15,7 +15,6 @@ from kafkakit.core.errors import (
     RefusedError,
     TryLaterError,
 )
-from kafkakit.core.group_facts import GroupType
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.client.api import ClientKind, ClientRegistration
 from kafkakit.streams.failover.act.observing import check_certificate
@@ -179,7 +178,7 @@ def test_epochs_in_commits_show_that_members_have_moved(scene: FailoverScene) ->
 
 
 def test_a_size_fence_comes_down_when_a_transaction_waits_for_its_marker(scene: FailoverScene) -> None:
-    from kafkakit.core.transactions import OpenTransaction
+    from kafkakit.core.cluster_facts import OpenTransaction
 
     def stuck(call: str, argument: object) -> None:
         if call == "alter_configs" and not scene.p.admin.transactions:
@@ -622,7 +621,7 @@ def test_a_target_that_is_too_small_is_refused(scene: FailoverScene) -> None:
 
 
 def test_missing_acls_on_the_target_are_refused(scene: FailoverScene) -> None:
-    from kafkakit.core.acls import AclBinding, AclOperation, AclPermission, AclResourceKind
+    from kafkakit.core.cluster_facts import AclBinding, AclOperation, AclPermission, AclResourceKind
 
     scene.q.admin.acls = set()
     scene.p.admin.acls = {

@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from kafkakit.core.log_reads import Fetched, LogSpan
+from kafkakit.core.cluster_facts import Fetched, LogSpan
 from kafkakit.streams.model.guarded_reads import PIECE_BYTES, RECORD_BYTES, GuardedPiece, GuardedRead, VerdictKind
 from kafkakit.streams.model.log_batches import Codec
 from tests.clusters.streams_batches import Rec, batch, marker, varint

@@ -10,7 +10,7 @@ import pytest
 
 from kafkakit.adapters import http_server
 from kafkakit.adapters.http_server import MAX_CONNECTIONS, HttpServer
-from kafkakit.core.http_page import HttpPage, answer_pages
+from kafkakit.core.rpc import HttpPage, answer_pages
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 from kafkakit.adapters.http_server import MAX_AT_ONCE, HttpServer, parse_listen
 from kafkakit.core.errors import UsageError
-from kafkakit.core.http_page import HttpPage, Query, answer_pages
+from kafkakit.core.rpc import HttpPage, Query, answer_pages
 
 
 def text(query: Query) -> HttpPage:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.errors import InfeasibleError, KafkakitError, OperationFailedError, RefusedError, TryLaterError
-from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.lanes.act.dead_letters import LaneReader, LetterReader, Replayer, lane_of
 from kafkakit.streams.lanes.decide import (

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kafkakit.core.deliveries import OutgoingRecord
 from kafkakit.core.errors import UsageError
+from kafkakit.core.records import OutgoingRecord
 from kafkakit.streams.model.route import LaneChooser, LaneRule
 
 LANES = ("live", "slow", "retry", "dlq")

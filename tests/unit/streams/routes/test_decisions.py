@@ -6,10 +6,8 @@ from dataclasses import replace
 import pytest
 
 from kafkakit.config.java_properties import parse_properties
-from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.cluster_facts import CommittedOffset, GroupState, ItemError, LogSpan
 from kafkakit.core.errors import RefusedError, UsageError
-from kafkakit.core.group_facts import CommittedOffset, GroupState
-from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.model.route import (
     GONE,

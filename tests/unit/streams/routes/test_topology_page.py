@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkakit.core.group_facts import GroupState
+from kafkakit.core.cluster_facts import GroupState
 from kafkakit.streams.model.route import Lane, Route
 from kafkakit.streams.routes.decide import RouteFacts, SegmentFacts, SegmentReader
 from kafkakit.streams.routes.pathways import SeenEdge, SeenEdges

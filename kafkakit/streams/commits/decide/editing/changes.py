@@ -12,9 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from kafkakit.core.cluster_facts import CommittedOffset, GroupDescription, LogSpan
 from kafkakit.core.errors import RefusedError
-from kafkakit.core.group_facts import CommittedOffset, GroupDescription
-from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import counted
 from kafkakit.streams.commits.decide.editing.edit import (

@@ -8,12 +8,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.cluster_facts import CommittedOffset, GroupDescription, GroupState, GroupType, ItemError
 from kafkakit.core.errors import OperationFailedError, RefusedError, TryLaterError
-from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupState, GroupType
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.printable import printable
 from kafkakit.core.quantities import counted
+from kafkakit.core.text import printable
 from kafkakit.streams.commits.decide.editing.changes import (
     Observed,
     SeenPartition,

@@ -23,14 +23,13 @@ from datetime import datetime, time, timedelta
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from kafkakit.core.durations import epoch_ms, parse_duration
+from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.errors import InputError, UsageError
-from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.journal_lines import Grammar, RecordKind
 from kafkakit.core.journal_lines import Line as JournalLine
-from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.printable import printable
+from kafkakit.core.quantities import epoch_ms, parse_duration
+from kafkakit.core.text import printable, some
 from kafkakit.streams.model.commit import CommitState, OffsetRanges
 
 

@@ -1,35 +1,15 @@
-"""From a query's text to its parts, with errors that name the column.
+"""The text of a query: its parts as values, from text with errors that name the column, and canonical text again.
 
-    or-part:     and-part { "or" and-part }
-    and-part:    negation { "and" negation }
-    negation:    { "not" } ( "(" or-part ")" | "exists" "(" key ")" | key test )
-    test:        ( "=" | "!=" | "<" | "<=" | ">" | ">=" ) value | [ "not" ] "in" "(" value { "," value } ")"
-                 | ( "like" | "~" | "not" "like" | "!~" ) value
-
-Keys and values are words, or text in double or single quotes with the escapes `\\\\`, `\\"`, `\\'`, `\\n`, `\\t`, `\\r`
-and `\\u{hex}`. Words of the language may be in capitals.
+Patterns with `*` (any text) and `?` (one character) are matched in time linear in the text.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 
 from kafkakit.core.errors import UsageError
-from kafkakit.core.printable import printable
-from kafkakit.core.query.nodes import (
-    KEYWORDS,
-    Compare,
-    Every,
-    Exists,
-    Glob,
-    Literal,
-    Member,
-    Node,
-    Some,
-    combined,
-    literal_of,
-    negated,
-)
+from kafkakit.core.text import printable
 
 MAX_LENGTH = 4096
 MAX_DEPTH = 32
@@ -56,6 +36,85 @@ class _Token:
 
     def __str__(self) -> str:
         return "the end" if self.kind == "end" else printable(repr(self.text[:40]))
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A value in a query; `is_bare` where it is a number or a size without quotes, else it is text."""
+
+    text: str
+    is_bare: bool = False
+
+    def __str__(self) -> str:
+        return self.text if self.is_bare else _quoted(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """`key = value` and the like; `operator` is `=`, `<`, `<=`, `>` or `>=`."""
+
+    key: str
+    operator: str
+    value: Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """`key in (value, ...)`."""
+
+    key: str
+    values: tuple[Literal, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Glob:
+    """`key like "pattern"`: `*` stands for any text, `?` for one character."""
+
+    key: str
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """`exists(key)`."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The negation of a part."""
+
+    part: "Node"
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """All of the parts: `and`."""
+
+    parts: tuple["Node", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Some:
+    """At least one of the parts: `or`."""
+
+    parts: tuple["Node", ...]
+
+
+KEYWORDS = frozenset({"and", "or", "not", "in", "like", "exists"})
+NUMBER = re.compile(r"-?[0-9]{1,30}(?:\.[0-9]{1,15})?", re.ASCII)
+_SIZE = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,9})?(?:[kKMGT]i?B?|B)", re.ASCII)
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*", re.ASCII)
+_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+
+
+def _quoted(text: str) -> str:
+    shown = (_ESCAPES.get(c) or (c if c.isprintable() else f"\\u{{{ord(c):x}}}") for c in text)
+    return f'"{"".join(shown)}"'
+
+
+Node: TypeAlias = Compare | Member | Glob | Exists | Not | Every | Some
 
 
 def parse_query(text: str) -> Node:
@@ -214,7 +273,7 @@ def _tokens(text: str) -> list[_Token]:
         kind = str(match.lastgroup)
         start = match.start(kind)
         if kind == "quote":
-            token, at = _quoted(text, start)
+            token, at = _quote_part(text, start)
         else:
             token, at = _Token(kind, match[kind], start), match.end()
         found.append(token)
@@ -226,7 +285,7 @@ def _tokens(text: str) -> list[_Token]:
     return [*found, _Token("end", "", len(text.rstrip()))]
 
 
-def _quoted(text: str, start: int) -> tuple[_Token, int]:
+def _quote_part(text: str, start: int) -> tuple[_Token, int]:
     quote, at, parts = text[start], start + 1, list[str]()
     while at < len(text):
         char = text[at]
@@ -258,3 +317,128 @@ def _caret(text: str, at: int) -> tuple[str, str]:
     first = max(0, at - _SHOWN)
     shown = "".join(c if c.isprintable() else "?" for c in text[first : at + _SHOWN])
     return f"    {shown}", f"    {' ' * (at - first)}^"
+
+
+def literal_of(word: str) -> Literal:
+    """The literal that a word without quotes stands for."""
+    return Literal(word, bool(NUMBER.fullmatch(word) or _SIZE.fullmatch(word)))
+
+
+def negated(part: Node) -> Node:
+    """The negation; that of a negation is the part itself."""
+    return part.part if isinstance(part, Not) else Not(part)
+
+
+def combined(kind: type[Every] | type[Some], parts: tuple[Node, ...]) -> Node:
+    """The parts under `and` or `or`, those of the same kind taken in; a single one alone."""
+    flat = tuple(inner for part in parts for inner in (part.parts if isinstance(part, kind) else (part,)))
+    return flat[0] if len(flat) == 1 else kind(flat)
+
+
+def text_of(node: Node) -> str:
+    """The canonical text; parsing it gives an equal node."""
+    match node:
+        case Compare(key, operator, value):
+            return f"{key_text(key)} {operator} {value}"
+        case Member(key, values):
+            return f"{key_text(key)} in {_list(values)}"
+        case Glob(key, pattern):
+            return f"{key_text(key)} like {_quoted(pattern)}"
+        case Exists(key):
+            return f"exists({key_text(key)})"
+        case Not(Compare(key, "=", value)):
+            return f"{key_text(key)} != {value}"
+        case Not(Member(key, values)):
+            return f"{key_text(key)} not in {_list(values)}"
+        case Not(Glob(key, pattern)):
+            return f"{key_text(key)} not like {_quoted(pattern)}"
+        case Not(part):
+            return f"not {_inside(part, (Every, Some, Compare))}"
+        case Every(parts):
+            return " and ".join(_inside(part, (Some,)) for part in parts)
+        case Some(parts):
+            return " or ".join(map(text_of, parts))
+
+
+def keys_of(node: Node) -> frozenset[str]:
+    """Every key that the query looks at."""
+    match node:
+        case Not(part):
+            return keys_of(part)
+        case Every(parts) | Some(parts):
+            return frozenset().union(*map(keys_of, parts))
+        case Compare() | Member() | Glob() | Exists():
+            return frozenset((node.key,))
+
+
+def _inside(part: Node, enclosed: tuple[type, ...]) -> str:
+    return f"({text_of(part)})" if isinstance(part, enclosed) else text_of(part)
+
+
+def _list(values: tuple[Literal, ...]) -> str:
+    return f"({', '.join(map(str, values))})"
+
+
+def key_text(key: str) -> str:
+    """A key as it is typed: in quotes where it has to be."""
+    return key if _PLAIN_KEY.fullmatch(key) and key.lower() not in KEYWORDS else _quoted(key)
+
+
+def glob_matcher(pattern: str) -> Callable[[str], bool]:
+    """A function that says whether a whole text fits the pattern.
+
+    Without `?` each piece between stars is searched once, from the left; with it the states of the pattern are the
+    bits of one number, moved along with each character. O(text) for a pattern of up to 64 characters or so, else
+    O(text x pattern / 64); nothing is tried twice.
+    """
+    if "?" in pattern:
+        # Most texts fail with stars in place of question marks, which is quicker to see.
+        loose, exact = glob_matcher(pattern.replace("?", "*")), _by_bits(pattern)
+        return lambda text: loose(text) and exact(text)
+    first, *rest = pattern.split("*")
+    if not rest:
+        return pattern.__eq__
+    *middle, last = rest
+    inner = [piece for piece in middle if piece]
+    least = len(first) + len(last)
+    if not inner:
+        return lambda text: len(text) >= least and text.startswith(first) and text.endswith(last)
+
+    def matches(text: str) -> bool:
+        at, end = len(first), len(text) - len(last)
+        if at > end or not text.startswith(first) or not text.endswith(last):
+            return False
+        for piece in inner:
+            at = text.find(piece, at, end)
+            if at < 0:
+                return False
+            at += len(piece)
+        return True
+
+    return matches
+
+
+def _by_bits(pattern: str) -> Callable[[str], bool]:
+    """The pattern as an automaton: bit i is set when the first i characters (stars aside) have matched."""
+    stays = takes_any = count = 0
+    takes: dict[str, int] = {}
+    for char in pattern:
+        if char == "*":
+            stays |= 1 << count
+            continue
+        if char == "?":
+            takes_any |= 1 << count
+        else:
+            takes[char] = takes.get(char, 0) | 1 << count
+        count += 1
+    done = 1 << count
+
+    def matches(text: str) -> bool:
+        states = 1
+        for char in text:
+            states = (states & stays) | (states & (takes.get(char, 0) | takes_any)) << 1
+            if not states:
+                return False
+        return bool(states & done)
+
+    return matches

@@ -1,12 +1,14 @@
-"""Text forms of rows: aligned tables for people, TSV for scripts, and plain values for JSON and YAML."""
+"""Text of values: aligned tables for people, TSV for scripts, words to be pasted, and short lists in sentences.
 
+Text from outside is made printable before a terminal or a log shows it: nothing in it moves a cursor or begins a line.
+"""
+
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from enum import Enum
 from typing import cast
-
-from kafkakit.core.printable import printable
 
 EMPTY_CELL = "-"
 _PLAIN = frozenset({bool, float, int, str, type(None)})
@@ -81,3 +83,49 @@ def plain_value(value: object) -> object:
 
 def _is_number(text: str) -> bool:
     return text == EMPTY_CELL or text.replace(".", "", 1).replace("-", "", 1).isdigit()
+
+
+def printable(text: str) -> str:
+    """The text with everything that does not print, escapes of terminals above all, written as `\\x1b`."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else _escaped(char) for char in text)
+
+
+def printable_lines(text: str) -> str:
+    """A text of several lines made printable: line ends stay. Quick for what is printable already."""
+    if text.replace("\n", "").isprintable():
+        return text
+    return "\n".join(printable(line) for line in text.split("\n"))
+
+
+def _escaped(char: str) -> str:
+    code = ord(char)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def quote(word: str) -> str:
+    """The word for a shell, on one line whatever is in it: what does not print goes into `$'...'`.
+
+    That form is of POSIX 2024 and known to bash, zsh and ksh; elsewhere such names have to be typed.
+    """
+    if word.isprintable():
+        return shlex.quote(word)
+    return "$'" + "".join(_escape_for_shell(char) for char in word) + "'"
+
+
+def _escape_for_shell(char: str) -> str:
+    if char in "\\'":
+        return "\\" + char
+    return char if char.isprintable() else "".join(f"\\x{b:02x}" for b in char.encode("utf-8", "surrogatepass"))
+
+
+_SHOWN = 8
+
+
+def some(items: Iterable[object]) -> str:
+    """The items joined with commas, at most eight of them: `1, 2, ... (12 in all)`; `none` for an empty list."""
+    texts = [str(item) for item in items]
+    if len(texts) > _SHOWN:
+        return f"{', '.join(texts[:_SHOWN])}, ... ({len(texts)} in all)"
+    return ", ".join(texts) or "none"
