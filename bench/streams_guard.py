@@ -36,7 +36,7 @@ from kafkakit.adapters.kafka.log import KafkaLog
 from kafkakit.config.security import Security
 from kafkakit.core.cluster_facts import LogSpan
 from kafkakit.core.model import TopicPartition
-from kafkakit.ports.stream_consumer import GroupConsumer
+from kafkakit.ports.streams import GroupConsumer
 from kafkakit.streams.client.consumer import StreamConsumer
 from kafkakit.streams.client.dead_letters import BATCH_LIMIT_BYTES, ConsumerOptions
 from kafkakit.streams.client.decide.failures import Mode, WorkRules

@@ -35,7 +35,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from kafkakit.adapters.control_file import FileControl
 from kafkakit.adapters.files import write_file
-from kafkakit.config.read.folders import find_folders
+from kafkakit.config.read.environment import find_folders
 from kafkakit.streams.client.client import StreamClient
 from kafkakit.streams.client.connect import ConsumerOptions, RetryRule, WorkRules, connect
 from kafkakit.streams.client.producer import Producer

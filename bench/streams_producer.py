@@ -30,7 +30,7 @@ from kafkakit.adapters.files import write_file
 from kafkakit.adapters.host import SystemClock
 from kafkakit.adapters.kafka.stream_producer import KafkaStreamCluster
 from kafkakit.config.security import Security
-from kafkakit.ports.stream_consumer import GroupConsumer
+from kafkakit.ports.streams import GroupConsumer
 from kafkakit.streams.client.client import ClientParts, StreamClient
 from kafkakit.streams.client.decide.outgoing import ProducerLimits
 from kafkakit.streams.client.producer import Producer

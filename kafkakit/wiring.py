@@ -14,29 +14,28 @@ if TYPE_CHECKING:
     from kafkakit.adapters.metrics_services import DatadogApi, DatadogQueries, PrometheusApi
     from kafkakit.adapters.rpc.messages import ProtobufCodec
     from kafkakit.adapters.zookeeper import ZooKeeperLock
-    from kafkakit.config.listeners import Listener
     from kafkakit.config.read.settings import Settings
-    from kafkakit.config.security import Secret, Security
+    from kafkakit.config.security import Listener, Secret, Security
     from kafkakit.core.lease import Holder
     from kafkakit.core.programs import Versions
     from kafkakit.core.storage_documents import Compression
     from kafkakit.execution.act.leases import Lease
+    from kafkakit.ports.acting import Clock
     from kafkakit.ports.admin import ClusterAdmin
-    from kafkakit.ports.clock import Clock
-    from kafkakit.ports.control import ControlStore
-    from kafkakit.ports.data import DataPlane
-    from kafkakit.ports.groups import GroupAdmin
-    from kafkakit.ports.log import LogReader
+    from kafkakit.ports.data import DataPlane, GroupAdmin, LogReader
     from kafkakit.ports.machine import Machine
-    from kafkakit.ports.metrics import Patience, StorageMetrics, StorageStore
-    from kafkakit.ports.rpc import Answer, GrpcService, RpcListener
-    from kafkakit.ports.run_store import RunStore
-    from kafkakit.ports.spans import Spans
-    from kafkakit.ports.spark_driver import SparkDrivers
-    from kafkakit.ports.stream_consumer import AssignedConsumer, GroupConsumer
-    from kafkakit.ports.stream_producer import StreamCluster
-    from kafkakit.ports.table_store import TableStore
-    from kafkakit.ports.tokens import TokenVerifier
+    from kafkakit.ports.services import (
+        Answer,
+        GrpcService,
+        Patience,
+        RpcListener,
+        SparkDrivers,
+        StorageMetrics,
+        StorageStore,
+        TokenVerifier,
+    )
+    from kafkakit.ports.stores import ControlStore, RunStore, TableStore
+    from kafkakit.ports.streams import AssignedConsumer, GroupConsumer, Spans, StreamCluster
 
 
 def open_admin(settings: Settings, *, read_only: bool = False, check_pin: bool = True) -> ClusterAdmin:
@@ -332,9 +331,9 @@ def _secret(
     name: str, path: Path | None, origin: str, variables: tuple[str, ...], warn: Callable[[str], None]
 ) -> Secret:
     """The secret in a file, or else in the first of the variables that is set; `UsageError` when there is none."""
-    from kafkakit.config.merge import Entry, Rank
+    from kafkakit.config.keys import Entry, Rank
     from kafkakit.config.read.environment import read_environment
-    from kafkakit.config.read.secrets import SecretReader
+    from kafkakit.config.read.files import SecretReader
 
     environment = read_environment()
     named = next((variable for variable in variables if environment.get(variable)), "")

@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from kafkakit.cli.command_reference import CommandEntry, OptionEntry, commands, root_options
-from kafkakit.cli.root import build_root
+from kafkakit.cli.root import CommandEntry, OptionEntry, build_root, commands, root_options
 from kafkakit.config.keys import VARIABLES
 from kafkakit.core.errors import EXIT_CODE_MEANING
 from kafkakit.core.rights import DUTIES

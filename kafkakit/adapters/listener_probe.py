@@ -9,7 +9,7 @@ import ssl
 import struct
 from contextlib import suppress
 
-from kafkakit.config.listeners import Listener
+from kafkakit.config.security import Listener
 
 _SASL_HANDSHAKE = 17
 _ILLEGAL_SASL_STATE = 34

@@ -12,7 +12,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from kafkakit.core.records import Headers, OutgoingRecord
-from kafkakit.ports.spans import HandledRecords, Spans
+from kafkakit.ports.streams import HandledRecords, Spans
 
 HEADERS = frozenset({"traceparent", "tracestate"})
 MOST_CHARS = 512

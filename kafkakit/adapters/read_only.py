@@ -6,8 +6,8 @@ from typing import NoReturn
 from kafkakit.core.cluster_facts import CommittedOffset, GroupDescription, GroupListing, ItemError, ShareOffset
 from kafkakit.core.errors import RefusedError
 from kafkakit.core.model import TopicPartition
-from kafkakit.ports.admin_reads import AdminReads
-from kafkakit.ports.groups import GroupAdmin
+from kafkakit.ports.admin import AdminReads
+from kafkakit.ports.data import GroupAdmin
 
 
 def _refused(what: str) -> Callable[..., NoReturn]:

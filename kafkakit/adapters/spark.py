@@ -23,7 +23,7 @@ from kafkakit.core.errors import MissingExtraError, OperationFailedError, UsageE
 from kafkakit.core.lease import Holder, Life
 from kafkakit.core.programs import Launch, SparkTools
 from kafkakit.ports.machine import Java
-from kafkakit.ports.spark_driver import RunLock
+from kafkakit.ports.services import RunLock
 
 VECTOR_MODULE = "jdk.incubator.vector"
 STOP_S = 10.0

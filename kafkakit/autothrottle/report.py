@@ -25,9 +25,7 @@ from kafkakit.core.rpc import HttpPage, Pages
 from kafkakit.core.text import text_table
 from kafkakit.execution.decide.journal import ConfigKey
 from kafkakit.execution.decide.schedule.work import Rates, rate_words
-from kafkakit.report.blocks import attributes
-from kafkakit.report.metrics_text import exposition, gauge, single
-from kafkakit.report.report import Report
+from kafkakit.report import Report, attributes, exposition, gauge, single
 
 STATUS_COLUMNS = ("of", "name", "key", "value", "set_by")
 SHOWN_OTHERS = 10

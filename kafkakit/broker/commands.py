@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafkakit.cli.cluster_words import BROKER_ID, BROKER_IDS
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
-from kafkakit.cli.command_line import given_words
+from kafkakit.cli.completion import BROKER_ID, BROKER_IDS
+from kafkakit.cli.context import given_words
 from kafkakit.cli.option_groups import option, with_option_groups
 from kafkakit.cli.run_options import Consent, ExecutionOptions
 from kafkakit.placement.problem import PlaceBy
@@ -194,8 +194,7 @@ def _move(ctx: typer.Context, goal: OperationGoal, options: PlacementOptions, ex
     from kafkakit.broker.decide.operation import Kind, Operation, base_name
     from kafkakit.broker.decide.plans import MoveRequest
     from kafkakit.broker.report import outcome_report
-    from kafkakit.cli.plan_file import read_plan
-    from kafkakit.cli.run_options import run_request
+    from kafkakit.cli.run_options import read_plan, run_request
     from kafkakit.cli.search_watch import answered_at_once
     from kafkakit.cli.session import finish, open_access, open_session
     from kafkakit.core.text import quote
@@ -317,8 +316,7 @@ def rejoin(ctx: typer.Context, brokers: Comers, options: RejoinOptions, executio
     from kafkakit.broker.decide.operation import base_name
     from kafkakit.broker.decide.plans import RejoinRequest
     from kafkakit.broker.report import outcome_report
-    from kafkakit.cli.plan_file import read_plan
-    from kafkakit.cli.run_options import run_request
+    from kafkakit.cli.run_options import read_plan, run_request
     from kafkakit.cli.session import finish, open_access, open_session
     from kafkakit.core.text import quote
     from kafkakit.wiring import write_file

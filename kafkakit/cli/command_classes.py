@@ -1,20 +1,27 @@
-"""The command classes that carry the shared options and fill the invocation's `CliContext` with them."""
+"""The command classes that carry the shared options, fill the invocation's `CliContext`, and print help in sections.
+
+Shared options are declared once and turned into parameters once; a command's help folds them to one line. Further
+classes take the command lines of kafka-kit's scripts: flags before the command, and single dashes.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from collections.abc import Collection, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from kafkakit.cli.completion import GRAMMAR, complete_profile_names
 from kafkakit.cli.context import CliContext, cli_context
-from kafkakit.cli.help_text import plain_usage, write_options
-from kafkakit.cli.output import write_out
-from kafkakit.cli.shared_options import shared_params
-from kafkakit.config.merge import parse_overrides
+from kafkakit.cli.output import ColorChoice, OutputFormat, write_out
+from kafkakit.config.keys import parse_overrides
 from kafkakit.config.read.settings import key_rows
 from kafkakit.core.text import text_table
-from kafkakit.report.report import Report
+from kafkakit.report import Report
 
 __all__ = ["CliCommand", "CliContext", "CliGroup", "cli_context", "new_group", "shared_option_names"]
 
@@ -151,3 +158,258 @@ def new_group(help: str) -> typer.Typer:  # noqa: A002 - typer's own word
         pretty_exceptions_enable=False,
         add_completion=False,
     )
+
+
+# What Go's strconv.ParseBool takes.
+_TRUE, _FALSE = ("1", "t", "T", "TRUE", "true", "True"), ("0", "f", "F", "FALSE", "false", "False")
+
+# kafka-kit's flags of the root command, which may stand before the command's name; all but the last take a value.
+_PERSISTENT = ("--kafka-addr", "--zk-addr", "--zk-prefix", "--zk-metrics-prefix", "--ignore-warns")
+
+FOLDED = "Every command takes --profile, -B, -o, --timeout and more: see --help-all."
+MAX_WIDTH = 10_000
+"""Help is as wide as the terminal, however wide that is."""
+
+
+def write_options(command: Any, ctx: Any, formatter: Any, shared: Collection[str]) -> None:
+    """Write the arguments, then the command's own options by section, then the shared ones or a line about them."""
+    _, *words = ctx.command_path.split()
+    sections: dict[str, list[tuple[str, str]]] = {name: [] for name in ("Arguments", *SECTIONS, SHARED_TITLE)}
+    for param in command.get_params(ctx):
+        record = param.get_help_record(ctx)
+        if record is None:
+            continue
+        if param.param_type_name == "argument":
+            sections["Arguments"].append(record)
+        elif param.name in shared:
+            sections[SHARED_TITLE].append(record)
+        else:
+            sections[section_of(words, param.name)].append(record)
+    folded = () if shows_all(ctx) else sections.pop(SHARED_TITLE)
+    for title, rows in sections.items():
+        if rows:
+            with formatter.section(title):
+                formatter.write_dl(rows)
+    taken = {param.metavar for param in command.params}
+    notes = [f"{name}: {meaning}." for name, meaning in GRAMMAR.items() if name in taken]
+    for note in (*notes, *([FOLDED] if folded else ())):
+        formatter.write_paragraph()
+        formatter.write_text(note)
+
+
+OPTIONS = "Options"
+TARGET, GOAL, LIMITS = "Target", "Goal", "Limits"
+KAFKA_KIT, OUTPUT = "kafka-kit compatibility", "Output"
+WATCH = "Watch"
+SECTIONS = (TARGET, GOAL, LIMITS, WATCH, OUTPUT, KAFKA_KIT, OPTIONS)
+"""In the order in which help prints them."""
+
+_PLANNING: Mapping[str, str] = {
+    TARGET: "brokers topics topics_exclude topics_like map_string to snapshot sizes_from sizes_file metrics_age "
+    "partitions partition_bytes",
+    GOAL: "replication force_rebuild sub_affinity minimize optimize_leadership leader_evac_brokers leader_evac_topics "
+    "placement optimize band bands free_range free_ranges count_band metric balance_dirs balance_within leader_band "
+    "min_rack_ids spread spread_by affinity anti_affinity broker_set broker_sets_by best_effort slack",
+    LIMITS: "max_moves max_moved_bytes pin locality_scoped max_rack_violations max_disk_use head_room "
+    "exclude_receivers exclude_givers max_replicas max_leaders max_topic_leaders partition_size_factor",
+    OUTPUT: "plan report out_path out_file skip_no_ops phased_reassignment chunk_step_size ignore_warns exit_code "
+    "fail_on verbose",
+    KAFKA_KIT: "tolerance partition_limit partition_size_threshold storage_threshold storage_threshold_gb use_meta "
+    "zk_addr zk_prefix zk_metrics_prefix zk_tags_prefix kafka_addr",
+}
+_MOVING: Mapping[str, str] = {
+    TARGET: "to new restore run",
+    GOAL: "placement min_rack_ids spread",
+    LIMITS: "throttle throttle_broker throttle_dirs max_in max_out max_moves one_replica "
+    "max_disk_use disk_headroom stall_timeout wait leaders_at_once leaders_pause",
+}
+_ROLLOUT: Mapping[str, str] = {
+    TARGET: "topics brokers all_brokers cluster_default delete file cluster_name finding findings steps "
+    "rehearse accept_unlike restart_with leave_restarts settle",
+    WATCH: "window windows every baseline metrics prometheus_url datadog_tags api_key_file app_key_file datadog_site "
+    "prometheus_selector prometheus_token_file prometheus_user prometheus_password_file",
+    OUTPUT: "plan exit_code",
+    KAFKA_KIT: "zk_tags_prefix",
+}
+
+
+def _by_name(sections: Mapping[str, str]) -> dict[str, str]:
+    return {name: title for title, names in sections.items() for name in names.split()}
+
+
+_TABLES = {
+    "topicmappr": _by_name(_PLANNING),
+    "broker": _by_name(_MOVING),
+    "reassign": _by_name(_MOVING),
+    "config": _by_name(_ROLLOUT),
+}
+
+
+def section_of(words: Sequence[str], name: str) -> str:
+    """The section of the parameter `name` of the command with these words after the program's name."""
+    return _TABLES.get(words[0] if words else "", {}).get(name, OPTIONS)
+
+
+SHARED_TITLE = "Shared options (before or after the command)"
+_ALL = "kafkakit.help_all"
+
+
+def shows_all(ctx: Any) -> bool:
+    """True when help is to describe the shared options, too."""
+    return bool(ctx.meta.get(_ALL))
+
+
+def _show_all(ctx: typer.Context, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        ctx.meta[_ALL] = True
+        write_out(ctx.get_help() + "\n")
+        raise typer.Exit
+
+
+def _shared_options(
+    output: Annotated[
+        OutputFormat | None,
+        typer.Option("-o", "--output", envvar="KAFKAKIT_OUTPUT", help="Format of the result; text when not given."),
+    ] = None,
+    output_file: Annotated[
+        Path | None, typer.Option("--output-file", help="Write the result to this file instead of stdout.")
+    ] = None,
+    color: Annotated[
+        ColorChoice | None,
+        typer.Option("--color", envvar="KAFKAKIT_COLOR", help="Colour on stderr; auto honours NO_COLOR and TERM=dumb."),
+    ] = None,
+    timeout: Annotated[
+        str | None,
+        typer.Option(
+            "--timeout",
+            envvar="KAFKAKIT_TIMEOUT",
+            metavar="DURATION",
+            help="Stop after this long (500ms, 5s, 2m) and exit 75. Without it a command that reads once gives up "
+            "when the cluster did not answer for a minute.",
+        ),
+    ] = None,
+    no_input: Annotated[
+        bool, typer.Option("--no-input", envvar="KAFKAKIT_NO_INPUT", help="Never prompt; fail where input is needed.")
+    ] = False,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            "--profile",
+            envvar="KAFKAKIT_PROFILE",
+            metavar="NAME",
+            autocompletion=complete_profile_names,
+            help="Use the cluster profile of this name.",
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            envvar="KAFKAKIT_CONFIG",
+            help="Read only this config file instead of searching for config files.",
+        ),
+    ] = None,
+    bootstrap_server: Annotated[
+        str | None,
+        typer.Option(
+            "-B",
+            "--bootstrap-server",
+            "--bootstrap-servers",
+            envvar=["KAFKAKIT_BOOTSTRAP_SERVER", "KAFKAKIT_BOOTSTRAP_SERVERS"],
+            metavar="HOST:PORT,...",
+            help="Kafka addresses to connect to first.",
+        ),
+    ] = None,
+    override: Annotated[
+        list[str] | None,
+        typer.Option("-X", metavar="KEY=VALUE", help="Set any configuration key; -X list names them. Repeatable."),
+    ] = None,
+    command_config: Annotated[
+        Path | None,
+        typer.Option(
+            "--command-config",
+            envvar="KAFKAKIT_COMMAND_CONFIG",
+            help="Read client settings from this Java properties file, as Kafka's own tools do.",
+        ),
+    ] = None,
+    help_all: Annotated[
+        bool,
+        typer.Option("--help-all", is_eager=True, callback=_show_all, help="Show this message with all options."),
+    ] = False,
+) -> None:
+    """Hold the declarations of the shared options; `shared_params` turns them into parameters."""
+
+
+@cache
+def shared_params() -> tuple[Any, ...]:
+    """The parameters, one object each for all commands."""
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command()(_shared_options)
+    return tuple(typer.main.get_command(app).params)
+
+
+class KafkaKitGroup(CliGroup):
+    """The group of kafka-kit's commands: takes its root flags before the command's name, too."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put root flags after the command's name, then parse."""
+        return super().parse_args(ctx, _flags_after_command(args, self.commands))
+
+
+def _flags_after_command(args: Sequence[str], commands: Collection[str]) -> list[str]:
+    kept: list[str] = []
+    moved: list[str] = []
+    waiting = list(args)
+    while waiting and waiting[0] not in commands:
+        arg = waiting.pop(0)
+        name, given, _ = arg.partition("=")
+        if name not in _PERSISTENT:
+            kept.append(arg)
+            continue
+        moved.append(arg)
+        if not given and name != _PERSISTENT[-1] and waiting:
+            moved.append(waiting.pop(0))
+    if not waiting:
+        return list(args)
+    return [*kept, waiting[0], *moved, *waiting[1:]]
+
+
+def plain_usage(piece: str) -> str:
+    """A piece of a usage line without braces around what is required, and with brackets and dots once."""
+    plain = re.sub(r"^\{(.*)\}", r"\1", piece).replace("......", "...")
+    return re.sub(r"^\[(\[[^\[\]]+\])(?:\.\.\.)?\]", r"\1", plain)
+
+
+class KafkaKitCommand(CliCommand):
+    """A command of kafka-kit's: takes Go's spelling too, `--use-meta=false`, `--skip-no-ops=true` and `-min-rate 5`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Rewrite Go's spelling into plain switches, parse, and take kafka-kit's addresses for the cluster's."""
+        rest = super().parse_args(ctx, _plain_switches(args, self.params))
+        cli = cli_context(ctx)
+        for name, take in (("kafka_addr", cli.use_bootstrap_server), ("zk_addr", cli.use_zookeeper)):
+            source = ctx.get_parameter_source(name)
+            if ctx.params.get(name) and source is not None and source.name in ("COMMANDLINE", "ENVIRONMENT"):
+                is_flag = source.name == "COMMANDLINE"
+                flag = f"--{name.replace('_', '-')}"
+                variable = next(p.envvar for p in self.params if p.name == name)
+                take(ctx.params[name], f"flag {flag}" if is_flag else f"env {variable}")
+        return rest
+
+
+def _plain_switches(args: Sequence[str], params: Sequence[Any]) -> list[str]:
+    on = {name: param for param in params if getattr(param, "is_flag", False) for name in param.opts}
+    known = {name for param in params for name in param.opts if name.startswith("--")}
+    plain: list[str] = []
+    for position, given in enumerate(args):
+        if given == "--":
+            return [*plain, *args[position:]]
+        arg = f"-{given}" if f"-{given.partition('=')[0]}" in known else given
+        name, _, value = arg.partition("=")
+        if name in on and value in _TRUE:
+            plain.append(name)
+        elif name in on and value in _FALSE:
+            plain += on[name].secondary_opts[:1]  # a switch without an opposite is off when it is not given
+        else:
+            plain.append(arg)
+    return plain

@@ -1,14 +1,17 @@
-"""Shell completion of names: it never fails, never prompts and never takes longer than a second."""
+"""Shell completion of names, and how topics and brokers are named on every command line.
+
+Completion never fails, never prompts and never takes longer than a moment.
+"""
 
 import json
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import time
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -17,6 +20,7 @@ from kafkakit.core.errors import DeadlineReached, KafkakitError
 if TYPE_CHECKING:
     from kafkakit.cli.context import CliContext
     from kafkakit.config.read.settings import Settings
+
 
 ReadNames = Callable[[typer.Context, "CliContext", "Settings"], list[str]]
 TOPICS = "topics"
@@ -149,3 +153,21 @@ def _limit(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, earlier)
+
+
+TOPICS_METAVAR, BROKERS = "TOPICS", "BROKERS"
+GRAMMAR: Mapping[str, str] = {
+    TOPICS_METAVAR: "names or regular expressions, comma separated, or 'where QUERY'",
+    BROKERS: "ids, comma separated, -1 (brokers in use), -2 (all brokers), or 'where QUERY'",
+}
+"""What help prints below the options of a command that takes them."""
+
+TOPIC_CHOICE: Mapping[str, Any] = {"metavar": TOPICS_METAVAR, "autocompletion": complete_topic_names}
+BROKER_CHOICE: Mapping[str, Any] = {"metavar": BROKERS, "autocompletion": complete_broker_ids}
+BROKER_IDS: Mapping[str, Any] = {"metavar": "ID,...", "autocompletion": complete_broker_ids}
+"""Details of `typer.Option` and `option` for a choice of topics, of brokers, and of brokers by their ids alone."""
+
+TOPIC_NAME: Mapping[str, Any] = {"metavar": "TOPIC", "autocompletion": complete_topic_names}
+BROKER_ID: Mapping[str, Any] = {"metavar": "ID", "autocompletion": complete_broker_ids}
+GROUP_NAME: Mapping[str, Any] = {"metavar": "GROUP", "autocompletion": complete_group_names}
+"""Details of `typer.Option` and `option` for one topic, one broker and one group."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,12 @@ from typing import Any
 import typer
 
 from kafkakit.cli.output import ColorChoice, Output, OutputFormat
-from kafkakit.config.merge import Rank
-from kafkakit.config.read.environment import Terminal, read_environment
-from kafkakit.config.read.folders import Folders, find_folders
+from kafkakit.config.keys import Rank
+from kafkakit.config.read.environment import Folders, Terminal, find_folders, read_environment
 from kafkakit.config.read.settings import Given, Settings, load_settings
 from kafkakit.core.errors import UsageError
 from kafkakit.core.quantities import parse_duration
+from kafkakit.core.text import quote
 
 
 class CliContext:
@@ -187,3 +187,31 @@ def cli_context(ctx: typer.Context) -> CliContext:
 
 def _no_deadline(seconds: float) -> None:
     """Where no one can stop the command, there is no deadline."""
+
+
+_NOT_REPEATED = ("yes", "dry_run", "replan")
+
+
+def given_words(ctx: typer.Context, leave_out: Collection[str] = ()) -> list[str]:
+    """The options of this command that stood on its command line, quoted; no arguments.
+
+    `--yes` and options that hold for one call only are left out, and so are the parameters named in `leave_out`.
+    """
+    words: list[str] = []
+    for param in ctx.command.params:
+        name = str(param.name)
+        source = ctx.get_parameter_source(name)
+        if param.param_type_name != "option" or name in _NOT_REPEATED or name in leave_out:
+            continue
+        if source is None or source.name != "COMMANDLINE" or name not in ctx.params:
+            continue
+        words += _option_words(param, ctx.params[name])
+    return words
+
+
+def _option_words(param: Any, value: Any) -> list[str]:
+    if getattr(param, "is_flag", False):
+        flag = param.opts[0] if value else next(iter(param.secondary_opts), None)
+        return [flag] if flag else []
+    values = value if isinstance(value, (list, tuple)) else [value]
+    return [word for v in values for word in (param.opts[0], quote(str(getattr(v, "value", v))))]

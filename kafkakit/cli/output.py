@@ -13,8 +13,8 @@ from typing import IO, Any, TextIO, cast
 
 from kafkakit.core.errors import OperationFailedError, RefusedError
 from kafkakit.core.text import plain_value, printable_lines, tsv_lines
-from kafkakit.ports.reporter import ProgressBar, Screen
-from kafkakit.report.report import Report
+from kafkakit.ports.acting import ProgressBar, Screen
+from kafkakit.report import Report
 
 RESULT_SCHEMA = 1
 

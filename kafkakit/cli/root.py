@@ -1,23 +1,36 @@
 """The root command: assembles the groups lazily and turns every failure into one line and an exit code."""
 
 import errno
+import json
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from functools import cache, partial
 from importlib import import_module
+from types import FrameType
 from typing import Any, TextIO
 
 import typer
 from typer.core import TyperCommand
 
 from kafkakit import __version__
-from kafkakit.cli.command_classes import CliContext, CliGroup, new_group
+from kafkakit.cli.command_classes import MAX_WIDTH, CliContext, CliGroup, new_group, shared_option_names
 from kafkakit.cli.groups import ENTRIES, Entry
-from kafkakit.cli.help_text import MAX_WIDTH
 from kafkakit.cli.output import write_out
-from kafkakit.cli.stop_signals import StopSignals
-from kafkakit.core.errors import DeadlineReached, ExitCode, InfeasibleError, KafkakitError, StopRequested
+from kafkakit.core.errors import (
+    EXIT_CODE_MEANING,
+    DeadlineReached,
+    ExitCode,
+    InfeasibleError,
+    InterruptedRunError,
+    KafkakitError,
+    StopRequested,
+    TerminationRequested,
+)
 
 PROGRAM = "kafkakit"
 ROOT_HELP = """Plan, carry out and verify changes of a Kafka cluster.
@@ -82,10 +95,93 @@ def _print_version(value: bool) -> None:
 
 def _print_reference(ctx: typer.Context, value: bool) -> None:
     if value:
-        from kafkakit.cli.command_reference import reference_json
-
         write_out(reference_json(ctx.command))
         raise typer.Exit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptionEntry:
+    """One option or argument as help shows it."""
+
+    names: tuple[str, ...]
+    value: str | None
+    help: str
+    env: tuple[str, ...]
+    default: str | None
+    required: bool
+    repeatable: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandEntry:
+    """One command: its words after the program's name, its help, and its own parameters."""
+
+    words: str
+    help: str
+    arguments: tuple[OptionEntry, ...]
+    options: tuple[OptionEntry, ...]
+
+
+def commands(root: Any) -> tuple[CommandEntry, ...]:
+    """All commands of the root in the order of the table of groups; imports every group."""
+    found: list[CommandEntry] = []
+    for name, command in root.loaded().items():
+        found += _walk(command, name)
+    return tuple(found)
+
+
+def root_options(root: Any) -> tuple[OptionEntry, ...]:
+    """The options of the program itself, shared ones included."""
+    return tuple(_entry(param) for param in root.params if not param.hidden)
+
+
+def reference_json(root: Any) -> str:
+    """The whole reference as one JSON object with a versioned header."""
+    body = {
+        "kafkakit": {"command": "--help-json", "schema": 1},
+        "commands": [asdict(command) for command in commands(root)],
+        "shared_options": [asdict(option) for option in root_options(root)],
+        "exit_codes": {str(int(code)): meaning for code, meaning in EXIT_CODE_MEANING.items()},
+    }
+    return json.dumps(body, indent=2, ensure_ascii=False) + "\n"
+
+
+def _walk(command: Any, words: str) -> Iterator[CommandEntry]:
+    children = getattr(command, "commands", None)
+    if children is not None:
+        for name in sorted(children):
+            yield from _walk(children[name], f"{words} {name}")
+        return
+    if command.hidden:
+        return
+    shared = shared_option_names(command)
+    own = [param for param in command.params if param.name not in shared and not param.hidden]
+    yield CommandEntry(
+        words=words,
+        help=(command.help or "").replace("\b\n", "").strip(),
+        arguments=tuple(_entry(param) for param in own if param.param_type_name == "argument"),
+        options=tuple(_entry(param) for param in own if param.param_type_name == "option"),
+    )
+
+
+def _entry(param: Any) -> OptionEntry:
+    env = param.envvar or ()
+    is_flag = getattr(param, "is_flag", False)
+    default = param.default
+    # Only asked for a token normaliser, which kafkakit does not have.
+    context: Any = typer.Context(typer.core.TyperCommand("reference"))
+    shown = None if callable(default) or default in (None, False, (), []) or is_flag else str(default)
+    return OptionEntry(
+        names=(*param.opts, *param.secondary_opts)
+        if param.param_type_name == "option"
+        else (param.metavar or param.name,),
+        value=None if is_flag else param.metavar or param.display_type(context).strip("<>"),
+        help=param.help or "",
+        env=(env,) if isinstance(env, str) else tuple(env),
+        default=shown,
+        required=bool(param.required),
+        repeatable=bool(param.multiple or param.nargs == -1),
+    )
 
 
 def _root_options(
@@ -140,6 +236,114 @@ def _flush(stream: TextIO | None) -> bool:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         return False
     return True
+
+
+class StopSignals:
+    """Turns SIGTERM, SIGHUP and the time limit into exceptions, once, so that `finally` blocks run undisturbed.
+
+    Only the time limit comes again, when a command is not done 0.4 s after it. In a program, which has begun at
+    `started_s` of the monotonic clock, what then still waits is ended with the process 0.7 s after the limit, and a
+    Ctrl-C after a first stop ends the process at once, wherever it is, with the `last_words`, unless why the command
+    ends `is_said`, or being printed.
+    """
+
+    def __init__(self, started_s: float | None = None) -> None:
+        self.received: StopRequested | None = None
+        self.code: int | None = None
+        self.last_words: Callable[[], str] = str
+        self.is_said = self._is_waived = False
+        self._earlier: dict[int, Any] = {}
+        self._started_s = time.monotonic() if started_s is None else started_s
+        self._is_program, self._is_cut, self._was_interrupted = started_s is not None, False, False
+        self._is_over = False
+
+    def install(self) -> None:
+        """Take over the signals that the caller of the program did not ignore."""
+        handlers = dict.fromkeys((signal.SIGTERM, signal.SIGHUP, signal.SIGALRM), self._raise)
+        for number, handler in {**handlers, signal.SIGINT: self._interrupt}.items():
+            try:
+                # nohup ignores SIGHUP on purpose.
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    self._earlier[number] = signal.signal(number, handler)
+            except ValueError:  # not the main thread, as in some tests
+                return
+
+    def start_timer(self, seconds: float, report: Callable[[BaseException], int]) -> None:
+        """Raise `DeadlineReached` so long after the program began; `report` prints why it ended and gives the code."""
+        if signal.SIGALRM in self._earlier:
+            left_s = max(0.001, self._started_s + seconds - time.monotonic())
+            signal.setitimer(signal.ITIMER_REAL, left_s, CUT_AFTER_S)
+            if self._is_program:
+                ending = threading.Timer(left_s + END_AFTER_S, self._end_process, (report,))
+                ending.daemon = True
+                ending.start()
+
+    def restore(self) -> None:
+        """Give the signals back to their earlier handlers."""
+        self._is_over = True
+        for number, handler in self._earlier.items():
+            if number != signal.SIGINT or not self._is_program:  # Ctrl-C while Python ends prints a traceback
+                signal.signal(number, handler)
+        if self._earlier:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def code_for(self, error: KafkakitError) -> int:
+        """The error's code; a run that was stopped reports the stop that arrived, not always Ctrl-C."""
+        if isinstance(error, InterruptedRunError) and self.received is not None:
+            return int(self.received.exit_code)
+        return int(error.exit_code)
+
+    def _end_process(self, report: Callable[[BaseException], int]) -> None:
+        """End what does not end by itself, with the words of the error that is on its way through the main thread.
+
+        Does nothing for a command that was done in time, though it may have been stopped otherwise. Where the main
+        thread could not take the signal of the time limit yet, it gets its time once it has.
+        """
+        is_late = False
+        while self.received is None and self.code is None and not (self._was_interrupted or self._is_over):
+            is_late = True
+            time.sleep(POLL_S)
+        if is_late:
+            time.sleep(END_AFTER_S)
+        if not isinstance(self.received, DeadlineReached):
+            return
+        if self.code is None:
+            found: BaseException | None = _error_of_main_thread()
+            while found is not None and not isinstance(found, KafkakitError):
+                found = found.__context__
+            # Not here: the main thread may hold the stream, and wait for its reader.
+            said = threading.Thread(target=report, args=(found or self.received,), daemon=True)
+            said.start()
+            said.join(REPORT_S)
+        os._exit(int(self.received.exit_code) if self.code is None else self.code)
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        is_first = not self._was_interrupted and self.received is None
+        self._was_interrupted = True
+        if not self._is_program or (is_first and not self.is_said):
+            raise KeyboardInterrupt
+        if self.is_said and self.code is None and not self._is_waived:
+            self._is_waived = True  # the words are being printed; only where that hangs is there a next time
+            return
+        self._leave()
+
+    def _leave(self) -> None:
+        """End the process at once; what is on the cluster stays as after a kill, and the journal knows it."""
+        if not self.is_said:
+            os.write(2, self.last_words().encode(errors="backslashreplace"))
+        code = ExitCode.INTERRUPTED if self.received is None else self.received.exit_code
+        os._exit(int(code) if self.code is None else self.code)
+
+    def _raise(self, number: int, frame: FrameType | None) -> None:
+        if self._was_interrupted and self._is_program and number != signal.SIGALRM:
+            self._leave()
+        if self.received is None:
+            self.received = DeadlineReached() if number == signal.SIGALRM else TerminationRequested()
+        elif self._is_cut or number != signal.SIGALRM or not isinstance(self.received, DeadlineReached):
+            return
+        else:
+            self._is_cut = True
+        raise self.received
 
 
 def _invoke(cli: CliContext, arguments: list[str], stops: StopSignals) -> int:
@@ -226,7 +430,7 @@ def _report_usage(cli: CliContext, arguments: list[str], error: Any) -> int:
 
 
 def _report_unexpected(cli: CliContext, arguments: list[str], error: Exception) -> int:
-    from kafkakit.config.read.crash_record import write_crash_report
+    from kafkakit.config.read.environment import write_crash_report
 
     secrets = cli.__dict__["settings"].known_secrets() if "settings" in cli.__dict__ else ()
     summary, path = write_crash_report(error, secrets)
@@ -263,3 +467,16 @@ def _stop_message(stop: BaseException, cli: CliContext) -> str:
 
 def _stop_code(stop: BaseException) -> int:
     return int(stop.exit_code) if isinstance(stop, StopRequested) else int(ExitCode.INTERRUPTED)
+
+
+CUT_AFTER_S = 0.4
+END_AFTER_S = 0.7
+REPORT_S = 2.0
+POLL_S = 0.05
+
+
+def _error_of_main_thread() -> BaseException | None:
+    """The error that the main thread handles, in an `except` or `finally` block; Python 3.11 gives a triple."""
+    found: Any = sys._current_exceptions().get(threading.main_thread().ident or 0)
+    error: BaseException | None = found[1] if isinstance(found, tuple) else found
+    return error

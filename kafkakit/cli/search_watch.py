@@ -14,7 +14,7 @@ from kafkakit.placement.watch import Unwatched
 if TYPE_CHECKING:
     from kafkakit.cli.context import CliContext
     from kafkakit.cli.output import Output
-    from kafkakit.ports.reporter import ProgressBar
+    from kafkakit.ports.acting import ProgressBar
 
 GRACE_S = 0.3
 """How long the main thread may take to answer Ctrl-C; a solver that has it cannot."""

@@ -13,14 +13,12 @@ if TYPE_CHECKING:
     from kafkakit.cli.context import CliContext
     from kafkakit.config.read.settings import Settings
     from kafkakit.execution.act.leases import ClusterAccess
+    from kafkakit.ports.acting import Clock
     from kafkakit.ports.admin import ClusterAdmin
-    from kafkakit.ports.clock import Clock
-    from kafkakit.ports.control import ControlStore
-    from kafkakit.ports.data import DataPlane
-    from kafkakit.ports.groups import GroupAdmin
-    from kafkakit.ports.log import LogReader
-    from kafkakit.ports.metrics import StorageMetrics
-    from kafkakit.report.report import Report
+    from kafkakit.ports.data import DataPlane, GroupAdmin, LogReader
+    from kafkakit.ports.services import StorageMetrics
+    from kafkakit.ports.stores import ControlStore
+    from kafkakit.report import Report
 
 
 class ClusterSession:

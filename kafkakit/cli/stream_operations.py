@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafkakit.cli.cluster_words import GROUP_NAME
+from kafkakit.cli.completion import GROUP_NAME
 from kafkakit.cli.option_groups import option
 from kafkakit.streams.failover.api import FenceChoice, ReadOrder
 

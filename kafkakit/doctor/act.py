@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Protocol
 
-from kafkakit.config.listeners import Listener, parse_addresses
-from kafkakit.config.security import Security
+from kafkakit.config.security import Listener, Security, parse_addresses
 from kafkakit.core.cluster_facts import ClusterInfo, ResourceKind
 from kafkakit.core.errors import KafkakitError, UsageError
 from kafkakit.core.model import Broker
@@ -16,8 +15,8 @@ from kafkakit.core.programs import Versions
 from kafkakit.doctor.facts import DoctorFacts
 from kafkakit.execution.decide.status_looks import throttled_of, without_moves
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.control import ControlStore
 from kafkakit.ports.data import DataPlane
+from kafkakit.ports.stores import ControlStore
 
 PROBE_TIMEOUT_S = 3.0
 PROBES_AT_ONCE = 16

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kafkakit.config.listeners import Listener
-from kafkakit.config.security import Security
+from kafkakit.config.security import Listener, Security
 from kafkakit.core.errors import ExitCode
 from kafkakit.core.model import BrokerState
 from kafkakit.core.quantities import counted

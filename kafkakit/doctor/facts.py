@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kafkakit.config.listeners import Listener
-from kafkakit.config.security import Security
+from kafkakit.config.security import Listener, Security
 from kafkakit.core.cluster_facts import ClusterInfo
 from kafkakit.core.programs import Versions
 

@@ -6,8 +6,7 @@ from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.core.text import text_table
 from kafkakit.fleet.decide.outcomes import ClusterOutcome, OutcomeStatus, failure_of
 from kafkakit.fleet.decide.scan_tasks import ScannedBroker
-from kafkakit.report.blocks import text_of
-from kafkakit.report.report import Report
+from kafkakit.report import Report, text_of
 
 COLUMNS = ("cluster", "status", "rows", "seconds", "error")
 SCAN_COLUMNS = ("broker", "partitions", "segments", "batches", "size", "seconds")

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.metricsfetcher.decide import Collected, Queries, from_samples
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.metrics import SampleQueries
+from kafkakit.ports.acting import Clock
+from kafkakit.ports.services import SampleQueries
 
 
 def query_storage(

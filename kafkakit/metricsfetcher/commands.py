@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
-from kafkakit.cli.metrics_options import MetricsAccess, MetricsSource
+from kafkakit.cli.common_options import MetricsAccess, MetricsSource
 from kafkakit.cli.option_groups import option, option_words, with_option_groups
 from kafkakit.core.errors import UsageError
 from kafkakit.core.storage_documents import Compression
@@ -31,7 +31,7 @@ from kafkakit.metricsfetcher.decide import (
 
 if TYPE_CHECKING:
     from kafkakit.cli.session import ClusterSession
-    from kafkakit.ports.metrics import SampleQueries, StorageStore
+    from kafkakit.ports.services import SampleQueries, StorageStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,7 @@ from kafkakit.core.storage_documents import encode_reading
 from kafkakit.core.storage_reading import StorageReading
 from kafkakit.core.text import text_table
 from kafkakit.metricsfetcher.decide import Collected, StoreKind, StorePlace
-from kafkakit.report.report import Report
-from kafkakit.report.scheduler_files import cron_line, files_report, folder_of, service_text, timer_text
+from kafkakit.report import Report, cron_line, files_report, folder_of, service_text, timer_text
 
 _COLUMNS = ("partition", "size_bytes", "smallest_copy_bytes")
 

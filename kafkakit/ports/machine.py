@@ -7,8 +7,8 @@ from typing import NoReturn, Protocol
 from kafkakit.config.security import Security
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.programs import ProcessRecord
+from kafkakit.ports.acting import Clock
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.clock import Clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from kafkakit.ports.acting import Reporter
 from kafkakit.ports.machine import Machine
-from kafkakit.ports.reporter import Reporter
 from kafkakit.sandbox.decide import jvm
 from kafkakit.sandbox.decide.state import SandboxState
 from kafkakit.sandbox.folders import Store

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from kafkakit.core.errors import OperationFailedError, RefusedError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record
+from kafkakit.ports.acting import Clock, Reporter
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.clock import Clock
 from kafkakit.ports.data import DataPlane
-from kafkakit.ports.reporter import Reporter
 from kafkakit.sandbox.decide import demo as values
 from kafkakit.sandbox.decide.demo import Tally, tally
 from kafkakit.sandbox.folders import Store

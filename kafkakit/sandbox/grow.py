@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
+from kafkakit.ports.acting import Reporter
 from kafkakit.ports.machine import Machine
-from kafkakit.ports.reporter import Reporter
 from kafkakit.sandbox.class_archive import find_launch
 from kafkakit.sandbox.decide import jvm
 from kafkakit.sandbox.decide.layout import Node, Role, broker_listeners, broker_node

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from kafkakit.core.errors import RefusedError, TryLaterError, UsageError
+from kafkakit.ports.acting import ProgressBar, Reporter
 from kafkakit.ports.machine import Machine, NodeFailedError, OldSessionError, PortTakenError
-from kafkakit.ports.reporter import ProgressBar, Reporter
 from kafkakit.sandbox.class_archive import build_class_archive, find_launch
 from kafkakit.sandbox.decide import jvm
 from kafkakit.sandbox.decide.connection import profile_head, profile_name, profile_tree, profile_users, render_profile

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 from kafkakit.core.errors import OperationFailedError, UsageError
 from kafkakit.core.model import TopicPartition
+from kafkakit.ports.acting import Clock, ProgressBar
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.clock import Clock
 from kafkakit.ports.data import DataPlane, Producer
-from kafkakit.ports.reporter import ProgressBar
 from kafkakit.sandbox.decide.workload import TopicLoad, chunk, chunk_sizes, filler
 
 _LEADERS_LIMIT_S = 60.0

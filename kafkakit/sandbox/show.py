@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.quantities import format_bytes
 from kafkakit.core.text import text_table
-from kafkakit.report.blocks import attributes
-from kafkakit.report.report import Report
+from kafkakit.report import Report, attributes
 from kafkakit.sandbox.decide.connection import environment
 from kafkakit.sandbox.decide.demo import DEAD, NEW, DemoOutcome
 from kafkakit.sandbox.decide.spec import describe

@@ -7,8 +7,8 @@ from typing import NoReturn
 
 from kafkakit.config.security import Security
 from kafkakit.core.errors import UsageError
+from kafkakit.ports.acting import Reporter
 from kafkakit.ports.machine import Machine
-from kafkakit.ports.reporter import Reporter
 from kafkakit.sandbox.decide import jvm
 from kafkakit.sandbox.decide.credentials import ADMIN, secrets_folder
 from kafkakit.sandbox.decide.tools import KafkaTool, client_properties, filled_arguments, find_tool

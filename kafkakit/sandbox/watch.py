@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from kafkakit.config.security import Secret, Security
 from kafkakit.core.errors import InputError, KafkakitError
 from kafkakit.core.model import Broker
+from kafkakit.ports.acting import ProgressBar, Reporter
 from kafkakit.ports.machine import Machine, NodeFailedError, OldSessionError, PortTakenError
-from kafkakit.ports.reporter import ProgressBar, Reporter
 from kafkakit.sandbox.decide.credentials import ADMIN, client_security, password_file
 from kafkakit.sandbox.decide.layout import Node, Role
 from kafkakit.sandbox.decide.state import NodeRecord, NodeStatus, SandboxState

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from kafkakit.core.documents import encode_snapshot
 from kafkakit.core.model import ClusterSnapshot
-from kafkakit.ports.reporter import Reporter
-from kafkakit.report.report import Report
+from kafkakit.ports.acting import Reporter
+from kafkakit.report import Report
 from kafkakit.snapshot.show import snapshot_report, summary_of, warnings_of
 
 

@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
+from kafkakit.cli.common_options import TagSource
 from kafkakit.cli.option_groups import with_option_groups
-from kafkakit.cli.tag_options import TagSource
 
 app = new_group("Read a cluster's state into a file.")
 

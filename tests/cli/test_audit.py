@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.cli.stop_signals import StopSignals
+from kafkakit.cli.root import StopSignals
 from tests.rigs.command_line import Home, Ran
 from tests.rigs.fake_spark import DATE, collected, fake_spark, start_audit
 

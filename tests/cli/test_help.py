@@ -8,12 +8,9 @@ from typing import Any
 
 import pytest
 
-from kafkakit.cli.cluster_words import GRAMMAR
-from kafkakit.cli.command_reference import commands
-from kafkakit.cli.help_sections import OPTIONS, section_of
-from kafkakit.cli.help_text import FOLDED, plain_usage
-from kafkakit.cli.root import build_root
-from kafkakit.cli.shared_options import SHARED_TITLE, shared_params
+from kafkakit.cli.command_classes import FOLDED, OPTIONS, SHARED_TITLE, plain_usage, section_of, shared_params
+from kafkakit.cli.completion import GRAMMAR
+from kafkakit.cli.root import build_root, commands
 from tests.rigs.command_line import Home
 
 

@@ -94,7 +94,7 @@ def test_a_second_ctrl_c_prints_one_error_and_the_command_that_resumes(tmp_path:
 def test_ctrl_c_after_another_stop_ends_at_once_with_the_code_of_the_first(number: int) -> None:
     script = (
         "import os, signal, sys, time\n"
-        "from kafkakit.cli.stop_signals import StopSignals\n"
+        "from kafkakit.cli.root import StopSignals\n"
         "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"  # which nohup has ignored, if the tests run under it
         "stops = StopSignals(time.monotonic())\n"
         "stops.last_words = lambda: 'last words\\n'\n"

@@ -16,7 +16,7 @@ from kafkakit.core.cluster_facts import CommittedOffset, GroupType, ItemError
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.groups import GroupAdmin
+from kafkakit.ports.data import GroupAdmin
 from kafkakit.streams.model.commit import CommitIdentity, CommitState, Mark, MarkState, OffsetRanges, Watermark
 from kafkakit.streams.model.dialects.parallel_consumer import write_parallel_consumer
 from kafkakit.streams.model.kkm1.encode import encode_commit

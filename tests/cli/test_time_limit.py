@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import kafkakit
-from kafkakit.cli import stop_signals
-from kafkakit.cli.stop_signals import StopSignals
+from kafkakit.cli import root as stop_signals
+from kafkakit.cli.root import StopSignals
 from kafkakit.core.documents import encode_plan
 from kafkakit.core.errors import DeadlineReached
 from tests.clusters.plans import make_plan
@@ -105,7 +105,7 @@ STUBBORN = """
 import sys, threading, time, typer
 from kafkakit.cli import command_classes as command, root as cli
 from kafkakit.cli.groups import Entry
-from kafkakit.cli.stop_signals import StopSignals
+from kafkakit.cli.root import StopSignals
 from kafkakit.core.errors import InterruptedRunError
 start, end, given, failed = StopSignals.start_timer, StopSignals._end_process, [], threading.Event()
 StopSignals.start_timer = lambda stops, seconds, report: given.extend((stops, report))

@@ -9,7 +9,7 @@ import pytest
 from kafkakit import wiring
 from kafkakit.adapters.read_only import ReadOnlyAdmin
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.report.report import Report
+from kafkakit.report import Report
 from tests.fakes.admin import FakeCluster
 from tests.rigs.command_line import Home
 

@@ -9,7 +9,7 @@ import pytest
 
 from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
-from kafkakit.ports.stream_consumer import AssignedConsumer, GroupConsumer
+from kafkakit.ports.streams import AssignedConsumer, GroupConsumer
 from tests.contracts.group_consumer import Member
 
 _names = itertools.count()

@@ -12,7 +12,7 @@ import pytest
 
 from kafkakit.core.errors import ConflictError, UsageError
 from kafkakit.core.lease import VALUE_LIMIT_BYTES
-from kafkakit.ports.control import ControlStore
+from kafkakit.ports.stores import ControlStore
 
 _folders = itertools.count()
 

@@ -9,7 +9,7 @@ import pytest
 
 from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
-from kafkakit.ports.stream_consumer import GroupConsumer, ReadBatch
+from kafkakit.ports.streams import GroupConsumer, ReadBatch
 
 _names = itertools.count()
 WIDE = "\u4e00"

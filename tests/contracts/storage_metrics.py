@@ -8,7 +8,7 @@ import pytest
 
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.model import TopicPartition
-from kafkakit.ports.metrics import StorageMetrics
+from kafkakit.ports.services import StorageMetrics
 
 SIZES = {TopicPartition("orders", 0): 1_000, TopicPartition("pay.ments", 12): 0}
 FREE = {1001: 5_000, 1002: 0}

@@ -19,7 +19,7 @@ from kafkakit.core.records import (
     Record,
     TopicIdentity,
 )
-from kafkakit.ports.stream_producer import StreamCluster, StreamProducer
+from kafkakit.ports.streams import StreamCluster, StreamProducer
 
 LIMITS = BatchLimits(
     record_bytes=1 << 20,

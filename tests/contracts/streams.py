@@ -21,8 +21,7 @@ from kafkakit.core.cluster_facts import (
     ShareOffset,
 )
 from kafkakit.core.model import TopicPartition
-from kafkakit.ports.groups import GroupAdmin
-from kafkakit.ports.log import LogReader
+from kafkakit.ports.data import GroupAdmin, LogReader
 from kafkakit.streams.model.commit import NO_TOPIC_ID
 
 TP = TopicPartition

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.model import TopicPartition
-from kafkakit.ports.stream_consumer import AssignmentListener, ReadBatch
+from kafkakit.ports.streams import AssignmentListener, ReadBatch
 from tests.fakes.group_consumer import FakeGroupConsumer
 
 

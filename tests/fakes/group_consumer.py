@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.model import TopicPartition
-from kafkakit.ports.stream_consumer import NO_LEASE, AssignmentListener, MemberLease, ReadBatch
+from kafkakit.ports.streams import NO_LEASE, AssignmentListener, MemberLease, ReadBatch
 
 LIMIT_CHARS = 4096
 

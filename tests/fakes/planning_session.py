@@ -7,7 +7,7 @@ from typing import Any, cast
 from kafkakit.core.documents import encode_snapshot
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.metrics import StorageMetrics
+from kafkakit.ports.services import StorageMetrics
 from tests.fakes.admin import FakeClock
 
 

@@ -14,7 +14,7 @@ from kafkakit.core.records import (
     OutgoingRecord,
     TopicIdentity,
 )
-from kafkakit.ports.stream_producer import Answer
+from kafkakit.ports.streams import Answer
 
 
 @dataclass

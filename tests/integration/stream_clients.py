@@ -9,7 +9,7 @@ from typing import Any
 from kafkakit.config.security import to_confluent, to_kafka_python
 from kafkakit.core.cluster_facts import GroupState
 from kafkakit.core.model import TopicPartition
-from kafkakit.ports.groups import GroupAdmin
+from kafkakit.ports.data import GroupAdmin
 from kafkakit.streams.model.commit import CommitIdentity, CommitState, Mark, MarkState, OffsetRanges, Watermark
 from kafkakit.streams.model.kkm1.encode import encode_commit
 from tests.integration.conftest import SandboxCluster

@@ -18,7 +18,7 @@ from kafkakit.adapters.kafka.log import KafkaLog
 from kafkakit.config.security import to_confluent, to_kafka_python
 from kafkakit.core.cluster_facts import CommittedOffset, GroupDescription
 from kafkakit.core.model import TopicPartition
-from kafkakit.ports.stream_consumer import GroupConsumer
+from kafkakit.ports.streams import GroupConsumer
 from kafkakit.streams.client.consumer import StreamConsumer
 from kafkakit.streams.client.dead_letters import BATCH_LIMIT_BYTES, ConsumerHooks, ConsumerOptions
 from kafkakit.streams.client.decide.failures import RetryRule, WorkRules

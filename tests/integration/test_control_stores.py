@@ -22,7 +22,7 @@ from kafkakit.core.lease import Holder, Life
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record
 from kafkakit.execution.act.leases import Lease
-from kafkakit.ports.control import ControlStore
+from kafkakit.ports.stores import ControlStore
 from kafkakit.sandbox import lifecycle as run
 from kafkakit.sandbox.nodes import start_node
 from kafkakit.wiring import read_old_moves

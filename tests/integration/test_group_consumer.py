@@ -7,7 +7,7 @@ import pytest
 
 from kafkakit.adapters.kafka.group_consumer import KafkaGroupConsumer
 from kafkakit.core.model import TopicPartition
-from kafkakit.ports.stream_consumer import GroupConsumer
+from kafkakit.ports.streams import GroupConsumer
 from tests.contracts.group_consumer import GroupConsumerContract
 from tests.integration.conftest import SandboxCluster
 from tests.integration.stream_clients import produce

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from kafkakit.adapters.kafka.session import KafkaSession
-from kafkakit.config.java_properties import parse_properties
+from kafkakit.config.client_properties import parse_properties
 from kafkakit.ports.machine import Machine
 from kafkakit.rules.catalogue import all_rules
 from kafkakit.rules.config_defs import MINORS, ConfigTable, config_table, minor_of

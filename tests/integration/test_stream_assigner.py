@@ -15,7 +15,7 @@ import pytest
 
 from kafkakit.adapters.kafka.group_consumer import KafkaAssignedConsumer
 from kafkakit.core.model import TopicPartition
-from kafkakit.ports.stream_consumer import AssignedConsumer
+from kafkakit.ports.streams import AssignedConsumer
 from kafkakit.streams.assigner.act.leader import AssignerReader
 from kafkakit.streams.client.decide.partition_work import restore_commit
 from kafkakit.streams.model.commit import CommitIdentity, topic_id_bytes

@@ -18,7 +18,7 @@ from kafkakit.adapters.kafka.log import KafkaLog
 from kafkakit.config.security import to_confluent
 from kafkakit.core.cluster_facts import LogSpan
 from kafkakit.core.model import TopicPartition
-from kafkakit.ports.stream_consumer import GroupConsumer, ReadBatch
+from kafkakit.ports.streams import GroupConsumer, ReadBatch
 from kafkakit.streams.client.dead_letters import ConsumerHooks, LeftOut
 from kafkakit.streams.client.workers import RecordOrigin, StreamRecord
 from kafkakit.streams.model.guarded_reads import BatchVerdict, VerdictKind

@@ -18,8 +18,7 @@ from kafkakit.config.security import Secret
 from kafkakit.core.cluster_facts import CommittedOffset, ItemError, LogSpan
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.model import TopicPartition
-from kafkakit.ports.groups import GroupAdmin
-from kafkakit.ports.log import LogReader
+from kafkakit.ports.data import GroupAdmin, LogReader
 from kafkakit.sandbox import lifecycle as run
 from kafkakit.sandbox.decide.credentials import GUEST, client_security, password_file
 from kafkakit.sandbox.decide.spec import Mode

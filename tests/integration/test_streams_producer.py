@@ -24,8 +24,8 @@ from kafkakit.core.cluster_facts import LogSpan
 from kafkakit.core.errors import RefusedError, TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record
-from kafkakit.ports.control import ControlStore
-from kafkakit.ports.stream_producer import StreamCluster
+from kafkakit.ports.stores import ControlStore
+from kafkakit.ports.streams import StreamCluster
 from kafkakit.sandbox import lifecycle as run
 from kafkakit.streams.client import control_store as route_follower
 from kafkakit.streams.client.client import StreamClient

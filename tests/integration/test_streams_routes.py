@@ -17,7 +17,7 @@ from kafkakit.core.cluster_facts import PRODUCER_BYTE_RATE, CommittedOffset, Quo
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Delivered, OutgoingRecord
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.stream_producer import StreamProducer
+from kafkakit.ports.streams import StreamProducer
 from kafkakit.streams.model.route import lane_client_id
 from tests.contracts.stream_producer import LIMITS
 from tests.integration.conftest import SandboxCluster, StartCluster

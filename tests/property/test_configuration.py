@@ -7,10 +7,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkakit.config.client_properties import translate_properties
-from kafkakit.config.java_properties import parse_properties
-from kafkakit.config.keys import KEY_BY_NAME, KEY_BY_PROPERTY
-from kafkakit.config.merge import Entry, Layer, Rank, defaults, merge, parse_overrides
+from kafkakit.config.client_properties import parse_properties, translate_properties
+from kafkakit.config.keys import KEY_BY_NAME, KEY_BY_PROPERTY, Entry, Layer, Rank, defaults, merge, parse_overrides
 from kafkakit.config.security import Secret
 from kafkakit.config.yaml_text import parse_config, parse_profile
 from kafkakit.core.errors import InputError, UsageError

@@ -7,9 +7,9 @@ from typing import Any
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.lease import Holder, Life
 from kafkakit.execution.act.leases import Lease
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.cluster_clients import ClusterClients
-from kafkakit.ports.control import ControlStore
+from kafkakit.ports.acting import Clock
+from kafkakit.ports.data import ClusterClients
+from kafkakit.ports.stores import ControlStore
 from kafkakit.streams.assigner.act.leader import AssignerLoop, AssignerOptions, AssignerParts
 from kafkakit.streams.assigner.act.watching import AutomaticFailovers, EmergencyFailover
 from kafkakit.streams.assigner.standing import LEASE_PATH, AutomaticPolicy

@@ -6,9 +6,8 @@ make docs
 from collections.abc import Iterator
 from typing import Any
 
-from kafkakit.cli.cluster_words import GRAMMAR
-from kafkakit.cli.command_reference import OptionEntry, commands, root_options
-from kafkakit.cli.root import build_root
+from kafkakit.cli.completion import GRAMMAR
+from kafkakit.cli.root import OptionEntry, build_root, commands, root_options
 from kafkakit.core.rights import DUTIES
 from tests.places import ROOT
 from tests.rigs.package_picture import picture, with_picture

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
-from kafkakit.ports.reporter import ProgressBar
+from kafkakit.ports.acting import ProgressBar
 from kafkakit.streams.commits.act.editing import EditJournal, Editor, Edits, edits_folder
 from kafkakit.streams.commits.act.reading import Observer, PartitionScope
 from kafkakit.streams.commits.decide.editing.decision import decide_edit, times_wanted

@@ -5,7 +5,7 @@ from typing import Any
 
 from kafkakit.core.lease import Holder, Life
 from kafkakit.execution.act.leases import Lease
-from kafkakit.ports.clock import Clock
+from kafkakit.ports.acting import Clock
 from kafkakit.streams.failover.api import FailoverRequest, OperationKind, lease_of
 from kafkakit.streams.failover.api_act import OperationPorts
 from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState

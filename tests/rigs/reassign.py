@@ -12,8 +12,8 @@ from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.act.throttles import Leftovers
 from kafkakit.execution.decide.runs import Commands, Outcome, Request
 from kafkakit.execution.decide.schedule.work import Limits, RateRequest
+from kafkakit.ports.acting import Clock
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.clock import Clock
 from kafkakit.reassign.act.run import Run
 from tests.fakes.admin import FakeClock, FakeCluster
 

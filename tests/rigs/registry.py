@@ -14,7 +14,7 @@ from kafkakit.adapters.tls import CertificateMaker
 from kafkakit.config.security import Security
 from kafkakit.execution.act.journal_files import AuditLog, DiskFile
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.control import ControlStore
+from kafkakit.ports.stores import ControlStore
 from kafkakit.registry.act.cluster import ClusterReader, Writes
 from kafkakit.registry.act.service import RegistryServer, RegistryService, ServicePorts, SignedTokens
 from kafkakit.registry.act.tag_store import TagStore

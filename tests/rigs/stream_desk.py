@@ -12,9 +12,8 @@ from kafkakit.core.cluster_facts import ItemError, LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.control import ControlStore
-from kafkakit.ports.groups import GroupAdmin
-from kafkakit.ports.log import LogReader
+from kafkakit.ports.data import GroupAdmin, LogReader
+from kafkakit.ports.stores import ControlStore
 from kafkakit.streams.model.route import Route
 from kafkakit.streams.routes.api_act import RouteStore
 from tests.fakes.admin import FakeClock, FakeCluster

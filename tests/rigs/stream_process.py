@@ -21,7 +21,7 @@ from kafkakit.adapters.host import SystemClock
 from kafkakit.adapters.kafka.group_consumer import KafkaGroupConsumer
 from kafkakit.config.read.environment import read_environment
 from kafkakit.config.read.settings import Given, Settings, load_settings
-from kafkakit.ports.clock import Clock
+from kafkakit.ports.acting import Clock
 from kafkakit.streams.client import control_store as route_follower
 from kafkakit.streams.client import dead_letters as dead_letter_lane
 from kafkakit.streams.client.client import ClientParts, StreamClient

@@ -8,8 +8,8 @@ from typing import NoReturn
 from kafkakit.adapters.host import SystemClock
 from kafkakit.core.errors import UsageError
 from kafkakit.core.lease import Holder
-from kafkakit.ports.control import ControlStore
-from kafkakit.ports.stream_producer import StreamCluster
+from kafkakit.ports.stores import ControlStore
+from kafkakit.ports.streams import StreamCluster
 from kafkakit.streams.client.client import ClientParts, StreamClient
 from kafkakit.streams.client.watch import WatchParts
 from kafkakit.streams.model.route import (

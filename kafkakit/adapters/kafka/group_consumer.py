@@ -16,7 +16,7 @@ from kafkakit.config.security import Security, to_confluent
 from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.errors import OperationFailedError, TryLaterError, UsageError
 from kafkakit.core.model import TopicPartition
-from kafkakit.ports.stream_consumer import NO_LEASE, AssignmentListener, MemberLease, ReadBatch
+from kafkakit.ports.streams import NO_LEASE, AssignmentListener, MemberLease, ReadBatch
 
 _COMMITTED_S = 20.0
 TIMED_OUT = "TIMED_OUT"

@@ -22,7 +22,7 @@ from kafkakit.core.records import (
     OutgoingRecord,
     TopicIdentity,
 )
-from kafkakit.ports.stream_producer import Answer
+from kafkakit.ports.streams import Answer
 
 _BATCH_BYTES = 1_000_000
 _FRAMING_BYTES = 4_096

@@ -10,7 +10,7 @@ from grpc_reflection.v1alpha import reflection
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.rpc import RpcAnswer, RpcCall, RpcCode, RpcError
-from kafkakit.ports.rpc import Answer, GrpcService
+from kafkakit.ports.services import Answer, GrpcService
 
 MAX_AT_ONCE = 1000
 STATUS = {code.value[0]: code for code in grpc.StatusCode}

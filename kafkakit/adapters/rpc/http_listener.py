@@ -12,7 +12,7 @@ import uvicorn
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.rpc import RpcCall, RpcStream
-from kafkakit.ports.rpc import Answer
+from kafkakit.ports.services import Answer
 
 MAX_AT_ONCE = 1000
 BODY_LIMIT_S = 10.0

@@ -11,8 +11,8 @@ from kafkakit.audit.decide.run_state import LOG, RUN_DOCUMENT, STATE, RunRecord
 from kafkakit.core.errors import InterruptedRunError, OperationFailedError
 from kafkakit.core.lease import Holder
 from kafkakit.core.programs import Launch, SparkTools
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.spark_driver import SparkDrivers
+from kafkakit.ports.acting import Clock
+from kafkakit.ports.services import SparkDrivers
 
 CODE = "kafkakit-code.zip"
 LOOK_S = 0.2

@@ -8,7 +8,7 @@ from kafkakit.audit.decide.comparison import Key, RunResults, compare, key_of, w
 from kafkakit.audit.show.page_charts import DISTRIBUTIONS
 from kafkakit.audit.show.view import Columns, RunView, worst_first
 from kafkakit.core.errors import InputError
-from kafkakit.ports.run_store import RunStore
+from kafkakit.ports.stores import RunStore
 
 MOST_EARLIER = 30
 MOST_ROWS = 5_000_000

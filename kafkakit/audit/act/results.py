@@ -8,7 +8,7 @@ from typing import Any
 from kafkakit.core.errors import InputError
 from kafkakit.core.findings import AuditFinding
 from kafkakit.core.fleet_tables import JobResult, JobSpec, results_of, spec_of
-from kafkakit.ports.run_store import RunStore
+from kafkakit.ports.stores import RunStore
 
 SPEC, SUMMARY = "spec.json", "summary.json"
 _FIELDS = tuple(field.name for field in fields(AuditFinding))

@@ -15,7 +15,7 @@ from kafkakit.audit.decide.run_state import RUN_DOCUMENT, STATE, RunPhase, RunRe
 from kafkakit.core.errors import InputError, RefusedError
 from kafkakit.core.fleet_tables import MANIFESTS, Manifest, manifest_of
 from kafkakit.core.lease import Life
-from kafkakit.ports.run_store import RunStore
+from kafkakit.ports.stores import RunStore
 
 _DATE = "snapshot_date="
 

@@ -14,7 +14,7 @@ from kafkakit.audit.decide.scope import (
     tables_for_topics,
 )
 from kafkakit.core.fleet_tables import TABLES
-from kafkakit.ports.run_store import RunStore
+from kafkakit.ports.stores import RunStore
 
 
 def read_scope(wanted: ScopeRequest, store: RunStore, snapshot_date: str, clusters: Sequence[str]) -> AuditScope:

@@ -12,7 +12,7 @@ from kafkakit.audit.decide.progress import Progress
 from kafkakit.audit.decide.run_state import STATE, RunPhase, RunState, state_of
 from kafkakit.core.errors import InputError, UsageError
 from kafkakit.core.fleet_tables import JobSpec, spec_data
-from kafkakit.ports.run_store import RunStore
+from kafkakit.ports.stores import RunStore
 
 MAIN = "main.py"
 

@@ -10,11 +10,11 @@ import typer
 from kafkakit.audit.decide.request import ALL, DEFAULT_DAYS, JOBS, AuditRequest
 from kafkakit.audit.decide.schedule import Schedule
 from kafkakit.audit.decide.scope import ScopeRequest
-from kafkakit.cli.cluster_words import BROKER_CHOICE, TOPIC_CHOICE
+from kafkakit.cli.common_options import absolute
+from kafkakit.cli.completion import BROKER_CHOICE, TOPIC_CHOICE
 from kafkakit.cli.context import CliContext
 from kafkakit.cli.option_groups import option
 from kafkakit.cli.output import OutputFormat
-from kafkakit.cli.spark_options import absolute
 from kafkakit.core.errors import UsageError
 from kafkakit.core.findings import FailOn
 

@@ -11,9 +11,9 @@ from kafkakit.audit.act.history import read_view, read_whole, run_location
 from kafkakit.audit.commands.options import ResultFormat
 from kafkakit.audit.show.findings import diff_report, run_report
 from kafkakit.cli.command_classes import cli_context
+from kafkakit.cli.common_options import absolute
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.session import finish
-from kafkakit.cli.spark_options import absolute
 from kafkakit.core.findings import FailOn
 from kafkakit.wiring import open_datadog, open_run_store, system_clock, write_file
 

@@ -8,16 +8,16 @@ import typer
 
 from kafkakit.audit.commands.options import AuditInputs, ResultFormat, RunMode
 from kafkakit.cli.command_classes import cli_context
+from kafkakit.cli.common_options import SparkOptions
 from kafkakit.cli.option_groups import with_option_groups
-from kafkakit.cli.spark_options import SparkOptions
 from kafkakit.wiring import open_run_store
 
 if TYPE_CHECKING:
     from kafkakit.audit.act.driver import DriverPorts
     from kafkakit.audit.act.submit import SubmitTask
     from kafkakit.audit.commands.options import AuditInputs, RunMode
-    from kafkakit.cli.spark_options import SparkOptions
-    from kafkakit.report.report import Report
+    from kafkakit.cli.common_options import SparkOptions
+    from kafkakit.report import Report
 
 
 def submitted_report(ctx: typer.Context, name: str, inputs: AuditInputs, spark: SparkOptions, mode: RunMode) -> Report:
@@ -29,7 +29,7 @@ def submitted_report(ctx: typer.Context, name: str, inputs: AuditInputs, spark: 
     from kafkakit.audit.act.submit import earlier_state, submit
     from kafkakit.audit.decide.launch import Backend
     from kafkakit.audit.show.run_texts import detached_report, run_report
-    from kafkakit.cli.spark_options import driver_ports
+    from kafkakit.cli.common_options import driver_ports
 
     cli, ports = cli_context(ctx), driver_ports(cli_context(ctx))
     task = task_for(inputs.request(name), spark.choice(), ports, open_run_store, cli.settings.state_dir, __version__)

@@ -11,8 +11,8 @@ from kafkakit.audit.act.runs import cancel, fetch, look, look_all, place_of
 from kafkakit.audit.commands.options import RunFolderArgument
 from kafkakit.audit.show.run_texts import list_report, run_report, text_report
 from kafkakit.cli.command_classes import cli_context
+from kafkakit.cli.common_options import absolute, driver_ports
 from kafkakit.cli.session import finish
-from kafkakit.cli.spark_options import absolute, driver_ports
 from kafkakit.core.findings import FailOn
 from kafkakit.wiring import open_run_store
 

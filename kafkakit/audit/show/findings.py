@@ -10,8 +10,7 @@ from kafkakit.core.errors import ExitCode
 from kafkakit.core.findings import SHOWN_OF_A_RULE, SHOWN_SUBJECTS, AuditFinding, FailOn
 from kafkakit.core.quantities import counted, format_rough_time
 from kafkakit.core.text import printable, text_table
-from kafkakit.report.blocks import optional_section, text_of
-from kafkakit.report.report import Report
+from kafkakit.report import Report, optional_section, text_of
 
 COLUMNS = ("state", *(f.name for f in fields(AuditFinding)))
 _SHOWN = ("severity", "rule", "where", "score", "owner", "since", "message")

@@ -5,7 +5,7 @@ import yaml
 from kafkakit.audit.decide.repairs import BROKER, CLUSTER, TOPIC, Repairs
 from kafkakit.core.quantities import counted
 from kafkakit.core.text import printable
-from kafkakit.report.report import Report
+from kafkakit.report import Report
 
 COLUMNS = ("cluster", "resource", "name", "key", "value", "rules")
 

@@ -5,9 +5,7 @@ from collections.abc import Iterator, Mapping
 from math import isfinite
 
 from kafkakit.audit.show.view import RunView, severities
-from kafkakit.report.blocks import records
-from kafkakit.report.metrics_text import MetricFamily, exposition, gauge, single
-from kafkakit.report.report import Report
+from kafkakit.report import MetricFamily, Report, exposition, gauge, records, single
 
 PREFIX = "kafkakit_audit_"
 _COLUMNS = ("name", "labels", "value")

@@ -13,7 +13,7 @@ from kafkakit.core.findings import AuditFinding
 from kafkakit.core.fleet_tables import JobResult
 from kafkakit.core.quantities import counted, format_rough_time
 from kafkakit.core.text import cell
-from kafkakit.report.markup import Child, Html, card_row, el, html_page, join, table
+from kafkakit.report import Child, Html, card_row, el, html_page, join, table
 
 MOST_NEW = 200
 MOST_WORST = 100

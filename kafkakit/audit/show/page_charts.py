@@ -10,8 +10,7 @@ from itertools import pairwise
 
 from kafkakit.audit.show.view import RunView
 from kafkakit.core.findings import Severity
-from kafkakit.report.chart import Area, px, round_top, svg
-from kafkakit.report.markup import Html, el, join
+from kafkakit.report import Area, Html, el, join, px, round_top, svg
 
 MOST_TRENDS = 12
 _WIDTH, _HEIGHT, _GAP = 440, 200, 5

@@ -11,7 +11,7 @@ from kafkakit.core.findings import FailOn, Severity
 from kafkakit.core.fleet_tables import JobResult, JobSpec, spec_data
 from kafkakit.core.programs import Launch
 from kafkakit.core.text import text_table
-from kafkakit.report.report import Report
+from kafkakit.report import Report
 
 JOB_COLUMNS = ("job", "state", *(severity.value + "s" for severity in Severity), "seconds")
 SHOWN_LEFT_OUT = 10

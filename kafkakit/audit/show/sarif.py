@@ -4,7 +4,7 @@ from inspect import cleandoc
 
 from kafkakit.audit.show.view import worst_first
 from kafkakit.core.findings import AuditFinding, Severity
-from kafkakit.report.sarif import MOST_RESULTS, SarifResult, SarifRule, grouped, sarif_log
+from kafkakit.report import MOST_RESULTS, SarifResult, SarifRule, grouped, sarif_log
 from kafkakit.rules.audits.catalogue import audit_rules
 from kafkakit.rules.catalogue import all_rules
 

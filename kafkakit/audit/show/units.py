@@ -8,8 +8,7 @@ from kafkakit.audit.decide.launch import SparkChoice
 from kafkakit.audit.decide.schedule import Schedule, Scheduler
 from kafkakit.core.errors import UsageError
 from kafkakit.core.fleet_tables import JobSpec
-from kafkakit.report.report import Report
-from kafkakit.report.scheduler_files import cron_line, files_report, folder_of, service_text, timer_text
+from kafkakit.report import Report, cron_line, files_report, folder_of, service_text, timer_text
 
 SPARK_VERSION = "4.0.0"
 _USER = 185  # the user of Spark's own images

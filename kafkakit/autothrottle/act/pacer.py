@@ -75,10 +75,10 @@ from kafkakit.execution.decide.plan_state import Goal
 from kafkakit.execution.decide.schedule.work import Rates, is_unlimited, rates_to_data
 from kafkakit.execution.decide.status_looks import health_of
 from kafkakit.execution.decide.throttle import wanted_rates
+from kafkakit.ports.acting import Clock
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.control import ControlStore
-from kafkakit.ports.metrics import HostQueries, Patience, SampleQueries
+from kafkakit.ports.services import HostQueries, Patience, SampleQueries
+from kafkakit.ports.stores import ControlStore
 
 PATIENCE_S = 30.0
 LEASE_PIECE_S = 1.0

@@ -39,10 +39,9 @@ from kafkakit.execution.act.control_requests import EventQueue
 from kafkakit.execution.act.leases import Lease, lease_path, read_lease
 from kafkakit.execution.decide.journal import ConfigKey
 from kafkakit.execution.decide.throttle import LIST_KEYS, RATE_KEYS
+from kafkakit.ports.acting import Clock, Reporter
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.control import ControlStore
-from kafkakit.ports.reporter import Reporter
+from kafkakit.ports.stores import ControlStore
 
 LEAD_TTL_S = 10.0
 """A leader that is silent for so long is replaced."""

@@ -23,9 +23,8 @@ from kafkakit.autothrottle.commands.options import (
     TrafficChoice,
 )
 from kafkakit.autothrottle.units import Runner
-from kafkakit.cli.cluster_words import BROKER_ID
-from kafkakit.cli.command_classes import cli_context, new_group
-from kafkakit.cli.kafka_kit_commands import KafkaKitCommand
+from kafkakit.cli.command_classes import KafkaKitCommand, cli_context, new_group
+from kafkakit.cli.completion import BROKER_ID
 from kafkakit.cli.option_groups import option, option_words, with_option_groups
 
 if TYPE_CHECKING:
@@ -232,7 +231,7 @@ class SimulatedMoves:
         from kafkakit.autothrottle.commands.options import open_pacer
         from kafkakit.autothrottle.decide.measurements import Observed
         from kafkakit.autothrottle.decide.simulate import plan_flows, scenario_of
-        from kafkakit.cli.plan_file import read_plan
+        from kafkakit.cli.run_options import read_plan
         from kafkakit.core.quantities import epoch_ms
 
         capacities = traffic.capacities.read(session, law.broker_capacity)

@@ -13,9 +13,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafkakit.cli.metrics_options import MetricsAccess, MetricsSource
+from kafkakit.cli.common_options import MetricsAccess, MetricsSource, TagSource
 from kafkakit.cli.option_groups import option
-from kafkakit.cli.tag_options import TagSource
 from kafkakit.core.errors import UsageError
 from kafkakit.core.quantities import parse_seconds
 

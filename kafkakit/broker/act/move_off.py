@@ -51,9 +51,8 @@ from kafkakit.execution.act.run_journal import journal_path, read_run_state
 from kafkakit.execution.decide.journal import COMPLETE, RunState
 from kafkakit.execution.decide.runs import Direction, Outcome, Request
 from kafkakit.execution.decide.schedule.work import RateRequest, read_request
+from kafkakit.ports.acting import Clock, ProgressBar, Reporter
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.reporter import ProgressBar, Reporter
 from kafkakit.reassign.api_act import prepare_run
 from kafkakit.topicmappr.api import planned_change_text
 

@@ -35,8 +35,7 @@ from kafkakit.core.text import some
 from kafkakit.execution.act.leases import ClusterAccess, OpenAccess
 from kafkakit.execution.act.retrier import Retrier
 from kafkakit.execution.decide.plan_state import wants_election
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.reporter import Reporter
+from kafkakit.ports.acting import Clock, Reporter
 
 WriteFile = Callable[[Path, bytes, int], None]
 Legs = Sequence[tuple[LegKind, Plan]]

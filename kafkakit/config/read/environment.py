@@ -1,10 +1,19 @@
-"""This process's environment and streams, as far as they decide on output and questions."""
+"""This process's environment, streams and folders (XDG's, or systemd's), and the record of a fault of kafkakit itself.
+
+The traceback of a fault goes into a private file, never to the terminal, with known secrets masked.
+"""
 
 import os
 import sys
-from collections.abc import Mapping
+import traceback
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Self
+
+from kafkakit import __version__
+from kafkakit.config.security import MASK, Secret
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,3 +57,76 @@ def _is_terminal(stream: object) -> bool:
         return bool(stream.isatty())  # type: ignore[attr-defined]
     except (AttributeError, ValueError):
         return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folders:
+    """Absolute folders; none of them needs to exist. `locks` None: the host's own folder for locks of all users."""
+
+    config: Path
+    state: Path
+    cache: Path
+    runtime: Path
+    locks: Path | None = None
+
+
+def find_folders(environment: Mapping[str, str]) -> Folders:
+    """Derive the folders from the environment; relative XDG values are ignored, as the standard requires."""
+    home = Path(environment.get("HOME") or "~").expanduser()
+    state = _first(environment, "KAFKAKIT_STATE_DIR", "STATE_DIRECTORY") or _xdg(
+        environment, "XDG_STATE_HOME", home / ".local/state"
+    )
+    runtime = _first(environment, "RUNTIME_DIRECTORY")
+    if runtime is None:
+        base = environment.get("XDG_RUNTIME_DIR", "")
+        runtime = Path(base) / "kafkakit" if os.path.isabs(base) else state / "run"
+    return Folders(
+        config=_xdg(environment, "XDG_CONFIG_HOME", home / ".config"),
+        state=state,
+        cache=_xdg(environment, "XDG_CACHE_HOME", home / ".cache"),
+        runtime=runtime,
+        locks=_first(environment, "KAFKAKIT_LOCK_DIR"),
+    )
+
+
+def _xdg(environment: Mapping[str, str], name: str, fallback: Path) -> Path:
+    value = environment.get(name, "")
+    return (Path(value) if os.path.isabs(value) else fallback) / "kafkakit"
+
+
+def _first(environment: Mapping[str, str], *names: str) -> Path | None:
+    for name in names:
+        # systemd gives a colon-separated list; the first one is ours.
+        value = environment.get(name, "").split(":")[0]
+        if os.path.isabs(value):
+            return Path(value)
+    return None
+
+
+SUMMARY_CHARACTERS = 200
+
+
+def write_crash_report(error: BaseException, secrets: Iterable[Secret]) -> tuple[str, Path | None]:
+    """Write the traceback (0600, secrets masked).
+
+    Gives a one-line summary and the file, None when the file cannot be written.
+    """
+    known = [secret.reveal() for secret in secrets if secret.reveal()]
+    summary = _masked(f"{type(error).__name__}: {' '.join(str(error).split())}", known)[:SUMMARY_CHARACTERS]
+    body = f"kafkakit {__version__}\n{''.join(traceback.format_exception(error))}"
+    now = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+    path = find_folders(read_environment()).state / "crashes" / f"{now}-{os.getpid()}.txt"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(_masked(body, known))
+    except OSError:
+        return summary, None
+    return summary, path
+
+
+def _masked(text: str, known: Iterable[str]) -> str:
+    for value in known:
+        text = text.replace(value, MASK)
+    return text

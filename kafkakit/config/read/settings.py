@@ -1,11 +1,13 @@
 """The only reader of configuration files and environment: one frozen `Settings`, each value with its origin."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from kafkakit.config.keys import (
     KEY_BY_NAME,
@@ -14,18 +16,33 @@ from kafkakit.config.keys import (
     SASL_PASSWORD,
     VARIABLES,
     ControlStoreKind,
+    Entry,
     Kind,
+    Layer,
+    Rank,
+    defaults,
+    is_true,
+    merge,
     nearest,
+    parse_overrides,
 )
-from kafkakit.config.merge import Entry, Rank, defaults, is_true, merge
-from kafkakit.config.read.environment import read_environment
-from kafkakit.config.read.files import Choice, ConfigFiles, open_files, read_current_profile, write_current_profile
-from kafkakit.config.read.folders import Folders, find_folders
-from kafkakit.config.read.invocation import invocation_layers, names_address
-from kafkakit.config.read.secrets import SecretReader
+from kafkakit.config.read.environment import Folders, find_folders, read_environment
+from kafkakit.config.read.files import (
+    Choice,
+    ConfigFiles,
+    SecretReader,
+    open_files,
+    read_current_profile,
+    read_properties_layer,
+    write_current_profile,
+)
 from kafkakit.config.security import Mechanism, Protocol, Secret, Security, problems_of
 from kafkakit.core.errors import UsageError
 from kafkakit.core.quantities import parse_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 
 # Variables of kafkakit's tests.
 _FOREIGN_VARIABLES = frozenset({"KAFKAKIT_EXAMPLES", "KAFKAKIT_REQUIRE"})
@@ -268,3 +285,44 @@ def key_rows() -> tuple[tuple[str, str, str], ...]:
 def masked(entry: Entry, name: str) -> str:
     """A value as it may be shown; `***` for a secret."""
     return str(entry.value) if KEY_BY_NAME[name].kind is not Kind.SECRET else str(Secret(""))
+
+
+_ADDRESS = "bootstrap_server"
+
+
+def invocation_layers(given: Given, environment: Mapping[str, str], warn: Callable[[str], None]) -> list[Layer]:
+    """What the command line, the file of `--command-config` and the environment hold."""
+    layers = [
+        _layer(Rank.FLAG, given.flags),
+        _layer(Rank.OVERRIDE, {name: (value, f"-X {name}") for name, value in parse_overrides(given.overrides)}),
+        _environment_layer(environment),
+    ]
+    if given.command_config is not None:
+        layers.append(read_properties_layer(given.command_config, "--command-config", warn))
+    return [_without_address(layer) for layer in layers] if given.without_address else layers
+
+
+def names_address(layers: Iterable[Layer]) -> bool:
+    """True when one of the layers says which Kafka cluster is meant."""
+    return any(layer.entries[name].value for layer in layers for name in layer.entries if name == _ADDRESS)
+
+
+def _without_address(layer: Layer) -> Layer:
+    kept = {name: entry for name, entry in layer.entries.items() if name != _ADDRESS}
+    return Layer(rank=layer.rank, entries=kept)
+
+
+def _layer(rank: Rank, values: Mapping[str, tuple[str, str]]) -> Layer:
+    entries = {name: Entry(value=value, origin=origin, rank=rank) for name, (value, origin) in values.items()}
+    return Layer(rank=rank, entries=entries)
+
+
+def _environment_layer(environment: Mapping[str, str]) -> Layer:
+    entries: dict[str, Entry] = {}
+    for key in KEYS:
+        for variable in key.env:
+            value = environment.get(variable, "")
+            if value and key.name not in entries:
+                shown = Secret(value) if key.kind is Kind.SECRET else value
+                entries[key.name] = Entry(value=shown, origin=f"env {variable}", rank=Rank.ENVIRONMENT)
+    return Layer(rank=Rank.ENVIRONMENT, entries=entries)

@@ -21,9 +21,8 @@ from kafkakit.execution.decide.runs import (
     encode_control_request,
 )
 from kafkakit.execution.decide.schedule.work import Rates
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.control import ControlStore
-from kafkakit.ports.reporter import Reporter
+from kafkakit.ports.acting import Clock, Reporter
+from kafkakit.ports.stores import ControlStore
 
 _POLL_S = 0.5
 

@@ -24,8 +24,8 @@ from kafkakit.core.errors import (
     TryLaterError,
 )
 from kafkakit.core.journal_lines import Grammar, Line, RecordKind, encode_line, line_hash, read_lines
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.control import ControlStore
+from kafkakit.ports.acting import Clock
+from kafkakit.ports.stores import ControlStore
 
 JOURNAL_LIMIT_BYTES = 1 << 30
 

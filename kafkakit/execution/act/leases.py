@@ -41,11 +41,9 @@ from kafkakit.core.lease import (
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
 from kafkakit.core.quantities import format_duration
 from kafkakit.execution.decide.status_looks import HeldLease
-from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.admin_reads import AdminReads
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.control import ControlStore
-from kafkakit.ports.reporter import Reporter
+from kafkakit.ports.acting import Clock, Reporter
+from kafkakit.ports.admin import AdminReads, ClusterAdmin
+from kafkakit.ports.stores import ControlStore
 
 _LOOKS_PER_TTL = 20
 _LONGEST_NAP_S = 0.5

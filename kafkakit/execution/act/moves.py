@@ -26,9 +26,8 @@ from kafkakit.execution.decide.plan_state import (
     usable_bytes_of,
 )
 from kafkakit.execution.decide.schedule.work import Rates, rates_to_data
+from kafkakit.ports.acting import Clock, Reporter
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.reporter import Reporter
 
 SUBMIT_TRIES = 5
 CALL_SIZE = 5_000  # half of what Kafka takes in one request

@@ -15,11 +15,10 @@ from kafkakit.core.quantities import format_bytes, format_rate, format_rough_tim
 from kafkakit.core.rights import Duty
 from kafkakit.execution.decide.plan_state import Goal, Live, listed, require_rights
 from kafkakit.execution.decide.progress import Decision, Look, RoundState, Watch, source_bytes, sources_told
+from kafkakit.ports.acting import Clock, ProgressBar, Reporter
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.control import ControlStore
-from kafkakit.ports.log import LogReader
-from kafkakit.ports.reporter import ProgressBar, Reporter
+from kafkakit.ports.data import LogReader
+from kafkakit.ports.stores import ControlStore
 
 R = TypeVar("R")
 

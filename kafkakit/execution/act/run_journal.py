@@ -19,7 +19,7 @@ from kafkakit.execution.act.journal_files import DiskFile, LineFile, LineJournal
 from kafkakit.execution.decide.journal import DAMAGED_HINT, ENDED, GRAMMAR, Record, RunState, What, decode_journal, fold
 from kafkakit.execution.decide.runs import Recovered, choose_run
 from kafkakit.execution.decide.status_looks import KnownRun
-from kafkakit.ports.clock import Clock
+from kafkakit.ports.acting import Clock
 
 
 class RunJournal(LineJournal[What, RunState]):

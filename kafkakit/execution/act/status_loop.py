@@ -39,8 +39,8 @@ from kafkakit.execution.decide.status_looks import (
     sizes_in,
     throttled_of,
 )
+from kafkakit.ports.acting import Clock
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.clock import Clock
 
 WHOLE_EVERY_S = 60.0
 WHOLE_SHARE = 20  # the time between two looks at the whole cluster is at least that many times what one takes

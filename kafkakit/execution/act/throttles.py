@@ -52,9 +52,8 @@ from kafkakit.execution.decide.throttle import (
     wanted_entries,
     wanted_rates,
 )
+from kafkakit.ports.acting import Clock, Reporter
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.reporter import Reporter
 
 SILENCE_S = 20.0  # by then a broker that hangs has lost its session
 

@@ -24,12 +24,9 @@ from kafkakit.fleet.decide.config_columns import (
 from kafkakit.fleet.decide.fleet_file import FleetCluster
 from kafkakit.fleet.decide.record_columns import record_columns
 from kafkakit.lint.api import TopicPiece
+from kafkakit.ports.acting import Clock
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.cluster_clients import ClusterClients
-from kafkakit.ports.data import DataPlane
-from kafkakit.ports.groups import GroupAdmin
-from kafkakit.ports.log import LogReader
+from kafkakit.ports.data import ClusterClients, DataPlane, GroupAdmin, LogReader
 
 ROWS_OF_FILE = 500_000
 RECORDS_OF_POLL = 10_000

@@ -12,9 +12,8 @@ from kafkakit.core.quantities import counted, format_span
 from kafkakit.fleet.act.collect import Collected, CollectRequest, CollectSource, collect_cluster
 from kafkakit.fleet.act.snapshot_writer import SnapshotWriter
 from kafkakit.fleet.decide.outcomes import ClusterOutcome, OutcomeStatus
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.reporter import Reporter
-from kafkakit.ports.table_store import TableStore
+from kafkakit.ports.acting import Clock, Reporter
+from kafkakit.ports.stores import TableStore
 
 LOOK_EVERY_S = 0.2
 OpenLock = Callable[[str], AbstractContextManager[object]]

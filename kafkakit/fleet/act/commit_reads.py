@@ -9,8 +9,8 @@ from kafkakit.core.quantities import epoch_ms
 from kafkakit.fleet.act.snapshot_writer import SnapshotWriter
 from kafkakit.fleet.decide.commit_history import commit_columns, moments, positions_of, produced_columns, resume_points
 from kafkakit.fleet.decide.snapshot_columns import Spans
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.log import LogReader
+from kafkakit.ports.acting import Clock
+from kafkakit.ports.data import LogReader
 from kafkakit.streams.lag.api import ResumePoint, resume_points_of
 from kafkakit.streams.lag.api_act import OFFSETS_TOPIC, OffsetsTail
 from kafkakit.streams.model.offsets_log.commits import CommitColumns, KeyTable

@@ -10,9 +10,8 @@ from multiprocessing import get_context
 from kafkakit.core.errors import UsageError
 from kafkakit.fleet.act.snapshot_writer import SnapshotWriter
 from kafkakit.fleet.decide.scan_tasks import ScannedBroker, by_broker, scan_tasks, table_columns
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.reporter import Reporter
-from kafkakit.ports.table_store import TableStore
+from kafkakit.ports.acting import Clock, Reporter
+from kafkakit.ports.stores import TableStore
 from kafkakit.streams.model.log_dirs import FileReader, PartitionFiles, partitions_below
 from kafkakit.streams.model.segment_rows import Row, ScanOptions, read_partition
 

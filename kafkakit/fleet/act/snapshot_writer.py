@@ -7,8 +7,8 @@ from typing import Any
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.fleet_tables import Manifest
 from kafkakit.core.quantities import epoch_ms
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.table_store import TableStore
+from kafkakit.ports.acting import Clock
+from kafkakit.ports.stores import TableStore
 
 
 class SnapshotWriter:

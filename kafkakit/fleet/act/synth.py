@@ -17,8 +17,8 @@ from kafkakit.fleet.decide.synth_defects import DEFECTS
 from kafkakit.fleet.decide.synth_edit import TableEdit
 from kafkakit.fleet.decide.synth_fleet import SynthRequest, model_of, more_segments, tables_of
 from kafkakit.fleet.decide.synth_logs import FILE_DEFECTS, file_truth, log_dir
-from kafkakit.ports.table_store import TableStore
-from kafkakit.report.report import Report
+from kafkakit.ports.stores import TableStore
+from kafkakit.report import Report
 
 
 def write_fleet(

@@ -44,8 +44,8 @@ def collect(
     """
     from functools import partial
 
+    from kafkakit.cli.common_options import driver_ports
     from kafkakit.cli.session import finish
-    from kafkakit.cli.spark_options import driver_ports
     from kafkakit.fleet.act.collect_fleet import collect_fleet
     from kafkakit.fleet.act.collect_with_spark import collect_with_spark
     from kafkakit.fleet.show import collect_report

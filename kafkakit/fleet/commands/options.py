@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafkakit.audit.api import Backend, SparkChoice
+from kafkakit.cli.common_options import TagSource
 from kafkakit.cli.option_groups import option
-from kafkakit.cli.tag_options import TagSource
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kafkakit.fleet.act.scan_segments import ScanRequest
     from kafkakit.fleet.decide.fleet_file import FleetCluster
     from kafkakit.lint.api import TopicPiece
-    from kafkakit.ports.table_store import TableStore
+    from kafkakit.ports.stores import TableStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,8 +248,8 @@ def task_words(
     """The words of the command for one cluster, where paths must mean the same as here; no secret is among them."""
     from shlex import split
 
+    from kafkakit.cli.common_options import absolute
     from kafkakit.cli.option_groups import option_words
-    from kafkakit.cli.spark_options import absolute
 
     fleet = None if which.fleet is None else which.fleet.absolute()
     groups = (

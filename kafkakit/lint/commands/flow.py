@@ -11,7 +11,7 @@ from kafkakit.lint.commands.options import Acceptance, Fixing, LintInputs, LintO
 
 if TYPE_CHECKING:
     from kafkakit.lint.decide.pieces import Pieces
-    from kafkakit.report.report import Report
+    from kafkakit.report import Report
 
 
 def linted_report(

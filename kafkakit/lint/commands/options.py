@@ -8,11 +8,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafkakit.cli.cluster_words import TOPIC_CHOICE
+from kafkakit.cli.common_options import NO_TAGS, TagSource
+from kafkakit.cli.completion import TOPIC_CHOICE
 from kafkakit.cli.context import CliContext
 from kafkakit.cli.option_groups import option
 from kafkakit.cli.output import OutputFormat, format_result
-from kafkakit.cli.tag_options import NO_TAGS, TagSource
 from kafkakit.core.errors import UsageError
 from kafkakit.core.findings import FailOn
 from kafkakit.lint.decide.decision import RunOptions
@@ -20,7 +20,7 @@ from kafkakit.lint.decide.selection import RuleSet
 
 if TYPE_CHECKING:
     from kafkakit.lint.decide.fixing import LintDone
-    from kafkakit.report.report import Report
+    from kafkakit.report import Report
 
 
 class LintFormat(StrEnum):

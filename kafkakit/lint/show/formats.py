@@ -4,7 +4,7 @@ from kafkakit.core.findings import exit_code_of
 from kafkakit.lint.decide.fixing import LintDone
 from kafkakit.lint.decide.result import LintResult
 from kafkakit.lint.show.text import COLUMNS, lint_data, lint_rows, lint_text, statistics_text
-from kafkakit.report.report import Report
+from kafkakit.report import Report
 
 COMMAND = "lint"
 

@@ -2,7 +2,7 @@
 
 from kafkakit.lint.decide.result import LintResult
 from kafkakit.lint.show.rule_pages import page_of, rule_url
-from kafkakit.report.sarif import MOST_RESULTS, SarifResult, SarifRule, grouped, sarif_log
+from kafkakit.report import MOST_RESULTS, SarifResult, SarifRule, grouped, sarif_log
 from kafkakit.rules.engine import Checked
 from kafkakit.rules.rule import LintRule
 

@@ -8,7 +8,7 @@ from kafkakit.core.findings import Finding, Severity, totals
 from kafkakit.core.quantities import counted
 from kafkakit.core.text import printable
 from kafkakit.lint.decide.result import LintResult, fix_of
-from kafkakit.report.blocks import text_of
+from kafkakit.report import text_of
 from kafkakit.rules.engine import Checked
 from kafkakit.rules.rule import Fix
 

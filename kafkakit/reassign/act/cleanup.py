@@ -33,9 +33,8 @@ from kafkakit.execution.decide.plan_state import (
 )
 from kafkakit.execution.decide.runs import Direction, Outcome, Request, recover, unaccounted_words, with_recovered
 from kafkakit.execution.decide.throttle import INSIDE_RATE
+from kafkakit.ports.acting import Clock, Reporter
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.reporter import Reporter
 from kafkakit.reassign.decide.changes import Leftover, find_leftovers
 from kafkakit.reassign.report.run import Cleaned, plan_words
 

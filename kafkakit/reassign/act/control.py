@@ -26,10 +26,9 @@ from kafkakit.execution.decide.journal import CLOSED, GRAMMAR, RunState, What, f
 from kafkakit.execution.decide.plan_state import Live
 from kafkakit.execution.decide.runs import Commands, Outcome, Request, moves_sent
 from kafkakit.execution.decide.schedule.work import RateRequest, Rates, rates_to_data, require_known
+from kafkakit.ports.acting import Clock, Reporter
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.control import ControlStore
-from kafkakit.ports.reporter import Reporter
+from kafkakit.ports.stores import ControlStore
 from kafkakit.reassign.act.run import prepare_run
 from kafkakit.reassign.decide.changes import (
     RequestResult,

@@ -36,9 +36,8 @@ from kafkakit.execution.decide.schedule.forecast import (
 )
 from kafkakit.execution.decide.schedule.scheduler import plan_schedule
 from kafkakit.execution.decide.schedule.work import Rates, Schedule, Speeds, is_unlimited, require_known
+from kafkakit.ports.acting import Clock, Reporter
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.reporter import Reporter
 from kafkakit.reassign.act.window import RunParts, Window
 from kafkakit.reassign.decide.simulate import Case, SimulateRequest, SimulationScene, play
 

@@ -64,9 +64,8 @@ from kafkakit.execution.decide.runs import (
 )
 from kafkakit.execution.decide.schedule.work import Rates, is_unlimited, rates_to_data
 from kafkakit.execution.decide.throttle import inside_rates, wanted_rates
+from kafkakit.ports.acting import Clock, Reporter
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.reporter import Reporter
 from kafkakit.reassign.act.rounds import RoundScheduler
 from kafkakit.reassign.act.window import AbortRequestedError, RunParts, Undo, Window, in_flight
 from kafkakit.reassign.report.run import render_changes, stop_words

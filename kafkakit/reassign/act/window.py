@@ -61,9 +61,8 @@ from kafkakit.execution.decide.progress import (
 )
 from kafkakit.execution.decide.runs import Direction, Recovered, Request
 from kafkakit.execution.decide.schedule.work import Rates, StepKind, is_unlimited, rate_words
+from kafkakit.ports.acting import Clock, Reporter
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.reporter import Reporter
 
 ELECT_GROUP = 50
 ROOM_EVERY_S = 5.0  # how often is looked whether disks or brokers came free, when nothing ended

@@ -15,10 +15,11 @@ import typer
 
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import option, with_option_groups
-from kafkakit.cli.plan_file import RunChoice, RunId
 from kafkakit.cli.run_options import (
     Consent,
     ExecutionOptions,
+    RunChoice,
+    RunId,
     RunOptions,
     ScheduleOptions,
     ThrottleBroker,

@@ -12,8 +12,7 @@ import typer
 
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.option_groups import with_option_groups
-from kafkakit.cli.plan_file import PlanFile, RunChoice
-from kafkakit.cli.run_options import ExecutionOptions, ScheduleOptions, run_request
+from kafkakit.cli.run_options import ExecutionOptions, PlanFile, RunChoice, ScheduleOptions, run_request
 from kafkakit.cli.session import finish, open_access, open_session
 from kafkakit.reassign.commands.active_runs import (
     AppliedPlan,
@@ -29,7 +28,7 @@ from kafkakit.reassign.commands.active_runs import (
 )
 
 if TYPE_CHECKING:
-    from kafkakit.cli.plan_file import NamedPlan
+    from kafkakit.cli.run_options import NamedPlan
     from kafkakit.reassign.act.run import MapPlan
 
 
@@ -63,7 +62,7 @@ def apply(
     kafkakit --profile prod reassign apply p.json --throttle 20MB
     kafkakit --profile prod reassign apply map.json --throttle 20MB
     """
-    from kafkakit.cli.plan_file import name_plan
+    from kafkakit.cli.run_options import name_plan
     from kafkakit.core.documents import PLAN_LIMIT_BYTES, is_partition_map
     from kafkakit.core.errors import UsageError
     from kafkakit.core.plan_rules import sound_plan
@@ -180,7 +179,7 @@ def simulate(
     kafkakit --profile prod reassign simulate p.json --throttle 20MB --throttle 50MB
     kafkakit reassign simulate p.json --snapshot prod.json --order schedule --order plan --kill 1002@10m
     """
-    from kafkakit.cli.plan_file import read_plan
+    from kafkakit.cli.run_options import read_plan
     from kafkakit.reassign.act.rounds import play_cases
     from kafkakit.reassign.decide.simulate import build_scene, check_faults
     from kafkakit.reassign.report.simulate import simulate_report

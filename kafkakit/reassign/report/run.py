@@ -30,8 +30,7 @@ from kafkakit.execution.decide.throttle import (
     split_list,
 )
 from kafkakit.reassign.decide.changes import Fate, LeftByRun, Leftover, LeftRate, RequestResult, ThrottleResult
-from kafkakit.report.blocks import attributes, capped
-from kafkakit.report.report import Report
+from kafkakit.report import Report, attributes, capped
 
 SHOWN_CHANGES = 20
 PARTITION_COLUMNS = ("topic", "partition", "state", "replicas", "wanted", "leader", "out_of_sync")

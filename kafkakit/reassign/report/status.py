@@ -22,9 +22,7 @@ from kafkakit.execution.decide.status import (
 )
 from kafkakit.execution.decide.status_looks import Cause, Health, HeldLease
 from kafkakit.execution.decide.throttle import FOLLOWER_RATE, INSIDE_RATE, LEADER_RATE
-from kafkakit.report.blocks import attributes
-from kafkakit.report.metrics_text import MetricFamily, exposition, gauge, single
-from kafkakit.report.report import Report
+from kafkakit.report import MetricFamily, Report, attributes, exposition, gauge, single
 
 SHOWN = 30
 SHOWN_STALLS = 5

@@ -22,8 +22,8 @@ from msgspec import msgpack
 from kafkakit.core.columns import without_collector
 from kafkakit.core.errors import KafkakitError, TryLaterError
 from kafkakit.core.plan_rules import topic_problem
+from kafkakit.ports.acting import Clock
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.clock import Clock
 from kafkakit.registry.act.tag_store import TagStore
 from kafkakit.registry.decide.inventory import (
     VERSION_KEYS,

@@ -13,8 +13,8 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record
 from kafkakit.core.rpc import RpcCode, RpcError
 from kafkakit.execution.act.journal_files import AuditLog
+from kafkakit.ports.acting import Clock
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.clock import Clock
 from kafkakit.ports.data import DataPlane
 from kafkakit.registry.act.cluster import ClusterReader, Writes
 from kafkakit.registry.act.tag_store import TagStore

@@ -23,9 +23,8 @@ from kafkakit.core.errors import KafkakitError, OperationFailedError, Terminated
 from kafkakit.core.rpc import HTTP_STATUS, RpcAnswer, RpcCall, RpcCode, RpcError
 from kafkakit.core.text import some
 from kafkakit.execution.act.journal_files import AuditLog
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.rpc import MessageCodec, RpcListener
-from kafkakit.ports.tokens import TokenVerifier
+from kafkakit.ports.acting import Clock
+from kafkakit.ports.services import MessageCodec, RpcListener, TokenVerifier
 from kafkakit.registry.act.cluster import Writes, Written
 from kafkakit.registry.decide.access import Access, Admission, Caller, JwtRules, caller_of, jwt_in
 from kafkakit.registry.decide.inventory import Change, Inventory

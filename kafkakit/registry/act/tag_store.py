@@ -20,7 +20,7 @@ from kafkakit.core.documents import decoded_json
 from kafkakit.core.errors import ConflictError, InputError, KafkakitError, TryLaterError
 from kafkakit.core.lease import Versioned
 from kafkakit.core.model import decode_tags
-from kafkakit.ports.control import ControlStore
+from kafkakit.ports.stores import ControlStore
 from kafkakit.registry.decide.tags import (
     HistoryDocument,
     Kind,

@@ -11,9 +11,8 @@ from threading import Event, Thread
 from kafkakit.core.errors import InputError, KafkakitError, RefusedError, TryLaterError
 from kafkakit.core.plan_rules import topic_problem
 from kafkakit.execution.act.leases import Lease
+from kafkakit.ports.acting import Clock, ProgressBar
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.reporter import ProgressBar
 from kafkakit.registry.act.tag_store import TagStore
 from kafkakit.registry.decide.tags import (
     MARK,

@@ -23,7 +23,7 @@ import msgspec
 
 from kafkakit.core.errors import KafkakitError
 from kafkakit.core.rpc import HTTP_STATUS, RpcAnswer, RpcCall, RpcCode, RpcError, RpcStream
-from kafkakit.ports.rpc import Answer, GrpcService, MessageCodec
+from kafkakit.ports.services import Answer, GrpcService, MessageCodec
 from kafkakit.registry.act.cluster import Writes, Written
 from kafkakit.registry.act.service import RegistryService, retry_headers
 from kafkakit.registry.act.tag_store import Claim, KeptReplies, TagHistory, TagStore

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafkakit.cli.cluster_words import BROKER_CHOICE, BROKER_ID, GROUP_NAME, TOPIC_CHOICE, TOPIC_NAME
-from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
-from kafkakit.cli.kafka_kit_commands import KafkaKitCommand
+from kafkakit.cli.command_classes import CliCommand, KafkaKitCommand, cli_context, new_group
+from kafkakit.cli.completion import BROKER_CHOICE, BROKER_ID, GROUP_NAME, TOPIC_CHOICE, TOPIC_NAME
 from kafkakit.cli.option_groups import option, with_option_groups
 from kafkakit.cli.run_options import Consent
 from kafkakit.core.errors import UsageError

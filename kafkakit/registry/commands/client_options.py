@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafkakit.cli.cluster_words import BROKER_CHOICE, BROKER_IDS, TOPIC_CHOICE
-from kafkakit.cli.completion import complete_names, complete_topic_names
+from kafkakit.cli.completion import BROKER_CHOICE, BROKER_IDS, TOPIC_CHOICE, complete_names, complete_topic_names
 from kafkakit.cli.option_groups import option
 from kafkakit.core.errors import UsageError
 from kafkakit.registry.commands.serve import TagPlace, open_audit_log

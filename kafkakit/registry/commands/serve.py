@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from kafkakit.config.security import Security
     from kafkakit.execution.act.journal_files import AuditLog
     from kafkakit.execution.act.leases import Lease
-    from kafkakit.ports.control import ControlStore
-    from kafkakit.ports.rpc import RpcListener
-    from kafkakit.ports.tokens import TokenVerifier
+    from kafkakit.ports.services import RpcListener, TokenVerifier
+    from kafkakit.ports.stores import ControlStore
     from kafkakit.registry.act.cluster import ClusterReader
     from kafkakit.registry.act.service import CallerFile, RegistryService, SignedTokens
     from kafkakit.registry.act.tag_store import TagStore

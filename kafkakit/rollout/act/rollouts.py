@@ -23,11 +23,10 @@ from kafkakit.execution.act.leases import ClusterAccess, OpenAccess, access_or_b
 from kafkakit.execution.act.retrier import Retrier
 from kafkakit.lint.api import LintRequest, Pieces, lint
 from kafkakit.lint.api_act import with_topics
+from kafkakit.ports.acting import Clock, Reporter
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.control import ControlStore
-from kafkakit.ports.metrics import SampleQueries
-from kafkakit.ports.reporter import Reporter
+from kafkakit.ports.services import SampleQueries
+from kafkakit.ports.stores import ControlStore
 from kafkakit.rollout.act.writing import (
     PROGRAM,
     ClusterSettings,

@@ -20,8 +20,8 @@ from kafkakit.execution.act.retrier import Retrier, wait_until
 from kafkakit.execution.decide.journal import ConfigKey
 from kafkakit.lint.api import Pieces
 from kafkakit.lint.api_act import live_pieces
+from kafkakit.ports.acting import Clock
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.clock import Clock
 from kafkakit.ports.machine import Processes
 from kafkakit.rollout.decide.plan import ConfigPlan, shown
 from kafkakit.rollout.decide.rollout import (

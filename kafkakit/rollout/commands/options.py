@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafkakit.cli.cluster_words import BROKER_CHOICE, TOPIC_CHOICE
-from kafkakit.cli.completion import complete_profile_names
-from kafkakit.cli.metrics_options import MetricsAccess, MetricsSource
+from kafkakit.cli.common_options import NO_TAGS, MetricsAccess, MetricsSource, TagSource
+from kafkakit.cli.completion import BROKER_CHOICE, TOPIC_CHOICE, complete_profile_names
 from kafkakit.cli.option_groups import option
 from kafkakit.cli.run_options import Consent, change_question
-from kafkakit.cli.tag_options import NO_TAGS, TagSource
 from kafkakit.core.errors import UsageError
 from kafkakit.rollout.decide.settings import StepSize
 
@@ -29,8 +27,8 @@ if TYPE_CHECKING:
     from kafkakit.cli.context import CliContext
     from kafkakit.cli.session import ClusterSession
     from kafkakit.lint.api import FileReading, LintRequest, Pieces
-    from kafkakit.ports.clock import Clock
-    from kafkakit.ports.metrics import SampleQueries
+    from kafkakit.ports.acting import Clock
+    from kafkakit.ports.services import SampleQueries
     from kafkakit.rollout.act.rollouts import PlanTask, RolloutPorts
     from kafkakit.rollout.act.writing import RestartBroker
     from kafkakit.rollout.decide.plan import ConfigPlan, ConfigSide
@@ -257,7 +255,7 @@ class WatchOptions:
 
     def service(self, cli: CliContext) -> tuple[SampleQueries, HealthQueries] | None:
         """The metrics service with what it is asked; None for the brokers alone."""
-        from kafkakit.ports.metrics import Patience
+        from kafkakit.ports.services import Patience
         from kafkakit.rollout.decide.rollout import datadog_queries, prometheus_queries
 
         every_s, warn = self._every_s(), cli.output.warn

@@ -21,9 +21,9 @@ from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.errors import ConflictError, KafkakitError, TryLaterError, UsageError
 from kafkakit.core.lease import MARGIN, Holder, Versioned
 from kafkakit.core.model import TopicPartition
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.control import ControlStore
-from kafkakit.ports.stream_consumer import AssignedConsumer, AssignmentListener, MemberLease, ReadBatch
+from kafkakit.ports.acting import Clock
+from kafkakit.ports.stores import ControlStore
+from kafkakit.ports.streams import AssignedConsumer, AssignmentListener, MemberLease, ReadBatch
 from kafkakit.streams.client.decide.client_documents import (
     GRANT_DOCUMENT,
     GRANTS_FOLDER,

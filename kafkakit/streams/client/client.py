@@ -8,11 +8,10 @@ from itertools import islice
 
 from kafkakit.core.errors import RefusedError, TryLaterError, UsageError
 from kafkakit.core.lease import Holder
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.control import ControlStore
-from kafkakit.ports.log import LogReader
-from kafkakit.ports.stream_consumer import AssignedConsumer, GroupConsumer
-from kafkakit.ports.stream_producer import StreamCluster, StreamProducer
+from kafkakit.ports.acting import Clock
+from kafkakit.ports.data import LogReader
+from kafkakit.ports.stores import ControlStore
+from kafkakit.ports.streams import AssignedConsumer, GroupConsumer, StreamCluster, StreamProducer
 from kafkakit.streams.client.assigned_member import AssignedMember, GroupShare, WorkerMeter, WorkerOptions, WorkSession
 from kafkakit.streams.client.consumer import OpenMember, StreamConsumer
 from kafkakit.streams.client.control_store import ClientRegistrar, RouteFollower, RouteRules

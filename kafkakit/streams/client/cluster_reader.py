@@ -12,8 +12,8 @@ from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.errors import RefusedError, TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import headers_of
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.stream_consumer import NO_LEASE, GroupConsumer, ReadBatch, ReadRecord
+from kafkakit.ports.acting import Clock
+from kafkakit.ports.streams import NO_LEASE, GroupConsumer, ReadBatch, ReadRecord
 from kafkakit.streams.client.dead_letters import ConsumerHooks, ConsumerOptions, DeadLetters
 from kafkakit.streams.client.decide.failures import Dependencies, MoveBudget
 from kafkakit.streams.client.decide.partition_work import (

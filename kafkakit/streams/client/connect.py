@@ -22,8 +22,7 @@ from pathlib import Path
 from kafkakit import __version__
 from kafkakit.config.read.environment import read_environment
 from kafkakit.config.read.settings import Given, Settings, load_settings
-from kafkakit.ports.stream_consumer import GroupConsumer
-from kafkakit.ports.stream_producer import StreamCluster
+from kafkakit.ports.streams import GroupConsumer, StreamCluster
 from kafkakit.streams.client.assigned_member import WorkerOptions
 from kafkakit.streams.client.client import AssignedParts, ClientParts, StreamClient
 from kafkakit.streams.client.dead_letters import BATCH_LIMIT_BYTES, ConsumerHooks, ConsumerOptions, LedgerPorts

@@ -6,8 +6,8 @@ from types import TracebackType
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import TopicPartition
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.stream_consumer import GroupConsumer
+from kafkakit.ports.acting import Clock
+from kafkakit.ports.streams import GroupConsumer
 from kafkakit.streams.client.assigned_member import GroupShare
 from kafkakit.streams.client.cluster_reader import ClusterReader
 from kafkakit.streams.client.dead_letters import ConsumerHooks, ConsumerOptions, DeadLetters

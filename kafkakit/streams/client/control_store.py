@@ -14,8 +14,8 @@ from typing import Protocol
 from kafkakit.core.errors import ConflictError, InputError, KafkakitError, TryLaterError, UsageError
 from kafkakit.core.lease import Holder, Versioned
 from kafkakit.core.records import OutgoingRecord
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.control import ControlStore
+from kafkakit.ports.acting import Clock
+from kafkakit.ports.stores import ControlStore
 from kafkakit.streams.client.decide.client_documents import (
     CLIENT_DOCUMENT,
     ClientDocument,

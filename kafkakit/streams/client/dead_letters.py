@@ -12,11 +12,10 @@ from dataclasses import dataclass, field, replace
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.records import Headers
+from kafkakit.ports.acting import Clock
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.data import DataPlane
-from kafkakit.ports.log import LogReader
-from kafkakit.ports.stream_consumer import ReadRecord
+from kafkakit.ports.data import DataPlane, LogReader
+from kafkakit.ports.streams import ReadRecord
 from kafkakit.streams.client.decide.failures import Rejection, WorkRules
 from kafkakit.streams.client.decide.outgoing import NotAcknowledgedError, RecordRefusedError, RecordTooLargeError
 from kafkakit.streams.client.decide.partition_work import CommitRule

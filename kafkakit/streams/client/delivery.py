@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kafkakit.core.records import OutgoingRecord
-from kafkakit.ports.clock import Clock
+from kafkakit.ports.acting import Clock
 from kafkakit.streams.client.decide.figures import LaneCounters
 from kafkakit.streams.client.decide.outgoing import BackPressureError, ProducerClosedError, ProducerLimits
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from kafkakit.core.cluster_facts import CommittedOffset, Fetched, ItemError
 from kafkakit.core.errors import OperationFailedError, TryLaterError
 from kafkakit.core.model import TopicPartition
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.log import LogReader
-from kafkakit.ports.stream_consumer import AssignmentListener, GroupConsumer, MemberLease, ReadBatch
+from kafkakit.ports.acting import Clock
+from kafkakit.ports.data import LogReader
+from kafkakit.ports.streams import AssignmentListener, GroupConsumer, MemberLease, ReadBatch
 from kafkakit.streams.model.guarded_reads import GuardedPiece, GuardedRead
 
 FETCH_BYTES, PARTITION_BYTES = 4 << 20, 1 << 20

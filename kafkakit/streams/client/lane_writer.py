@@ -20,8 +20,8 @@ from typing import Protocol
 
 from kafkakit.core.errors import KafkakitError, OperationFailedError, TryLaterError
 from kafkakit.core.records import Delivered, FailureKind, NotDelivered, OutgoingRecord
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.stream_producer import StreamProducer
+from kafkakit.ports.acting import Clock
+from kafkakit.ports.streams import StreamProducer
 from kafkakit.streams.client.decide.figures import LaneFigures
 from kafkakit.streams.client.decide.outgoing import (
     LanePausedError,

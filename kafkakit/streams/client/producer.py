@@ -25,8 +25,8 @@ from typing import NamedTuple, TypedDict, Unpack
 from kafkakit.core.errors import KafkakitError
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.core.records import Headers, OutgoingRecord
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.stream_producer import StreamProducer
+from kafkakit.ports.acting import Clock
+from kafkakit.ports.streams import StreamProducer
 from kafkakit.streams.client.control_store import RouteFollower
 from kafkakit.streams.client.decide.client_documents import ClientEntry, ClientKind
 from kafkakit.streams.client.decide.figures import ProducerMetrics

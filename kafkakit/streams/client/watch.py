@@ -14,14 +14,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 
+from kafkakit import report as metrics_text
 from kafkakit.core.errors import UsageError
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.core.records import Headers, OutgoingRecord
 from kafkakit.core.rpc import HttpPage, HttpRequest, answer_pages
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.spans import HandledRecords, Spans
-from kafkakit.report import metrics_text
-from kafkakit.report.metrics_text import MetricFamily
+from kafkakit.ports.acting import Clock
+from kafkakit.ports.streams import HandledRecords, Spans
+from kafkakit.report import MetricFamily
 from kafkakit.streams.client.dead_letters import ConsumerHooks
 from kafkakit.streams.client.decide import figures
 from kafkakit.streams.client.decide import figures as consumer_figures

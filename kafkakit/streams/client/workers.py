@@ -15,8 +15,8 @@ from typing import overload
 
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import headers_of
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.stream_consumer import NO_LEASE, MemberLease, ReadRecord
+from kafkakit.ports.acting import Clock
+from kafkakit.ports.streams import NO_LEASE, MemberLease, ReadRecord
 from kafkakit.streams.client.decide.failures import failure_of
 from kafkakit.streams.client.decide.partition_work import (
     CommitRule,

@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 
 from kafkakit.core.quantities import epoch_ms
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.control import ControlStore
-from kafkakit.ports.reporter import Screen
+from kafkakit.ports.acting import Clock, Screen
+from kafkakit.ports.stores import ControlStore
 from kafkakit.sandbox.api_act import DemoTools, removed_at_the_end
 from kafkakit.streams.client.api_act import (
     BOMB_REASON,

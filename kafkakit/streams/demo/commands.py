@@ -8,7 +8,7 @@ from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.session import finish
 
 if TYPE_CHECKING:
-    from kafkakit.ports.control import ControlStore
+    from kafkakit.ports.stores import ControlStore
 
 
 def demo(

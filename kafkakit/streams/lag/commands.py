@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafkakit.cli.cluster_words import TOPIC_CHOICE
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
-from kafkakit.cli.completion import complete_group_names, complete_topic_names
+from kafkakit.cli.common_options import NO_TAGS, TagSource
+from kafkakit.cli.completion import TOPIC_CHOICE, complete_group_names, complete_topic_names
 from kafkakit.cli.option_groups import option, with_option_groups
-from kafkakit.cli.tag_options import NO_TAGS, TagSource
 from kafkakit.core.selection import parse_patterns, query_of
 from kafkakit.streams.lag.decide.limits import LIMIT_KEYS, JudgedBound, LimitRules, option_of, parse_thresholds
 from kafkakit.streams.lag.decide.views import LineOrder, RowFilter, ViewLevel, ViewRequest
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     from kafkakit.cli.context import CliContext
     from kafkakit.config.read.settings import Settings
-    from kafkakit.report.report import Report
+    from kafkakit.report import Report
     from kafkakit.streams.lag.act.monitor import MonitorContext, MonitoredCluster, MonitorPace
     from kafkakit.streams.lag.decide.monitors import Look
 

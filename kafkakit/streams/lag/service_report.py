@@ -11,12 +11,12 @@ is a sum or forecast that a stale one went into, so that none passes for a fresh
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from kafkakit import report as metrics_text
 from kafkakit.core.documents import encode_json
 from kafkakit.core.errors import UsageError
 from kafkakit.core.rpc import HttpPage
 from kafkakit.core.text import plain_value
-from kafkakit.report import metrics_text
-from kafkakit.report.metrics_text import Labels, MetricFamily, gauge, single
+from kafkakit.report import Labels, MetricFamily, gauge, single
 from kafkakit.streams.lag.decide.measure.table import LagStatus
 from kafkakit.streams.lag.decide.measure.time_lag import FigureFlag, TimeLag
 from kafkakit.streams.lag.decide.monitors import MonitorCondition, MonitorPhase, Published

@@ -15,8 +15,8 @@ import typer
 
 from kafkakit.cli import session
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
+from kafkakit.cli.common_options import MaxBytes
 from kafkakit.cli.option_groups import option, with_option_groups
-from kafkakit.cli.record_options import MaxBytes
 from kafkakit.cli.run_options import Consent
 from kafkakit.cli.session import finish, open_session
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafkakit.cli.session import ClusterSession
-    from kafkakit.ports.clock import Clock
+    from kafkakit.ports.acting import Clock
     from kafkakit.streams.lanes.act.dead_letters import StreamClusters
     from kafkakit.streams.lanes.decide import CopyOutcome
 

@@ -20,9 +20,9 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import epoch_ms, format_duration
 from kafkakit.execution.act.journal_files import LineJournal, StoreLines
 from kafkakit.execution.act.leases import Held, HeldClock
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.cluster_clients import ClusterClients
-from kafkakit.ports.control import ControlStore
+from kafkakit.ports.acting import Clock
+from kafkakit.ports.data import ClusterClients
+from kafkakit.ports.stores import ControlStore
 from kafkakit.streams.failover.api import EndKind, FailoverPlan, FailoverRequest, Level, RunEnd
 from kafkakit.streams.failover.api_act import OperationPorts, StreamOperation, plan_operation
 from kafkakit.streams.model.route import Route, Segment, partitions_of

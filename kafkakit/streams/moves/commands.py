@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from kafkakit.cli.context import CliContext
     from kafkakit.cli.session import ClusterSession
-    from kafkakit.ports.clock import Clock
+    from kafkakit.ports.acting import Clock
     from kafkakit.streams.failover.api import FailoverRequest
     from kafkakit.streams.failover.api_act import OperationPorts
     from kafkakit.streams.moves.act import Journal, MeasureRule, SeriesIntent, SeriesPlanner, SeriesRun

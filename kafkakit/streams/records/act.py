@@ -31,10 +31,8 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import counted
 from kafkakit.core.records import Record
 from kafkakit.core.text import printable
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.data import DataPlane
-from kafkakit.ports.log import LogReader
-from kafkakit.ports.reporter import ProgressBar, Reporter
+from kafkakit.ports.acting import Clock, ProgressBar, Reporter
+from kafkakit.ports.data import DataPlane, LogReader
 from kafkakit.streams.model.commit import OffsetRanges
 from kafkakit.streams.model.guarded_reads import measured, verdicts_of
 from kafkakit.streams.model.log_batches import WalkEnd

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafkakit.cli import session
-from kafkakit.cli.cluster_words import GROUP_NAME, TOPIC_NAME
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
+from kafkakit.cli.common_options import MaxBytes
+from kafkakit.cli.completion import GROUP_NAME, TOPIC_NAME
 from kafkakit.cli.option_groups import option, with_option_groups
-from kafkakit.cli.record_options import MaxBytes
 from kafkakit.cli.run_options import Consent
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from kafkakit.cli.session import ClusterSession
-    from kafkakit.report.report import Report
+    from kafkakit.report import Report
     from kafkakit.streams.model.commit import OffsetRanges
     from kafkakit.streams.records.act import BombScanner
     from kafkakit.streams.records.decide import KeptBatch, ScanStart

@@ -11,8 +11,7 @@ from datetime import UTC, datetime
 from kafkakit.core.errors import ExitCode
 from kafkakit.core.quantities import counted
 from kafkakit.core.text import plain_value, printable, text_table
-from kafkakit.report.blocks import attributes, records, section, text_of
-from kafkakit.report.report import Report
+from kafkakit.report import Report, attributes, records, section, text_of
 from kafkakit.streams.model.route import Lane, Route, Segment
 from kafkakit.streams.routes.decide import KeptChange, PlannedTopic, RouteFacts
 

@@ -12,10 +12,21 @@ from typing import TypeAlias
 
 from kafkakit.core.quantities import counted
 from kafkakit.core.text import printable, text_table
-from kafkakit.report.blocks import attributes, records, section, text_of
-from kafkakit.report.chart import px, svg
-from kafkakit.report.markup import Html, el, html_page, join, table, text
-from kafkakit.report.report import Report
+from kafkakit.report import (
+    Html,
+    Report,
+    attributes,
+    el,
+    html_page,
+    join,
+    px,
+    records,
+    section,
+    svg,
+    table,
+    text,
+    text_of,
+)
 from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState
 from kafkakit.streams.routes.decide import RouteFacts
 from kafkakit.streams.routes.pathways import SeenEdges

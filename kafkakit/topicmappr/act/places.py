@@ -7,7 +7,7 @@ from pathlib import Path
 from kafkakit.core.errors import UsageError
 from kafkakit.core.selection import BrokerList
 from kafkakit.core.storage_reading import FROM_BROKERS, FROM_FILE
-from kafkakit.ports.reporter import Reporter
+from kafkakit.ports.acting import Reporter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

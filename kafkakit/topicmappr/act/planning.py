@@ -18,9 +18,9 @@ from kafkakit.core.model import ClusterSnapshot, PartitionMap
 from kafkakit.core.plan import Plan, StorageFacts
 from kafkakit.core.plan_rules import check_snapshot
 from kafkakit.core.storage_reading import FROM_BROKERS
+from kafkakit.ports.acting import Clock
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.metrics import StorageMetrics
+from kafkakit.ports.services import StorageMetrics
 from kafkakit.topicmappr.act.places import ClusterSource, MapDestination, PlanDestination
 from kafkakit.topicmappr.decide.assembly import SavedMap, SavedPlan, apply_command, map_files
 from kafkakit.topicmappr.decide.frontier import FrontierPoint

@@ -2,7 +2,7 @@
 
 import typer
 
-from kafkakit.cli.kafka_kit_commands import KafkaKitCommand, KafkaKitGroup
+from kafkakit.cli.command_classes import KafkaKitCommand, KafkaKitGroup
 from kafkakit.topicmappr.commands.balancing import add_brokers, rebalance, scale
 from kafkakit.topicmappr.commands.judging import audit, check, frontier
 from kafkakit.topicmappr.commands.plain_requests import (

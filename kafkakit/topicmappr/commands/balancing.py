@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafkakit.cli.cluster_words import BROKER_CHOICE
 from kafkakit.cli.command_classes import cli_context
+from kafkakit.cli.completion import BROKER_CHOICE
 from kafkakit.cli.option_groups import RECORDED, option, recorded_as, recorded_words, with_option_groups
 from kafkakit.core.columns import without_collector
 from kafkakit.core.quantities import parse_percent, parse_size

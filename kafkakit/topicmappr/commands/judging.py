@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafkakit.cli.cluster_words import BROKER_CHOICE, TOPIC_CHOICE
 from kafkakit.cli.command_classes import cli_context
+from kafkakit.cli.completion import BROKER_CHOICE, TOPIC_CHOICE
 from kafkakit.cli.option_groups import RECORDED, option, option_words, recorded_as, recorded_words, with_option_groups
 from kafkakit.cli.search_watch import showing_phases
 from kafkakit.cli.session import finish

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias, TypeVar
 
 import typer
 
-from kafkakit.cli.cluster_words import BROKER_CHOICE, BROKER_IDS, TOPIC_CHOICE
 from kafkakit.cli.command_classes import cli_context
+from kafkakit.cli.common_options import NO_TAGS, TagSource
+from kafkakit.cli.completion import BROKER_CHOICE, BROKER_IDS, TOPIC_CHOICE
 from kafkakit.cli.option_groups import RECORDED, option, recorded_as
 from kafkakit.cli.session import finish, open_session
-from kafkakit.cli.tag_options import NO_TAGS, TagSource
 from kafkakit.core.quantities import parse_size
 from kafkakit.core.selection import BrokerList, parse_broker_list, parse_patterns
 from kafkakit.core.storage_reading import FROM_BROKERS, KEPT_IN

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafkakit.cli.cluster_words import BROKER_CHOICE, TOPIC_CHOICE
 from kafkakit.cli.command_classes import cli_context
+from kafkakit.cli.common_options import TagSource
+from kafkakit.cli.completion import BROKER_CHOICE, TOPIC_CHOICE
 from kafkakit.cli.option_groups import RECORDED, option, recorded_as, recorded_words, with_option_groups
-from kafkakit.cli.tag_options import TagSource
 from kafkakit.core.columns import without_collector
 from kafkakit.core.quantities import parse_size
 from kafkakit.core.selection import BrokerList, parse_broker_list, parse_patterns

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafkakit.cli.cluster_words import TOPIC_CHOICE
 from kafkakit.cli.command_classes import cli_context
+from kafkakit.cli.completion import TOPIC_CHOICE
 from kafkakit.cli.option_groups import RECORDED, option, recorded_words, with_option_groups
 from kafkakit.cli.session import finish
 from kafkakit.core.columns import without_collector

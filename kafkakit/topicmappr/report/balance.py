@@ -17,9 +17,10 @@ from kafkakit.core.quantities import counted, format_bytes, format_percent, form
 from kafkakit.core.selection import TopicSelection
 from kafkakit.core.text import text_table
 from kafkakit.placement.by_size.lp_relaxation import PPM, BandGoal
-from kafkakit.report.blocks import (
+from kafkakit.report import (
     INDENT,
     Deferred,
+    Report,
     attributes,
     capped,
     gap_text,
@@ -28,7 +29,6 @@ from kafkakit.report.blocks import (
     section,
     text_of,
 )
-from kafkakit.report.report import Report
 from kafkakit.topicmappr.decide.assembly import SavedMap, SavedPlan
 from kafkakit.topicmappr.decide.rebalance import Rebalance, Relocation, relocations_of, smallest_tolerance
 from kafkakit.topicmappr.decide.requests import MIB, RebalanceRequest

@@ -17,11 +17,26 @@ from kafkakit.core.findings import COLUMNS, FailOn, exit_code_of, finding_rows, 
 from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.core.text import printable, quote, some, text_table
 from kafkakit.placement.by_size.lp_relaxation import PPM
-from kafkakit.report.blocks import INDENT, attributes, gap_text, optional_section, section, text_of
-from kafkakit.report.chart import Area, px, svg
-from kafkakit.report.markup import Html, card_row, el, html_page, table, text
-from kafkakit.report.report import Report
-from kafkakit.report.text_plot import Bar, text_plot
+from kafkakit.report import (
+    INDENT,
+    Area,
+    Bar,
+    Html,
+    Report,
+    attributes,
+    card_row,
+    el,
+    gap_text,
+    html_page,
+    optional_section,
+    px,
+    section,
+    svg,
+    table,
+    text,
+    text_of,
+    text_plot,
+)
 from kafkakit.topicmappr.decide.audit import Audit, Yardstick, as_band
 from kafkakit.topicmappr.decide.audit_map import AUDIT_RULES, RULES
 from kafkakit.topicmappr.decide.check import CheckReport

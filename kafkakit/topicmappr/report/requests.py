@@ -15,8 +15,7 @@ from collections.abc import Iterator, Sequence
 from kafkakit.core.plan import DirMove, Move
 from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.core.text import quote, some, text_table
-from kafkakit.report.blocks import INDENT, attributes, capped, gap_text, optional_section, records, section, text_of
-from kafkakit.report.report import Report
+from kafkakit.report import INDENT, Report, attributes, capped, gap_text, optional_section, records, section, text_of
 from kafkakit.topicmappr.decide.assembly import PlannedChange, SavedMap, SavedPlan
 from kafkakit.topicmappr.decide.place import NewTopic
 from kafkakit.topicmappr.decide.rebuild import Rebuild

@@ -7,7 +7,7 @@ import pytest
 from kafkakit.adapters.control_file import FileControl
 from kafkakit.adapters.files import write_file
 from kafkakit.core.errors import InputError, OperationFailedError
-from kafkakit.ports.control import ControlStore
+from kafkakit.ports.stores import ControlStore
 from tests.contracts.control import ControlContract
 from tests.fakes.control import FakeControlStore
 

@@ -9,8 +9,7 @@ import pytest
 from kafkakit.core.cluster_facts import CommittedOffset, GroupType
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.model import TopicPartition
-from kafkakit.ports.groups import GroupAdmin
-from kafkakit.ports.log import LogReader
+from kafkakit.ports.data import GroupAdmin, LogReader
 from tests.clusters.streams_batches import Rec, batch, marker
 from tests.contracts.streams import BASE_MS, TP, GroupsContract, LogContract, error_name, fetched
 from tests.fakes.groups import FakeGroups

@@ -6,7 +6,7 @@ from kafkakit.adapters.read_only import ReadOnlyGroups
 from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.errors import RefusedError
 from kafkakit.core.model import TopicPartition
-from kafkakit.ports.groups import GroupAdmin
+from kafkakit.ports.data import GroupAdmin
 from tests.fakes.groups import FakeGroups
 
 KEY = TopicPartition("t", 0)

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from kafkakit.audit.decide.schedule import Schedule
 from kafkakit.audit.show.units import cron_job, cron_text, systemd_files
-from kafkakit.cli.command_reference import commands
-from kafkakit.cli.root import build_root
-from kafkakit.cli.shared_options import shared_params
+from kafkakit.cli.command_classes import shared_params
+from kafkakit.cli.root import build_root, commands
 from kafkakit.core.errors import UsageError
 from tests.places import ROOT
 from tests.rigs.required import require_sound_units

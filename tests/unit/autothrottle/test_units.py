@@ -7,8 +7,7 @@ import pytest
 import yaml
 
 from kafkakit.autothrottle.units import NAME, Runner, unit_report
-from kafkakit.cli.command_reference import commands
-from kafkakit.cli.root import build_root
+from kafkakit.cli.root import build_root, commands
 from kafkakit.core.errors import UsageError
 from tests.rigs.required import require_sound_units
 

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-from kafkakit.cli.tag_options import TagSource
+from kafkakit.cli.common_options import TagSource
 from kafkakit.core.model import TagSet
 from tests.fakes.control import FakeControlStore
 

@@ -2,10 +2,19 @@
 
 import pytest
 
-from kafkakit.config.client_properties import translate_properties
-from kafkakit.config.java_properties import parse_properties
-from kafkakit.config.keys import KEY_BY_NAME, KEYS, is_profile_name, nearest
-from kafkakit.config.merge import Entry, Layer, Rank, defaults, merge, parse_overrides
+from kafkakit.config.client_properties import parse_properties, translate_properties
+from kafkakit.config.keys import (
+    KEY_BY_NAME,
+    KEYS,
+    Entry,
+    Layer,
+    Rank,
+    defaults,
+    is_profile_name,
+    merge,
+    nearest,
+    parse_overrides,
+)
 from kafkakit.config.security import Secret
 from kafkakit.config.yaml_text import parse_config, parse_profile
 from kafkakit.core.errors import InputError, UsageError

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.config.read.secrets import refuse_unsafe
+from kafkakit.config.read.files import refuse_unsafe
 from kafkakit.core.errors import InputError
 from tests.rigs.command_line import Home, Ran
 from tests.rigs.listener import Recorder, recording_listener

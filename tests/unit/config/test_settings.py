@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from kafkakit.config.read.environment import find_folders
 from kafkakit.config.read.files import find_sources
-from kafkakit.config.read.folders import find_folders
 from kafkakit.config.read.settings import Given, load_settings
 from kafkakit.config.security import Secret
 from tests.rigs.command_line import Home, Ran

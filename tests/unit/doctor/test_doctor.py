@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from kafkakit.adapters.listener_probe import probe_listener
-from kafkakit.config.listeners import Listener, parse_addresses
-from kafkakit.config.security import Mechanism, Protocol, Secret, Security
+from kafkakit.config.security import Listener, Mechanism, Protocol, Secret, Security, parse_addresses
 from kafkakit.core.cluster_facts import ClusterInfo, ResourceKind
 from kafkakit.core.errors import ExitCode, OperationFailedError, TryLaterError, UsageError
 from kafkakit.core.model import Broker, BrokerState

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafkakit.cli.tag_options import TagSource
+from kafkakit.cli.common_options import TagSource
 from kafkakit.core.selection import parse_broker_list, parse_patterns
 from kafkakit.topicmappr.commands.options import _answered
 from kafkakit.topicmappr.decide.drain import DrainRequest

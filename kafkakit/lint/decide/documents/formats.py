@@ -2,7 +2,7 @@
 
 import re
 
-from kafkakit.config.java_properties import locate_properties
+from kafkakit.config.client_properties import locate_properties
 from kafkakit.lint.decide.documents.json_text import read_json
 from kafkakit.lint.decide.documents.tree import (
     MAX_LINES,

@@ -15,9 +15,9 @@ from kafkakit.core.errors import ConflictError, InputError, LeaseLostError, TryL
 from kafkakit.core.lease import MAX_TTL_S, Holder, LeaseRecord, Life
 from kafkakit.core.quantities import epoch_ms, format_duration
 from kafkakit.execution.act.leases import Lease, read_lease
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.cluster_clients import ClusterClients
-from kafkakit.ports.control import ControlStore
+from kafkakit.ports.acting import Clock
+from kafkakit.ports.data import ClusterClients
+from kafkakit.ports.stores import ControlStore
 from kafkakit.streams.assigner.act.watching import PROBE_S, AutomaticFailovers, ClusterWatch, WatchedCluster
 from kafkakit.streams.assigner.decide.assignment import (
     Assignment,

@@ -15,9 +15,9 @@ from kafkakit.core.cluster_facts import ClusterInfo, ItemError, PartitionState, 
 from kafkakit.core.errors import KafkakitError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import epoch_ms
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.cluster_clients import ClusterClients
-from kafkakit.ports.control import ControlStore
+from kafkakit.ports.acting import Clock
+from kafkakit.ports.data import ClusterClients
+from kafkakit.ports.stores import ControlStore
 from kafkakit.streams.assigner.decide.placing import PartitionFacts, rounded
 from kafkakit.streams.assigner.standing import (
     HISTORY_DOCUMENT,

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import ConnectionFigures
-from kafkakit.report.metrics_text import Labels, MetricFamily, gauge
+from kafkakit.report import Labels, MetricFamily, gauge
 from kafkakit.streams.model.pathways import FOLDED_TAGS, Bucket, DDSketch, EdgeKey, EdgeSums, merged_edges
 
 PRODUCER_PREFIX = "kafkakit_producer_"

@@ -22,11 +22,9 @@ from kafkakit.core.journal_lines import RecordKind, line_data
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.text import printable, quote
 from kafkakit.execution.act.journal_files import DiskFile, LineFile, LineJournal
+from kafkakit.ports.acting import Clock, Reporter
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.groups import GroupAdmin
-from kafkakit.ports.log import LogReader
-from kafkakit.ports.reporter import Reporter
+from kafkakit.ports.data import GroupAdmin, LogReader
 from kafkakit.streams.commits.act.reading import Observer, PartitionScope, read_broker_limits
 from kafkakit.streams.commits.decide.editing.decision import (
     check_quiet,

@@ -43,12 +43,9 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.core.text import printable, some
 from kafkakit.execution.act.retrier import fetch_answers
+from kafkakit.ports.acting import Clock, Reporter, Screen
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.cluster_clients import ClusterClients
-from kafkakit.ports.groups import GroupAdmin
-from kafkakit.ports.log import LogReader
-from kafkakit.ports.reporter import Reporter, Screen
+from kafkakit.ports.data import ClusterClients, GroupAdmin, LogReader
 from kafkakit.streams.commits.decide.editing.changes import Observed, SeenPartition
 from kafkakit.streams.commits.decide.editing.decision import check_quiet, settled
 from kafkakit.streams.commits.decide.group_look import (

@@ -85,7 +85,7 @@ def lock_group(ctx: typer.Context, opened: session.ClusterSession, group: str, c
 
 def show_plan(ctx: typer.Context, plan: EditPlan, verb: str, argument: str) -> None:
     """Print a plan that is not carried out, with the command that carries just this one out."""
-    from kafkakit.cli.command_line import given_words
+    from kafkakit.cli.context import given_words
     from kafkakit.core.text import quote
     from kafkakit.streams.commits.report.edits import plan_report
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from kafkakit.cli.cluster_words import GROUP_NAME, TOPIC_NAME
 from kafkakit.cli.command_classes import CliContext
+from kafkakit.cli.completion import GROUP_NAME, TOPIC_NAME
 from kafkakit.cli.option_groups import option
 from kafkakit.streams.model.dialects.registry import FORMS, WORDS
 

@@ -28,9 +28,8 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.core.rights import lacking
 from kafkakit.execution.act.retrier import fetch_answers
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.cluster_clients import ClusterClients
-from kafkakit.ports.log import LogReader
+from kafkakit.ports.acting import Clock
+from kafkakit.ports.data import ClusterClients, LogReader
 from kafkakit.streams.client.api import ClientKind, ClientRegistration
 from kafkakit.streams.failover.decide.drained import Pace, late_partitions, late_words, left_in, unread_places
 from kafkakit.streams.failover.decide.evidence import (

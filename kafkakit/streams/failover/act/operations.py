@@ -18,10 +18,9 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import epoch_ms, format_span
 from kafkakit.core.rpc import Event
 from kafkakit.execution.act.leases import Held, HeldClock
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.cluster_clients import ClusterClients
-from kafkakit.ports.control import ControlStore
-from kafkakit.ports.reporter import Reporter
+from kafkakit.ports.acting import Clock, Reporter
+from kafkakit.ports.data import ClusterClients
+from kafkakit.ports.stores import ControlStore
 from kafkakit.streams.failover.act.observing import ClientWatch, OperationObserver, check_certificate, measure_pace
 from kafkakit.streams.failover.act.run import (
     CommandAudit,

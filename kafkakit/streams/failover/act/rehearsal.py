@@ -26,9 +26,9 @@ from kafkakit.core.lease import LEASE_DOCUMENT
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.execution.act.leases import GuardedAdmin
 from kafkakit.execution.act.retrier import wait_until
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.cluster_clients import ClusterClients
-from kafkakit.ports.control import ControlStore
+from kafkakit.ports.acting import Clock
+from kafkakit.ports.data import ClusterClients
+from kafkakit.ports.stores import ControlStore
 from kafkakit.streams.client.api_act import ConsumerOptions, Delivery, Producer, StreamClient, StreamRecord
 from kafkakit.streams.failover.act.observing import check_certificate
 from kafkakit.streams.failover.act.operations import Planner, newest_certificate

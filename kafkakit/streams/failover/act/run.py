@@ -31,11 +31,10 @@ from kafkakit.core.quantities import epoch_ms
 from kafkakit.core.rpc import Event
 from kafkakit.execution.act.journal_files import AuditLog, LineJournal, SharedStoreLines, StoreLines
 from kafkakit.execution.act.leases import ClusterAccess, GuardedAdmin
+from kafkakit.ports.acting import Clock, Reporter
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.cluster_clients import ClusterClients
-from kafkakit.ports.control import ControlStore
-from kafkakit.ports.reporter import Reporter
+from kafkakit.ports.data import ClusterClients
+from kafkakit.ports.stores import ControlStore
 from kafkakit.streams.failover.act.observing import OperationObserver, read_writers
 from kafkakit.streams.failover.decide.drained import late_words, losses
 from kafkakit.streams.failover.decide.evidence import Evidence

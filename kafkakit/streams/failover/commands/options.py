@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from kafkakit.cli.context import CliContext
     from kafkakit.cli.session import ClusterSession
-    from kafkakit.ports.clock import Clock
+    from kafkakit.ports.acting import Clock
     from kafkakit.streams.failover.act.operations import OperationWatcher, Planner
     from kafkakit.streams.failover.act.rehearsal import RehearsalLoad, RehearsalParts
     from kafkakit.streams.failover.act.run import RunParts

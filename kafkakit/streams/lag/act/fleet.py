@@ -29,10 +29,9 @@ from kafkakit.core.lease import Holder, Life, Versioned
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.execution.act.leases import Lease
 from kafkakit.execution.act.run_journal import KnownRuns
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.control import ControlStore
-from kafkakit.ports.groups import GroupAdmin
-from kafkakit.ports.reporter import ProgressBar, Reporter, Screen
+from kafkakit.ports.acting import Clock, ProgressBar, Reporter, Screen
+from kafkakit.ports.data import GroupAdmin
+from kafkakit.ports.stores import ControlStore
 from kafkakit.streams.lag.act.monitor import ClusterWatcher, MonitorContext, MonitoredCluster, MonitorPace, Schedule
 from kafkakit.streams.lag.decide.monitors import (
     INSTANCE_DOCUMENT,

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING
 from kafkakit.core.errors import InputError, KafkakitError, RefusedError, TryLaterError
 from kafkakit.core.lease import check_path
 from kafkakit.core.quantities import epoch_ms
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.groups import GroupAdmin
-from kafkakit.ports.log import LogReader
+from kafkakit.ports.acting import Clock
+from kafkakit.ports.data import GroupAdmin, LogReader
 from kafkakit.streams.lag.act.reading import (
     OFFSETS_TOPIC,
     EndSampler,

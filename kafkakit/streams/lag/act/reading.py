@@ -19,7 +19,7 @@ from kafkakit.core.cluster_facts import Fetched, ItemError, LogSpan, ResourceKin
 from kafkakit.core.errors import KafkakitError, OperationFailedError
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.log import LogReader
+from kafkakit.ports.data import LogReader
 from kafkakit.streams.lag.decide.measure.book import LagBook, ReadRecord
 from kafkakit.streams.lag.decide.measure.ends import BROKER_KEYS, TopicFacts, facts_of
 from kafkakit.streams.lag.decide.measure.table import positions

@@ -31,8 +31,8 @@ from kafkakit.core.errors import (
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.core.records import Record
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.cluster_clients import ClusterClients
+from kafkakit.ports.acting import Clock
+from kafkakit.ports.data import ClusterClients
 from kafkakit.streams.lag.api_act import topic_facts
 from kafkakit.streams.lanes.act.reject_ledger import BatchRecord, BatchWriter, RejectLedger
 from kafkakit.streams.lanes.decide import (

@@ -12,8 +12,8 @@ from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.errors import OperationFailedError, RefusedError, TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import MOST_REPLICAS, replicas_of_new_topic
+from kafkakit.ports.acting import Clock
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.clock import Clock
 from kafkakit.ports.data import DataPlane, Headers, Producer
 from kafkakit.streams.model.provenance import REJECTS_TOPIC, Reject, decode_reject, encode_reject
 

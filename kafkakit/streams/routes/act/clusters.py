@@ -34,11 +34,9 @@ from kafkakit.core.quantities import counted, epoch_ms
 from kafkakit.core.rights import lacking
 from kafkakit.core.text import printable
 from kafkakit.execution.act.leases import ClusterAccess
+from kafkakit.ports.acting import Clock
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.cluster_clients import ClusterClients
-from kafkakit.ports.groups import GroupAdmin
-from kafkakit.ports.log import LogReader
+from kafkakit.ports.data import ClusterClients, GroupAdmin, LogReader
 from kafkakit.streams.model.route import (
     GONE,
     FoundTopic,

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from kafkakit.core.errors import ConflictError, InputError, TryLaterError, UsageError
-from kafkakit.ports.control import ControlStore
+from kafkakit.ports.stores import ControlStore
 from kafkakit.streams.model.route import (
     Route,
     decode_route,

@@ -12,8 +12,8 @@ from typing import Annotated
 import typer
 
 from kafkakit.cli import session
-from kafkakit.cli.cluster_words import TOPIC_NAME
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
+from kafkakit.cli.completion import TOPIC_NAME
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.run_options import Consent
 from kafkakit.cli.session import finish
@@ -223,7 +223,7 @@ def link(
     kafkakit --profile prod streams link payments --topic payments-v2
     kafkakit --profile prod streams link orders --lane slow --topic orders-backfill --cluster prod-b --yes
     """
-    from kafkakit.report.report import cluster_words
+    from kafkakit.report import cluster_words
     from kafkakit.streams.model.route import check_lane, check_stream, refuse_reserved
     from kafkakit.streams.model.route_edits import missing_quotas, with_topic
     from kafkakit.streams.routes.act.clusters import existing_topic, refuse_shared

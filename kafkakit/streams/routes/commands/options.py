@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafkakit.cli.cluster_words import BROKER_CHOICE
 from kafkakit.cli.command_classes import cli_context
-from kafkakit.cli.completion import complete_profile_names
+from kafkakit.cli.completion import BROKER_CHOICE, complete_profile_names
 from kafkakit.cli.option_groups import option
 from kafkakit.cli.session import finish
 
@@ -181,7 +180,7 @@ class StreamSession:
     def snapshot(self, profile: str, needs_tags: bool) -> ClusterSnapshot:
         """The cluster as planning sees it: brokers that are being emptied marked, tags where they are needed."""
         from kafkakit.broker.api_act import open_records, without_leaving
-        from kafkakit.cli.tag_options import NO_TAGS
+        from kafkakit.cli.common_options import NO_TAGS
         from kafkakit.wiring import write_file
 
         session = self.cluster(profile)
@@ -218,7 +217,7 @@ class StreamSession:
 
     @property
     def _has_store(self) -> bool:
-        from kafkakit.config.merge import Rank
+        from kafkakit.config.keys import Rank
 
         entry = self.home.settings.entries.get("control_store")
         return entry is not None and entry.rank is not Rank.DEFAULT
@@ -365,7 +364,7 @@ def create_lanes(
     from functools import partial
 
     from kafkakit.core.quantities import counted
-    from kafkakit.report.report import cluster_words
+    from kafkakit.report import cluster_words
     from kafkakit.streams.routes.act.clusters import create_topics, plan_on, set_quotas
     from kafkakit.streams.routes.decide import leftovers, quotas_of
     from kafkakit.streams.routes.report import created_report, plan_lines

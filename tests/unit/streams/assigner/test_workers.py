@@ -12,7 +12,7 @@ import pytest
 from kafkakit.adapters.host import SystemClock
 from kafkakit.core.lease import Holder
 from kafkakit.core.model import TopicPartition
-from kafkakit.ports.stream_consumer import GroupConsumer
+from kafkakit.ports.streams import GroupConsumer
 from kafkakit.streams.assigner.act.leader import AssignerLoop, AssignerOptions, AssignerReader
 from kafkakit.streams.client.assigned_member import AssignedMember, GroupShare, WorkerOptions, WorkSession
 from kafkakit.streams.client.consumer import StreamConsumer

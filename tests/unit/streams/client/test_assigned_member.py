@@ -8,7 +8,7 @@ from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.lease import Holder
 from kafkakit.core.model import TopicPartition
-from kafkakit.ports.stream_consumer import AssignedConsumer, GroupConsumer
+from kafkakit.ports.streams import AssignedConsumer, GroupConsumer
 from kafkakit.streams.client.assigned_member import FENCED, AssignedMember, GroupShare, WorkerOptions, WorkSession
 from kafkakit.streams.client.decide.client_documents import GrantDocument, GrantedPartition, GrantedTopic, leases_on
 from kafkakit.streams.client.decide.partition_work import CommitRule, restore_commit

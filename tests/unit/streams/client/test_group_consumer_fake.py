@@ -5,7 +5,7 @@ from collections.abc import Collection
 import pytest
 
 from kafkakit.core.model import TopicPartition
-from kafkakit.ports.stream_consumer import GroupConsumer
+from kafkakit.ports.streams import GroupConsumer
 from tests.contracts.group_consumer import GroupConsumerContract
 from tests.fakes.group_consumer import FakeGroups
 

@@ -10,7 +10,7 @@ import pytest
 from kafkakit.core.cluster_facts import CommittedOffset, ItemError
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.model import TopicPartition
-from kafkakit.ports.stream_consumer import GroupConsumer, ReadBatch
+from kafkakit.ports.streams import GroupConsumer, ReadBatch
 from kafkakit.streams.client import guarded_member
 from kafkakit.streams.client.guarded_member import GuardedMember
 from kafkakit.streams.model.guarded_reads import VerdictKind

@@ -6,7 +6,7 @@ import pytest
 
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record
-from kafkakit.ports.stream_producer import StreamCluster
+from kafkakit.ports.streams import StreamCluster
 from tests.contracts.stream_producer import StreamProducerContract
 from tests.fakes.stream_cluster import FakeStreamCluster
 

@@ -9,7 +9,7 @@ import pytest
 from kafkakit.adapters.host import SystemClock
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.model import TopicPartition
-from kafkakit.ports.log import LogReader
+from kafkakit.ports.data import LogReader
 from kafkakit.streams.lag.act.monitor import ClusterWatcher, MonitorContext, MonitoredCluster
 from kafkakit.streams.lag.act.reading import OFFSETS_TOPIC
 from kafkakit.streams.lag.decide.measure.time_lag import FigureFlag

@@ -12,7 +12,7 @@ import pytest
 from kafkakit.adapters.host import SystemClock
 from kafkakit.core.errors import TerminatedRunError, TerminationRequested
 from kafkakit.core.lease import Holder, Life
-from kafkakit.ports.log import LogReader
+from kafkakit.ports.data import LogReader
 from kafkakit.streams.lag.act.fleet import ClusterShares, Fleet, LagService, run_service
 from kafkakit.streams.lag.act.monitor import MonitorContext, MonitoredCluster, MonitorPace, StateFiles
 from kafkakit.streams.lag.decide.monitors import MonitorPhase

@@ -3,8 +3,7 @@
 import configparser
 from pathlib import Path
 
-from kafkakit.cli.command_reference import commands
-from kafkakit.cli.root import build_root
+from kafkakit.cli.root import build_root, commands
 from kafkakit.core.errors import ExitCode
 from tests.places import ROOT
 from tests.rigs.required import require_sound_units

@@ -2,7 +2,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from kafkakit.core.errors import UsageError
-from kafkakit.report.metrics_text import MetricFamily
+from kafkakit.report import MetricFamily
 from kafkakit.streams.lag.decide.limits import (
     JudgedBound,
     LagLimits,

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafkakit.config.java_properties import parse_properties
+from kafkakit.config.client_properties import parse_properties
 from kafkakit.core.cluster_facts import CommittedOffset, GroupState, ItemError, LogSpan
 from kafkakit.core.errors import RefusedError, UsageError
 from kafkakit.core.model import TopicPartition

@@ -11,7 +11,7 @@ import pytest
 from kafkakit.adapters.control_file import FileControl
 from kafkakit.adapters.files import write_file
 from kafkakit.core.errors import ConflictError, InputError, TryLaterError, UsageError
-from kafkakit.ports.control import ControlStore
+from kafkakit.ports.stores import ControlStore
 from kafkakit.streams.model.route import ROUTE_LIMIT_BYTES, LaneRule, Route, encode_route, history_path, route_path
 from kafkakit.streams.routes.api_act import RouteStore
 from kafkakit.streams.routes.decide import encode_change

@@ -1,11 +1,22 @@
-"""A member of a consumer group on one cluster, with commits that carry metadata."""
+"""A member of a consumer group on one cluster, a producer into one topic that may not wait, and spans of a tracer."""
 
+from collections import deque
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.records import (
+    BatchLimits,
+    ConnectionFigures,
+    Delivered,
+    Headers,
+    NotDelivered,
+    OutgoingRecord,
+    TopicIdentity,
+)
 from kafkakit.streams.model.guarded_reads import BatchVerdict
 
 
@@ -204,4 +215,88 @@ class AssignedConsumer(Protocol):
 
     def close(self, timeout_s: float) -> None:
         """Let go of connections; what takes longer than `timeout_s` continues in the background."""
+        ...
+
+
+Answer = tuple[Any, Delivered | NotDelivered]
+"""What became of a record, with the token that it was sent with."""
+
+
+class StreamProducer(Protocol):
+    """An idempotent producer for one topic: acknowledged is what all in-sync replicas have."""
+
+    answers: deque[Answer]
+    """What `poll`, `purge` and `close` brought, each record once; the caller takes them out."""
+
+    def send(self, record: OutgoingRecord, token: object) -> bool:
+        """Queue a record; False where the queue is full. Never waits.
+
+        Raises `OperationFailedError` where the producer takes nothing more.
+        """
+        ...
+
+    def poll(self, timeout_s: float) -> None:
+        """Add the answers that came; waits for the first of them."""
+        ...
+
+    def purge(self) -> None:
+        """Give up every record that has no answer; each is answered as UNANSWERED. Never waits."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections. May wait as long as a cluster hangs."""
+        ...
+
+    @property
+    def last_error(self) -> str | None:
+        """What the client last complained about."""
+        ...
+
+    @property
+    def figures(self) -> ConnectionFigures | None:
+        """What the client counts, at most some seconds old."""
+        ...
+
+
+class StreamCluster(Protocol):
+    """A way into one cluster."""
+
+    def identify(self, topic: str, timeout_s: float) -> TopicIdentity:
+        """Which cluster answers and which topic it has there; two requests.
+
+        Raises `TryLaterError` when no broker answers in time, `OperationFailedError` when it refuses the answer.
+        """
+        ...
+
+    def producer(self, topic: str, limits: BatchLimits, client_id: str) -> StreamProducer:
+        """A new producer, which brokers see under this client id; it starts to connect and does not wait for it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandledRecords:
+    """What a handler gets at once: a record, or a batch of one partition that begins at `offset`.
+
+    `headers` are those of each record; `tries` is how often their handling failed before.
+    """
+
+    stream: str
+    lane: str
+    group: str
+    partition: TopicPartition
+    offset: int
+    tries: int
+    headers: Sequence[Sequence[tuple[str, bytes | None]]]
+    is_batch: bool = False
+
+
+class Spans(Protocol):
+    """A tracer. No call raises for what a record holds, and none waits."""
+
+    def created(self, stream: str, record: OutgoingRecord, lane: str) -> Headers:
+        """Note that a record is handed over; the headers by which its readers know the trace."""
+        ...
+
+    def handling(self, records: HandledRecords) -> AbstractContextManager[object]:
+        """A span around the handler, current for what it calls; an error that passes is noted in it."""
         ...

@@ -1,7 +1,24 @@
-"""Where a long action reports to: lines, warnings, progress, and a screen that is refreshed."""
+"""What acting modules are handed: time, and a reporter of lines, warnings and progress."""
 
 from contextlib import AbstractContextManager
+from datetime import datetime
 from typing import Protocol
+
+
+class Clock(Protocol):
+    """Time as an argument."""
+
+    def now(self) -> datetime:
+        """The current UTC time, timezone-aware."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds from an arbitrary start that never go back."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Wait; raises whatever a signal handler raises."""
+        ...
 
 
 class ProgressBar(Protocol):

@@ -1,0 +1,168 @@
+"""Groups of options that commands of several tools share: metrics services, Spark, tags and records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kafkakit.audit.api import Backend, SparkChoice
+from kafkakit.cli.option_groups import option
+from kafkakit.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafkakit.audit.api_act import DriverPorts
+    from kafkakit.cli.context import CliContext
+    from kafkakit.core.model import TagSet
+    from kafkakit.execution.act.retrier import TagPlaces
+    from kafkakit.ports.services import HostQueries, Patience, SampleQueries
+
+
+class MetricsSource(StrEnum):
+    """Where values come from."""
+
+    BROKERS = "brokers"
+    DATADOG = "datadog"
+    PROMETHEUS = "prometheus"
+
+
+def no_key(value: str | None) -> None:
+    """Refuse a secret on the command line, where every user of the host can read it."""
+    if value is not None:
+        raise UsageError(
+            "keys are not taken from the command line, which every user of the host can read",
+            hint="use --api-key-file and --app-key-file, or kafka-kit's variables or DD_API_KEY and DD_APP_KEY",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricsAccess:
+    """Addresses and keys; kafka-kit's variables of keys begin with the tool's name."""
+
+    api_key_file: Path | None = option(
+        None, metavar="FILE", help="Datadog: the API key; else kafka-kit's variable or DD_API_KEY."
+    )
+    app_key_file: Path | None = option(
+        None, metavar="FILE", help="Datadog: the application key; else kafka-kit's variable or DD_APP_KEY."
+    )
+    api_key: str | None = option(None, hidden=True, callback=no_key)
+    app_key: str | None = option(None, hidden=True, callback=no_key)
+    datadog_site: str = option(
+        "datadoghq.com",
+        envvar=["DATADOG_HOST", "DD_SITE"],
+        metavar="SITE",
+        help="Datadog: the site of the keys, or its address.",
+    )
+    prometheus_selector: str = option(
+        "", metavar="MATCHERS", help="""Prometheus: added to the usual queries: 'namespace="kafka"'."""
+    )
+    prometheus_token_file: Path | None = option(None, metavar="FILE", help="Prometheus: a bearer token.")
+    prometheus_user: str | None = option(None, metavar="NAME", help="Prometheus: basic authentication.")
+    prometheus_password_file: Path | None = option(None, metavar="FILE", help="Prometheus: the user's password.")
+
+    def open_prometheus(
+        self,
+        url: str,
+        warn: Callable[[str], None],
+        note_lack: Callable[[str], None],
+        patience: Patience | None = None,
+    ) -> SampleQueries:
+        """The server; `patience` None is the usual one."""
+        from kafkakit.wiring import open_prometheus
+
+        access = (self.prometheus_token_file, self.prometheus_user, self.prometheus_password_file)
+        return open_prometheus(url, *access, warn, note_lack, patience)
+
+    def open_datadog(
+        self, span_s: int, warn: Callable[[str], None], prefix: str, patience: Patience | None = None
+    ) -> HostQueries:
+        """The service, see `open_prometheus`; `prefix` is that of kafka-kit's variables."""
+        from kafkakit.wiring import open_datadog_queries
+
+        files = (self.api_key_file, self.app_key_file)
+        return open_datadog_queries(self.datadog_site, *files, span_s, warn, prefix, patience)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkOptions:
+    """Where the job runs."""
+
+    backend: Backend = option(Backend.LOCAL, "--backend", help="What runs the driver of Spark.")
+    master: str | None = option(
+        None, "--master", metavar="URL", help="Spark's master: local[N], spark://HOST:7077, yarn."
+    )
+    remote: str | None = option(None, "--remote", metavar="sc://HOST:PORT", help="A Spark Connect server.")
+    conf: list[str] | None = option(
+        None, "--conf", metavar="KEY=VALUE", help="A setting of Spark, never a secret. Repeatable."
+    )
+    properties_file: str | None = option(
+        None, "--properties-file", metavar="FILE", help="Spark's settings in a file, secrets among them."
+    )
+    image: str | None = option(
+        None, "--image", metavar="IMAGE", help="With k8s: an image with Spark and kafkakit[spark]."
+    )
+    namespace: str = option(
+        "default", "--namespace", metavar="NAME", help="With k8s: the namespace of the application."
+    )
+
+    def choice(self) -> SparkChoice:
+        """The options as a value."""
+        return SparkChoice(
+            backend=self.backend,
+            master=self.master,
+            remote=self.remote,
+            conf=tuple(self.conf or ()),
+            properties_file=absolute(self.properties_file) if self.properties_file else None,
+            image=self.image,
+            namespace=self.namespace,
+        )
+
+
+def absolute(location: str) -> str:
+    """A path of this host as an absolute one; URIs stay."""
+    return location.rstrip("/") if "://" in location else str(Path(location).absolute())
+
+
+def driver_ports(cli: CliContext) -> DriverPorts:
+    """What driving Spark needs of this host."""
+    from kafkakit.audit.api_act import DriverPorts
+    from kafkakit.wiring import spark_drivers, system_clock, write_file
+
+    return DriverPorts(drivers=spark_drivers(cli.folders.cache), clock=system_clock(), write_file=write_file)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TagSource:
+    """The profile's control store, or the znodes of kafka-kit's registry."""
+
+    zk_tags_prefix: str = option(
+        "",
+        envvar="REGISTRY_ZK_TAGS_PREFIX",
+        help="Read tags from kafka-kit's znodes below this path, and not from the profile's control store.",
+    )
+
+    def read(self, session: TagPlaces) -> TagSet:
+        """All tags; `TryLaterError` where the store does not answer."""
+        from kafkakit.core.model import cluster_tags_root
+        from kafkakit.execution.act.retrier import read_tags
+
+        if self.zk_tags_prefix:
+            return read_tags(session.znodes, self.zk_tags_prefix.strip("/"))
+        return read_tags(session.control, cluster_tags_root(session.cluster_id))
+
+
+NO_TAGS = TagSource()
+
+MOST_BYTES = 64 << 20
+
+MaxBytes = Annotated[
+    int,
+    typer.Option(
+        "--max-bytes", metavar="N", min=0, max=MOST_BYTES, help="Cut keys, values and headers after this many bytes."
+    ),
+]
