@@ -48,7 +48,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from kafkakit.config.security import Security, to_confluent
 from kafkakit.core.cluster_facts import AclBinding, AclOperation, AclPermission, AclResourceKind
 from kafkakit.sandbox import lifecycle
-from kafkakit.sandbox.decide.credentials import GUEST
+from kafkakit.sandbox.decide.processes import GUEST
 from kafkakit.sandbox.decide.spec import Mode, Secure, build_spec
 from kafkakit.streams.client.connect import ConsumerOptions, ProducerLimits, connect
 from kafkakit.wiring import this_machine

@@ -43,7 +43,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("audit", "kafkakit.audit.commands.app", "Audit whole fleets with Spark: submit jobs, follow runs."),
     Entry("snapshot", "kafkakit.snapshot.commands", "Read a cluster's state into a file.", is_group=False),
     Entry("fleet", "kafkakit.fleet.commands.app", "Collect snapshots of many clusters, or make some to try audits on."),
-    Entry("sandbox", "kafkakit.sandbox.commands.app", "Run a real local Kafka cluster to try things on."),
+    Entry("sandbox", "kafkakit.sandbox.commands", "Run a real local Kafka cluster to try things on."),
     Entry("profile", "kafkakit.cli.profile", "List, show, choose and check cluster profiles."),
     Entry(
         "doctor", "kafkakit.doctor.commands", "Check versions, configuration, reachability and rights.", is_group=False

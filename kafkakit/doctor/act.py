@@ -12,7 +12,7 @@ from kafkakit.core.cluster_facts import ClusterInfo, ResourceKind
 from kafkakit.core.errors import KafkakitError, UsageError
 from kafkakit.core.model import Broker
 from kafkakit.core.programs import Versions
-from kafkakit.doctor.facts import DoctorFacts
+from kafkakit.doctor.decide import DoctorFacts
 from kafkakit.execution.decide.status_looks import throttled_of, without_moves
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import DataPlane

@@ -1,16 +1,17 @@
-"""Judging what was found: one check a question, each with what was found and what to do about it."""
+"""What `kafkakit doctor` finds, and its judgement: one check a question, each with what was found and what to do."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kafkakit.config.security import Listener, Security
+from kafkakit.core.cluster_facts import ClusterInfo
 from kafkakit.core.errors import ExitCode
 from kafkakit.core.model import BrokerState
+from kafkakit.core.programs import Versions
 from kafkakit.core.quantities import counted
 from kafkakit.core.rights import DOCTOR, Resource, lacking, lacking_on_topics
 from kafkakit.core.text import some
-from kafkakit.doctor.facts import DoctorFacts
 
 OLDEST_PYTHON = (3, 11)
 
@@ -32,6 +33,35 @@ class Check:
     detail: str
     hint: str | None = None
     unreachable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoctorFacts:
+    """All that was found; a `*_error` is why the fact beside it is missing.
+
+    `extras` maps each extra to the packages of it that are missing, `brokers` each broker to what it answered.
+    """
+
+    versions: Versions
+    extras: Mapping[str, tuple[str, ...]]
+    java: str | None = None
+    java_error: str | None = None
+    config_origin: str = ""
+    config_error: str | None = None
+    bootstrap_servers: str = ""
+    security: Security | None = None
+    security_error: str | None = None
+    pinned_cluster: str | None = None
+    listeners: tuple[Listener, ...] = ()
+    cluster: ClusterInfo | None = None
+    idle_throttles: str = ""
+    cluster_error: str | None = None
+    brokers: Mapping[int, Listener] = field(default_factory=dict)
+    topic_operations: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
+    data_brokers: tuple[int, ...] | None = None
+    data_error: str | None = None
+    control_store: str = ""
+    control_error: str | None = None
 
 
 def judge(facts: DoctorFacts) -> tuple[Check, ...]:

@@ -1,6 +1,6 @@
-"""The demo: a real cluster loses a broker and gets its replicas back, with each command shown before it runs.
+"""What is done with a sandbox: the demo, a workload's topics, and Kafka's own tools run from the jars that it runs on.
 
-A producer keeps writing and a consumer keeps reading meanwhile.
+In the demo a real cluster loses a broker and gets its replicas back, with each command shown.
 """
 
 import shlex
@@ -8,19 +8,34 @@ import subprocess
 import sys
 import tempfile
 import threading
+import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
 
-from kafkakit.core.errors import OperationFailedError, RefusedError
+from kafkakit.config.security import Security
+from kafkakit.core.errors import OperationFailedError, RefusedError, UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record
-from kafkakit.ports.acting import Clock, Reporter
+from kafkakit.ports.acting import Clock, ProgressBar, Reporter
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.data import DataPlane
-from kafkakit.sandbox.decide import demo as values
-from kafkakit.sandbox.decide.demo import Tally, tally
+from kafkakit.ports.data import DataPlane, Producer
+from kafkakit.ports.machine import Machine
+from kafkakit.sandbox.decide import processes as jvm
+from kafkakit.sandbox.decide import workload as values
+from kafkakit.sandbox.decide.processes import (
+    ADMIN,
+    KafkaTool,
+    client_properties,
+    filled_arguments,
+    find_tool,
+    secrets_folder,
+)
+from kafkakit.sandbox.decide.workload import Tally, TopicLoad, chunk, chunk_sizes, filler, tally
 from kafkakit.sandbox.folders import Store
+from kafkakit.sandbox.lifecycle import admin_security, loaded
 
 TOPIC = "demo-traffic"
 _VALUE_BYTES = 200
@@ -217,3 +232,99 @@ def _traffic(tools: DemoTools, connect: Connect) -> Iterator[Traffic]:
 def _print_progress(tools: DemoTools, traffic: Traffic) -> None:
     acknowledged, read = traffic.so_far
     tools.reporter.say(f"records acknowledged and read so far: {acknowledged} and {read}")
+
+
+_LEADERS_LIMIT_S = 60.0
+_FLUSH_LIMIT_S = 300.0
+_POLL_S = 0.1
+_REPORT_EVERY = 32
+
+
+def load(
+    admin: ClusterAdmin, data: DataPlane, clock: Clock, loads: Sequence[TopicLoad], seed: int, progress: ProgressBar
+) -> int:
+    """Make the topics and write their bytes; returns how many records all in-sync replicas acknowledged.
+
+    Raises `OperationFailedError` when a record was not acknowledged.
+    """
+    _create(admin, clock, loads)
+    producer = data.producer()
+    block = filler(seed)
+    total = sum(topic.total_bytes for topic in loads)
+    sent, number = 0, 0
+    for topic in loads:
+        for partition, size in enumerate(topic.partition_bytes):
+            for length in chunk_sizes(size):
+                producer.send(TopicPartition(topic.name, partition), chunk(block, number, length))
+                sent, number = sent + length, number + 1
+                if number % _REPORT_EVERY == 0:
+                    progress.update(sent, total, topic.name)
+                    _check(producer)
+    unanswered = producer.flush(_FLUSH_LIMIT_S)
+    _check(producer)
+    if unanswered:
+        raise OperationFailedError(f"{unanswered} of {number} records were not acknowledged in {_FLUSH_LIMIT_S:.0f} s")
+    progress.update(total, total, "acknowledged")
+    return producer.acknowledged
+
+
+def _create(admin: ClusterAdmin, clock: Clock, loads: Sequence[TopicLoad]) -> None:
+    present = {partition.topic for partition in admin.partition_states([topic.name for topic in loads])}
+    if present:
+        raise UsageError(f"topic {min(present)} exists already", hint="choose another --prefix")
+    for topic in loads:
+        error = admin.create_topic(topic.name, topic.assignments, {})
+        if error is not None:
+            raise OperationFailedError(f"cannot create topic {topic.name}: {error}")
+    names = [topic.name for topic in loads]
+    wanted = sum(len(topic.assignments) for topic in loads)
+    end = clock.monotonic() + _LEADERS_LIMIT_S
+    led = 0
+    while led < wanted:
+        led = sum(state.leader is not None and state.leader >= 0 for state in admin.partition_states(names).values())
+        if led < wanted:
+            if clock.monotonic() > end:
+                raise OperationFailedError(f"{wanted - led} partitions have no leader after {_LEADERS_LIMIT_S:.0f} s")
+            clock.sleep(_POLL_S)
+
+
+def _check(producer: Producer) -> None:
+    if producer.failed:
+        raise OperationFailedError(f"{producer.failed} records were refused: {producer.last_error}")
+
+
+def run_tool(machine: Machine, store: Store, words: Sequence[str], reporter: Reporter) -> NoReturn:
+    """Become the tool that `words` begins with: its exit code, input and output are those of this process.
+
+    The first tool of a Kafka version downloads its jar, which the brokers do not need.
+    """
+    name, *given = words
+    state = loaded(store)
+    tool = find_tool(name, state.spec.kafka)
+    servers, security = state.layout.bootstrap_servers, admin_security(state, store)
+    properties = f"{secrets_folder(str(store.root))}/{ADMIN}.properties"
+    store.make_folder(secrets_folder(str(store.root)))
+    store.write(properties, client_properties(servers, security, _key_pair(store, security)))
+    class_path = machine.jars.class_path(state.spec.kafka, reporter.say, tools=True)
+    arguments = f"{store.root}/{name.removesuffix('.sh')}.args"
+    store.write(arguments, jvm.tool_arguments(_main_class(name, tool, class_path), class_path))
+    machine.processes.become((state.java, f"@{arguments}", *filled_arguments(tool, given, servers, properties)))
+
+
+def _key_pair(store: Store, security: Security) -> str:
+    """The file with key and certificate of the client, which Java wants in one; none where it has none."""
+    if security.cert_file is None or security.key_file is None:
+        return ""
+    both = f"{secrets_folder(str(store.root))}/{ADMIN}.keystore.pem"
+    store.write(both, store.read_text(security.key_file) + store.read_text(security.cert_file))
+    return both
+
+
+def _main_class(name: str, tool: KafkaTool, class_path: Sequence[str]) -> str:
+    """The class of the tool that the jars have; `UsageError` where this Kafka has no such tool."""
+    jars = [jar for jar in class_path if Path(jar).name.startswith(("kafka-tools-", "kafka_2.13-"))]
+    entries = {entry for jar in jars for entry in zipfile.ZipFile(jar).namelist()}
+    for candidate in tool.classes:
+        if f"{candidate.replace('.', '/')}.class" in entries:
+            return candidate
+    raise UsageError(f"this Kafka has no {name}")

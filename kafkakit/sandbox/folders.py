@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kafkakit.core.errors import InputError, OperationFailedError, RefusedError, TryLaterError
-from kafkakit.sandbox.decide.jvm import MARKER
-from kafkakit.sandbox.decide.spec import check_name
-from kafkakit.sandbox.decide.state import SandboxState, decode_state, encode_state
+from kafkakit.sandbox.decide.processes import MARKER
+from kafkakit.sandbox.decide.spec import SandboxState, check_name, decode_state, encode_state
 
 TAIL_LINES = 15
 _TAIL_BYTES = 64 * 1024

@@ -1,22 +1,64 @@
-"""Bring a sandbox up and down, and look at it: real Kafka processes on this machine."""
+"""Bring a sandbox up and down, add brokers to it, and look at it: real Kafka processes on this machine.
+
+Processes start from class archives (the JVM's class data sharing), which halves the CPU of a broker's start. What is
+written for them is private, and what the cluster reports of its brokers decides when a start is over.
+"""
 
 import base64
-from collections.abc import Callable, Sequence
+import contextlib
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
-from kafkakit.core.errors import RefusedError, TryLaterError, UsageError
+from kafkakit.config.security import Secret, Security
+from kafkakit.core.errors import InputError, KafkakitError, RefusedError, TryLaterError, UsageError
+from kafkakit.core.model import Broker
+from kafkakit.core.programs import ProcessRecord
 from kafkakit.ports.acting import ProgressBar, Reporter
 from kafkakit.ports.machine import Machine, NodeFailedError, OldSessionError, PortTakenError
-from kafkakit.sandbox.class_archive import build_class_archive, find_launch
-from kafkakit.sandbox.decide import jvm
-from kafkakit.sandbox.decide.connection import profile_head, profile_name, profile_tree, profile_users, render_profile
-from kafkakit.sandbox.decide.credentials import CLIENT_USERS
-from kafkakit.sandbox.decide.layout import Role, directories_needed, lay_out, ports_needed
-from kafkakit.sandbox.decide.spec import SandboxSpec, continued, describe
-from kafkakit.sandbox.decide.state import NodeRecord, Phase, SandboxState, new_state
+from kafkakit.sandbox.decide import processes as jvm
+from kafkakit.sandbox.decide.processes import (
+    ADMIN,
+    CLIENT_USERS,
+    Passwords,
+    broker_properties,
+    client_security,
+    controller_properties,
+    meta_properties,
+    password_file,
+    profile_head,
+    profile_name,
+    profile_tree,
+    profile_users,
+    render_profile,
+    render_properties,
+    secrets_folder,
+    zookeeper_properties,
+)
+from kafkakit.sandbox.decide.spec import (
+    Layout,
+    Node,
+    NodeRecord,
+    NodeStatus,
+    Phase,
+    Role,
+    SandboxSpec,
+    SandboxState,
+    Secure,
+    broker_listeners,
+    broker_node,
+    continued,
+    describe,
+    directories_needed,
+    lay_out,
+    new_state,
+    ports_needed,
+)
 from kafkakit.sandbox.folders import Store
-from kafkakit.sandbox.nodes import start_node, start_processes, write_nodes, write_secrets
-from kafkakit.sandbox.watch import admin_security, is_alive, live_cluster_id, log_tails_printed, wait_until_up
 
 __all__ = ["admin_security", "down", "kafka_uuid", "kill", "loaded", "restart", "start_node", "up", "wait_until_up"]
 
@@ -206,3 +248,361 @@ def _broker(state: SandboxState, broker_id: int) -> NodeRecord:
         ids = ", ".join(str(r.node.id) for r in state.nodes[1:])
         raise UsageError(f"sandbox {state.spec.name} has no broker {broker_id}", hint=f"its brokers are {ids}")
     return record
+
+
+# The keys in which the brokers of a sandbox differ; all others, secrets included, are copied from a neighbour.
+_OWN_KEYS = frozenset({"listeners", "advertised.listeners", "log.dirs", "broker.rack", "node.id", "broker.id"})
+
+
+def grow(machine: Machine, store: Store, spec: SandboxSpec, reporter: Reporter) -> SandboxState | None:
+    """Start the brokers that `spec` has more than the running sandbox, and wait until they are unfenced.
+
+    Returns None when there is nothing to grow: no sandbox runs, or it differs in more than its size.
+    On a failure the new brokers are stopped and forgotten; those that ran before are left alone.
+    """
+    with log_tails_printed(reporter), store.locked():
+        state = store.load()
+        if state is None:
+            return None
+        spec = continued(spec, state.spec)
+        if not _can_grow(machine, state, spec):
+            return None
+        before = state
+        missing = spec.brokers - state.spec.brokers
+        ports = iter(machine.processes.free_ports(missing * len(broker_listeners(spec))))
+        first = state.spec.brokers
+        directories = sum(spec.log_dirs_of(first + n) for n in range(missing))
+        ids = (kafka_uuid(machine.random_bytes) for _ in range(directories))
+        nodes = [broker_node(spec, str(store.root), first + n, ports, ids) for n in range(missing)]
+        state = replace(state, spec=spec, nodes=(*state.nodes, *(NodeRecord(node=node) for node in nodes)))
+        launch = find_launch(machine, spec.kafka, state.java, machine.jars.class_path(spec.kafka, reporter.say))
+        try:
+            with reporter.progress(f"starting {describe(spec)}") as progress:
+                for node in nodes:
+                    _write_node(store, state, node, launch)
+                    state = start_node(machine, store, state, node)
+                state = wait_until_up(machine, store, state, tuple(node.id for node in nodes), progress)
+            write_profiles(store, state)
+        except BaseException:
+            # By what was started, not by what was recorded: a stop may fall between the two.
+            ours = tuple(f"{jvm.MARKER}{node.folder}" for node in nodes)
+            machine.processes.kill([r for r in machine.processes.started() if r.marker.startswith(ours)])
+            store.save(before)
+            raise
+        return state
+
+
+def _can_grow(machine: Machine, state: SandboxState, spec: SandboxSpec) -> bool:
+    keeper = state.nodes[0].process
+    return (
+        state.phase is Phase.UP
+        and spec.brokers > state.spec.brokers
+        and replace(state.spec, brokers=spec.brokers, rack_of=spec.rack_of) == spec
+        and keeper is not None
+        and machine.processes.is_alive(keeper)
+    )
+
+
+def _write_node(store: Store, state: SandboxState, node: Node, launch: jvm.Launch) -> None:
+    layout = state.layout
+    neighbour = jvm.properties_file(layout.brokers[0])
+    own = broker_properties(state.spec, layout, node, str(store.root), None)
+    store.make_folder(node.folder)
+    store.write(jvm.argument_file(node), jvm.node_arguments(node, launch))
+    store.write(jvm.properties_file(node), _like(store.read_text(neighbour), own))
+    for directory, directory_id in zip(node.log_dirs, node.directory_ids, strict=True):
+        store.make_folder(directory)
+        if layout.keeper.role is Role.CONTROLLER:
+            text = render_properties(meta_properties(state.cluster_id, node.id, directory_id))
+            store.write(f"{directory}/meta.properties", text)
+
+
+def _like(neighbour: str, own: dict[str, str]) -> str:
+    lines = []
+    for line in neighbour.splitlines():
+        key = line.partition("=")[0]
+        lines.append(f"{key}={own[key]}" if key in _OWN_KEYS else line)
+    return "\n".join(lines) + "\n"
+
+
+_FORMAT_LIMIT_S = 300.0
+
+
+def write_secrets(machine: Machine, store: Store, spec: SandboxSpec, layout: Layout) -> Passwords | None:
+    """Make passwords, keys and certificates as the mode needs them; None for an open cluster."""
+    if spec.secure is Secure.NONE:
+        return None
+    root = str(store.root)
+    store.make_folder(secrets_folder(root))
+    passwords = Passwords(**{user: Secret(machine.random_bytes(18).hex()) for user in (*CLIENT_USERS, "broker")})
+    if spec.secure.uses_scram:
+        for user in CLIENT_USERS:
+            store.write(password_file(root, user), passwords.of(user).reveal() + "\n")
+    if spec.secure.uses_tls:
+        users = () if spec.secure.uses_scram else CLIENT_USERS
+        made = machine.certificates.make([f"broker-{node.id}" for node in layout.brokers], users)
+        for name, data in made.items():
+            store.write(f"{secrets_folder(root)}/{name}", data)
+    return passwords
+
+
+def write_nodes(store: Store, state: SandboxState, launch: jvm.Launch, passwords: Passwords | None) -> None:
+    """Write each node's folder: configuration, argument file and, for KRaft brokers, formatted log dirs."""
+    layout = state.layout
+    for node in layout.nodes:
+        store.make_folder(node.folder)
+        store.write(jvm.argument_file(node), jvm.node_arguments(node, launch))
+        store.write(jvm.properties_file(node), render_properties(_settings(state, layout, node, store, passwords)))
+        for directory in node.log_dirs:
+            store.make_folder(directory)
+        for directory, directory_id in zip(node.log_dirs, node.directory_ids, strict=False):
+            if layout.keeper.role is Role.CONTROLLER:
+                text = render_properties(meta_properties(state.cluster_id, node.id, directory_id))
+                store.write(f"{directory}/meta.properties", text)
+
+
+def _settings(
+    state: SandboxState, layout: Layout, node: Node, store: Store, passwords: Passwords | None
+) -> dict[str, str]:
+    if node.role is Role.ZOOKEEPER:
+        return zookeeper_properties(layout)
+    if node.role is Role.CONTROLLER:
+        return controller_properties(state.spec, layout, passwords)
+    return broker_properties(state.spec, layout, node, str(store.root), passwords)
+
+
+def start_processes(
+    machine: Machine, store: Store, state: SandboxState, launch: jvm.Launch, passwords: Passwords | None
+) -> SandboxState:
+    """Start the keeper first: a broker without a controller asks for it all the time, a quarter of its start."""
+    for node in state.layout.nodes:
+        if node.role is Role.CONTROLLER:
+            _format(machine, store, state, launch, passwords)
+        state = start_node(machine, store, state, node)
+    return state
+
+
+def start_node(machine: Machine, store: Store, state: SandboxState, node: Node) -> SandboxState:
+    """Record one process and start it."""
+
+    def remember(process: ProcessRecord) -> None:
+        store.save(state.with_process(node, process))
+
+    record = machine.processes.start(jvm.command(state.java, node), node.log_file, remember)
+    return state.with_process(node, record)
+
+
+def _format(
+    machine: Machine, store: Store, state: SandboxState, launch: jvm.Launch, passwords: Passwords | None
+) -> None:
+    """Run Kafka's storage tool on the controller's metadata dir."""
+    node = state.layout.keeper
+    users: dict[str, str] = {}
+    if passwords is not None and state.spec.secure.uses_scram:
+        users = {user: passwords.of(user).reveal() for user in CLIENT_USERS}
+    path = f"{node.folder}/format.args"
+    store.write(path, jvm.format_arguments(node, state.cluster_id, launch, users))
+    log = f"{node.folder}/format.log"
+
+    def remember(process: ProcessRecord) -> None:
+        store.save(state.with_process(node, process))
+
+    record = machine.processes.start((state.java, jvm.marker(node), f"@{path}"), log, remember)
+    status = machine.processes.wait(record, _FORMAT_LIMIT_S)
+    store.remove(path)
+    if status != 0:
+        raise NodeFailedError(f"Kafka's storage tool ended with status {status}", tail=store.tail(log))
+
+
+START_LIMIT_S = 300.0
+_POLL_S = 0.1
+_OLD_SESSION = "NodeExistsException"
+_TAKEN = ("Address already in use", "BindException")
+
+
+def admin_security(state: SandboxState, store: Store) -> Security:
+    """How the administrator connects to a sandbox that runs."""
+    secret = None
+    if state.spec.secure.uses_scram:
+        path = password_file(str(store.root), ADMIN)
+        try:
+            with open(path, encoding="utf-8") as file:
+                secret = Secret(file.read().strip())
+        except OSError as error:
+            raise InputError(path, f"cannot be read: {error.strerror}") from None
+    return client_security(state.spec.secure, str(store.root), ADMIN, secret)
+
+
+def wait_until_up(
+    machine: Machine, store: Store, state: SandboxState, broker_ids: Sequence[int], progress: ProgressBar
+) -> SandboxState:
+    """Wait until the named brokers are registered and unfenced; raises `NodeFailedError` when one exits."""
+    wanted = [record for record in state.nodes if record.node.id in broker_ids and record.node.role is Role.BROKER]
+    end = machine.clock.monotonic() + START_LIMIT_S
+    security = admin_security(state, store)
+    while machine.clock.monotonic() < end:
+        for record in (state.nodes[0], *wanted):
+            if not is_alive(machine, record):
+                raise _exited(store, record.node)
+        open_now = sum(machine.processes.answers(_client_port(record.node)) for record in wanted)
+        progress.update(open_now, len(wanted), "brokers listen")
+        if open_now == len(wanted) and _unfenced(machine, wanted, security) >= {r.node.id for r in wanted}:
+            return state
+        machine.clock.sleep(_POLL_S)
+    late = next((r.node for r in wanted if not machine.processes.answers(_client_port(r.node))), wanted[0].node)
+    raise NodeFailedError(
+        f"sandbox {state.spec.name} was not ready after {START_LIMIT_S:.0f} s: {late.label} is late",
+        tail=store.tail(late.log_file),
+    )
+
+
+@contextmanager
+def log_tails_printed(reporter: Reporter) -> Iterator[None]:
+    """Print the last lines of the log of a process that failed, before its error continues."""
+    try:
+        yield
+    except NodeFailedError as error:
+        for line in error.tail:
+            reporter.say(f"  {line}")
+        raise
+
+
+def _client_port(node: Node) -> int:
+    return int(node.address.rsplit(":", 1)[1])
+
+
+def _unfenced(machine: Machine, wanted: Sequence[NodeRecord], security: Security) -> set[int]:
+    """The brokers that the wanted ones report as alive; empty while none of them answers.
+
+    Other brokers are not asked: for a while they still report a broker as alive that was killed a moment ago.
+    """
+    servers = ",".join(record.node.address for record in wanted)
+    return {broker.id for broker in brokers_seen(machine, servers, security) if broker.is_alive}
+
+
+def brokers_seen(machine: Machine, servers: str, security: Security) -> tuple[Broker, ...]:
+    """What the cluster reports of its brokers; empty when it does not answer."""
+    try:
+        admin = machine.open_admin(servers, security)
+    except KafkakitError:
+        return ()
+    try:
+        return admin.cluster().brokers
+    except KafkakitError:
+        return ()
+    finally:
+        admin.close()
+
+
+def live_cluster_id(machine: Machine, store: Store, state: SandboxState) -> str:
+    """The id of the live cluster: in ZooKeeper mode the first broker creates it."""
+    admin = machine.open_admin(state.layout.bootstrap_servers, admin_security(state, store))
+    try:
+        return admin.cluster().cluster_id
+    finally:
+        admin.close()
+
+
+def _exited(store: Store, node: Node) -> NodeFailedError:
+    tail = store.tail(node.log_file)
+    lines = store.tail(node.log_file, 200)
+    if any(_OLD_SESSION in line for line in lines):
+        return OldSessionError(f"{node.label} is still registered with its old session", tail=tail)
+    if any(sign in line for line in lines for sign in _TAKEN):
+        ports = ", ".join(str(port) for port in node.ports.values())
+        return PortTakenError(f"{node.label} found its port taken ({ports})", tail=tail)
+    return NodeFailedError(f"{node.label} exited", tail=tail, hint=f"its log is {node.log_file}")
+
+
+def is_alive(machine: Machine, record: NodeRecord) -> bool:
+    """True when the node has a process, and it is ours and runs."""
+    return record.process is not None and machine.processes.is_alive(record.process)
+
+
+def node_statuses(machine: Machine, store: Store, state: SandboxState) -> tuple[NodeStatus, ...]:
+    """The status of every process, and of brokers as the cluster reports them (at most 5 s without an answer)."""
+    brokers = brokers_seen(machine, state.layout.bootstrap_servers, admin_security(state, store))
+    reported = {broker.id: broker.state for broker in brokers}
+    found = []
+    for record in state.nodes:
+        alive = is_alive(machine, record)
+        word = "running" if alive else "dead"
+        if alive and record.node.role is Role.BROKER:
+            word = str(reported.get(record.node.id, "unregistered"))
+        pid = record.process.pid if alive and record.process else None
+        found.append(NodeStatus(node=record.node, pid=pid, state=word))
+    return tuple(found)
+
+
+_BUILD_LIMIT_S = 600.0
+_NUMBER = re.compile(r" id: \d+$", re.MULTILINE)
+
+
+def find_launch(machine: Machine, version: str, java: str, class_path: Sequence[str]) -> jvm.Launch:
+    """How to start Java here: with the class archive of this Kafka and Java, or recording for it where there is none.
+
+    A JVM that failed to write an archive left an empty file, and starts without one.
+    """
+    launch = jvm.Launch(java=java, class_path=tuple(class_path))
+    if not machine.class_archives:
+        return launch
+    folder = Path(machine.class_archives)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"kafka-{version}-{_digest(java, class_path)}.jsa"
+        use = jvm.ArchiveUse.RECORD
+        if path.exists():
+            use = jvm.ArchiveUse.READ if path.stat().st_size else jvm.ArchiveUse.NONE
+    except OSError:
+        return launch
+    return replace(launch, archive=str(path), use=use)
+
+
+def build_class_archive(
+    machine: Machine, store: Store, state: SandboxState, launch: jvm.Launch, reporter: Reporter
+) -> None:
+    """Write the archive of what a recording sandbox loaded, under a temporary name first.
+
+    Cost: about 5 s of one core, once for a Kafka version and a Java; 60 MB of cache. Several processes may do it at
+    once: the last one wins, and the archives are alike.
+    """
+    if launch.use is not jvm.ArchiveUse.RECORD:
+        return
+    reporter.say(f"preparing faster starts of Kafka {state.spec.kafka} (once)")
+    target, keeper = Path(launch.archive), state.layout.keeper
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    class_list, arguments = f"{keeper.folder}/all.classes", f"{keeper.folder}/archive.args"
+    lists = [jvm.class_list_file(node) for node in state.layout.nodes[:2]]
+    store.write(class_list, "".join(_joined([*lists, jvm.format_class_list_file(keeper)])))
+    store.write(arguments, jvm.archive_arguments(launch, class_list, str(temporary)))
+    with contextlib.suppress(OSError):
+        command = (state.java, jvm.marker(keeper), f"@{arguments}")
+        # Not recorded: it ends by itself, whatever happens to this process.
+        record = machine.processes.start(command, f"{keeper.folder}/archive.log", lambda _: None)
+        status = machine.processes.wait(record, _BUILD_LIMIT_S)
+        if status or not temporary.exists():
+            temporary.write_bytes(b"")
+        temporary.replace(target)
+
+
+def _digest(java: str, class_path: Iterable[str]) -> str:
+    """Names the launcher and the jars as they are now: a JVM refuses an archive made with other ones."""
+    facts = []
+    for path in (java, *class_path):
+        stat = os.stat(path)
+        facts.append(f"{path} {stat.st_size} {stat.st_mtime_ns}")
+    return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
+
+
+def _joined(lists: Iterable[str]) -> dict[str, None]:
+    """The lines of several class lists, each once.
+
+    A line that a running process has not finished is left out, and so are classes with a source, which not the class
+    path gave; numbers, by which only such lines refer to others, differ between the lists.
+    """
+    lines: dict[str, None] = {}
+    for path in lists:
+        with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
+            whole = (line for line in file if line.endswith("\n") and " source: " not in line)
+            lines |= dict.fromkeys(_NUMBER.sub("", line) for line in whole)
+    return lines

@@ -7,7 +7,7 @@ from kafkakit.core.documents import encode_snapshot
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.ports.acting import Reporter
 from kafkakit.report import Report
-from kafkakit.snapshot.show import snapshot_report, summary_of, warnings_of
+from kafkakit.snapshot.report import snapshot_report, summary_of, warnings_of
 
 
 def write_snapshot(

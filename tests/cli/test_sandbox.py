@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.sandbox.decide.demo import demo_environment
+from kafkakit.sandbox.decide.workload import demo_environment
 from tests.rigs.command_line import Home
 
 

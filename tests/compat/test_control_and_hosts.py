@@ -17,9 +17,8 @@ from kafkakit.core.lease import LEASE_DOCUMENT, Holder, Life, Refuse, Take, Vers
 from kafkakit.execution.act.leases import Lease, lease_path
 from kafkakit.execution.decide.runs import ANSWER_DOCUMENT, decode_control_request
 from kafkakit.execution.decide.schedule.work import Rates
-from kafkakit.sandbox.decide.spec import Mode, Secure
-from kafkakit.sandbox.decide.state import Phase
-from kafkakit.sandbox.decide.state import decode_state as decode_sandbox
+from kafkakit.sandbox.decide.spec import Mode, Phase, Secure
+from kafkakit.sandbox.decide.spec import decode_state as decode_sandbox
 from tests.compat.recorded import CLUSTER, FOLDER
 from tests.fakes.admin import FakeClock
 from tests.rigs.command_line import Home

@@ -26,7 +26,7 @@ from kafkakit.core.journal_lines import decode_lines, encode_line
 from kafkakit.core.lease import LEASE_DOCUMENT, Holder
 from kafkakit.execution.decide import journal as run_lines
 from kafkakit.execution.decide.runs import ANSWER_DOCUMENT, decode_control_request, encode_control_request
-from kafkakit.sandbox.decide import state as sandbox_state
+from kafkakit.sandbox.decide import spec as sandbox_state
 from kafkakit.streams.commits.decide.editing import edit as edit_lines
 from kafkakit.streams.lag.decide import saved_state
 from tests.compat.recorded import name_of, recorded

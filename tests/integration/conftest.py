@@ -19,8 +19,7 @@ from kafkakit.adapters.kafka import log as log_fetch_connection
 from kafkakit.core.errors import TryLaterError, UsageError
 from kafkakit.ports.machine import Machine, NodeFailedError
 from kafkakit.sandbox import lifecycle as run
-from kafkakit.sandbox.decide.spec import Mode, SandboxSpec, Secure, build_spec
-from kafkakit.sandbox.decide.state import SandboxState
+from kafkakit.sandbox.decide.spec import Mode, SandboxSpec, SandboxState, Secure, build_spec
 from kafkakit.sandbox.folders import Store
 from kafkakit.wiring import this_machine
 from tests.rigs.cluster_pool import SIX, TRIO, Pool, Shape

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kafkakit.adapters.kafka.data import KafkaData
 from kafkakit.sandbox.decide.workload import build_request, plan_load
-from kafkakit.sandbox.load import load
+from kafkakit.sandbox.demo import load
 from tests.integration.conftest import SandboxCluster, SilentReporter
 from tests.places import ROOT
 

@@ -18,7 +18,7 @@ from kafkakit.core.errors import OperationFailedError, TryLaterError
 from kafkakit.core.model import BrokerState, ClusterSnapshot
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.sandbox import lifecycle as run
-from kafkakit.sandbox.decide.credentials import GUEST, client_security, password_file, principal
+from kafkakit.sandbox.decide.processes import GUEST, client_security, password_file, principal
 from kafkakit.sandbox.decide.spec import Mode
 from tests.contracts.admin import (
     LEADERS,

@@ -22,7 +22,7 @@ from kafkakit.core.cluster_facts import (
 )
 from kafkakit.core.errors import OperationFailedError, UsageError
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.sandbox.decide.credentials import GUEST, client_security, password_file
+from kafkakit.sandbox.decide.processes import GUEST, client_security, password_file
 from tests.contracts.admin import TP, eventually, make_topic, topic_change
 from tests.contracts.admin_security import TOPIC, NoAuthorizerContract, SecurityContract, denial
 from tests.integration.conftest import SandboxCluster, StartCluster

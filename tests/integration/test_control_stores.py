@@ -24,7 +24,7 @@ from kafkakit.core.records import Record
 from kafkakit.execution.act.leases import Lease
 from kafkakit.ports.stores import ControlStore
 from kafkakit.sandbox import lifecycle as run
-from kafkakit.sandbox.nodes import start_node
+from kafkakit.sandbox.lifecycle import start_node
 from kafkakit.wiring import read_old_moves
 from tests.contracts.control import ControlContract, Rig, increment
 from tests.integration.conftest import LeaseClusters, SandboxCluster

@@ -30,8 +30,8 @@ from kafkakit.rules.effective import BrokerConfig, Configs, Declared, Source, To
 from kafkakit.rules.engine import check_estate
 from kafkakit.rules.rule import Limits, Subject
 from kafkakit.rules.subjects import Estate, LintBroker, LintCluster, LintTopic
-from kafkakit.sandbox.class_archive import find_launch
-from kafkakit.sandbox.decide.jvm import Launch, properties_file
+from kafkakit.sandbox.decide.processes import Launch, properties_file
+from kafkakit.sandbox.lifecycle import find_launch
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.places import ROOT
 from tests.rigs.kraft_random import random_nodes

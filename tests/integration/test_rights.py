@@ -28,7 +28,7 @@ from kafkakit.execution.act.run_journal import plan_journal
 from kafkakit.execution.act.throttles import Throttles
 from kafkakit.execution.decide.plan_state import apply_goals, assess
 from kafkakit.execution.decide.schedule.work import Rates
-from kafkakit.sandbox.decide.credentials import GUEST, client_security, password_file, principal
+from kafkakit.sandbox.decide.processes import GUEST, client_security, password_file, principal
 from kafkakit.streams.client.connect import connect
 from tests.clusters.plans import make_plan
 from tests.integration.conftest import SandboxCluster, SilentReporter, StartCluster

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kafkakit.sandbox.decide.spec import build_spec
-from kafkakit.sandbox.grow import grow
+from kafkakit.sandbox.lifecycle import grow
 from tests.integration.conftest import SandboxCluster, SilentReporter, StartCluster
 from tests.integration.runbooks import blocks, load_topics, run_blocks
 from tests.integration.test_reassign import settled, until

@@ -20,7 +20,7 @@ from kafkakit.config.security import Secret, Security, to_confluent
 from kafkakit.core.cluster_facts import AclBinding, AclOperation, AclPermission, AclResourceKind
 from kafkakit.core.errors import KafkakitError
 from kafkakit.sandbox import lifecycle
-from kafkakit.sandbox.decide.credentials import GUEST, client_security, password_file
+from kafkakit.sandbox.decide.processes import GUEST, client_security, password_file
 from kafkakit.streams.client.client import StreamClient
 from kafkakit.streams.client.connect import connect
 from kafkakit.streams.client.dead_letters import ConsumerOptions

@@ -20,7 +20,7 @@ from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.data import GroupAdmin, LogReader
 from kafkakit.sandbox import lifecycle as run
-from kafkakit.sandbox.decide.credentials import GUEST, client_security, password_file
+from kafkakit.sandbox.decide.processes import GUEST, client_security, password_file
 from kafkakit.sandbox.decide.spec import Mode
 from kafkakit.streams.model.commit import CommitIdentity
 from kafkakit.streams.model.kkm1.decode import read_kkm1

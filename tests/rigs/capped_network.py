@@ -13,7 +13,7 @@ from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ResourceKind
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.sandbox.decide.jvm import properties_file
+from kafkakit.sandbox.decide.processes import properties_file
 from tests.integration.conftest import SandboxCluster
 
 SOURCES, TARGET = (1001, 1002, 1004), 1003

@@ -38,8 +38,7 @@ from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, ConfigChange, ConfigOp,
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.machine import Machine
 from kafkakit.sandbox import lifecycle
-from kafkakit.sandbox.decide.spec import Mode, SandboxSpec, Secure, build_spec
-from kafkakit.sandbox.decide.state import SandboxState
+from kafkakit.sandbox.decide.spec import Mode, SandboxSpec, SandboxState, Secure, build_spec
 from kafkakit.sandbox.folders import Store
 from tests.rigs.run_folder import RunFolder, locked
 from tests.rigs.sandbox_cluster import Home, SandboxCluster, SettledAdmin

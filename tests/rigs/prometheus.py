@@ -14,8 +14,8 @@ from urllib.request import urlopen
 import pytest
 
 from kafkakit.adapters.processes import LocalProcesses
-from kafkakit.sandbox.decide.jvm import marker
-from kafkakit.sandbox.decide.state import SandboxState
+from kafkakit.sandbox.decide.processes import marker
+from kafkakit.sandbox.decide.spec import SandboxState
 from tests.places import ROOT
 from tests.rigs.required import missing, part
 

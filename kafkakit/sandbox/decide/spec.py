@@ -1,11 +1,16 @@
-"""The shape of a sandbox as requested, and the checks that need no machine."""
+"""The shape of a sandbox as requested, the processes that it has, and the record of those that were started.
+
+The checks need no machine. Processes have ids, racks, ports and folders; the record says how to recognise each one.
+"""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from kafkakit.core.errors import UsageError
+from kafkakit.core.documents import decode_document, encode_document
+from kafkakit.core.errors import InputError, UsageError
+from kafkakit.core.programs import ProcessRecord
 from kafkakit.core.quantities import counted
 
 KRAFT_VERSION = "4.4.0"
@@ -186,3 +191,191 @@ def _dirs_words(spec: SandboxSpec) -> str:
     if len(set(spec.log_dirs)) == 1:
         return f"{counted(spec.log_dirs[0], 'log dir')} each"
     return f"{', '.join(map(str, spec.log_dirs))} log dirs in turn"
+
+
+HOST = "127.0.0.1"
+CLIENT = "CLIENT"
+INTERNAL = "INTERNAL"
+CONTROLLER = "CONTROLLER"
+ZOOKEEPER = "ZOOKEEPER"
+CONTROLLER_ID = 1
+
+
+class Role(StrEnum):
+    """What a process does."""
+
+    BROKER = "broker"
+    CONTROLLER = "controller"
+    ZOOKEEPER = "zookeeper"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One process: `ports` by listener name, `folder` and `log_dirs` as absolute paths."""
+
+    id: int
+    role: Role
+    folder: str
+    ports: Mapping[str, int]
+    rack: str | None = None
+    log_dirs: tuple[str, ...] = ()
+    directory_ids: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """How messages name it: `broker 1001`, `the controller`, `ZooKeeper`."""
+        names = {Role.CONTROLLER: "the controller", Role.ZOOKEEPER: "ZooKeeper"}
+        return names.get(self.role, f"broker {self.id}")
+
+    @property
+    def log_file(self) -> str:
+        """Where the process's output goes."""
+        return f"{self.folder}/output.log"
+
+    @property
+    def address(self) -> str:
+        """`host:port` of the listener that others connect to."""
+        listener = {Role.BROKER: CLIENT, Role.CONTROLLER: CONTROLLER, Role.ZOOKEEPER: ZOOKEEPER}[self.role]
+        return f"{HOST}:{self.ports[listener]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """All processes of a sandbox; `keeper` holds the metadata, `brokers` are sorted by id."""
+
+    keeper: Node
+    brokers: tuple[Node, ...] = field(default=())
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The keeper, then the brokers."""
+        return (self.keeper, *self.brokers)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The client addresses of all brokers, separated by commas."""
+        return ",".join(node.address for node in self.brokers)
+
+
+def broker_listeners(spec: SandboxSpec) -> tuple[str, ...]:
+    """Listener names of a broker: a secured cluster keeps broker traffic on a listener of its own."""
+    return (CLIENT,) if spec.secure is Secure.NONE else (CLIENT, INTERNAL)
+
+
+def ports_needed(spec: SandboxSpec) -> int:
+    """How many free ports `lay_out` wants: one for the keeper, one or two a broker."""
+    return 1 + spec.brokers * len(broker_listeners(spec))
+
+
+def directories_needed(spec: SandboxSpec) -> int:
+    """How many directory ids `lay_out` wants: one a log dir."""
+    return sum(spec.log_dirs_of(index) for index in range(spec.brokers))
+
+
+def lay_out(spec: SandboxSpec, root: str, ports: Sequence[int], directory_ids: Sequence[str]) -> Layout:
+    """Place every process under `root`.
+
+    `ports` holds `ports_needed(spec)` distinct ports, `directory_ids` holds `directories_needed(spec)`
+    Kafka uuids (see KIP-858: each log dir of a KRaft broker has one).
+    """
+    port = iter(ports)
+    directory = iter(directory_ids)
+    if spec.mode is Mode.ZOOKEEPER:
+        keeper = Node(id=0, role=Role.ZOOKEEPER, folder=f"{root}/zookeeper", ports={ZOOKEEPER: next(port)})
+    else:
+        folder = f"{root}/controller"
+        keeper = Node(
+            id=CONTROLLER_ID,
+            role=Role.CONTROLLER,
+            folder=folder,
+            ports={CONTROLLER: next(port)},
+            log_dirs=(f"{folder}/metadata",),
+        )
+    brokers = [broker_node(spec, root, index, port, directory) for index in range(spec.brokers)]
+    return Layout(keeper=keeper, brokers=tuple(brokers))
+
+
+def broker_node(spec: SandboxSpec, root: str, index: int, ports: Iterator[int], directory_ids: Iterator[str]) -> Node:
+    """The broker of that index (0 is the first); takes what it needs from the free ports and directory ids."""
+    node_id = FIRST_BROKER_ID + index
+    folder = f"{root}/broker-{node_id}"
+    return Node(
+        id=node_id,
+        role=Role.BROKER,
+        folder=folder,
+        ports={name: next(ports) for name in broker_listeners(spec)},
+        rack=spec.rack(index),
+        log_dirs=tuple(f"{folder}/data-{number}" for number in range(spec.log_dirs_of(index))),
+        directory_ids=tuple(next(directory_ids) for _ in range(spec.log_dirs_of(index))),
+    )
+
+
+STATE_KIND = "sandbox-state"
+
+
+class Phase(StrEnum):
+    """`starting` until every broker answered; a record left in that phase belongs to an `up` that died."""
+
+    STARTING = "starting"
+    UP = "up"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRecord:
+    """A node and the process that was started for it, if any."""
+
+    node: Node
+    process: ProcessRecord | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeStatus:
+    """A node as it is now: `state` is `dead`, `running`, or what the cluster reports of a live broker."""
+
+    node: Node
+    pid: int | None
+    state: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxState:
+    """The state file; `nodes` starts with the keeper, then brokers by id."""
+
+    spec: SandboxSpec
+    phase: Phase
+    cluster_id: str
+    java: str
+    nodes: tuple[NodeRecord, ...]
+
+    @property
+    def layout(self) -> Layout:
+        """The layout the nodes were started with."""
+        return Layout(keeper=self.nodes[0].node, brokers=tuple(record.node for record in self.nodes[1:]))
+
+    def broker(self, broker_id: int) -> NodeRecord | None:
+        """The record of a broker, or None when the sandbox has no such broker."""
+        return next((record for record in self.nodes[1:] if record.node.id == broker_id), None)
+
+    def with_process(self, node: Node, process: ProcessRecord | None) -> "SandboxState":
+        """The state after a node's process was started (or forgotten, with None)."""
+        nodes = tuple(replace(r, process=process) if r.node.folder == node.folder else r for r in self.nodes)
+        return replace(self, nodes=nodes)
+
+
+def new_state(spec: SandboxSpec, layout: Layout, cluster_id: str, java: str) -> SandboxState:
+    """The state before anything was started."""
+    nodes = tuple(NodeRecord(node=node) for node in layout.nodes)
+    return SandboxState(spec=spec, phase=Phase.STARTING, cluster_id=cluster_id, java=java, nodes=nodes)
+
+
+def encode_state(state: SandboxState) -> bytes:
+    """The state file's bytes."""
+    return encode_document(STATE_KIND, state)
+
+
+def decode_state(data: bytes, source: str) -> SandboxState:
+    """Read a state file; raises `InputError` when it is not one."""
+    state = decode_document(data, STATE_KIND, SandboxState, source)
+    if not state.nodes:
+        raise InputError(source, "names no nodes")
+    return state

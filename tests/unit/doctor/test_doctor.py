@@ -18,8 +18,7 @@ from kafkakit.core.errors import ExitCode, OperationFailedError, TryLaterError, 
 from kafkakit.core.model import Broker, BrokerState
 from kafkakit.core.programs import Versions
 from kafkakit.doctor.act import Configured, FactSources, collect_facts
-from kafkakit.doctor.decide import Check, Status, exit_code_of, judge
-from kafkakit.doctor.facts import DoctorFacts
+from kafkakit.doctor.decide import Check, DoctorFacts, Status, exit_code_of, judge
 from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import DataPlane

@@ -7,19 +7,37 @@ import yaml
 from kafkakit.config.security import Secret, problems_of
 from kafkakit.core.errors import InputError, UsageError
 from kafkakit.core.programs import ProcessRecord
-from kafkakit.sandbox.decide import jvm
-from kafkakit.sandbox.decide.connection import environment, profile_tree, profile_users, render_profile
-from kafkakit.sandbox.decide.credentials import Passwords, client_security, principal
-from kafkakit.sandbox.decide.layout import Layout, Role, directories_needed, lay_out, ports_needed
-from kafkakit.sandbox.decide.properties import (
+from kafkakit.sandbox.decide import processes as jvm
+from kafkakit.sandbox.decide.processes import (
+    Passwords,
     broker_properties,
+    client_security,
     controller_properties,
+    environment,
     meta_properties,
+    principal,
+    profile_tree,
+    profile_users,
+    render_profile,
     render_properties,
     zookeeper_properties,
 )
-from kafkakit.sandbox.decide.spec import Mode, SandboxSpec, Secure, build_spec, describe, parse_log_dirs
-from kafkakit.sandbox.decide.state import decode_state, encode_state, new_state
+from kafkakit.sandbox.decide.spec import (
+    Layout,
+    Mode,
+    Role,
+    SandboxSpec,
+    Secure,
+    build_spec,
+    decode_state,
+    describe,
+    directories_needed,
+    encode_state,
+    lay_out,
+    new_state,
+    parse_log_dirs,
+    ports_needed,
+)
 
 PASSWORDS = Passwords(admin=Secret("a-secret"), guest=Secret("g-secret"), broker=Secret("b-secret"))
 

@@ -18,14 +18,12 @@ from kafkakit.core.programs import ProcessRecord
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.machine import Java, Machine, NodeFailedError
 from kafkakit.sandbox import lifecycle as run
-from kafkakit.sandbox.decide import jvm
-from kafkakit.sandbox.decide.spec import Mode, SandboxSpec, Secure, build_spec, parse_racks_of
-from kafkakit.sandbox.decide.state import Phase, SandboxState
-from kafkakit.sandbox.decide.tools import filled_arguments, find_tool
+from kafkakit.sandbox.decide import processes as jvm
+from kafkakit.sandbox.decide.processes import filled_arguments, find_tool
+from kafkakit.sandbox.decide.spec import Mode, Phase, SandboxSpec, SandboxState, Secure, build_spec, parse_racks_of
+from kafkakit.sandbox.demo import run_tool
 from kafkakit.sandbox.folders import Store
-from kafkakit.sandbox.grow import grow
-from kafkakit.sandbox.tools import run_tool
-from kafkakit.sandbox.watch import node_statuses
+from kafkakit.sandbox.lifecycle import grow, node_statuses
 
 
 @dataclass

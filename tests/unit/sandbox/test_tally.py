@@ -1,6 +1,6 @@
 """Counting records in and out."""
 
-from kafkakit.sandbox.decide.demo import tally
+from kafkakit.sandbox.decide.workload import tally
 
 
 def test_nothing_lost_although_read_twice() -> None:

@@ -7,11 +7,9 @@ from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.quantities import format_bytes
 from kafkakit.core.text import text_table
 from kafkakit.report import Report, attributes
-from kafkakit.sandbox.decide.connection import environment
-from kafkakit.sandbox.decide.demo import DEAD, NEW, DemoOutcome
-from kafkakit.sandbox.decide.spec import describe
-from kafkakit.sandbox.decide.state import NodeStatus, SandboxState
-from kafkakit.sandbox.decide.workload import LoadRequest, TopicLoad
+from kafkakit.sandbox.decide.processes import environment
+from kafkakit.sandbox.decide.spec import NodeStatus, SandboxState, describe
+from kafkakit.sandbox.decide.workload import DEAD, NEW, DemoOutcome, LoadRequest, TopicLoad
 
 
 def up_report(state: SandboxState, nodes: Sequence[NodeStatus], profile_file: str) -> Report:
