@@ -17,10 +17,9 @@ from kafkakit.rules.effective import (
     TopicConfig,
     anchor_in,
 )
-from kafkakit.rules.rule import Limits, LintRule, Subject
-from kafkakit.rules.secrets import HIDDEN, is_secret_key, looks_secret
+from kafkakit.rules.rule import Edit, Limits, LintRule, Subject, Violation
 from kafkakit.rules.subjects import Estate, LintAgent, LintBroker, LintCluster, LintConnector, LintTopic
-from kafkakit.rules.violation import Edit, Violation
+from kafkakit.rules.values import HIDDEN, is_secret_key, looks_secret
 
 AnySubject = LintTopic | LintBroker | LintCluster | LintAgent | LintConnector | Estate
 

@@ -1,20 +1,36 @@
-"""What is to be said of one value by itself, worked out once for each key and text of a version, not at every topic.
+"""Verdicts on single values: each is judged once for each key, text and version, not at every topic.
 
 Ten thousand topics set the same few values: a rule about single values looks at the verdicts of its subject, of which
-most have none.
+most have none. A value that is set at one topic or broker is reported once, although many brokers may share a file.
+
+What a broker asks of settings beyond their definitions is a port of `KafkaConfig.validateValues`. A running broker asks
+more of a change than a starting one of its file: connection limits above 0, and thread pools that at most double or
+halve.
 """
 
+import re
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
+from kafkakit.core.findings import Severity
 from kafkakit.core.quantities import counted, format_span
-from kafkakit.rules.broker_checks import CHECKED
-from kafkakit.rules.config_defs import ConfigDef, Scope, ValueType
-from kafkakit.rules.declared import SetValue, base_key, definition_of, own_values, table_of
-from kafkakit.rules.effective import to_int
+from kafkakit.rules.config_defs import (
+    ConfigDef,
+    ConfigTable,
+    Scope,
+    ValueType,
+    added_in,
+    config_table,
+    is_plugin_key,
+    is_zookeeper_key,
+    nearest_key,
+    removed_in,
+)
+from kafkakit.rules.effective import TIME_FORMS, BrokerConfig, Declared, Source, to_int, to_items
+from kafkakit.rules.rule import Edit, Violation
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic
-from kafkakit.rules.values import duplicates, parsed, problem_of, range_problem, type_problem
-from kafkakit.rules.versions import added_in, is_plugin_key, is_zookeeper_key, nearest_key, removed_in
+from kafkakit.rules.values import duplicates, is_secret_key, parsed, problem_of, range_problem, type_problem
 
 SECONDS_A_DAY = 86_400
 MAX_DAYS = 90
@@ -49,6 +65,69 @@ class Verdict(NamedTuple):
     repeated: tuple[str, ...] = ()
     suspicion: Suspicion | None = None
 
+
+class SetValue(NamedTuple):
+    """One value as it is set, with its definition, which is None for a key that the version does not know.
+
+    `base` is the key without the prefix of a listener.
+    """
+
+    key: str
+    base: str
+    declared: Declared
+    definition: ConfigDef | None
+
+    @property
+    def text(self) -> str:
+        """The value as written."""
+        return self.declared.text
+
+    @property
+    def is_dynamic(self) -> bool:
+        """True for a value of a broker's dynamic configuration."""
+        return self.declared.source in DYNAMIC
+
+    @property
+    def is_ignored(self) -> bool:
+        """True for a key in a broker's file that exists in dynamic configuration only."""
+        return not self.is_dynamic and self.definition is not None and "dynamic-only" in self.definition.rules
+
+    @property
+    def shown(self) -> str:
+        """The value for a message, with a blank before it; nothing for a secret."""
+        hidden = self.definition is not None and self.definition.is_sensitive
+        return "" if hidden or is_secret_key(self.key) else f" {self.text!r:.60}"
+
+    def violation(
+        self,
+        message: str,
+        *,
+        severity: Severity | None = None,
+        refused: bool = False,
+        expected: str | None = None,
+        edits: tuple[Edit, ...] = (),
+    ) -> Violation:
+        """A violation at this value."""
+        return Violation(
+            message=message,
+            key=self.key,
+            place=self.declared.place,
+            observed=self.text,
+            severity=severity,
+            expected=expected,
+            edits=edits,
+            refused=refused,
+            subject=self.declared.source.value if self.is_dynamic else "",
+        )
+
+
+DYNAMIC = (Source.DYNAMIC_BROKER, Source.DYNAMIC_DEFAULT)
+_LISTENER = re.compile(r"listener\.name\.[^.]*\.(.*)")
+# What a SASL listener's keys end with after the mechanism (`listener.name.x.plain.sasl.jaas.config`).
+_MECHANISM_KEYS = (
+    "sasl.jaas.config", "sasl.login.callback.handler.class", "sasl.login.class",
+    "sasl.server.callback.handler.class", "connections.max.reauth.ms",
+)  # fmt: skip
 
 _CLEAN = Verdict()
 Judged = tuple[tuple[SetValue, Verdict], ...]
@@ -150,3 +229,146 @@ def _suspicion(definition: ConfigDef, key: str, text: str) -> Suspicion | None:
     if number >= SMALL_BYTES or default < MEBIBYTE:
         return None
     return Suspicion(f"{number} bytes, where Kafka's default is {default}: a unit may have been lost", None)
+
+
+def table_of(subject: LintTopic | LintBroker) -> ConfigTable:
+    """The configuration table of the version that a subject runs."""
+    return subject.config.broker.table if isinstance(subject, LintTopic) else subject.config.table
+
+
+def base_key(key: str) -> str:
+    """A broker key without the prefix of a listener: what its definition is listed under."""
+    if not key.startswith("listener.name."):
+        return key
+    matched = _LISTENER.fullmatch(key)
+    if matched is None:
+        return key
+    return next((k for k in _MECHANISM_KEYS if matched[1].endswith(k)), matched[1])
+
+
+def own_values(subject: LintBroker, cluster: LintCluster) -> Iterator[tuple[str, Declared]]:
+    """Every value that is set at a broker, with its key.
+
+    Values that it shares with the first broker of the cluster, from one place of a file or as the dynamic default,
+    come with the first one only.
+    """
+    first = cluster.brokers[0] if cluster.brokers else subject
+    config, shared = subject.config, first.config
+    if subject is first:
+        yield from config.all_declared()
+        return
+    for layer, of_first in ((config.static, shared.static), (config.dynamic, shared.dynamic)):
+        for key, declared in layer.items():
+            if declared.place is None or of_first.get(key) != declared:
+                yield key, declared
+    for key, declared in config.dynamic_default.items():
+        if shared.dynamic_default.get(key) != declared:
+            yield key, declared
+
+
+def definition_of(scope: Scope, minor: str, key: str) -> ConfigDef | None:
+    """The definition of a key as it is set, with the prefix of a listener or without."""
+    return config_table(minor).find(scope, key if scope is Scope.TOPIC else base_key(key))
+
+
+_FORM_OF = {form: (forms[0][0], factor) for forms in TIME_FORMS.values() for form, factor in forms}
+_LEAST_MS = {"log.roll.ms": 1, "log.roll.jitter.ms": 0}
+_QUOTAS = ("max.connections", "max.connection.creation.rate")
+_CODECS = range(5)
+MOST_SNAPSHOT_UPDATES = 500
+"""Of a share coordinator; part of the definition since 4.3."""
+_POOLS = (
+    "num.io.threads", "num.replica.fetchers", "num.recovery.threads.per.data.dir", "background.threads",
+    "log.cleaner.threads", "num.network.threads", "remote.log.reader.threads",
+    "remote.log.manager.copier.thread.pool.size", "remote.log.manager.expiration.thread.pool.size",
+    "remote.log.manager.follower.thread.pool.size",
+)  # fmt: skip
+
+
+def broker_problem(broker: LintBroker, value: SetValue) -> str | None:
+    """Why the broker refuses a value that its definition accepts, or None; it completes "KEY is TEXT, which".
+
+    What a running broker asks of a change of its thread pools is known only with its current values.
+    """
+    check = _CHECKS.get(value.key)
+    problem = check(broker.config, value) if check is not None else None
+    if problem is None and value.is_dynamic:
+        problem = _change_problem(broker, value)
+    return problem
+
+
+def _time_problem(config: BrokerConfig, value: SetValue) -> str | None:
+    """Of several forms of a time the strongest one that is set counts."""
+    kind, factor = _FORM_OF[value.key]
+    number = to_int(value.text)
+    if number is None:
+        return None
+    for form, _ in TIME_FORMS[kind]:
+        if form == value.key:
+            break
+        if config.declared(form) is not None:
+            return None
+    if kind == "log.retention.ms":
+        return "is 0: retention has to be -1 (unlimited) or at least 1" if number == 0 else None
+    return f"has to be at least {_LEAST_MS[kind]}" if number * factor < _LEAST_MS[kind] else None
+
+
+def _codec_problem(config: BrokerConfig, value: SetValue) -> str | None:
+    number = to_int(value.text)
+    unknown = number is not None and number not in _CODECS
+    return "is no codec: 0 to 4 are none, gzip, snappy, lz4 and zstd" if unknown else None
+
+
+def _ip_limit_problem(config: BrokerConfig, value: SetValue) -> str | None:
+    has_overrides = bool(config.text("max.connections.per.ip.overrides").strip())
+    return "is 0 without max.connections.per.ip.overrides" if to_int(value.text) == 0 and not has_overrides else None
+
+
+def _ip_overrides_problem(config: BrokerConfig, value: SetValue) -> str | None:
+    wrong = next((item for item in to_items(value.text) if not _is_ip_override(item)), None)
+    return None if wrong is None else f"has the item {wrong!r:.60}, which is no host:count"
+
+
+def _is_ip_override(item: str) -> bool:
+    host, _, count = item.rpartition(":")
+    return bool(host) and to_int(count) is not None and all(c.isalnum() or c in "-._:%" for c in host)
+
+
+def _protocols_problem(config: BrokerConfig, value: SetValue) -> str | None:
+    return None if "classic" in to_items(value.text) else "lacks classic, which cannot be left out"
+
+
+def _snapshot_problem(config: BrokerConfig, value: SetValue) -> str | None:
+    number = to_int(value.text)
+    return "is above 500" if number is not None and number > MOST_SNAPSHOT_UPDATES else None
+
+
+def _tags_problem(config: BrokerConfig, value: SetValue) -> str | None:
+    twice = duplicates(to_items(value.text))
+    return f"has {twice[0]!r:.60} twice" if twice else None
+
+
+def _change_problem(broker: LintBroker, value: SetValue) -> str | None:
+    wanted = to_int(value.text)
+    if value.base in _QUOTAS:
+        return "is 0, which a running broker refuses" if wanted == 0 else None
+    if value.key not in _POOLS or broker.current is None or wanted is None:
+        return None
+    now = to_int(broker.current.get(value.key, ""))
+    if now is None or wanted == now or (wanted >= 1 and now // 2 <= wanted <= now * 2):
+        return None
+    return f"is more than a running broker accepts in one step: from {now} it goes to {now // 2} to {now * 2}"
+
+
+_CHECKS: Mapping[str, Callable[[BrokerConfig, SetValue], str | None]] = {
+    **{form: _time_problem for form, (kind, _) in _FORM_OF.items() if kind != "log.flush.interval.ms"},
+    "offsets.topic.compression.codec": _codec_problem,
+    "share.coordinator.state.topic.compression.codec": _codec_problem,
+    "max.connections.per.ip": _ip_limit_problem,
+    "max.connections.per.ip.overrides": _ip_overrides_problem,
+    "group.coordinator.rebalance.protocols": _protocols_problem,
+    "share.coordinator.snapshot.update.records.per.snapshot": _snapshot_problem,
+    "group.streams.rack.aware.assignment.tags": _tags_problem,
+}
+CHECKED = frozenset({*_CHECKS, *_POOLS, *_QUOTAS})
+"""The keys that `broker_problem` may hold something against."""

@@ -17,15 +17,17 @@
         '''
 
 The name of a rule is that of its function with hyphens; the decorated name is bound to the `LintRule`. Examples are
-documents of the kind `kafkakit` (see `docs/lint.md`), and the tests lint them.
+documents of the kind `kafkakit` (see `docs/lint.md`), and the tests lint them. A rule returns violations of one setting
+or subject, each with the edits of files that end it.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass, field
 from enum import StrEnum
+from typing import TypedDict, Unpack
 
-from kafkakit.core.findings import Severity
-from kafkakit.rules.violation import Edit, Violation, Violations, set_to
+from kafkakit.core.findings import Place, Severity
+from kafkakit.rules.subjects import LintBroker, LintConnector, LintTopic
 
 __all__ = (
     "CORE", "ERROR", "NOTE", "STRICT", "WARNING", "Edit", "Fix", "Limits", "LintRule", "Needs", "Subject", "Violation",
@@ -95,6 +97,45 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Edit:
+    """A change of one key where it is written: `value` None deletes the key, `rename` gives it another name."""
+
+    key: str
+    value: str | None = None
+    rename: str | None = None
+    is_safe: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """What a rule holds against its subject.
+
+    The message has the computed numbers and is one sentence without a final point. `key` is the setting it is about;
+    without `place` the finding stands at that key, or at the subject. `severity` and `hint` replace the rule's own.
+    `subject` tells several violations of one rule and key at one subject apart. `about` is the topic, broker or
+    connector that a rule over a whole cluster or estate holds it against. `refused` says that brokers of its version
+    do not accept the configuration, or do not start with it.
+    """
+
+    message: str
+    key: str | None = None
+    _: KW_ONLY
+    place: Place | None = None
+    observed: str | None = None
+    expected: str | None = None
+    severity: Severity | None = None
+    hint: str = ""
+    edits: tuple[Edit, ...] = ()
+    subject: str = ""
+    where: str | None = None
+    about: LintTopic | LintBroker | LintConnector | None = None
+    refused: bool = False
+
+
+Violations = Iterator[Violation]
+
+
+@dataclass(frozen=True, slots=True)
 class LintRule:
     """One rule: what identifies it, when it runs, and the function that checks one subject."""
 
@@ -147,3 +188,16 @@ estate_rule = _rule(Subject.ESTATE)
 """For `check(estate: Estate, limits: Limits)`."""
 file_rule = _rule(Subject.FILE)
 """For rules that the reader of files carries out itself; `check` is not called."""
+
+
+class _Others(TypedDict, total=False):
+    observed: str
+    severity: Severity | None
+    subject: str
+    about: LintTopic | LintBroker | LintConnector | None
+    where: str
+
+
+def set_to(key: str, value: str, message: str, **others: Unpack[_Others]) -> Violation:
+    """A violation that goes away when `key` is set to `value`: what is expected, and the edit that makes it so."""
+    return Violation(message, key, expected=value, edits=(Edit(key, value),), **others)

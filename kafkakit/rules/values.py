@@ -1,17 +1,20 @@
-"""Values as brokers parse and check them: a port of Kafka's `ConfigDef.parseType` and of its validators.
+"""Values of settings: how brokers parse and check them, and which are secrets.
 
-Java's numbers are not Python's: blanks up to U+0020 are cut off, a plus sign is allowed, underscores are not, and a
-double may end in `d` or be `NaN`, which no range refuses.
+Parsing and checking is a port of Kafka's `ConfigDef.parseType` and of its validators. Java's numbers are not Python's:
+blanks up to U+0020 are cut off, a plus sign is allowed, underscores are not, and a double may end in `d` or be `NaN`,
+which no range refuses.
+
+No value of a setting that holds secrets is printed anywhere. Keys are recognised by their names; values that are
+secrets written out are told from references to secrets kept elsewhere.
 """
 
 import math
 import re
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from kafkakit.rules.config_defs import ConfigDef, Scope, ValueType
-from kafkakit.rules.secrets import is_reference
 
 _TRIMMED = "".join(map(chr, range(33)))
 _INTEGER = re.compile(r"[+-]?\d+")
@@ -24,7 +27,7 @@ _THROTTLED = re.compile(r"(?:[0-9]+:[0-9]+)?")
 _VOTER = re.compile(r"[+-]?\d+@[^@]+:\d+")
 _ADDRESS = re.compile(r"(?:.*://)?\[?[0-9a-zA-Z\-%._:]*\]?:\d+")
 _MARKS = frozenset("${%[")
-_REFERENCE = re.compile(r"\$\{[^}]*?:[^}]*?\}")
+_PROVIDER_REFERENCE = re.compile(r"\$\{[^}]*?:[^}]*?\}")
 _BITS = {ValueType.SHORT: 16, ValueType.INT: 32, ValueType.LONG: 64}
 _NUMBERS = {
     ValueType.SHORT: "a whole number of 16 bits",
@@ -75,7 +78,7 @@ def is_unresolved(definition: ConfigDef, text: str) -> bool:
     """True for a value that a config provider or a template fills in, so that nothing is known of it."""
     if not _MARKS & set(text):
         return False
-    provided = definition.scope is Scope.BROKER and _REFERENCE.search(text) is not None
+    provided = definition.scope is Scope.BROKER and _PROVIDER_REFERENCE.search(text) is not None
     return provided or is_reference(text)
 
 
@@ -214,3 +217,79 @@ def _is_metadata_version(text: str, names: tuple[str, ...]) -> bool:
 
 def _plain(number: float) -> str:
     return str(int(number)) if float(number).is_integer() else str(number)
+
+
+HIDDEN = "[hidden]"
+_SECRET_NAME = re.compile(
+    r"(?:^|[._-])(?:password|passwd|passphrase|secret|(?:secret|master)[._]key|api[._]key|api[._]secret|access[._]key|token"
+    r"|credentials?|private[._]key|basic\.auth\.user\.info|sasl\.jaas\.config|keystore\.key|storepass|keypass)$",
+    re.IGNORECASE,
+)
+_LOOKS_SECRET = re.compile(r"pas+w|pwd|secret|token|credential|jaas", re.IGNORECASE)
+_CAMEL_SECRET = re.compile(r"(?:Password|Secret|Token|Passphrase|ApiKey|StorePass|KeyPass)$")
+_REFERENCE = re.compile(r"\$\{[^{}]+\}|\{\{.+\}\}|\$\([^()]+\)|\$[A-Z_][A-Z0-9_]*|%%env_[^%]+%%|ENC\[.+\]", re.DOTALL)
+_JAAS_OPTION = re.compile(r"""([A-Za-z_][\w.]*)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([^\s;"']+))""")
+_JAAS_USER = "user_"
+_IN_ADDRESS = re.compile(r"(://[^/@:\s]*:)(?!\$\{)[^/@]+(@)")
+# As in jdbc:postgresql://host/db?user=x&password=y.
+_IN_QUERY = re.compile(r"([?&;](?:password|passwd|pwd|secret|token|api_key)=)(?!\$\{)[^&;]+()", re.IGNORECASE)
+
+
+@lru_cache(maxsize=10_000)
+def is_secret_key(key: str) -> bool:
+    """True when a setting holds a secret by its name: Kafka's PASSWORD keys and those of connectors and agents."""
+    return _SECRET_NAME.search(key) is not None or _CAMEL_SECRET.search(key) is not None
+
+
+def looks_secret(key: str) -> bool:
+    """True also for keys that no version knows but whose name, perhaps mistyped, is like that of a secret."""
+    return _LOOKS_SECRET.search(key) is not None or is_secret_key(key)
+
+
+def is_reference(value: str) -> bool:
+    """True when a value only names where the secret is: `${provider:path:key}`, a template, a variable."""
+    return _REFERENCE.fullmatch(value.strip()) is not None
+
+
+def holds_literal_secret(key: str, value: str) -> bool:
+    """True when a secret setting's value is the secret itself, or, for JAAS, has one among its options."""
+    if not value.strip() or value.strip() == HIDDEN or is_reference(value):
+        return False
+    if key.endswith("sasl.jaas.config"):
+        return bool(literal_jaas_options(value))
+    return True
+
+
+def holds_secret_in_address(value: str) -> bool:
+    """True when an address in the value has a password, hidden or not, before its host or among its parameters."""
+    return "://" in value and (_IN_ADDRESS.search(value) or _IN_QUERY.search(value)) is not None
+
+
+def without_secret_in_address(value: str, instead: str) -> str:
+    """The value with another text in place of passwords in addresses."""
+    if "://" not in value:
+        return value
+    return _IN_QUERY.sub(rf"\1{instead}\2", _IN_ADDRESS.sub(rf"\1{instead}\2", value))
+
+
+def literal_jaas_options(value: str) -> tuple[str, ...]:
+    """The names of the options of a JAAS configuration that hold a secret written out."""
+    return tuple(
+        name
+        for name, double, single, bare in _JAAS_OPTION.findall(value)
+        if (is_secret_key(name) or name.startswith(_JAAS_USER))
+        and (secret := double or single or bare)
+        and not is_reference(secret)
+    )
+
+
+def without_jaas_secrets(value: str, instead: str) -> str:
+    """A JAAS configuration with another text in place of each secret written out."""
+
+    def replaced(found: re.Match[str]) -> str:
+        name = found.group(1)
+        secret = found.group(2) or found.group(3) or found.group(4)
+        is_literal = bool(secret) and (is_secret_key(name) or name.startswith(_JAAS_USER)) and not is_reference(secret)
+        return f'{name}="{instead}"' if is_literal else found.group()
+
+    return _JAAS_OPTION.sub(replaced, value)

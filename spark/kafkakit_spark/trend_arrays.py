@@ -1,11 +1,11 @@
-"""Trends of many log dirs at once: `kafkakit.rules.trend` over the rows of a matrix, with an interval."""
+"""Trends of many log dirs at once: `kafkakit.rules.cluster_facts` over the rows of a matrix, with an interval."""
 
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kafkakit.rules.trend import TWO_WEEKS, WEEK
+from kafkakit.rules.cluster_facts import TWO_WEEKS, WEEK
 
 Numbers = NDArray[np.float64]
 

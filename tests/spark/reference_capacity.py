@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any
 
+from kafkakit.rules.cluster_facts import daily_slope, days_until
 from kafkakit.rules.retention import settings_of
 from kafkakit.rules.subjects import LintTopic
-from kafkakit.rules.trend import daily_slope, days_until
 from tests.spark.reference_retention import Rows, settings_by_topic
 
 

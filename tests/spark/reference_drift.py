@@ -8,12 +8,13 @@ from typing import Any
 
 from kafkakit.rules.config_defs import NEWEST, config_table, minor_or_none
 from kafkakit.rules.effective import BrokerConfig, Declared, InputMissing, Source, TopicConfig
-from kafkakit.rules.families.drift import baseline_drift, unmanaged_or_missing_topic
-from kafkakit.rules.families.drift_between import (
+from kafkakit.rules.families.drift import (
     LEAST_PEERS,
     SHARE_OF_PEERS,
     UNIFORM,
+    baseline_drift,
     intra_cluster_heterogeneity,
+    unmanaged_or_missing_topic,
     version_skew,
 )
 from kafkakit.rules.rule import Limits

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any, NamedTuple
 
-from kafkakit.rules.audits import lag
+from kafkakit.rules.audits import delivery as lag
 
 Row = Mapping[str, Any]
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from kafkakit.rules.audits.retention import GREATEST_SEGMENT_BYTES, OPTIONS, UNKNOWN_OPEN_FILES
+from kafkakit.rules.audits.capacity import GREATEST_SEGMENT_BYTES, OPTIONS, UNKNOWN_OPEN_FILES
 from kafkakit.rules.config_defs import config_table
 from kafkakit.rules.effective import BrokerConfig, Declared, Source, TopicConfig
 from kafkakit.rules.retention import DEFAULT_MAX_MAP_COUNT, SegmentSettings, descriptors, maps, settings_of

@@ -6,7 +6,8 @@ from math import ceil, floor
 from typing import Any
 
 from kafkakit.core.findings import AuditFinding
-from kafkakit.rules.audits import bombs, segments
+from kafkakit.rules.audits import segments
+from kafkakit.rules.audits import segments as bombs
 
 Row = Mapping[str, Any]
 Configs = Mapping[tuple[str, str], Mapping[str, Any]]
@@ -233,5 +234,5 @@ def bomb_findings(rows: Sequence[Row], configs: Configs, memory: int, limits: st
             "large_batches": sum(b["decompressed_bytes"] > memory for b in kept),
             "max_message_bytes": _settings(own)["max.message.bytes"],
         }  # fmt: skip
-        found += bombs.topic_findings(row)
+        found += bombs.bomb_findings(row)
     return found

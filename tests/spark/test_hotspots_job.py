@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kafkakit.rules.audits.hotspots import BROKER_BYTES, HOT_SHARE, PARTITION_BYTES, PARTITION_MESSAGES, Peers
+from kafkakit.rules.audits.capacity import BROKER_BYTES, HOT_SHARE, PARTITION_BYTES, PARTITION_MESSAGES, Peers
 from tests.spark.conftest import NOW_MS, StoreBuilder, run_job, spec_for
 
 Row = dict[str, Any]

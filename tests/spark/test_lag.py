@@ -3,7 +3,7 @@
 import random
 from typing import Any
 
-from kafkakit.rules.audits import lag
+from kafkakit.rules.audits import delivery as lag
 from tests.spark import reference_lag as reference
 from tests.spark.conftest import NOW_MS, TODAY, StoreBuilder, run_job, spec_for
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafkakit.rules.audits.retention import OPTIONS
+from kafkakit.rules.audits.capacity import OPTIONS
 from kafkakit.rules.retention import DAY_MS, HOUR_MS
 from tests.spark.conftest import NOW_MS, StoreBuilder, run_job, spec_for
 from tests.spark.reference_retention import audited

@@ -6,8 +6,8 @@ import statistics
 import numpy as np
 import pytest
 
-from kafkakit.rules.audits.hotspots import NORMAL_MAD, Peers
-from kafkakit.rules.trend import daily_slope, days_until
+from kafkakit.rules.audits.capacity import NORMAL_MAD, Peers
+from kafkakit.rules.cluster_facts import daily_slope, days_until
 
 
 def test_trends_are_those_of_the_rules() -> None:

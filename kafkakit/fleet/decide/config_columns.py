@@ -7,7 +7,7 @@ from typing import Any
 from kafkakit.core.cluster_facts import ConfigLayer, LayeredValue
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.lint.api import TopicPiece
-from kafkakit.rules.secrets import HIDDEN, holds_secret_in_address, is_secret_key, literal_jaas_options, looks_secret
+from kafkakit.rules.values import HIDDEN, holds_secret_in_address, is_secret_key, literal_jaas_options, looks_secret
 
 Columns = Mapping[str, Sequence[Any]]
 

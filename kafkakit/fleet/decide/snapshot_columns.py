@@ -19,7 +19,7 @@ from kafkakit.core.model import ClusterSnapshot, LogDir, TopicPartition
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.fleet.decide.config_columns import Columns, DeclaredFacts, columns_of
 from kafkakit.fleet.decide.fleet_file import FleetCluster
-from kafkakit.rules.replication import INTERNAL_TOPICS
+from kafkakit.rules.cluster_facts import INTERNAL_TOPICS
 
 Answers = Mapping[int, BrokerLogDirs]
 Spans = Mapping[TopicPartition, LogSpan | ItemError]

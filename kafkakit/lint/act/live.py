@@ -15,7 +15,7 @@ from kafkakit.lint.decide.pieces import BrokerPiece, ClusterPiece, Pieces, Topic
 from kafkakit.lint.decide.seen_cluster import seen_broker, seen_partitions, seen_replication
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.rules.effective import Declared, Source
-from kafkakit.rules.secrets import HIDDEN
+from kafkakit.rules.values import HIDDEN
 
 _SOURCES = {
     ConfigLayer.DYNAMIC_BROKER: Source.DYNAMIC_BROKER,

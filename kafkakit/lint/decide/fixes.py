@@ -10,8 +10,8 @@ from kafkakit.lint.decide.comment_values import without_selector
 from kafkakit.lint.decide.documents.tree import Document, Entry, Mapping, Node, Scalar
 from kafkakit.lint.decide.kinds.values import LITERAL, without_secret
 from kafkakit.rules.engine import Checked
-from kafkakit.rules.secrets import looks_secret
-from kafkakit.rules.violation import Edit
+from kafkakit.rules.rule import Edit
+from kafkakit.rules.values import looks_secret
 
 _COMMA_BEHIND = re.compile(r"\s*,\s*")
 _CLOSING = re.compile(r"(?:[\s,]++|#[^\r\n]*+)*+[\]}]")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from kafkakit.core.findings import Place
 from kafkakit.rules.effective import Configs
+from kafkakit.rules.rule import Edit
 from kafkakit.rules.subjects import (
     NO_FACTS,
     NO_HOST,
@@ -21,7 +22,6 @@ from kafkakit.rules.subjects import (
     RolloutFacts,
     TopicFacts,
 )
-from kafkakit.rules.violation import Edit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,7 @@ from kafkakit.core.findings import Place
 from kafkakit.lint.decide.pieces import FileProblem
 from kafkakit.lint.decide.selection import fits, suggestion
 from kafkakit.rules.engine import Checked
-from kafkakit.rules.rule import LintRule
-from kafkakit.rules.violation import Edit
+from kafkakit.rules.rule import Edit, LintRule
 
 UNUSED, NO_REASON, EXPIRED, UNKNOWN = "KKL001", "KKL002", "KKL003", "KKL004"
 _COMMENT = re.compile(r"#\s*kafkakit:\s*(?P<kind>file-ignore|ignore)\s*\[(?P<rules>[^\]]*)\](?P<rest>.*)")

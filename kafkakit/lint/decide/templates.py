@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from kafkakit.core.errors import InputError
 from kafkakit.core.findings import Severity
 from kafkakit.rules.effective import BrokerConfig, TopicConfig, to_int
-from kafkakit.rules.rule import Fix, Limits, LintRule, Needs, Subject
+from kafkakit.rules.rule import Fix, Limits, LintRule, Needs, Subject, Violation, Violations
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic
-from kafkakit.rules.violation import Violation, Violations
 
 _CODE = re.compile(r"[A-Z]{2,8}\d{3}")
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")

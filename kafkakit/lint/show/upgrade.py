@@ -8,7 +8,7 @@ from kafkakit.lint.decide.result import LintResult
 from kafkakit.lint.show.rule_pages import page_html
 from kafkakit.lint.show.text import position
 from kafkakit.rules.engine import Checked
-from kafkakit.rules.violation import Edit
+from kafkakit.rules.rule import Edit
 
 BREAKS = frozenset({"KKV004", "KKV006", "KKV012", "KKD109", "KKQ855", "KKG708"})
 DEFAULTS = frozenset({"KKV007"})

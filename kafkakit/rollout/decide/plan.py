@@ -39,8 +39,8 @@ from kafkakit.rollout.decide.settings import (
 from kafkakit.rules.config_defs import minor_or_none
 from kafkakit.rules.effective import Configs, Declared, Source
 from kafkakit.rules.engine import Checked
-from kafkakit.rules.secrets import HIDDEN, is_secret_key
-from kafkakit.rules.violation import Edit
+from kafkakit.rules.rule import Edit
+from kafkakit.rules.values import HIDDEN, is_secret_key
 
 PLAN_KIND = "config-plan"
 LIMIT_BYTES = 64 << 20

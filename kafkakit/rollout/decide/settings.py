@@ -15,7 +15,7 @@ from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import PlanBroker
 from kafkakit.core.text import some
 from kafkakit.rules.config_defs import NEWEST, ConfigDef, Scope, UpdateMode, config_table, minor_or_none
-from kafkakit.rules.secrets import is_secret_key
+from kafkakit.rules.values import is_secret_key
 
 ALL_BROKERS = "*"
 """The name of a broker in a wanted setting: each broker."""

@@ -3,10 +3,13 @@
 from collections.abc import Mapping
 
 from kafkakit.core.findings import Rule
-from kafkakit.rules.audits import capacity, drift, hotspots, lag, mirror, segments
+from kafkakit.rules.audits import capacity, drift, segments
+from kafkakit.rules.audits import capacity as hotspots
+from kafkakit.rules.audits import delivery as lag
+from kafkakit.rules.audits import delivery as mirror
 
 RULES: tuple[tuple[Rule, ...], ...] = (
-    capacity.RULES, drift.RULES, hotspots.RULES, lag.RULES, mirror.RULES, segments.RULES,
+    capacity.CAPACITY_RULES, drift.RULES, hotspots.HOTSPOT_RULES, lag.LAG_RULES, mirror.MIRROR_RULES, segments.RULES,
 )  # fmt: skip
 """The `RULES` of each module of this package."""
 

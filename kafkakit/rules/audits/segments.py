@@ -1,16 +1,29 @@
-"""The audit `segments`: its rules, thresholds and sentences. Its evidence is what headers of batches and files show."""
+"""The audits `segments` and `bombs`: their rules, thresholds and sentences on batches and segment files.
 
-from collections.abc import Iterator, Mapping
+Evidence is what headers of batches and files show. Bombs are batches that expand beyond what their readers take; their
+rules are lint's KKM409 and KKM410. For rules of lint a row becomes their subject, so that messages and fingerprints are
+lint's.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from kafkakit.core.findings import AuditFinding, Rule, Severity, audit_finding
 from kafkakit.core.quantities import counted, format_bytes, format_span
-from kafkakit.rules.audits.lint import topic_findings_of_lint
-from kafkakit.rules.families.messages_data import timestamp_skew
-from kafkakit.rules.rule import Limits
-from kafkakit.rules.subjects import TopicFacts
+from kafkakit.rules.config_defs import NEWEST, config_table
+from kafkakit.rules.effective import BrokerConfig, Declared, Source, TopicConfig
+from kafkakit.rules.engine import checked
+from kafkakit.rules.families.messages import (
+    RECEIVE_MESSAGE_MAX_BYTES,
+    decompression_budget,
+    rdkafka_undecodable_batch,
+    timestamp_skew,
+)
+from kafkakit.rules.rule import Limits, LintRule
+from kafkakit.rules.subjects import BatchFacts, LintCluster, LintTopic, TopicFacts
 
-JOB = "segments"
+SEGMENTS_JOB = "segments"
 FUTURE_MS = 3_600_000
 """Records stamped by more than this after the time they were looked at are in the future."""
 OPEN_TRANSACTION_MS = 900_000
@@ -181,7 +194,7 @@ def partition_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:
         )
         message = f"{sentence.format(n=f'{number:,}', age=age)}{doubt}; look at {row['path']}"
         finding = rule.finding(f"{name} of {row['cluster']}", message, count=number)
-        yield audit_finding(JOB, row["cluster"], finding)
+        yield audit_finding(SEGMENTS_JOB, row["cluster"], finding)
 
 
 def topic_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:
@@ -193,10 +206,10 @@ def topic_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:
             finding = rule.finding(
                 f"topic {named[1]} of {named[0]}", sentence.format_map({**row, **_words(row)}), count=int(number)
             )
-            yield audit_finding(JOB, named[0], finding, blast=row["partitions"], repair=_repair(column, row))
+            yield audit_finding(SEGMENTS_JOB, named[0], finding, blast=row["partitions"], repair=_repair(column, row))
     if row["is_skewed"]:
         facts = TopicFacts(timestamp_skew_s=row["skew_ms"] / 1000)
-        yield from topic_findings_of_lint(JOB, timestamp_skew, named, facts, Limits())
+        yield from topic_findings_of_lint(SEGMENTS_JOB, timestamp_skew, named, facts, Limits())
 
 
 def log_dir_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:
@@ -207,7 +220,7 @@ def log_dir_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:
             size = format_bytes(row[f"{what}_bytes"])
             kinds = f" ({row['dead_roles']})" if what == "dead" else ""
             message = f"{counted(count, f'{what} file')}{kinds} of {size}; the first is {row[f'{what}_path']}"
-            yield audit_finding(JOB, row["cluster"], rule.finding(where, message, count=count))
+            yield audit_finding(SEGMENTS_JOB, row["cluster"], rule.finding(where, message, count=count))
 
 
 def _repair(column: str, row: Mapping[str, Any]) -> str:
@@ -232,3 +245,102 @@ def _words(row: Mapping[str, Any]) -> Mapping[str, str]:
             why = "the broker has not deleted it, although every segment is old enough"
         words |= {"age": format_span(age / 1000), "retention": format_span(retention / 1000), "why": why}
     return words
+
+
+BOMBS_JOB = "bombs"
+MAX_BATCHES = 1_000
+"""The largest batches of a topic that are looked at one by one."""
+SURE_BYTES = 1 << 20
+"""From this size on a bound is within an eighth of the true size: it is off by a block of 128 KiB at most."""
+_SIZE = "max.message.bytes"
+
+
+def limits_of(text: str) -> tuple[int, ...]:
+    """The settings of `receive.message.max.bytes` to judge by: numbers with commas between; librdkafka's default."""
+    found = tuple(sorted({int(part) for part in text.split(",") if part.strip()}))
+    return found or (RECEIVE_MESSAGE_MAX_BYTES,)
+
+
+def least_undecodable(limit: int) -> int:
+    """A zstd batch of at most this many bytes, decompressed, is read with a limit that its compressed size permits.
+
+    The sizes tried grow threefold, or by 4,000 bytes: the last one within the limit is above a third of it.
+    """
+    return max((limit - 4_000) // 3, 0)
+
+
+def bomb_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:
+    """What is held against a topic: the row has its largest `batches`, `ratio`, `max_message_bytes`, the `limits` of
+    clients as text, `memory_bytes` of a consumer, and `large_batches` above that."""
+    named = (row["cluster"], row["topic"])
+    memory = Limits(consumer_memory_bytes=row["memory_bytes"])
+    batches: Sequence[Mapping[str, Any]] = row["batches"] or []
+    if row["large_batches"]:
+        yield _above_memory(row, batches[0])
+    elif row["ratio"] is not None:
+        facts = TopicFacts(compression_ratio=round(row["ratio"], 1))
+        settings = {_SIZE: str(row["max_message_bytes"])}
+        yield from topic_findings_of_lint(BOMBS_JOB, decompression_budget, named, facts, memory, settings=settings)
+    facts = TopicFacts(
+        batches=tuple(
+            BatchFacts(
+                partition=b["partition"], offset=b["base_offset"], compressed_bytes=b["compressed_bytes"],
+                decompressed_bytes=b["decompressed_bytes"], content_size=b["content_size"], codec=b["codec"],
+            )
+            for b in batches
+        )
+    )  # fmt: skip
+    for limit in limits_of(row["limits"]):
+        rule, limits = rdkafka_undecodable_batch, Limits(receive_message_bytes=limit)
+        apart = "" if limit == RECEIVE_MESSAGE_MAX_BYTES else str(limit)
+        for found in topic_findings_of_lint(BOMBS_JOB, rule, named, facts, limits, apart=apart):
+            yield replace(found, hint=f"{found.hint}{_producers(batches)}")
+
+
+def _above_memory(row: Mapping[str, Any], worst: Mapping[str, Any]) -> AuditFinding:
+    """KKM409 with a batch that was seen, in place of one that may come."""
+    bound = "up to " if worst["is_bound"] else ""
+    message = (
+        f"{counted(row['large_batches'], 'batch', 'batches')} decompress to more than a consumer's "
+        f"{format_bytes(row['memory_bytes'])}; the largest, partition {worst['partition']} offset "
+        f"{worst['base_offset']}, from {worst['compressed_bytes']:,} to {bound}{worst['decompressed_bytes']:,} bytes"
+    )
+    # A ratio that breaks the rule gives lint's finding, with its place and fingerprint.
+    facts = TopicFacts(compression_ratio=float(row["memory_bytes"]))
+    limits = Limits(consumer_memory_bytes=row["memory_bytes"])
+    named, settings = (
+        (row["cluster"], row["topic"]),
+        {_SIZE: str(row["max_message_bytes"])},
+    )
+    (found,) = topic_findings_of_lint(BOMBS_JOB, decompression_budget, named, facts, limits, settings=settings)
+    hint = f"lower {_SIZE}, and batch.size of the producer{_producers(row['batches'])}"
+    return replace(found, message=message, hint=hint, count=row["large_batches"], expected=None)
+
+
+def _producers(batches: Sequence[Mapping[str, Any]]) -> str:
+    ids = sorted({b["producer_id"] for b in batches if b["producer_id"] is not None and b["producer_id"] >= 0})
+    return f" (producer ids {', '.join(map(str, ids[:5]))})" if ids else ""
+
+
+def topic_findings_of_lint(
+    job: str,
+    rule: LintRule,
+    named: tuple[str, str],
+    facts: TopicFacts,
+    limits: Limits,
+    *,
+    settings: Mapping[str, str] | None = None,
+    apart: str = "",
+) -> Iterator[AuditFinding]:
+    """What a rule holds against the topic `named` (cluster, topic) with these facts and effective settings.
+
+    `apart` tells findings of one rule from one another where limits differ; empty for lint's own limit.
+    """
+    table = config_table(NEWEST)
+    cluster, topic = named
+    given = {key: Declared(value, Source.TOPIC) for key, value in (settings or {}).items()}
+    subject = LintTopic(name=topic, config=TopicConfig(given, BrokerConfig(table)), facts=facts)
+    within = LintCluster(name=cluster, table=table, topics=(subject,))
+    for violation in rule.check(subject, within, limits):
+        told = replace(violation, subject=apart or violation.subject)
+        yield audit_finding(job, cluster, checked(rule, told, subject, within).finding)

@@ -4,10 +4,22 @@ from collections.abc import Iterator
 
 from kafkakit.core.quantities import counted
 from kafkakit.rules.effective import InputMissing, to_items
-from kafkakit.rules.rule import CORE, ERROR, NOTE, STRICT, WARNING, Fix, Limits, Needs, agent_rule
-from kafkakit.rules.secrets import HIDDEN, holds_literal_secret, is_secret_key
+from kafkakit.rules.rule import (
+    CORE,
+    ERROR,
+    NOTE,
+    STRICT,
+    WARNING,
+    Edit,
+    Fix,
+    Limits,
+    Needs,
+    Violation,
+    Violations,
+    agent_rule,
+)
 from kafkakit.rules.subjects import LintAgent, LintCluster, known
-from kafkakit.rules.violation import Edit, Violation, Violations
+from kafkakit.rules.values import HIDDEN, holds_literal_secret, is_secret_key
 
 KIND = "kafka_consumer"
 CONNECT = "kafka_connect_str"

@@ -6,10 +6,24 @@ from kafkakit.core.quantities import counted, format_rate, format_span
 from kafkakit.rules.config_defs import ValueType
 from kafkakit.rules.effective import Source
 from kafkakit.rules.retention import HOUR_MS, settings_of
-from kafkakit.rules.rule import CORE, ERROR, NOTE, STRICT, WARNING, Fix, Limits, Needs, broker_rule, topic_rule
+from kafkakit.rules.rule import (
+    CORE,
+    ERROR,
+    NOTE,
+    STRICT,
+    WARNING,
+    Edit,
+    Fix,
+    Limits,
+    Needs,
+    Violation,
+    Violations,
+    broker_rule,
+    set_to,
+    topic_rule,
+)
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic, known
 from kafkakit.rules.values import parsed
-from kafkakit.rules.violation import Edit, Violation, Violations, set_to
 
 COMPACTED_INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
 MAP_ENTRY_BYTES = 24

@@ -1,13 +1,30 @@
-"""E: rules of Debezium connectors for PostgreSQL: slots, publications, snapshots, heartbeats."""
+"""E: rules of Debezium connectors for PostgreSQL and of Kafka Connect workers, and what both say of themselves.
+
+Of connectors: slots, publications, snapshots, heartbeats. Of workers: the topics that keep their configuration, offsets
+and status.
+"""
 
 import re
 from collections.abc import Iterator
 
-from kafkakit.rules import connect_facts as facts
-from kafkakit.rules.effective import InputMissing, to_items
-from kafkakit.rules.rule import CORE, ERROR, STRICT, WARNING, Fix, Limits, connector_rule, estate_rule
-from kafkakit.rules.subjects import Estate, LintConnector
-from kafkakit.rules.violation import Edit, Violation, Violations, set_to
+from kafkakit.core.quantities import counted
+from kafkakit.rules.effective import InputMissing, to_int, to_items
+from kafkakit.rules.rule import (
+    CORE,
+    ERROR,
+    STRICT,
+    WARNING,
+    Edit,
+    Fix,
+    Limits,
+    Needs,
+    Violation,
+    Violations,
+    connector_rule,
+    estate_rule,
+    set_to,
+)
+from kafkakit.rules.subjects import Estate, LintConnector, LintTopic
 
 SHORTEST_PLACEHOLDER = 8
 _WRITTEN_TABLE = re.compile(r"""\b(?:INTO|UPDATE)\s+(?:ONLY\s+)?([\w."$]+)""", re.IGNORECASE)
@@ -39,13 +56,13 @@ def shared_capture_name(estate: Estate, limits: Limits) -> Violations:
     """
     seen: dict[tuple[str, ...], LintConnector] = {}
     for connector in estate.connectors:
-        if not facts.is_debezium(connector):
+        if not is_debezium(connector):
             continue
         for key, name, identity in _capture_names(connector):
             first = seen.setdefault((key, *identity), connector)
             if first is connector or first.name == connector.name:
                 continue
-            if key == "topic.prefix" and not facts.same_cluster(first, connector):
+            if key == "topic.prefix" and not same_cluster(first, connector):
                 continue
             yield Violation(f"{key} is {name}, as that of connector {first.name}", key, observed=name, about=connector)
 
@@ -67,9 +84,9 @@ def default_capture_name(connector: LintConnector, limits: Limits) -> Violations
         {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
           "slot.name": "shop", "publication.name": "shop"}}
     """
-    if not facts.is_postgres(connector):
+    if not is_postgres(connector):
         return
-    for key, default in (("slot.name", facts.DEFAULT_SLOT), ("publication.name", facts.DEFAULT_PUBLICATION)):
+    for key, default in (("slot.name", DEFAULT_SLOT), ("publication.name", DEFAULT_PUBLICATION)):
         if (connector.text(key) or default) == default:
             yield Violation(message=f"{key} is {default}, the default of every connector", key=key)
 
@@ -92,7 +109,7 @@ def slot_dropped_on_stop(connector: LintConnector, limits: Limits) -> Violations
           "slot.drop.on.stop": "false"}}
     """
     key = "slot.drop.on.stop"
-    if facts.is_postgres(connector) and facts.is_prod(connector) and facts.word(connector, key) == "true":
+    if is_postgres(connector) and is_prod(connector) and word(connector, key) == "true":
         yield set_to(key, "false", "changes that happen while the connector is stopped are lost")
 
 
@@ -114,7 +131,7 @@ def snapshot_always(connector: LintConnector, limits: Limits) -> Violations:
         {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
           "snapshot.mode": "initial"}}
     """
-    if facts.is_debezium(connector) and facts.is_prod(connector) and facts.word(connector, "snapshot.mode") == "always":
+    if is_debezium(connector) and is_prod(connector) and word(connector, "snapshot.mode") == "always":
         yield Violation(
             message="each restart copies every table again, and rows deleted meanwhile stay in the topics",
             key="snapshot.mode",
@@ -141,7 +158,7 @@ def no_heartbeat(connector: LintConnector, limits: Limits) -> Violations:
           "heartbeat.interval.ms": "10000"}}
     """
     key = "heartbeat.interval.ms"
-    if facts.is_postgres(connector) and facts.number(connector, key) in (None, 0):
+    if is_postgres(connector) and number(connector, key) in (None, 0):
         yield Violation(
             "without heartbeats the server keeps its log while the captured tables are quiet", key, expected="10000"
         )
@@ -166,7 +183,7 @@ def heartbeat_without_query(connector: LintConnector, limits: Limits) -> Violati
           "heartbeat.interval.ms": "10000",
           "heartbeat.action.query": "UPDATE public.heartbeat SET at = now()"}}
     """
-    if facts.is_postgres(connector) and facts.number(connector, "heartbeat.interval.ms") and not _query(connector):
+    if is_postgres(connector) and number(connector, "heartbeat.interval.ms") and not _query(connector):
         yield Violation(
             message="heartbeats change no table, so the slot stands still on a busy server",
             key="heartbeat.interval.ms",
@@ -195,9 +212,9 @@ def heartbeat_table_not_captured(connector: LintConnector, limits: Limits) -> Vi
           "heartbeat.interval.ms": "10000", "heartbeat.action.query": "UPDATE public.heartbeat SET at = now()"}}
     """
     query = _query(connector)
-    if not facts.is_postgres(connector) or not query or not facts.number(connector, "heartbeat.interval.ms"):
+    if not is_postgres(connector) or not query or not number(connector, "heartbeat.interval.ms"):
         return
-    mode = facts.word(connector, "publication.autocreate.mode", "all_tables")
+    mode = word(connector, "publication.autocreate.mode", "all_tables")
     if mode == "all_tables":
         return
     if mode != "filtered":
@@ -234,8 +251,8 @@ def publication_of_all_tables(connector: LintConnector, limits: Limits) -> Viola
           "publication.autocreate.mode": "disabled"}}
     """
     key = "publication.autocreate.mode"
-    mode = facts.word(connector, key, "all_tables")
-    if facts.is_postgres(connector) and mode not in ("disabled", "filtered"):
+    mode = word(connector, key, "all_tables")
+    if is_postgres(connector) and mode not in ("disabled", "filtered"):
         yield Violation(
             message=f"mode {mode}: the publication holds every table of the database, also those without a key"
             if mode == "all_tables"
@@ -265,12 +282,12 @@ def slot_position_lost(connector: LintConnector, limits: Limits) -> Violations:
           "lsn.flush.mode": "connector_and_driver", "offset.mismatch.strategy": "trust_offset"}}
     """
     key = "lsn.flush.mode"
-    mode = facts.word(connector, key)
-    if not facts.is_postgres(connector):
+    mode = word(connector, key)
+    if not is_postgres(connector):
         return
     if mode == "manual":
         yield set_to(key, "connector", "nothing confirms the slot's position, so the server keeps its log without end")
-    elif mode == "connector_and_driver" and facts.word(connector, "offset.mismatch.strategy", "no_validation") == (
+    elif mode == "connector_and_driver" and word(connector, "offset.mismatch.strategy", "no_validation") == (
         "no_validation"
     ):
         yield Violation(
@@ -300,9 +317,9 @@ def weak_placeholder(connector: LintConnector, limits: Limits) -> Violations:
     """
     key = "unavailable.value.placeholder"
     placeholder = connector.text(key)
-    if facts.is_debezium(connector) and placeholder is not None and len(placeholder.strip()) < SHORTEST_PLACEHOLDER:
+    if is_debezium(connector) and placeholder is not None and len(placeholder.strip()) < SHORTEST_PLACEHOLDER:
         yield Violation(
-            f"the placeholder {placeholder!r} may also be the value of a row", key, expected=facts.DEFAULT_PLACEHOLDER
+            f"the placeholder {placeholder!r} may also be the value of a row", key, expected=DEFAULT_PLACEHOLDER
         )
 
 
@@ -324,7 +341,7 @@ def no_signal_table(connector: LintConnector, limits: Limits) -> Violations:
           "signal.data.collection": "public.debezium_signal"}}
     """
     channels = to_items(connector.text("signal.enabled.channels") or "source")
-    if facts.is_debezium(connector) and not connector.text("signal.data.collection") and set(channels) <= {"source"}:
+    if is_debezium(connector) and not connector.text("signal.data.collection") and set(channels) <= {"source"}:
         yield Violation(
             "no table or channel of signals is set, so a single table cannot be read again", "signal.data.collection"
         )
@@ -335,15 +352,15 @@ def _capture_names(connector: LintConnector) -> Iterator[tuple[str, str, tuple[s
     prefix = connector.text("topic.prefix")
     if prefix:
         yield "topic.prefix", prefix, (prefix,)
-    if not facts.is_postgres(connector):
+    if not is_postgres(connector):
         return
     host = connector.text("database.hostname")
     if host is None:
         return
     server = (host.lower(), connector.text("database.port") or "5432")
-    slot = connector.text("slot.name") or facts.DEFAULT_SLOT
+    slot = connector.text("slot.name") or DEFAULT_SLOT
     yield "slot.name", slot, (*server, slot)
-    publication = connector.text("publication.name") or facts.DEFAULT_PUBLICATION
+    publication = connector.text("publication.name") or DEFAULT_PUBLICATION
     yield "publication.name", publication, (*server, connector.text("database.dbname") or "", publication)
 
 
@@ -367,3 +384,222 @@ def _fits(patterns: str, table: str) -> bool:
         except re.error:
             continue
     return False
+
+
+STORES = ("config", "offset", "status")
+
+
+@connector_rule("KKE021", ERROR, CORE, fix=Fix.UNSAFE)
+def worker_storage_replication(connector: LintConnector, limits: Limits) -> Violations:
+    """A worker's topics of configuration, offsets or status have fewer than 3 replicas.
+
+    Why: with the offsets topic all connectors lose their positions: they take new snapshots, or skip changes.
+    Source: Kafka documentation, `offset.storage.replication.factor`.
+    Options: target_replication_factor (3).
+
+    Bad:
+        --- connect-distributed.properties
+        bootstrap.servers=kafka-1:9092
+        group.id=connect
+        offset.storage.topic=connect-offsets
+        offset.storage.replication.factor=1
+
+    Good:
+        --- connect-distributed.properties
+        bootstrap.servers=kafka-1:9092
+        group.id=connect
+        offset.storage.topic=connect-offsets
+        offset.storage.replication.factor=3
+    """
+    if not connector.is_worker:
+        return
+    for store in STORES:
+        key = f"{store}.storage.replication.factor"
+        replicas = number(connector, key)
+        if replicas is not None and 0 < replicas < limits.target_replication_factor:
+            yield set_to(
+                key,
+                str(limits.target_replication_factor),
+                f"the topic of {_name(store)} is kept on {counted(replicas, 'broker')}",
+            )
+
+
+@connector_rule("KKE022", ERROR, CORE, Needs.FILE, Needs.LIVE)
+def worker_storage_not_compacted(connector: LintConnector, limits: Limits) -> Violations:
+    """A worker's topic of configuration, offsets or status is not compacted.
+
+    Why: after retention.ms the position of a quiet connector is deleted: it takes a new snapshot, or skips changes
+    (`snapshot.mode=no_data`). Workers refuse to start on such a topic since Kafka 2.8.
+    Source: KAFKA-10340; Kafka documentation, "Connect, distributed mode".
+
+    Bad:
+        topics: [{name: connect-offsets, config: {cleanup.policy: delete}}]
+        --- connect-distributed.properties
+        bootstrap.servers=kafka-1:9092
+        group.id=connect
+        offset.storage.topic=connect-offsets
+
+    Good:
+        topics: [{name: connect-offsets, config: {cleanup.policy: compact}}]
+        --- connect-distributed.properties
+        bootstrap.servers=kafka-1:9092
+        group.id=connect
+        offset.storage.topic=connect-offsets
+    """
+    if not connector.is_worker:
+        return
+    topics = {t.name: t for t in connector.cluster.topics} if connector.cluster is not None else {}
+    seen = False
+    for store in STORES:
+        key = f"{store}.storage.topic"
+        topic = topics.get(connector.text(key) or "")
+        if topic is None:
+            continue
+        seen = True
+        if topic.policies != ("compact",):
+            yield Violation(
+                message=f"topic {topic.name} of {_name(store)} is not compacted alone (cleanup.policy "
+                f"{','.join(topic.policies) or 'empty'}): what connectors have not written for a while is deleted",
+                key=key,
+                expected="cleanup.policy=compact",
+            )
+    if not seen and any(connector.text(f"{store}.storage.topic") for store in STORES):
+        raise InputMissing("the topics of workers")
+
+
+@estate_rule("KKE023", ERROR, CORE)
+def worker_storage_shared(estate: Estate, limits: Limits) -> Violations:
+    """Two groups of workers use one topic of configuration, offsets or status, or one group uses one for two of them.
+
+    Why: each group reads the other's connectors, positions and states as its own: connectors run twice, and stop or
+    start when the other group changes its own. Of two kinds of records in one topic, a worker cannot read one.
+    Source: Kafka documentation, "Connect, distributed mode": the topics must be unique for each group.
+
+    Bad:
+        --- connect-a.properties
+        bootstrap.servers=kafka-1:9092
+        key.converter=org.apache.kafka.connect.json.JsonConverter
+        group.id=connect-a
+        offset.storage.topic=connect-offsets
+        --- connect-b.properties
+        bootstrap.servers=kafka-1:9092
+        key.converter=org.apache.kafka.connect.json.JsonConverter
+        group.id=connect-b
+        offset.storage.topic=connect-offsets
+
+    Good:
+        --- connect-a.properties
+        bootstrap.servers=kafka-1:9092
+        key.converter=org.apache.kafka.connect.json.JsonConverter
+        group.id=connect-a
+        offset.storage.topic=connect-a-offsets
+        --- connect-b.properties
+        bootstrap.servers=kafka-1:9092
+        key.converter=org.apache.kafka.connect.json.JsonConverter
+        group.id=connect-b
+        offset.storage.topic=connect-b-offsets
+    """
+    seen: list[tuple[str, str, LintConnector]] = []
+    for worker in estate.connectors:
+        if not worker.is_worker:
+            continue
+        for store in STORES:
+            key = f"{store}.storage.topic"
+            topic = worker.text(key)
+            if not topic:
+                continue
+            other = next((w for k, t, w in seen if (k, t) == (key, topic) and _is_other_group(w, worker)), None)
+            twice = next((s for s in STORES[: STORES.index(store)] if worker.text(f"{s}.storage.topic") == topic), None)
+            seen.append((key, topic, worker))
+            also = f"that of group {other.text('group.id')}" if other is not None else f"that of {_name(twice or '')}"
+            if other is not None or twice is not None:
+                yield Violation(f"the topic of {_name(store)}, {topic}, is also {also}", key, about=worker)
+
+
+def _is_other_group(one: LintConnector, other: LintConnector) -> bool:
+    return one.text("group.id") != other.text("group.id") and same_cluster(one, other)
+
+
+def _name(store: str) -> str:
+    return {"config": "configurations", "offset": "offsets", "status": "states"}.get(store, "")
+
+
+DEBEZIUM = "io.debezium."
+DEFAULT_SLOT = "debezium"
+DEFAULT_PUBLICATION = "dbz_publication"
+DEFAULT_PLACEHOLDER = "__debezium_unavailable_value"
+
+
+def is_prod(connector: LintConnector) -> bool:
+    """True unless the connector's cluster is of another environment."""
+    return connector.cluster is None or connector.cluster.is_prod
+
+
+def is_debezium(connector: LintConnector) -> bool:
+    """True for a connector of Debezium."""
+    return not connector.is_worker and (connector.text("connector.class") or "").startswith(DEBEZIUM)
+
+
+def is_postgres(connector: LintConnector) -> bool:
+    """True for Debezium's connector for PostgreSQL."""
+    return is_debezium(connector) and "postgres" in (connector.text("connector.class") or "").lower()
+
+
+def is_sink(connector: LintConnector) -> bool:
+    """True for a connector that reads topics."""
+    return connector.text("topics") is not None or connector.text("topics.regex") is not None
+
+
+def word(connector: LintConnector, key: str, default: str = "") -> str:
+    """A value that is one of a few words, in small letters and without blanks."""
+    found = connector.text(key)
+    return default if found is None else found.strip().lower()
+
+
+def number(connector: LintConnector, key: str) -> int | None:
+    """A value as a whole number, None where it is not set or is none."""
+    found = connector.text(key)
+    return None if found is None else to_int(found)
+
+
+def workers_of(estate: Estate, connector: LintConnector) -> list[LintConnector]:
+    """The workers that may run a connector: those of its cluster; `InputMissing` where none is known."""
+    found = [w for w in estate.connectors if w.is_worker and same_cluster(w, connector)]
+    if not found:
+        raise InputMissing("worker properties")
+    return found
+
+
+def worker_text(estate: Estate, connector: LintConnector, key: str) -> str | None:
+    """What the workers set for a key; `InputMissing` where no worker is known, or they differ."""
+    values = {w.text(key) for w in workers_of(estate, connector)}
+    if len(values) > 1:
+        raise InputMissing("which worker runs the connector")
+    return values.pop()
+
+
+def same_cluster(one: LintConnector, other: LintConnector) -> bool:
+    """True when two may use one Kafka cluster: their clusters or bootstrap servers are the same, or one's not known."""
+    if one.cluster is not None and other.cluster is not None and one.cluster.name != other.cluster.name:
+        return False
+    first, second = one.text("bootstrap.servers"), other.text("bootstrap.servers")
+    return first is None or second is None or not set(to_items(first)).isdisjoint(to_items(second))
+
+
+def topics_of(connector: LintConnector) -> Iterator[LintTopic]:
+    """The topics of tables in the connector's cluster: those below its prefix."""
+    prefix = connector.text("topic.prefix")
+    if prefix and connector.cluster is not None:
+        yield from (t for t in connector.cluster.topics if t.name.startswith(f"{prefix}."))
+
+
+def is_schemaless_json(estate: Estate, connector: LintConnector) -> bool:
+    """True when values are written as JSON without schemas; `InputMissing` where the workers decide and are unknown."""
+    own = connector.text("value.converter")
+    converter = own if own is not None else worker_text(estate, connector, "value.converter")
+    if converter is None or not converter.endswith("JsonConverter"):
+        return False
+    schemas = connector.text("value.converter.schemas.enable")
+    if schemas is None and own is None:
+        schemas = worker_text(estate, connector, "value.converter.schemas.enable")
+    return (schemas or "true").strip().lower() == "false"

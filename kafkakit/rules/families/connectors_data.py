@@ -2,18 +2,31 @@
 
 from kafkakit.core.findings import shown
 from kafkakit.core.quantities import format_span
-from kafkakit.rules import connect_facts as facts
 from kafkakit.rules.effective import InputMissing, to_items
-from kafkakit.rules.rule import CORE, ERROR, NOTE, STRICT, WARNING, Fix, Limits, Needs, connector_rule, estate_rule
-from kafkakit.rules.secrets import (
+from kafkakit.rules.families import connectors as facts
+from kafkakit.rules.rule import (
+    CORE,
+    ERROR,
+    NOTE,
+    STRICT,
+    WARNING,
+    Fix,
+    Limits,
+    Needs,
+    Violation,
+    Violations,
+    connector_rule,
+    estate_rule,
+    set_to,
+)
+from kafkakit.rules.subjects import Estate, LintConnector
+from kafkakit.rules.values import (
     HIDDEN,
     holds_literal_secret,
     holds_secret_in_address,
     is_secret_key,
     literal_jaas_options,
 )
-from kafkakit.rules.subjects import Estate, LintConnector
-from kafkakit.rules.violation import Violation, Violations, set_to
 
 DROPPING = ("skip", "warn", "ignore")
 FAILURE_MODES = ("event.processing.failure.handling.mode", "event.converting.failure.handling.mode")

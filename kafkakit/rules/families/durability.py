@@ -1,10 +1,24 @@
-"""D: rules of durability and availability: replication factors and minimal in-sync replicas of topics."""
+"""D: rules of durability and availability of topics: replication factors, minimal in-sync replicas, present state."""
 
-from kafkakit.core.quantities import counted
-from kafkakit.rules.replication import LOSS_TOLERANT, alive_brokers, left_without_a_rack, replicas_of, set_replication
-from kafkakit.rules.rule import CORE, ERROR, WARNING, Fix, Limits, Needs, topic_rule
-from kafkakit.rules.subjects import LintCluster, LintTopic
-from kafkakit.rules.violation import Violation, Violations, set_to
+from collections.abc import Sequence
+
+from kafkakit.core.findings import shown
+from kafkakit.core.quantities import agreeing, counted
+from kafkakit.rules.cluster_facts import LOSS_TOLERANT, alive_brokers, left_without_a_rack, replicas_of, set_replication
+from kafkakit.rules.rule import (
+    CORE,
+    ERROR,
+    STRICT,
+    WARNING,
+    Fix,
+    Limits,
+    Needs,
+    Violation,
+    Violations,
+    set_to,
+    topic_rule,
+)
+from kafkakit.rules.subjects import LintCluster, LintTopic, PartitionFacts, known
 
 MIN_ISR = "min.insync.replicas"
 
@@ -234,3 +248,88 @@ def zone_loss_blocks_writes(topic: LintTopic, cluster: LintCluster, limits: Limi
             expected=f"{enough} replicas, or another rack",
             hint=set_replication(topic, enough),
         )
+
+
+NO_LEADER = -1
+
+
+@topic_rule("KKD122", ERROR, CORE, Needs.LIVE)
+def under_replicated_or_under_min_isr(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
+    """Partitions have no leader, fewer replicas in sync than `min.insync.replicas`, or replicas out of sync.
+
+    Why: without a leader nothing can be read or written; below the minimum writes with acks=all fail; with replicas
+    out of sync the next failure does one of the two.
+    Source: segmentio topicctl, checks "replicas in sync" and "leaders correct".
+
+    Bad:
+        topics:
+          - name: orders
+            observed: {partitions: [{partition: 0, replicas: [1, 2, 3], isr: [1, 2], leader: 1}]}
+
+    Good:
+        topics:
+          - name: orders
+            config: {min.insync.replicas: "2"}
+            observed: {partitions: [{partition: 0, replicas: [1, 2, 3], isr: [1, 2, 3], leader: 1}]}
+    """
+    partitions = known(topic.partition_facts, "the live cluster's partitions")
+    leaderless: list[PartitionFacts] = []
+    short: list[PartitionFacts] = []
+    behind: list[PartitionFacts] = []
+    minimum = topic.config.number("min.insync.replicas") or 1
+    for partition in partitions:
+        in_sync = known(partition.isr, "replicas in sync")
+        if partition.leader == NO_LEADER:
+            leaderless.append(partition)
+        if len(in_sync) < minimum:
+            short.append(partition)
+        elif len(in_sync) < len(partition.replicas):
+            behind.append(partition)
+    if leaderless:
+        yield Violation(message=_told(leaderless, "have no leader"), subject="no leader")
+    if short:
+        yield Violation(
+            message=f"{_told(short, 'have')} fewer replicas in sync than min.insync.replicas {minimum}: "
+            "writes with acks=all fail",
+            subject="under min ISR",
+        )
+    if behind:
+        yield Violation(message=_told(behind, "have replicas out of sync"), subject="under-replicated")
+
+
+@topic_rule("KKD123", ERROR, STRICT, Needs.LIVE)
+def rf_differs_within_topic(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
+    """Partitions of one topic have different numbers of replicas.
+
+    Why: that is what a reassignment leaves behind that was stopped half-way, and the topic is as weak as its partition
+    with the fewest replicas.
+    Source: Kafka, `AlterPartitionReassignments`; Cruise Control `TopicReplicationFactorAnomalyFinder`.
+
+    Bad:
+        topics:
+          - name: orders
+            observed: {partitions: [{partition: 0, replicas: [1, 2, 3]}, {partition: 1, replicas: [1, 2]}]}
+
+    Good:
+        topics:
+          - name: orders
+            observed: {partitions: [{partition: 0, replicas: [1, 2, 3]}, {partition: 1, replicas: [2, 3, 1]}]}
+    """
+    numbers: dict[int, list[PartitionFacts]] = {}
+    for partition in known(topic.partition_facts, "the live cluster's partitions"):
+        numbers.setdefault(len(partition.replicas), []).append(partition)
+    if len(numbers) > 1:
+        told = "; ".join(
+            f"{counted(n, 'replica')}: {counted(len(of), 'partition')} ({shown([p.partition for p in of])})"
+            for n, of in sorted(numbers.items())
+        )
+        yield Violation(
+            message=f"partitions differ in their number of replicas: {told}",
+            expected=f"{max(numbers)} replicas",
+            hint=set_replication(topic, max(numbers)),
+        )
+
+
+def _told(partitions: Sequence[PartitionFacts], what: str) -> str:
+    number = len(partitions)
+    return f"{counted(number, 'partition')} ({shown([p.partition for p in partitions])}) {agreeing(number, what)}"

@@ -3,9 +3,23 @@
 from kafkakit.core.quantities import format_bytes, format_span
 from kafkakit.rules.config_defs import minor_key
 from kafkakit.rules.effective import BrokerConfig, InputMissing, to_items
-from kafkakit.rules.rule import CORE, ERROR, NOTE, STRICT, WARNING, Fix, Limits, Needs, broker_rule, cluster_rule
+from kafkakit.rules.rule import (
+    CORE,
+    ERROR,
+    NOTE,
+    STRICT,
+    WARNING,
+    Edit,
+    Fix,
+    Limits,
+    Needs,
+    Violation,
+    Violations,
+    broker_rule,
+    cluster_rule,
+    set_to,
+)
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic, known
-from kafkakit.rules.violation import Edit, Violation, Violations, set_to
 
 OFFSETS_TOPIC = "__consumer_offsets"
 WEEK_MINUTES = 10_080

@@ -4,12 +4,25 @@ from collections.abc import Iterator
 
 from kafkakit.core.findings import Place
 from kafkakit.core.quantities import counted
+from kafkakit.rules.cluster_facts import listeners_of, protocol_map
 from kafkakit.rules.config_defs import minor_key
 from kafkakit.rules.effective import BrokerConfig, InputMissing, to_int
-from kafkakit.rules.listeners import listeners_of, protocol_map
-from kafkakit.rules.rule import CORE, ERROR, NOTE, STRICT, WARNING, Fix, Limits, Needs, broker_rule, cluster_rule
+from kafkakit.rules.rule import (
+    CORE,
+    ERROR,
+    NOTE,
+    STRICT,
+    WARNING,
+    Edit,
+    Fix,
+    Limits,
+    Needs,
+    Violation,
+    Violations,
+    broker_rule,
+    cluster_rule,
+)
 from kafkakit.rules.subjects import LintBroker, LintCluster, known
-from kafkakit.rules.violation import Edit, Violation, Violations
 
 UNFINISHED_UPGRADE_DAYS = 14.0
 VOTERS, BOOTSTRAP = "controller.quorum.voters", "controller.quorum.bootstrap.servers"

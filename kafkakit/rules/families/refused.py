@@ -4,11 +4,22 @@ from typing import NamedTuple
 
 from kafkakit.core.quantities import format_bytes, format_span
 from kafkakit.rules.config_defs import minor_key
-from kafkakit.rules.declared import DYNAMIC
 from kafkakit.rules.effective import BrokerConfig, Source
-from kafkakit.rules.rule import CORE, ERROR, STRICT, WARNING, Fix, Limits, broker_rule, config_rule
+from kafkakit.rules.judging import DYNAMIC
+from kafkakit.rules.rule import (
+    CORE,
+    ERROR,
+    STRICT,
+    WARNING,
+    Edit,
+    Fix,
+    Limits,
+    Violation,
+    Violations,
+    broker_rule,
+    config_rule,
+)
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic
-from kafkakit.rules.violation import Edit, Violation, Violations
 
 MEBIBYTE = 2**20
 SAFE_SHARE = 0.5

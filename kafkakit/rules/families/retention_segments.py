@@ -6,9 +6,8 @@ from dataclasses import replace
 
 from kafkakit.core.findings import Severity
 from kafkakit.core.quantities import counted, format_bytes, format_span
+from kafkakit.rules.cluster_facts import has_partitions, replicas_by_broker, set_values
 from kafkakit.rules.effective import InputMissing
-from kafkakit.rules.placement_facts import has_partitions, replicas_by_broker
-from kafkakit.rules.replication import set_values
 from kafkakit.rules.retention import (
     MAX_SEGMENTS_OF_PARTITION,
     SHORTEST_SENSIBLE_ROLL_MS,
@@ -26,15 +25,18 @@ from kafkakit.rules.rule import (
     NOTE,
     STRICT,
     WARNING,
+    Edit,
     Fix,
     Limits,
     Needs,
+    Violation,
+    Violations,
     broker_rule,
     cluster_rule,
+    set_to,
     topic_rule,
 )
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic, known
-from kafkakit.rules.violation import Edit, Violation, Violations, set_to
 
 TOGETHER = 1_000
 INDEX_SHARE = 0.1

@@ -3,13 +3,12 @@
 from collections.abc import Iterator
 
 from kafkakit.core.findings import shown
+from kafkakit.rules.cluster_facts import Listener, inter_broker_protocol, listener_items, listeners_of
 from kafkakit.rules.config_defs import ValueType
 from kafkakit.rules.effective import BrokerConfig, Declared, to_items
-from kafkakit.rules.listeners import Listener, inter_broker_protocol, listener_items, listeners_of
-from kafkakit.rules.rule import CORE, ERROR, STRICT, WARNING, Fix, Limits, broker_rule
-from kafkakit.rules.secrets import HIDDEN, holds_literal_secret, is_secret_key, literal_jaas_options
+from kafkakit.rules.rule import CORE, ERROR, STRICT, WARNING, Fix, Limits, Violation, Violations, broker_rule, set_to
 from kafkakit.rules.subjects import LintBroker, LintCluster
-from kafkakit.rules.violation import Violation, Violations, set_to
+from kafkakit.rules.values import HIDDEN, holds_literal_secret, is_secret_key, literal_jaas_options
 
 LEGACY_TLS = frozenset({"SSLv3", "TLSv1", "TLSv1.1"})
 ANYONE = frozenset({"User:ANONYMOUS", "User:*"})

@@ -3,15 +3,25 @@
 from collections.abc import Iterator
 
 from kafkakit.core.findings import Severity
-from kafkakit.rules.config_defs import ConfigDef, Scope, UpdateMode
-from kafkakit.rules.declared import DYNAMIC, SetValue, base_key, definition_of, own_values, table_of
+from kafkakit.rules.config_defs import ConfigDef, Scope, UpdateMode, default_changes, replacements
 from kafkakit.rules.effective import TIME_FORMS, BrokerConfig, InputMissing
-from kafkakit.rules.judging import judged
-from kafkakit.rules.rule import CORE, ERROR, NOTE, WARNING, Fix, Limits, broker_rule, cluster_rule, config_rule
+from kafkakit.rules.judging import DYNAMIC, SetValue, base_key, definition_of, judged, own_values, table_of
+from kafkakit.rules.rule import (
+    CORE,
+    ERROR,
+    NOTE,
+    WARNING,
+    Edit,
+    Fix,
+    Limits,
+    Violation,
+    Violations,
+    broker_rule,
+    cluster_rule,
+    config_rule,
+)
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic
 from kafkakit.rules.values import accepted
-from kafkakit.rules.versions import default_changes, replacements
-from kafkakit.rules.violation import Edit, Violation, Violations
 
 
 @config_rule("KKV004", ERROR, CORE, fix=Fix.SAFE)

@@ -6,8 +6,8 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kafkakit.rules.audits.drift_keys import compared_key, default_changes
-from kafkakit.rules.families.drift_between import LEAST_PEERS, SHARE_OF_PEERS, UNIFORM
+from kafkakit.rules.audits.drift import compared_key, default_changes
+from kafkakit.rules.families.drift import LEAST_PEERS, SHARE_OF_PEERS, UNIFORM
 
 
 class OtherVersion(NamedTuple):

@@ -5,8 +5,8 @@ from collections.abc import Collection
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from kafkakit.rules.audits.drift_keys import OWNED_BY
-from kafkakit.rules.families.drift_between import MAY_DIFFER
+from kafkakit.rules.audits.drift import OWNED_BY
+from kafkakit.rules.families.drift import MAY_DIFFER
 from kafkakit_spark.drift.values import settings
 
 TOPIC = ["cluster", "topic"]

@@ -6,9 +6,9 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kafkakit.rules.audits.drift_keys import Form, broker_defaults, compared_key, inherited_from
+from kafkakit.rules.audits.drift import Form, broker_defaults, compared_key, inherited_from
 from kafkakit.rules.effective import TIME_FORMS
-from kafkakit.rules.families.drift_between import UNIFORM
+from kafkakit.rules.families.drift import UNIFORM
 
 KEYS = "key string, name string, form string, rank int, factor bigint, is_per_node boolean, is_per_cluster boolean"
 BLANKS = " \t\r\n"

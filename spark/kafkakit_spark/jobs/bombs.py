@@ -6,7 +6,7 @@ Nothing is decompressed: sizes are declared, or bound by what stands in front of
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from kafkakit.rules.audits import bombs as audit
+from kafkakit.rules.audits import segments as audit
 from kafkakit.rules.audits.segments import LEAST_RECORD_BYTES
 from kafkakit.rules.rule import Limits
 from kafkakit_spark.effective import NUMBERS, effective_topics
@@ -74,5 +74,5 @@ def run(inputs: JobInput) -> JobOutput:
         F.coalesce(F.sum("large_batches"), F.lit(0)).alias("above_memory"),
         F.max("ratio").alias("largest_ratio"),
     )
-    findings = findings_of(topics.where(above), audit.topic_findings)
+    findings = findings_of(topics.where(above), audit.bomb_findings)
     return JobOutput(findings=findings, tables={"producers": producers}, facts=(facts,))

@@ -13,9 +13,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
 from kafkakit.rules.audits.capacity import DAYS, HORIZONS, STALE_DAYS, ceiling_findings, dir_findings, loss_findings
-from kafkakit.rules.families.drift_load import FULL, WARN_DAYS
-from kafkakit.rules.families.retention_load import FULL_WARNING
-from kafkakit.rules.trend import LEAST_DAYS
+from kafkakit.rules.cluster_facts import LEAST_DAYS
+from kafkakit.rules.families.drift import FULL, WARN_DAYS
+from kafkakit.rules.families.retention import FULL_WARNING
 from kafkakit_spark.effective import effective_topics
 from kafkakit_spark.findings import findings_of
 from kafkakit_spark.job import JobInput, JobOutput

@@ -9,10 +9,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kafkakit.rules.audits import drift
-from kafkakit.rules.audits.drift_keys import OWNED_BY
-from kafkakit.rules.audits.mirror import sources_of
+from kafkakit.rules.audits.delivery import sources_of
+from kafkakit.rules.audits.drift import OWNED_BY
 from kafkakit.rules.config_defs import NEWEST, minor_key, minor_or_none
-from kafkakit.rules.families.drift_between import LEAST_PEERS, MAY_DIFFER, MIRROR_OF
+from kafkakit.rules.families.drift import LEAST_PEERS, MAY_DIFFER, MIRROR_OF
 from kafkakit.rules.rule import Limits
 from kafkakit_spark.drift import between, changes, topics
 from kafkakit_spark.drift.values import broker_values, cluster_values, inherited_values, keys_frame, settings

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kafkakit.core.findings import AuditFinding
-from kafkakit.rules.audits import hotspots as audit
+from kafkakit.rules.audits import capacity as audit
 from kafkakit_spark.findings import findings_of
 from kafkakit_spark.job import JobInput, JobOutput
 
@@ -87,7 +87,7 @@ def run(inputs: JobInput) -> JobOutput:
     brokers = inputs.step("brokers", _hot(by_broker, "cluster").drop("topic"))
     sentences: list[tuple[DataFrame, Callable[[Mapping[str, Any]], Iterator[AuditFinding]]]] = [
         (partitions, audit.partition_findings),
-        (brokers, audit.broker_findings),
+        (brokers, audit.hot_broker_findings),
     ]
     one, other = (findings_of(frame, function) for frame, function in sentences)
     led = by_broker.groupBy("cluster", F.col("id").alias("broker")).agg(

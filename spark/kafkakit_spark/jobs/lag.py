@@ -5,9 +5,9 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from kafkakit.rules.audits import lag
+from kafkakit.rules.audits import delivery as lag
 from kafkakit.rules.families.groups import OFFSETS_TOPIC
-from kafkakit.rules.families.retention_load import LAG_SHARE
+from kafkakit.rules.families.retention import LAG_SHARE
 from kafkakit_spark.effective import effective_topics
 from kafkakit_spark.findings import findings_of
 from kafkakit_spark.job import JobInput, JobOutput

@@ -7,7 +7,7 @@ and whose partial sums keep a frequent key from being one task's work.
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from kafkakit.rules.audits import mirror
+from kafkakit.rules.audits import delivery as mirror
 from kafkakit_spark.findings import findings_of
 from kafkakit_spark.job import JobInput, JobOutput
 

@@ -7,14 +7,14 @@ and the number of segments are those. Formulas: `rules/retention.py`.
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from kafkakit.rules.audits.retention import (
+from kafkakit.rules.audits.capacity import (
     GREATEST_SEGMENT_BYTES,
     OPTIONS,
     UNKNOWN_OPEN_FILES,
-    broker_findings,
+    retention_broker_findings,
     topic_findings,
 )
-from kafkakit.rules.families.brokers_handles import FULL_SHARE, LEAST_OPEN_FILES
+from kafkakit.rules.families.brokers import FULL_SHARE, LEAST_OPEN_FILES
 from kafkakit.rules.retention import (
     DEFAULT_MAX_MAP_COUNT,
     MAPS_OF_SEGMENT,
@@ -50,7 +50,7 @@ def run(inputs: JobInput) -> JobOutput:
     against_topics = findings_of(topics.where("option is not null"), topic_findings)
     full = F.expr(f"descriptors > {FULL_SHARE} * open_files or maps > {FULL_SHARE} * max_map_count")
     low = F.col("knows_open_files") & (F.col("open_files") < LEAST_OPEN_FILES)
-    against_brokers = findings_of(brokers.where(full | low), broker_findings)
+    against_brokers = findings_of(brokers.where(full | low), retention_broker_findings)
     return JobOutput(
         findings=against_topics.unionByName(against_brokers),
         tables={

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkakit.core.findings import Severity
-from kafkakit.rules.audits import bombs, segments
+from kafkakit.rules.audits import segments
+from kafkakit.rules.audits import segments as bombs
 from kafkakit.rules.audits.catalogue import audit_rules
-from kafkakit.rules.rdkafka import is_decodable
+from kafkakit.rules.families.messages import is_decodable
 
 TOPIC: dict[str, Any] = {
     "cluster": "c1", "topic": "orders", "partitions": 4, "batches": 2_000, "records": 9_000, "aborted_records": 0,
@@ -116,19 +117,19 @@ def bomb(**known: Any) -> dict[str, Any]:
 def test_each_limit_of_clients_has_a_finding_of_its_own() -> None:
     row = {"cluster": "c1", "topic": "clicks", "batches": [bomb()], "ratio": 60.0, "max_message_bytes": 1_048_588,
            "large_batches": 0, "memory_bytes": 256 << 20, "limits": "70000000,100000000"}  # fmt: skip
-    low, usual = bombs.topic_findings(row)
+    low, usual = bombs.bomb_findings(row)
     assert (low.rule, usual.rule) == ("KKM410", "KKM410")
     assert low.fingerprint != usual.fingerprint
     assert usual.hint.endswith("(producer ids 9)")
     assert "receive.message.max.bytes 70,000,000" in low.message
-    assert list(bombs.topic_findings(row | {"limits": "1000000000"})) == []
+    assert list(bombs.bomb_findings(row | {"limits": "1000000000"})) == []
 
 
 def test_a_batch_above_the_memory_is_reported_once() -> None:
     large = bomb(decompressed_bytes=400 << 20, codec="gzip")
     row = {"cluster": "c1", "topic": "clicks", "batches": [large], "ratio": 420.0, "max_message_bytes": 1_048_588,
            "large_batches": 1, "memory_bytes": 256 << 20, "limits": ""}  # fmt: skip
-    (found,) = bombs.topic_findings(row)
+    (found,) = bombs.bomb_findings(row)
     assert (found.rule, found.where) == ("KKM409", "topic clicks of c1")
     assert "partition 3 offset 71, from 1,000,000 to up to 419,430,400 bytes" in found.message
-    assert list(bombs.topic_findings(row | {"batches": None, "large_batches": None, "ratio": 3.0})) == []
+    assert list(bombs.bomb_findings(row | {"batches": None, "large_batches": None, "ratio": 3.0})) == []

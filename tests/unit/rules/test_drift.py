@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkakit.core.findings import Severity
+from kafkakit.rules.cluster_facts import daily_slope, days_until, median
 from kafkakit.rules.config_defs import config_table
-from kafkakit.rules.drift_kinds import DriftKind, kind_of_drift, kind_of_partitions
 from kafkakit.rules.effective import BrokerConfig, Declared, Source, TopicConfig
 from kafkakit.rules.engine import check_estate
+from kafkakit.rules.families.drift import DriftKind, kind_of_drift, kind_of_partitions
 from kafkakit.rules.rule import Limits
 from kafkakit.rules.subjects import Estate, LintCluster, LintTopic, TopicFacts
-from kafkakit.rules.trend import daily_slope, days_until, median
 from tests.rigs.lint_examples import estate_of
 from tests.rigs.rule_cases import SKIPPED, findings, rule_of, verdict
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkakit.rules.rdkafka import is_decodable, largest_output, output_sizes
+from kafkakit.rules.families.messages import is_decodable, largest_output, output_sizes
 from tests.rigs.rule_cases import SKIPPED, findings, verdict
 
 MIB = 2**20

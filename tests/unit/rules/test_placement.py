@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from kafkakit.placement.group_rule import GroupRule
 from kafkakit.rules.catalogue import all_rules
+from kafkakit.rules.cluster_facts import shares_rack
 from kafkakit.rules.config_defs import config_table
 from kafkakit.rules.effective import BrokerConfig, TopicConfig
 from kafkakit.rules.engine import check_estate
-from kafkakit.rules.placement_facts import shares_rack
 from kafkakit.rules.rule import Limits
 from kafkakit.rules.subjects import Estate, LintBroker, LintCluster, LintTopic, PartitionFacts
 from tests.rigs.rule_cases import SKIPPED, findings, verdict

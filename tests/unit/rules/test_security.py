@@ -2,10 +2,10 @@
 
 import pytest
 
+from kafkakit.rules.cluster_facts import inter_broker_protocol, listeners_of
 from kafkakit.rules.config_defs import MINORS, ValueType, config_table
 from kafkakit.rules.effective import BrokerConfig, Declared, Source
-from kafkakit.rules.listeners import inter_broker_protocol, listeners_of
-from kafkakit.rules.secrets import holds_literal_secret, is_reference, is_secret_key, literal_jaas_options
+from kafkakit.rules.values import holds_literal_secret, is_reference, is_secret_key, literal_jaas_options
 from tests.rigs.rule_cases import SKIPPED, findings, verdict
 
 

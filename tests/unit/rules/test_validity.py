@@ -3,9 +3,8 @@
 import pytest
 
 from kafkakit.core.findings import Severity
-from kafkakit.rules.config_defs import MINORS, Scope, config_table
+from kafkakit.rules.config_defs import MINORS, Scope, added_in, config_table, default_changes, nearest_key, removed_in
 from kafkakit.rules.rule import Limits
-from kafkakit.rules.versions import added_in, default_changes, nearest_key, removed_in
 from tests.rigs.lint_examples import EXAMPLE_FILE, outcome_of
 from tests.rigs.rule_cases import SKIPPED, findings, rule_of, verdict
 

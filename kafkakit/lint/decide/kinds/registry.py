@@ -26,7 +26,7 @@ from kafkakit.lint.decide.kinds import (
 )
 from kafkakit.lint.decide.kinds.kind import Kind, joined
 from kafkakit.lint.decide.pieces import FileProblem, Pieces
-from kafkakit.rules.violation import Edit
+from kafkakit.rules.rule import Edit
 
 UNKNOWN_KIND = "KKL007"
 MOST_PROBLEMS = 1_000

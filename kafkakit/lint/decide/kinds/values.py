@@ -11,8 +11,8 @@ from kafkakit.core.findings import Place
 from kafkakit.lint.decide.documents.tree import NULLS, UNPARSABLE, Document, Mapping, Node, Scalar, Sequence
 from kafkakit.lint.decide.pieces import FileProblem
 from kafkakit.rules.effective import NO_CONFIGS, Configs, Declared, Source, to_int, to_items
-from kafkakit.rules.secrets import is_reference, is_secret_key, without_jaas_secrets, without_secret_in_address
 from kafkakit.rules.subjects import LogDirFacts
+from kafkakit.rules.values import is_reference, is_secret_key, without_jaas_secrets, without_secret_in_address
 
 LITERAL = "[hidden secret]"
 """Stands for a secret that a file holds: the text is gone, the fact that it was written out is not."""

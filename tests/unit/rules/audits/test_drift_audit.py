@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kafkakit.rules.audits import drift
-from kafkakit.rules.audits.drift_keys import Form, compared_key, default_changes, table_with
+from kafkakit.rules.audits.drift import Form, compared_key, default_changes, table_with
 
 DAY_MS = drift.DAY_MS
 BASE = {"cluster": "c1", "owner": None, "blast": 6.0}

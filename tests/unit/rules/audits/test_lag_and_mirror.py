@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
-from kafkakit.rules.audits import lag, mirror
+from kafkakit.rules.audits import delivery as lag
+from kafkakit.rules.audits import delivery as mirror
 from kafkakit.rules.audits.catalogue import audit_rules
 
 
 def test_codes_are_unique_and_those_of_the_audits() -> None:
-    codes = [rule.code for rule in (*lag.RULES, *mirror.RULES)]
+    codes = [rule.code for rule in (*lag.LAG_RULES, *mirror.MIRROR_RULES)]
     assert codes == ["KKJ001", "KKJ002", "KKJ003", "KKJ004", "KKZ001", "KKZ002", "KKZ003", "KKZ004"]
     assert all(audit_rules()[code].code == code for code in codes)
 
