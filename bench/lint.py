@@ -21,10 +21,10 @@ from pathlib import Path
 from machine import shape
 
 from kafkakit.core.columns import without_collector
-from kafkakit.lint.decide.assemble import AssemblyOptions
 from kafkakit.lint.decide.decision import LintRequest, lint
-from kafkakit.lint.decide.kinds.registry import read_text
-from kafkakit.lint.decide.selection import LIMITS_OF, RuleSet, Selection, selected_rules
+from kafkakit.lint.decide.files import read_text
+from kafkakit.lint.decide.lint_config import LIMITS_OF, RuleSet, Selection, selected_rules
+from kafkakit.lint.decide.pieces import AssemblyOptions
 from kafkakit.rules.catalogue import all_rules
 from kafkakit.rules.config_defs import config_table
 

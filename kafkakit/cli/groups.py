@@ -36,7 +36,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("streams", "kafkakit.streams.commands", "Inspect and edit committed offsets, measure lag in time."),
     Entry(
         "lint",
-        "kafkakit.lint.commands.app",
+        "kafkakit.lint.commands",
         "Find mistakes in Kafka's configuration, in files and live.",
         is_group=False,
     ),

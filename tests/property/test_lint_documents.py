@@ -7,12 +7,9 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kafkakit.lint.decide.assemble import AssemblyOptions, assemble
-from kafkakit.lint.decide.documents.formats import read_document, read_properties
-from kafkakit.lint.decide.documents.json_text import read_json
-from kafkakit.lint.decide.documents.tree import Document, Mapping, Node, Scalar
-from kafkakit.lint.decide.documents.yaml_text import read_yaml
-from kafkakit.lint.decide.kinds.registry import KINDS, read_text
+from kafkakit.lint.decide.documents import Document, Mapping, Node, Scalar, read_json, read_yaml
+from kafkakit.lint.decide.files import KINDS, read_document, read_properties, read_text
+from kafkakit.lint.decide.pieces import AssemblyOptions, assemble
 
 PATHS = ("a.yaml", "b.json", "server.properties", "stdin", "kafka.d/conf.yaml", "plan.tfplan.json")
 SNIPPETS = (

@@ -5,10 +5,10 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from datetime import date
 
-from kafkakit.lint.decide.assemble import AssemblyOptions, assemble
-from kafkakit.lint.decide.baseline import decode_baseline
+from kafkakit.lint.decide.acceptance import decode_baseline
 from kafkakit.lint.decide.decision import LintRequest, lint
-from kafkakit.lint.decide.kinds.registry import read_text
+from kafkakit.lint.decide.files import read_text
+from kafkakit.lint.decide.pieces import AssemblyOptions, assemble
 from kafkakit.rules.catalogue import all_rules
 from kafkakit.rules.engine import Outcome
 from kafkakit.rules.rule import Limits, LintRule

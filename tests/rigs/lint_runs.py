@@ -5,9 +5,9 @@ from datetime import date
 from typing import Any
 
 from kafkakit.core.findings import Severity
-from kafkakit.lint.decide.assemble import AssemblyOptions
 from kafkakit.lint.decide.decision import Linted, LintRequest, lint
-from kafkakit.lint.decide.kinds.registry import FileReading, read_text
+from kafkakit.lint.decide.files import FileReading, read_text
+from kafkakit.lint.decide.pieces import AssemblyOptions
 from kafkakit.rules.rule import (
     CORE,
     ERROR,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from kafkakit.core.findings import Finding
-from kafkakit.lint.decide.assemble import AssemblyOptions
+from kafkakit.lint.decide.pieces import AssemblyOptions
 from kafkakit.rules.catalogue import all_rules
 from kafkakit.rules.rule import Limits, LintRule
 from tests.rigs.lint_examples import EXAMPLE_FILE, outcome_of

@@ -1,23 +1,32 @@
-"""A run of lint as a pure function: documents, live pieces and options in, findings out."""
+"""A run of lint as a pure function: documents, live pieces and options in, findings out.
+
+The result holds what was found after suppressions and the baseline; problems of files are findings too.
+"""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from fnmatch import translate
 from functools import cache
 
-from kafkakit.core.findings import FailOn, Severity
-from kafkakit.lint.decide.assemble import AssemblyOptions, assemble
-from kafkakit.lint.decide.baseline import Baseline, apply_baseline, stale_problems
-from kafkakit.lint.decide.kinds.registry import FileReading
-from kafkakit.lint.decide.lint_config import LintConfig
-from kafkakit.lint.decide.pieces import FileProblem, Pieces
-from kafkakit.lint.decide.result import LintResult, check_problems
-from kafkakit.lint.decide.selection import RuleSet, Selection, fits, selected_rules
-from kafkakit.lint.decide.suppressions import Suppression, apply_suppressions, parse_suppression, resource_suppressions
+from kafkakit.core.findings import FailOn, Finding, Severity, fingerprint_of
+from kafkakit.core.text import printable
+from kafkakit.lint.decide.acceptance import (
+    Baseline,
+    Suppression,
+    apply_baseline,
+    apply_suppressions,
+    parse_suppression,
+    resource_suppressions,
+    stale_problems,
+)
+from kafkakit.lint.decide.files import FileReading
+from kafkakit.lint.decide.lint_config import LintConfig, RuleSet, Selection, fits, selected_rules
+from kafkakit.lint.decide.pieces import AssemblyOptions, FileProblem, Pieces, assemble
+from kafkakit.rules.effective import Anchor
 from kafkakit.rules.engine import Checked, check_estate, in_file_order, merged_brokers
-from kafkakit.rules.rule import Limits, LintRule, Subject
+from kafkakit.rules.rule import Fix, Limits, LintRule, Subject
 from kafkakit.rules.subjects import Estate, node_name
 
 
@@ -40,6 +49,29 @@ class LintRequest:
     problems: tuple[FileProblem, ...] = ()
     """Those of the lint configuration."""
     docs_url: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LintResult:
+    """Findings to report, in the order of files; `rules` are those that were selected.
+
+    `skipped` says for each code what was missing and how often; `suppressed` and `baselined` count findings that are
+    accepted. `resources` counts what was linted, by kind. `docs_url` is where the pages of the rules are published.
+    """
+
+    checked: tuple[Checked, ...]
+    rules: tuple[LintRule, ...]
+    files: tuple[str, ...] = ()
+    resources: Mapping[str, int] = field(default_factory=dict)
+    skipped: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    suppressed: int = 0
+    baselined: int = 0
+    docs_url: str = ""
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The findings alone."""
+        return tuple(c.finding for c in self.checked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,3 +215,34 @@ def lint_request(given: RunOptions, config: LintConfig, baseline: Baseline | Non
 def fail_on_of(given: RunOptions, config: LintConfig) -> FailOn:
     """From which severity on the run fails: warnings unless someone chose otherwise."""
     return given.fail_on or config.settings.fail_on or FailOn.WARNING
+
+
+def check_problems(problems: Iterable[FileProblem], rules: Mapping[str, LintRule]) -> Iterator[Checked]:
+    """Each problem as a finding of its rule, where that rule is among `rules` (by code)."""
+    for problem in problems:
+        rule = rules.get(problem.rule)
+        if rule is None:
+            continue
+        where = printable(f"file {problem.place.path}")
+        yield Checked(
+            Finding(
+                rule=rule.code,
+                name=rule.name,
+                severity=rule.severity,
+                message=printable(problem.message),
+                where=where,
+                hint="",
+                fingerprint=fingerprint_of(rule.code, where, problem.key or "", ""),
+                place=problem.place,
+            ),
+            rule,
+            problem.edits,
+            anchor=Anchor(problem.key, problem.place) if problem.key is not None else None,
+        )
+
+
+def fix_of(checked: Checked) -> Fix:
+    """Whether this very finding can be fixed, and how safely."""
+    if not checked.edits or checked.anchor is None:
+        return Fix.NONE
+    return Fix.SAFE if all(edit.is_safe for edit in checked.edits) else Fix.UNSAFE

@@ -1,4 +1,7 @@
-"""Fixes as edits of a file's text: only the entries named change; comments, order, quotes and line ends stay."""
+"""Fixes: linting and editing texts until nothing is left to fix, in memory.
+
+Only the entries named change; comments, order, quotes and line ends stay.
+"""
 
 import json
 import re
@@ -6,12 +9,97 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kafkakit.lint.decide.comment_values import without_selector
-from kafkakit.lint.decide.documents.tree import Document, Entry, Mapping, Node, Scalar
-from kafkakit.lint.decide.kinds.values import LITERAL, without_secret
+from kafkakit.core.findings import FailOn
+from kafkakit.lint.decide.decision import Linted, LintRequest, lint
+from kafkakit.lint.decide.documents import Document, Entry, Mapping, Node, Scalar
+from kafkakit.lint.decide.files import FileReading, read_text, without_selector
+from kafkakit.lint.decide.kinds.kind import LITERAL, without_secret
+from kafkakit.lint.decide.pieces import Pieces
 from kafkakit.rules.engine import Checked
 from kafkakit.rules.rule import Edit
 from kafkakit.rules.values import looks_secret
+
+MOST_PASSES = 10
+GENERATED = frozenset({"cluster-snapshot", "terraform-plan"})
+"""Kinds that programs write: a fix there would be lost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileChange:
+    """A file that changed, from its first document to its last, and the findings that were fixed."""
+
+    before: Document
+    after: Document
+    applied: tuple[Checked, ...]
+
+    @property
+    def path(self) -> str:
+        """The file."""
+        return self.before.path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixedRun:
+    """What is left after fixing, and each file that changed, from its first text to its last."""
+
+    linted: Linted
+    changed: tuple[FileChange, ...] = ()
+
+    @property
+    def fixed(self) -> int:
+        """How many findings were fixed."""
+        return sum(len(change.applied) for change in self.changed)
+
+    @property
+    def diff(self) -> str:
+        """All changes as one unified diff."""
+        return "".join(shown_diff(change.before, change.after) for change in self.changed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LintDone:
+    """What a run found and changed, and from which severity on it fails."""
+
+    run: FixedRun
+    fail_on: FailOn
+
+
+def fix_all(
+    files: Sequence[FileReading], live: Sequence[Pieces], request: LintRequest, kind: str | None, *, unsafe: bool
+) -> FixedRun:
+    """Fix what can be fixed, look again, at most ten times; findings that are accepted are left alone."""
+    now = list(files)
+    applied: dict[str, list[Checked]] = {}
+    linted = lint(now, live, request)
+    for _ in range(MOST_PASSES):
+        by_path: dict[str, list[Checked]] = {}
+        for item in linted.result.checked:
+            if item.anchor is not None:
+                by_path.setdefault(item.anchor.place.path, []).append(item)
+        changed = False
+        for number, reading in enumerate(now):
+            path = reading.document.path
+            if path not in by_path or GENERATED.intersection(reading.kinds):
+                continue
+            fixed = fixed_document(reading.document, by_path[path], unsafe=unsafe)
+            if fixed.after != reading.document.text:
+                applied.setdefault(path, []).extend(fixed.applied)
+                now[number] = read_text(path, fixed.after, kind, is_named=True)
+                changed = True
+        if not changed:
+            break
+        linted = lint(now, live, request)
+    first = {reading.document.path: reading.document for reading in files}
+    last = {reading.document.path: reading.document for reading in now}
+    return FixedRun(
+        linted=linted,
+        changed=tuple(
+            FileChange(before=first[path], after=last[path], applied=tuple(items))
+            for path, items in sorted(applied.items())
+            if first[path].text != last[path].text
+        ),
+    )
+
 
 _COMMA_BEHIND = re.compile(r"\s*,\s*")
 _CLOSING = re.compile(r"(?:[\s,]++|#[^\r\n]*+)*+[\]}]")
@@ -66,14 +154,16 @@ def fixed_document(document: Document, checked: Sequence[Checked], *, unsafe: bo
     return Fixed(after=text, applied=tuple(applied))
 
 
-class Held(NamedTuple):
+class LocatedEntry(NamedTuple):
     """An entry and the mapping that it stands in."""
 
     parent: Mapping
     entry: Entry
 
 
-def text_edits(document: Document, index: dict[int, Held], item: Checked, *, unsafe: bool) -> Iterator[TextEdit]:
+def text_edits(
+    document: Document, index: dict[int, LocatedEntry], item: Checked, *, unsafe: bool
+) -> Iterator[TextEdit]:
     """The edits of one finding as ranges of the text; none where one of them cannot be made."""
     anchor, wanted = item.anchor, item.edits
     if anchor is None or not wanted or not (unsafe or all(edit.is_safe for edit in wanted)):
@@ -91,7 +181,7 @@ def text_edits(document: Document, index: dict[int, Held], item: Checked, *, uns
         yield from (edit for edit in found if edit is not None)
 
 
-def _text_edit(document: Document, held: Held, edit: Edit) -> TextEdit | None:
+def _text_edit(document: Document, held: LocatedEntry, edit: Edit) -> TextEdit | None:
     parent = held.parent
     entry = held.entry if held.entry.key.text == edit.key else parent.entries.get(edit.key)
     if entry is None:
@@ -99,7 +189,7 @@ def _text_edit(document: Document, held: Held, edit: Edit) -> TextEdit | None:
     if edit.rename is not None:
         return TextEdit(entry.key.start, entry.key.end, _as(document, entry.key, edit.rename, parent))
     if edit.value is None:
-        return _deletion(document, Held(parent, entry))
+        return _deletion(document, LocatedEntry(parent, entry))
     if not isinstance(entry.value, Scalar):
         return None
     return TextEdit(entry.value.start, entry.value.end, _as(document, entry.value, edit.value, parent))
@@ -119,7 +209,7 @@ def _as(document: Document, like: Scalar, text: str, parent: Mapping) -> str:
     return text
 
 
-def _insertion(document: Document, held: Held, key: str, value: str) -> TextEdit | None:
+def _insertion(document: Document, held: LocatedEntry, key: str, value: str) -> TextEdit | None:
     """The new entry behind the one that is there, in the style of its neighbour."""
     text, entry = document.text, held.entry
     if not isinstance(entry.value, Scalar):
@@ -138,7 +228,7 @@ def _insertion(document: Document, held: Held, key: str, value: str) -> TextEdit
     return TextEdit(at, at, f"{end_of_line}{indent}{new_key}: {new_value}")
 
 
-def _deletion(document: Document, held: Held) -> TextEdit | None:
+def _deletion(document: Document, held: LocatedEntry) -> TextEdit | None:
     text, entry = document.text, held.entry
     value_end = _last_offset(text, entry.value)
     if value_end is None:
@@ -170,7 +260,7 @@ def _last_offset(text: str, node: Node) -> int | None:
     return closing.end() if closing else None
 
 
-def _deletion_in_flow(text: str, held: Held, value_end: int) -> TextEdit:
+def _deletion_in_flow(text: str, held: LocatedEntry, value_end: int) -> TextEdit:
     """The entry with the comma behind it, else with the one before it; a key may stand there more than once."""
     start = held.entry.key.start
     behind = _COMMA_BEHIND.match(text, value_end)
@@ -180,17 +270,17 @@ def _deletion_in_flow(text: str, held: Held, value_end: int) -> TextEdit:
     return TextEdit(before - 1 if text[before - 1 : before] == "," else start, value_end, "")
 
 
-def _entries_by_offset(document: Document) -> dict[int, Held]:
-    found: dict[int, Held] = {}
+def _entries_by_offset(document: Document) -> dict[int, LocatedEntry]:
+    found: dict[int, LocatedEntry] = {}
     queue: list[Node] = list(document.roots)
     while queue:
         node = queue.pop()
         if isinstance(node, Mapping):
             for entry in node.entries.values():
                 if _holds_better(node, found.get(entry.key.start), entry):
-                    found[entry.key.start] = Held(node, entry)
+                    found[entry.key.start] = LocatedEntry(node, entry)
                 if isinstance(entry.value, Scalar):
-                    found.setdefault(entry.value.start, Held(node, entry))
+                    found.setdefault(entry.value.start, LocatedEntry(node, entry))
                 queue.append(entry.value)
         elif not isinstance(node, Scalar):
             queue += node.items
@@ -211,7 +301,7 @@ def _without_secrets(document: Document) -> str:
     return text
 
 
-def _holds_better(node: Mapping, known: Held | None, entry: Entry) -> bool:
+def _holds_better(node: Mapping, known: LocatedEntry | None, entry: Entry) -> bool:
     """True where an entry is written in this mapping, not merged into it from an anchor."""
     at = entry.key.start
     return known is None or known.parent.start > at or known.parent.start < node.start <= at

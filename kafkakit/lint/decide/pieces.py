@@ -1,27 +1,39 @@
-"""What one file contributes to the estate, before files are put together into clusters.
+"""Pieces: what one file or live cluster contributes to the estate, and how all are put together into clusters.
 
-`cluster` names the cluster that a piece belongs to; None where the file does not tell, which means the only cluster
-of the run. A reader of one kind of file turns a located document into pieces and problems; it resolves nothing.
+`cluster` names the cluster that a piece belongs to; None if the file does not tell, which means the only cluster of the
+run. A reader of one kind of file turns a located document into pieces and problems; it resolves nothing. What a cluster
+shows of its brokers and topics becomes the same pieces from a snapshot's file and from the cluster itself. Assembling
+works out the effective configuration of each broker and topic.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeVar
 
 from kafkakit.core.findings import Place
-from kafkakit.rules.effective import Configs
+from kafkakit.rules.config_defs import NEWEST, ConfigTable, config_table, minor_of, minor_or_none
+from kafkakit.rules.effective import BrokerConfig, Configs, Declared, TopicConfig
 from kafkakit.rules.rule import Edit
 from kafkakit.rules.subjects import (
     NO_FACTS,
     NO_HOST,
+    Estate,
     GroupFacts,
     HostFacts,
     LintAgent,
+    LintBroker,
+    LintCluster,
     LintConnector,
+    LintTopic,
     LogDirFacts,
     PartitionFacts,
     RolloutFacts,
     TopicFacts,
 )
+
+if TYPE_CHECKING:
+    from kafkakit.core.model import Broker, Topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,3 +144,343 @@ class Pieces:
     agents: tuple[LintAgent, ...] = ()
     connectors: tuple[LintConnector, ...] = ()
     problems: tuple[FileProblem, ...] = ()
+
+
+def seen_broker(broker: "Broker", cluster: str | None, place: Place | None) -> BrokerPiece:
+    """A broker without its configuration, which a snapshot does not hold."""
+    return BrokerPiece(
+        place=place,
+        cluster=cluster,
+        id=broker.id,
+        rack=broker.rack,
+        log_dirs=tuple(
+            LogDirFacts(path=part.path, total_bytes=part.total_bytes, usable_bytes=part.usable_bytes)
+            for part in broker.log_dirs
+        ),
+        is_alive=broker.is_alive,
+        is_known=False,
+    )
+
+
+def seen_replication(topic: "Topic") -> int | None:
+    """The least number of replicas of its partitions, without those that leave."""
+    return min((len(p.replicas) - len(p.removing) for p in topic.partitions), default=None)
+
+
+def seen_partitions(topic: "Topic") -> tuple[PartitionFacts, ...]:
+    """Its partitions with the replicas that they will have once running moves are done."""
+    return tuple(
+        PartitionFacts(
+            partition=p.partition,
+            replicas=tuple(broker for broker in p.replicas if broker not in p.removing),
+            isr=p.isr,
+            leader=-1 if p.leader is None and p.isr is not None else p.leader,
+            replica_bytes=p.replica_bytes
+            or (dict.fromkeys(p.replicas, p.size_bytes) if p.size_bytes is not None else {}),
+        )
+        for p in topic.partitions
+    )
+
+
+T = TypeVar("T")
+DEFAULT_ENV = "prod"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssemblyOptions:
+    """What the files do not tell: the version that clusters run and the one to upgrade to, environment, name.
+
+    A file's own version, environment and cluster name count before these; a target version given here counts first.
+    """
+
+    kafka_version: str | None = None
+    target_version: str | None = None
+    env: str | None = None
+    cluster: str | None = None
+
+
+@dataclass(slots=True)
+class _Parts:
+    clusters: list[ClusterPiece] = field(default_factory=list)
+    brokers: list[BrokerPiece] = field(default_factory=list)
+    topics: list[TopicPiece] = field(default_factory=list)
+    assignments: list[AssignmentPiece] = field(default_factory=list)
+
+
+def assemble(pieces: Iterable[Pieces], options: AssemblyOptions) -> Estate:
+    """The estate of all files: parts of one cluster name are one cluster; what names none joins the only one.
+
+    Linear in the number of pieces.
+    """
+    files = list(pieces)
+    by_name = _by_cluster(files, options)
+    clusters = tuple(_cluster(name, parts, options) for name, parts in by_name.items())
+    only = clusters[0] if len(clusters) == 1 else None
+    return Estate(
+        clusters=clusters,
+        agents=tuple(replace(agent, cluster=agent.cluster or only) for file in files for agent in file.agents),
+        connectors=tuple(replace(c, cluster=c.cluster or only) for file in files for c in file.connectors),
+    )
+
+
+def _by_cluster(files: Sequence[Pieces], options: AssemblyOptions) -> dict[str, _Parts]:
+    names = _names(files)
+    ids = {c.name for file in files for c in file.clusters if c.is_name_an_id}
+    declared = [name for name in names if name not in ids]
+    # A snapshot knows its cluster by id alone: beside files of one cluster it shows that one.
+    same = dict.fromkeys(ids, declared[0]) if len(ids) == len(declared) == 1 else {}
+    only = {same.get(name, name) for name in names}
+    nameless = options.cluster or (next(iter(only)) if len(only) == 1 else "")
+    found: dict[str, _Parts] = {}
+
+    def parts(name: str | None) -> _Parts:
+        return found.setdefault(nameless if name is None else same.get(name, name), _Parts())
+
+    for file in files:
+        for cluster in file.clusters:
+            parts(cluster.name).clusters.append(cluster)
+        for broker in file.brokers:
+            parts(broker.cluster).brokers.append(broker)
+        for topic in file.topics:
+            parts(topic.cluster).topics.append(topic)
+        for assignment in file.assignments:
+            parts(assignment.cluster).assignments.append(assignment)
+    return dict(sorted(found.items()))
+
+
+def _names(files: Sequence[Pieces]) -> list[str]:
+    found: dict[str, None] = {}
+    for file in files:
+        found.update(dict.fromkeys(cluster.name for cluster in file.clusters if cluster.name is not None))
+        located: tuple[BrokerPiece | TopicPiece | AssignmentPiece, ...]
+        located = (*file.brokers, *file.topics, *file.assignments)
+        found.update(dict.fromkeys(piece.cluster for piece in located if piece.cluster is not None))
+    return list(found)
+
+
+def _cluster(name: str, parts: _Parts, options: AssemblyOptions) -> LintCluster:
+    given = parts.clusters
+    stated = [*(c.version for c in given), *(b.version for b in parts.brokers)]
+    minor = _first(minor_or_none(version) for version in stated if version is not None)
+    table = config_table(minor or minor_of(options.kafka_version or NEWEST))
+    target = options.target_version or _first(c.target_version for c in given)
+    defaults = {key: value for c in given for key, value in c.dynamic_default.items()}
+    brokers = tuple(_broker(b, table, defaults) for b in _brokers(parts))
+    groups = [c.groups for c in given if c.groups is not None]
+    return LintCluster(
+        name=name,
+        table=table,
+        is_version_known=minor is not None or options.kafka_version is not None,
+        target=config_table(minor_of(target)) if target else None,
+        env=_first(c.env for c in given) or options.env or DEFAULT_ENV,
+        brokers=brokers,
+        topics=_topics(parts, inherited_config(brokers, table, defaults)),
+        groups=tuple(group for some in groups for group in some) if groups else None,
+        features=_first(c.features for c in given),
+        metadata_behind_days=_first(c.metadata_behind_days for c in given),
+        moves_running=_first(c.moves_running for c in given),
+        is_live=any(c.is_live for c in given),
+        broker_count=_first(c.broker_count for c in given),
+        rack_count=_first(c.rack_count for c in given),
+        labels=frozenset().union(*(c.labels for c in given)),
+        rollout=_first(c.rollout for c in given),
+        peers=_first(c.peers for c in given),
+        versions_differ_days=_first(c.versions_differ_days for c in given),
+        place=_first(c.place for c in given),
+    )
+
+
+def inherited_config(brokers: Sequence[LintBroker], table: ConfigTable, defaults: Configs) -> BrokerConfig:
+    """The broker configuration that topics inherit: where brokers differ, what most of them have.
+
+    Neither the order of files nor the names of brokers decide.
+    """
+    data = [b for b in brokers if b.is_broker]
+    known = [b.config for b in data if b.config.is_known]
+    if known:
+        keys = [synonym for definition in table.topic.values() for synonym in definition.synonyms[:1]]
+        inherited = [tuple(map(config.text, keys)) if len(known) > 1 else () for config in known]
+        numbers = Counter(inherited)
+        wanted = min(numbers, key=lambda values: (-numbers[values], values))
+        return known[inherited.index(wanted)]
+    if data:
+        return data[0].config
+    return BrokerConfig(table, dynamic_default=defaults, is_known=False)
+
+
+def _brokers(parts: _Parts) -> list[BrokerPiece]:
+    """The brokers with what they share; one that stands for all where only the shared configuration is known.
+
+    A single file of a broker does not tell how many there are; two and more are taken for all.
+    """
+    shared = [c for c in parts.clusters if c.static is not None]
+    static = {key: value for c in shared for key, value in (c.static or {}).items()}
+    found = _merged_brokers(parts.brokers)
+    if not any("broker" in b.roles for b in found) and shared:
+        found.append(BrokerPiece(place=shared[0].place, cluster=shared[0].name, count=0))
+    is_list = sum(1 for b in found if "broker" in b.roles and b.id is not None) > 1
+    return [
+        replace(
+            b,
+            static=_with_controller_listeners(b, {**static, **b.static} if static else b.static),
+            is_known=b.is_known or bool(shared),
+            count=1 if b.count == 0 and b.id is not None and is_list else b.count,
+        )
+        for b in found
+    ]
+
+
+def _with_controller_listeners(piece: BrokerPiece, static: Configs) -> Configs:
+    shared = static.get("listeners")
+    if not piece.controller_listeners or shared is None:
+        return static
+    if "broker" in piece.roles:
+        return {**static, "listeners": shared._replace(text=f"{shared.text},{piece.controller_listeners}")}
+    own = {key: value for key, value in static.items() if key != "advertised.listeners"}
+    return {**own, "listeners": shared._replace(text=piece.controller_listeners)}
+
+
+def _merged_brokers(pieces: Sequence[BrokerPiece]) -> list[BrokerPiece]:
+    """Brokers of one id are one, whichever file holds which part."""
+    found: dict[object, BrokerPiece] = {}
+    for piece in pieces:
+        key: object = piece.id if piece.id is not None else ("no id", len(found))
+        before = found.get(key)
+        found[key] = piece if before is None else _merge_broker(before, piece)
+    return list(found.values())
+
+
+def _merge_broker(first: BrokerPiece, second: BrokerPiece) -> BrokerPiece:
+    return replace(
+        first,
+        rack=first.rack or second.rack,
+        static={**second.static, **first.static},
+        dynamic={**second.dynamic, **first.dynamic},
+        host=first.host if first.host != BrokerPiece(place=None).host else second.host,
+        log_dirs=first.log_dirs or second.log_dirs,
+        version=first.version or second.version,
+        is_alive=first.is_alive and second.is_alive,
+        count=max(first.count, second.count),
+        owner=first.owner or second.owner,
+        ignored={**second.ignored, **first.ignored},
+        is_known=first.is_known or second.is_known,
+    )
+
+
+def _broker(piece: BrokerPiece, table: ConfigTable, defaults: Configs) -> LintBroker:
+    rack = piece.rack
+    if rack is None and "broker.rack" in piece.static:
+        rack = piece.static["broker.rack"].text or None
+    return LintBroker(
+        config=BrokerConfig(table, piece.static, defaults, piece.dynamic, piece.is_known),
+        id=piece.id,
+        rack=rack,
+        roles=piece.roles,
+        host=piece.host,
+        log_dirs=piece.log_dirs,
+        version=piece.version,
+        is_alive=piece.is_alive,
+        count=piece.count,
+        place=piece.place,
+        owner=piece.owner,
+    )
+
+
+def _topics(parts: _Parts, broker: BrokerConfig) -> tuple[LintTopic, ...]:
+    inherited: dict[str, Declared] = {}
+    found: dict[str, TopicPiece] = {}
+    for piece in parts.topics:
+        before = found.get(piece.name)
+        found[piece.name] = piece if before is None else _merge_topic(before, piece)
+    targets: dict[str, dict[int, AssignmentPiece]] = {}
+    for assignment in parts.assignments:
+        targets.setdefault(assignment.topic, {})[assignment.partition] = assignment
+    topics = [_topic(piece, targets.pop(piece.name, {}), broker, inherited) for piece in found.values()]
+    unseen = replace(broker, is_known=False)
+    for name, wanted in targets.items():
+        piece = TopicPiece(name=name, place=min(a.place for a in wanted.values()), is_declared=False)
+        topics.append(_topic(piece, wanted, unseen, {}))
+    return tuple(topics)
+
+
+def _topic(
+    piece: TopicPiece, targets: Mapping[int, AssignmentPiece], broker: BrokerConfig, inherited: dict[str, Declared]
+) -> LintTopic:
+    facts = piece.partition_facts
+    if targets:
+        facts = _after_assignment(facts or (), targets)
+    replicas = {len(p.replicas) for p in facts or () if p.replicas}
+    fewest = min(replicas, default=None)
+    factor = piece.replication_factor if not targets or fewest is None else fewest
+    if targets and factor is not None and len(facts or ()) < (piece.partitions or 0):
+        factor = min(factor, piece.replication_factor or factor)  # the other partitions stay as they are
+    return LintTopic(
+        name=piece.name,
+        config=TopicConfig(piece.configs, broker, inherited),
+        partitions=piece.partitions
+        if piece.partitions is not None or piece.partition_facts is None
+        else len(piece.partition_facts),
+        replication_factor=factor if factor is not None else fewest,
+        partition_facts=facts,
+        facts=piece.facts,
+        labels=piece.labels,
+        current=piece.current,
+        is_declared=piece.is_declared,
+        undeclared=piece.undeclared,
+        place=piece.place,
+        owner=piece.owner,
+    )
+
+
+def _after_assignment(
+    facts: Iterable[PartitionFacts], targets: Mapping[int, AssignmentPiece]
+) -> tuple[PartitionFacts, ...]:
+    """The partitions as they are after the reassignment; ISR and leader of those that move are not known."""
+    after = {p.partition: p for p in facts}
+    for number, target in targets.items():
+        before = after.get(number) or PartitionFacts(partition=number, replicas=())
+        after[number] = replace(before, replicas=target.replicas, isr=None, leader=None)
+    return tuple(after[number] for number in sorted(after))
+
+
+def _merge_topic(first: TopicPiece, second: TopicPiece) -> TopicPiece:
+    """One topic out of two files: what the first declares counts, the other fills what it leaves open.
+
+    Where both set a key to different values, the one from a snapshot or a live cluster is the current value.
+    """
+    declared, seen = (second, first) if first.partition_facts and not second.partition_facts else (first, second)
+    current = _first((declared.current, seen.current))
+    if current is None and seen.partition_facts is not None and declared.partition_facts is None:
+        current = {key: value.text for key, value in seen.configs.items()}
+    return replace(
+        declared,
+        configs={**seen.configs, **declared.configs},
+        partitions=_first((declared.partitions, seen.partitions)),
+        replication_factor=_first((declared.replication_factor, seen.replication_factor)),
+        partition_facts=_first((declared.partition_facts, seen.partition_facts)),
+        facts=_merge_facts(declared.facts, seen.facts),
+        labels=declared.labels | seen.labels,
+        owner=declared.owner or seen.owner,
+        ignored={**seen.ignored, **declared.ignored},
+        current=current,
+        is_declared=declared.is_declared or seen.is_declared,
+        undeclared=frozenset(seen.configs.keys() | declared.configs.keys()) - _own_keys(seen) - _own_keys(declared)
+        if declared.is_declared or seen.is_declared
+        else frozenset(),
+    )
+
+
+def _own_keys(piece: TopicPiece) -> frozenset[str]:
+    """The keys that files declare."""
+    return frozenset(piece.configs.keys() - piece.undeclared) if piece.is_declared else frozenset()
+
+
+def _merge_facts(first: TopicFacts, second: TopicFacts) -> TopicFacts:
+    if NO_FACTS in (first, second):
+        return second if first == NO_FACTS else first
+    names = TopicFacts.__dataclass_fields__
+    return TopicFacts(**{name: _first((getattr(first, name), getattr(second, name))) for name in names})
+
+
+def _first(values: Iterable[T | None]) -> T | None:
+    return next((value for value in values if value is not None), None)

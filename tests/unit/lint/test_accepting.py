@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkakit.core.errors import InputError
-from kafkakit.lint.decide.baseline import decode_baseline, encode_baseline, prune_baseline
+from kafkakit.lint.decide.acceptance import decode_baseline, encode_baseline, prune_baseline
 from kafkakit.rules.catalogue import all_rules
 from tests.rigs.lint_runs import codes, linted
 

@@ -3,7 +3,7 @@
 import pytest
 
 from kafkakit.core.errors import UsageError
-from kafkakit.lint.decide.assemble import AssemblyOptions
+from kafkakit.lint.decide.pieces import AssemblyOptions
 from kafkakit.rules.effective import InputMissing, Source
 from kafkakit.rules.subjects import LintCluster
 from tests.rigs.lint_examples import estate_of

@@ -9,8 +9,9 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from kafkakit.lint.decide.kinds import kafkakit_cluster, kafkakit_facts
-from kafkakit.lint.decide.kinds.registry import KINDS, read_text
+from kafkakit.lint.decide.files import KINDS, read_text
+from kafkakit.lint.decide.kinds import kafkakit as kafkakit_cluster
+from kafkakit.lint.decide.kinds import kafkakit as kafkakit_facts
 from kafkakit.rules.catalogue import all_rules
 from kafkakit.rules.rule import LintRule
 from kafkakit.rules.subjects import BatchFacts, HostFacts, LogDirFacts, RolloutFacts

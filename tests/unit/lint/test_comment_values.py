@@ -2,8 +2,7 @@
 
 import pytest
 
-from kafkakit.lint.decide.comment_values import comment_problems
-from kafkakit.lint.decide.documents.formats import read_document
+from kafkakit.lint.decide.files import comment_problems, read_document
 
 
 def problems(line: str, path: str = "a.yaml") -> list[str]:

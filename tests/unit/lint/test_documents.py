@@ -3,11 +3,9 @@
 import pytest
 import yaml
 
-from kafkakit.lint.decide.documents import yaml_text
-from kafkakit.lint.decide.documents.formats import MAX_PROPERTIES_LINES, read_document, read_properties
-from kafkakit.lint.decide.documents.json_text import read_json
-from kafkakit.lint.decide.documents.tree import MAX_LINES, Comment, Document, Mapping, Scalar, Sequence
-from kafkakit.lint.decide.documents.yaml_text import read_yaml
+from kafkakit.lint.decide import documents as yaml_text
+from kafkakit.lint.decide.documents import MAX_LINES, Comment, Document, Mapping, Scalar, Sequence, read_json, read_yaml
+from kafkakit.lint.decide.files import MAX_PROPERTIES_LINES, read_document, read_properties
 
 LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join(['*' + chr(97 + n)] * 10)}]\n" for n in range(8)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkakit.lint.decide.fixing import fix_all
+from kafkakit.lint.decide.fixes import fix_all
 from kafkakit.rules.catalogue import all_rules
 from kafkakit.rules.rule import Fix, Limits, LintRule, Subject
 from tests.rigs.lint_examples import files_of, page_parts

@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from kafkakit.lint.decide.fixing import fix_all
+from kafkakit.lint.decide.fixes import fix_all
 from kafkakit.rules.catalogue import all_rules
 from tests.rigs.lint_runs import read, request
 

@@ -16,15 +16,13 @@ import yaml
 
 from kafkakit.adapters.files import read_input
 from kafkakit.core.findings import FailOn
-from kafkakit.lint.act.read_files import read_files
-from kafkakit.lint.decide.assemble import AssemblyOptions
-from kafkakit.lint.decide.decision import Linted, LintRequest, lint
-from kafkakit.lint.decide.fixing import FixedRun, LintDone, fix_all
-from kafkakit.lint.decide.kinds.registry import FileReading, read_text
-from kafkakit.lint.decide.result import LintResult
-from kafkakit.lint.decide.selection import RuleSet
-from kafkakit.lint.show.formats import lint_report, rendered
-from kafkakit.lint.show.text import lint_data, lint_rows
+from kafkakit.lint.act import read_files
+from kafkakit.lint.decide.decision import Linted, LintRequest, LintResult, lint
+from kafkakit.lint.decide.files import FileReading, read_text
+from kafkakit.lint.decide.fixes import FixedRun, LintDone, fix_all
+from kafkakit.lint.decide.lint_config import RuleSet
+from kafkakit.lint.decide.pieces import AssemblyOptions
+from kafkakit.lint.report import lint_data, lint_report, lint_rows, rendered
 from kafkakit.rules.catalogue import all_rules
 from kafkakit.rules.rule import Limits, LintRule
 from tests.places import ROOT

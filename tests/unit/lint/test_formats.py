@@ -9,13 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkakit.lint.decide.result import LintResult
-from kafkakit.lint.show import sarif as sarif_module
-from kafkakit.lint.show.ci_formats import github, gitlab, markdown
-from kafkakit.lint.show.formats import rendered
-from kafkakit.lint.show.junit import junit
-from kafkakit.lint.show.sarif import sarif
-from kafkakit.lint.show.text import lint_text, statistics_text
+from kafkakit.lint import report as sarif_module
+from kafkakit.lint.decide.decision import LintResult
+from kafkakit.lint.report import github, gitlab, junit, lint_text, markdown, rendered, sarif, statistics_text
 from tests.places import ROOT
 from tests.rigs.lint_runs import linted
 

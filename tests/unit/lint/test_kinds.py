@@ -6,7 +6,7 @@ import pytest
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.findings import Place
-from kafkakit.lint.decide.kinds.registry import KINDS, read_text
+from kafkakit.lint.decide.files import KINDS, read_text
 from kafkakit.lint.decide.pieces import Pieces, TopicPiece
 from kafkakit.rules.effective import Configs, Source
 from kafkakit.rules.subjects import LogDirFacts

@@ -6,7 +6,7 @@ import pytest
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import TagSet
-from kafkakit.lint.act.live import read_live
+from kafkakit.lint.act import read_live
 from tests.fakes.admin import FakeCluster
 
 TAGS = TagSet(brokers={}, topics={"orders": {"tier": "hot"}})

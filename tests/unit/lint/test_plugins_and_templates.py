@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from kafkakit.core.errors import InputError, UsageError
-from kafkakit.lint.act import rules as rules_module
-from kafkakit.lint.decide.lint_config import read_lint_config
-from kafkakit.lint.decide.templates import TemplateRule, template_rule
+from kafkakit.lint import act as rules_module
+from kafkakit.lint.decide.lint_config import TemplateRule, read_lint_config, template_rule
 from tests.rigs.lint_runs import RULES, linted, no_zero_retention, read
 
 TOPICS = """kafkakit: cluster

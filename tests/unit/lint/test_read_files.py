@@ -7,10 +7,9 @@ import pytest
 
 from kafkakit.adapters.files import read_input
 from kafkakit.core.errors import UsageError
-from kafkakit.lint.act import find_files as finding
-from kafkakit.lint.act.find_files import FoundFile, find_files
-from kafkakit.lint.act.read_files import read_files
-from kafkakit.lint.decide.kinds.registry import FileReading
+from kafkakit.lint import act as finding
+from kafkakit.lint.act import FoundFile, find_files, read_files
+from kafkakit.lint.decide.files import FileReading
 
 TOPIC = "kafkakit: cluster\ntopics: [{name: t}]\n"
 
@@ -105,7 +104,7 @@ def test_byte_order_marks_and_line_ends_are_read(tmp_path: Path) -> None:
 
 
 def test_a_file_above_the_limit_and_a_pipe_are_findings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkakit.lint.act.read_files.LIMIT_BYTES", 10)
+    monkeypatch.setattr("kafkakit.lint.act.BASELINE_LIMIT_BYTES", 10)
     (tmp_path / "a.yaml").write_text(TOPIC)
     assert problems(tmp_path / "a.yaml") == [("KKL006", 1, 1, "is larger than 10 bytes")]
     os.mkfifo(tmp_path / "p.yaml")
@@ -124,8 +123,8 @@ def test_stdin_is_read_under_its_name() -> None:
 
 
 def test_only_a_snapshot_may_be_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkakit.lint.act.read_files.LIMIT_BYTES", 50)
-    monkeypatch.setattr("kafkakit.lint.decide.documents.formats.LIMIT_BYTES", 50)
+    monkeypatch.setattr("kafkakit.lint.act.BASELINE_LIMIT_BYTES", 50)
+    monkeypatch.setattr("kafkakit.lint.decide.files.LIMIT_BYTES", 50)
     snapshot = (
         '{"kafkakit":{"kind":"cluster-snapshot","schema":1},"cluster_id":"abc","taken_at":"2026-01-01T00:00:00Z",'
         '"source":"s","brokers":[],"topics":[]}'

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from kafkakit.lint.decide.assemble import AssemblyOptions
+from kafkakit.lint.decide.pieces import AssemblyOptions
 from kafkakit.rules.catalogue import all_rules
 from tests.rigs.lint_examples import outcome_of
 

@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, ConfigLayer, LayeredValue, ResourceKind
 from kafkakit.core.errors import InputError, TryLaterError, UsageError
 from kafkakit.core.plan import PlanBroker
-from kafkakit.lint.decide.kinds.registry import read_text
+from kafkakit.lint.decide.files import read_text
 from kafkakit.rollout.decide.plan import ConfigPlan, decode_config_plan, encode_config_plan, hash_of, subject_of
 from kafkakit.rollout.decide.settings import (
     ClusterConfigs,

@@ -7,8 +7,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkakit.lint.decide.assemble import AssemblyOptions, assemble
-from kafkakit.lint.decide.pieces import BrokerPiece, ClusterPiece, Pieces, TopicPiece
+from kafkakit.lint.decide.pieces import AssemblyOptions, BrokerPiece, ClusterPiece, Pieces, TopicPiece, assemble
 from kafkakit.rules.catalogue import rules_of
 from kafkakit.rules.effective import Declared, Source
 from kafkakit.rules.engine import Checked, check_estate

@@ -1,10 +1,21 @@
-"""What a kind of file is: one record that recognises it and reads it into pieces."""
+"""A kind of file: one record that recognises it and reads it into pieces; and reading values out of located trees.
 
-from collections.abc import Callable
-from dataclasses import dataclass
+Numbers, names and configurations are read with a problem for each wrong shape.
+"""
 
-from kafkakit.lint.decide.documents.tree import Document, Mapping, Node
-from kafkakit.lint.decide.pieces import Pieces
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from collections.abc import Mapping as MappingABC
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from kafkakit.core.findings import Place
+from kafkakit.lint.decide.documents import NULLS, UNPARSABLE, Document, Mapping, Node, Scalar, Sequence
+from kafkakit.lint.decide.pieces import FileProblem, Pieces
+from kafkakit.rules.effective import NO_CONFIGS, Configs, Declared, Source, to_int, to_items
+from kafkakit.rules.subjects import LogDirFacts
+from kafkakit.rules.values import is_reference, is_secret_key, without_jaas_secrets, without_secret_in_address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,3 +55,209 @@ def of_each(read_one: Callable[[Document, Mapping], Pieces]) -> Callable[[Docume
         return joined([read_one(document, root) for root in roots if isinstance(root, Mapping)])
 
     return read
+
+
+LITERAL = "[hidden secret]"
+"""Stands for a secret that a file holds: the text is gone, the fact that it was written out is not."""
+
+_is_secret = lru_cache(maxsize=10_000)(is_secret_key)
+
+
+def without_secret(key: str, text: str) -> str:
+    """The value, hidden where its key names a secret and it is no reference to one kept elsewhere.
+
+    Passwords in addresses are hidden under every key.
+    """
+    text = without_secret_in_address(text, LITERAL)
+    if not _is_secret(key) or not text.strip() or is_reference(text):
+        return text
+    return without_jaas_secrets(text, LITERAL) if key.endswith("sasl.jaas.config") else LITERAL
+
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_WHOLE_FLOAT = re.compile(r"([+-]?\d+)\.0+")
+_VERSION = re.compile(r"v?\d{1,3}\.\d{1,3}(\.\d{1,3})*(-[\w.-]*)?")
+# Named tuples without the call of their own `__new__`: configurations are most of what is read.
+_place: Callable[[type[Place], tuple[str, int, int]], Place] = tuple.__new__
+_declared: Callable[[type[Declared], tuple[str, Source, Place]], Declared] = tuple.__new__
+TRUE_WORDS = frozenset({"true", "yes", "on"})
+
+
+@dataclass(slots=True)
+class Reader:
+    """Reads values of one document and keeps the problems it meets."""
+
+    document: Document
+    problems: list[FileProblem] = field(default_factory=list)
+
+    def place(self, node: Node) -> Place:
+        """Where a value begins."""
+        return self.document.place(node.start)
+
+    def problem(self, node: Node, message: str, key: str | None = None) -> None:
+        """Keep a problem of shape."""
+        self.problems.append(FileProblem(rule=UNPARSABLE, message=message, place=self.place(node), key=key))
+
+    def known_keys(self, node: Mapping, known: Iterable[str], what: str) -> None:
+        """Keep a problem for every key that is not known."""
+        allowed = frozenset(known)
+        for entry in node.entries.values():
+            if entry.key.text not in allowed:
+                self.problem(entry.key, f"{what} has no field {entry.key.text!r:.60}", entry.key.text)
+
+    def mapping(self, node: Mapping, key: str) -> Mapping | None:
+        """The mapping at a key; a problem for another shape."""
+        found = node.get(key)
+        if found is not None and not isinstance(found, Mapping):
+            self.problem(found, f"{key} must be a mapping of keys to values", key)
+            return None
+        return found
+
+    def mappings(self, node: Mapping, key: str) -> tuple[Mapping, ...]:
+        """The mappings in the list at a key; a problem for each other shape."""
+        found = node.get(key)
+        if found is None:
+            return ()
+        if not isinstance(found, Sequence):
+            self.problem(found, f"{key} must be a list", key)
+            return ()
+        for item in found.items:
+            if not isinstance(item, Mapping):
+                self.problem(item, f"an item of {key} must be a mapping of keys to values", key)
+        return tuple(item for item in found.items if isinstance(item, Mapping))
+
+    def text(self, node: Mapping, key: str) -> str | None:
+        """The text at a key."""
+        found = node.get(key)
+        if found is not None and not isinstance(found, Scalar):
+            self.problem(found, f"{key} must be a text", key)
+            return None
+        return None if found is None else found.text
+
+    def version(self, node: Mapping, key: str) -> str | None:
+        """The Kafka version at a key; a problem for a text that is none."""
+        found = self.text(node, key)
+        if found is not None and not _VERSION.fullmatch(found):
+            self.problem(node.entries[key].value, f"{key} must be a Kafka version, such as 4.3", key)
+            return None
+        return found
+
+    def texts(self, node: Mapping, key: str) -> tuple[str, ...]:
+        """The texts in the list at a key; one text counts as a list of one."""
+        found = node.get(key)
+        if isinstance(found, Scalar):
+            return (found.text,)
+        return tuple(item.text for item in node.sequence(key) if isinstance(item, Scalar))
+
+    def integer(self, node: Mapping, key: str, minimum: int = 0) -> int | None:
+        """The whole number at a key; a problem for another text, or one below the minimum."""
+        found = node.get(key)
+        if found is None:
+            return None
+        number = to_int(whole(found.text)) if isinstance(found, Scalar) else None
+        if number is None or number < minimum:
+            self.problem(found, f"{key} must be a whole number, {minimum} or more", key)
+            return None
+        return number
+
+    def number(self, node: Mapping, key: str) -> float | None:
+        """The number at a key."""
+        found = node.get(key)
+        if found is None:
+            return None
+        if not isinstance(found, Scalar) or not _NUMBER.fullmatch(found.text):
+            self.problem(found, f"{key} must be a number", key)
+            return None
+        return float(found.text)
+
+    def integers(self, node: Mapping, key: str) -> tuple[int, ...] | None:
+        """The whole numbers in the list at a key."""
+        found = node.get(key)
+        if found is None:
+            return None
+        items = found.items if isinstance(found, Sequence) else [found]
+        numbers = [to_int(item.text) if isinstance(item, Scalar) else None for item in items]
+        if any(number is None for number in numbers):
+            self.problem(found, f"{key} must be a list of whole numbers", key)
+            return None
+        return tuple(number for number in numbers if number is not None)
+
+    def flag(self, node: Mapping, key: str) -> bool | None:
+        """True or false at a key."""
+        found = node.get(key)
+        if found is None:
+            return None
+        return isinstance(found, Scalar) and found.text.lower() in TRUE_WORDS
+
+    def configs(self, node: Mapping | None, source: Source) -> Configs:
+        """A mapping of configuration keys as values with their places: those of the keys."""
+        if node is None or not node.entries:
+            return NO_CONFIGS
+        place, path, starts = self.document.place, self.document.path, self.document.line_starts
+        found: dict[str, Declared] = {}
+        for key, (at, value) in node.entries.items():
+            if type(value) is Scalar:
+                if not value.is_plain or value.text not in NULLS:
+                    line = bisect_right(starts, at.start)
+                    where = _place(Place, (path, line, at.start - starts[line - 1] + 1))
+                    found[key] = _declared(Declared, (without_secret(key, value.text), source, where))
+            elif isinstance(value, Sequence) and all(isinstance(item, Scalar) for item in value.items):
+                text = ",".join(item.text for item in value.items if isinstance(item, Scalar))
+                found[key] = Declared(text, source, place(at.start))
+            else:
+                self.problem(value, f"the value of {key:.100} must be a text or a number", key)
+        return found
+
+    def plain_texts(self, node: Mapping | None) -> dict[str, str]:
+        """A mapping of texts."""
+        entries = node.entries.values() if node is not None else ()
+        return {e.key.text: e.value.text for e in entries if isinstance(e.value, Scalar)}
+
+    def numbers(self, node: Mapping, key: str) -> MappingABC[str, float]:
+        """A mapping of numbers at a key."""
+        found = self.mapping(node, key)
+        read = {name: self.number(found, name) for name in found.entries} if found is not None else {}
+        return {name: number for name, number in read.items() if number is not None}
+
+
+def whole(text: str) -> str:
+    """A number as JSON tools may write a whole one: `12.0` is `12`."""
+    found = _WHOLE_FLOAT.fullmatch(text)
+    return found.group(1) if found else text
+
+
+_ENVS = {
+    "prod": ("prod", "production", "prd", "live"),
+    "staging": ("staging", "stage", "stg", "preprod", "uat"),
+    "dev": ("dev", "development", "test", "testing", "local", "sandbox", "qa", "ci"),
+}
+OWNER_KEYS = ("owner", "team", "app.kubernetes.io/team", "kafkakit/owner")
+
+
+def environment_of(word: str | None) -> str | None:
+    """One of the kit's environments for the word of another tool, None where it is none of the usual ones."""
+    wanted = (word or "").lower()
+    return next((env for env, words in _ENVS.items() if wanted in words), None)
+
+
+def owner_in(*labels: Mapping | None) -> str | None:
+    """The owner that labels or annotations name."""
+    texts = (part.text(key) for part in labels if part is not None for key in OWNER_KEYS)
+    return next((text for text in texts if text), None)
+
+
+def node_id_of(static: Configs) -> int | None:
+    """The id that a node's own configuration gives it."""
+    numbers = (to_int(static[key].text) for key in ("node.id", "broker.id") if key in static)
+    return next((number for number in numbers if number is not None and number >= 0), None)
+
+
+def roles_of(static: Configs) -> tuple[str, ...]:
+    """The roles that a node's own configuration gives it; a broker without any."""
+    return (to_items(static["process.roles"].text) if "process.roles" in static else ()) or ("broker",)
+
+
+def dirs_of(static: Configs) -> tuple[LogDirFacts, ...]:
+    """The log dirs that a node's own configuration names."""
+    found = static.get("log.dirs") or static.get("log.dir")
+    return tuple(LogDirFacts(path=path) for path in to_items(found.text)) if found is not None else ()

@@ -8,7 +8,7 @@ from inspect import cleandoc
 from kafkakit.core.errors import UsageError
 from kafkakit.core.quantities import counted
 from kafkakit.core.text import text_table
-from kafkakit.lint.decide.selection import fits, suggestion
+from kafkakit.lint.decide.lint_config import fits, suggestion
 from kafkakit.report import Report, text_of
 from kafkakit.rules.rule import Fix, LintRule, Needs
 

@@ -1,4 +1,4 @@
-"""The options of `kafkakit lint`."""
+"""`kafkakit lint`: its options, the ports that it hands on, and the report that it ends with."""
 
 from __future__ import annotations
 
@@ -6,35 +6,29 @@ from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.common_options import NO_TAGS, TagSource
 from kafkakit.cli.completion import TOPIC_CHOICE
 from kafkakit.cli.context import CliContext
-from kafkakit.cli.option_groups import option
+from kafkakit.cli.option_groups import option, with_option_groups
 from kafkakit.cli.output import OutputFormat, format_result
+from kafkakit.core.columns import without_collector
 from kafkakit.core.errors import UsageError
 from kafkakit.core.findings import FailOn
 from kafkakit.lint.decide.decision import RunOptions
-from kafkakit.lint.decide.selection import RuleSet
+from kafkakit.lint.decide.lint_config import RuleSet
 
 if TYPE_CHECKING:
-    from kafkakit.lint.decide.fixing import LintDone
+    from kafkakit.lint.decide.fixes import LintDone
+    from kafkakit.lint.decide.pieces import Pieces
     from kafkakit.report import Report
 
 
-class LintFormat(StrEnum):
-    """Formats of the findings."""
-
-    TEXT = "text"
-    JSON = "json"
-    YAML = "yaml"
-    TSV = "tsv"
-    SARIF = "sarif"
-    JUNIT = "junit"
-    GITHUB = "github"
-    GITLAB = "gitlab"
-    MARKDOWN = "markdown"
+app = new_group("Find mistakes in Kafka's configuration, in files and live.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +133,20 @@ class Fixing:
     diff: bool = option(False, "--diff", help="Print what --fix would change as a unified diff, and change nothing.")
 
 
+class LintFormat(StrEnum):
+    """Formats of the findings."""
+
+    TEXT = "text"
+    JSON = "json"
+    YAML = "yaml"
+    TSV = "tsv"
+    SARIF = "sarif"
+    JUNIT = "junit"
+    GITHUB = "github"
+    GITLAB = "gitlab"
+    MARKDOWN = "markdown"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LintOutput:
     """How the result is written."""
@@ -185,8 +193,7 @@ class LintOutput:
         self, done: LintDone, report: Report, version: str, target_version: str | None
     ) -> list[tuple[Path, str]]:
         """The files to write besides, with their texts."""
-        from kafkakit.lint.show.formats import rendered
-        from kafkakit.lint.show.upgrade import upgrade_page
+        from kafkakit.lint.report import rendered, upgrade_page
 
         result = done.run.linted.result
         own = {form.value for form in OutputFormat if form is not OutputFormat.TEXT}
@@ -227,6 +234,47 @@ class RuleDocs:
         return self.list_rules or self.explain is not None or self.docs is not None
 
 
+@app.command("lint", cls=CliCommand)
+@with_option_groups
+@without_collector()
+def lint(
+    ctx: typer.Context,
+    inputs: LintInputs,
+    choice: RuleChoice,
+    acceptance: Acceptance,
+    fixing: Fixing,
+    written: LintOutput,
+    docs: RuleDocs,
+    paths: Annotated[
+        list[str] | None, typer.Argument(metavar="[PATH]...", help="Files and folders; - for stdin.")
+    ] = None,
+) -> int:
+    """Find mistakes in files that configure Kafka, and in live clusters.
+
+    Reads kafkakit cluster files, server.properties, Strimzi resources, topicctl files, Terraform plans, reassignment
+    maps, Datadog agent files, Debezium connectors and cluster snapshots; docs/lint.md describes each. Works offline
+    unless --live is given. Exits 0 without findings of --fail-on or worse, 1 with some, 2 when there is nothing to
+    lint or it cannot be read.
+
+    Examples:
+
+    \b
+    kafkakit lint clusters/
+    kafkakit lint --target-version 4.3 server.properties
+    kafkakit lint --diff topics/
+    kafkakit lint --also sarif=lint.sarif clusters/
+    kafkakit --profile prod lint --live --against clusters/
+    kafkakit lint --explain KKR201
+    """
+    from kafkakit.cli.session import finish
+
+    cli = cli_context(ctx)
+    if docs.is_given:
+        written.take_over(cli)
+        return finish(cli, rule_docs_report(ctx, docs, inputs))
+    return finish(cli, linted_report(ctx, paths or [], inputs, choice, acceptance, fixing, written))
+
+
 def run_options(inputs: LintInputs, choice: RuleChoice, acceptance: Acceptance, today: date) -> RunOptions:
     """The options of the command line as one value."""
     return RunOptions(
@@ -244,3 +292,78 @@ def run_options(inputs: LintInputs, choice: RuleChoice, acceptance: Acceptance, 
 
 def _names(given: list[str] | None) -> tuple[str, ...]:
     return tuple(name.strip() for text in given or () for name in text.split(",") if name.strip())
+
+
+def linted_report(
+    ctx: typer.Context,
+    paths: list[str],
+    inputs: LintInputs,
+    choice: RuleChoice,
+    acceptance: Acceptance,
+    fixing: Fixing,
+    written: LintOutput,
+) -> Report:
+    """Lint, fix where asked, write the other outputs, and make the report."""
+    from functools import partial
+
+    from kafkakit import __version__
+    from kafkakit.lint.act import LintPorts, LintTask, read_files, run_lint, write_outputs
+    from kafkakit.lint.report import lint_report
+    from kafkakit.wiring import read_input, system_clock, write_file
+
+    cli = cli_context(ctx)
+    form = written.text_format(cli.terminal.is_github_actions)
+    written.take_over(cli)
+    written.check(inputs.target_version)
+    task = LintTask(
+        options=run_options(inputs, choice, acceptance, system_clock().now().date()),
+        kind=inputs.kind,
+        lint_config=inputs.config_path(),
+        baseline=acceptance.baseline,
+        write_baseline=acceptance.write_baseline,
+        prune_baseline=acceptance.prune_baseline,
+        fix=fixing.fix,
+        unsafe=fixing.unsafe_fixes,
+        diff=fixing.diff,
+    )
+    ports = LintPorts(
+        read_input=read_input,
+        write_file=write_file,
+        read_files=partial(read_files, inputs.paths(paths), inputs.kind, inputs.stdin_filename, read_input),
+        read_live=partial(live_pieces, ctx, inputs),
+        say=cli.output.say,
+    )
+    done = run_lint(task, ports)
+    report = lint_report(done, "diff" if fixing.diff else form, __version__)
+    write_outputs(written.also_texts(done, report, __version__, inputs.target_version), write_file)
+    return report
+
+
+def live_pieces(ctx: typer.Context, inputs: LintInputs) -> tuple[Pieces, ...]:
+    """What the cluster of the profile holds, with --live."""
+    if not inputs.live:
+        return ()
+    from functools import partial
+
+    from kafkakit.cli.session import open_session
+    from kafkakit.lint.act import read_live
+
+    cli = cli_context(ctx)
+    with open_session(cli, read_only=True) as session:
+        tags = partial(inputs.tags.read, session)
+        live = read_live(session.admin, inputs.cluster_name, session.clock.now(), inputs.topics, tags)
+        cli.cluster_id = session.cluster_id
+        return (live,)
+
+
+def rule_docs_report(ctx: typer.Context, docs: RuleDocs, inputs: LintInputs) -> Report:
+    """The documentation of rules: one page, the list, or the site in a folder."""
+    from kafkakit.lint.act import read_config, write_site
+    from kafkakit.lint.rule_pages import explain_report, rules_report, site_report
+    from kafkakit.wiring import read_input, write_file
+
+    del ctx
+    rules = read_config(inputs.config_path(), read_input).rules
+    if docs.docs is not None:
+        return site_report(str(docs.docs), write_site(rules, docs.docs, write_file))
+    return rules_report(rules) if docs.explain is None else explain_report(rules, docs.explain)

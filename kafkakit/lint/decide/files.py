@@ -1,0 +1,408 @@
+"""A file's text into pieces: which format it is in, and of which of all kinds it is.
+
+The format follows from the name of the file, else from its first lines. Comments that say another time or size than the
+value next to them are problems of the file (KKV014).
+"""
+
+import gc
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from kafkakit.config.client_properties import locate_properties
+from kafkakit.core.errors import UsageError
+from kafkakit.core.findings import Place
+from kafkakit.core.quantities import format_bytes, format_span
+from kafkakit.lint.decide.documents import (
+    MAX_LINES,
+    UNPARSABLE,
+    Comment,
+    CommentAt,
+    Document,
+    Entry,
+    Node,
+    Problem,
+    Scalar,
+    duplicate_key,
+    read_json,
+    read_yaml,
+)
+from kafkakit.lint.decide.documents import Mapping as MappingNode
+from kafkakit.lint.decide.documents import Sequence as SequenceNode
+from kafkakit.lint.decide.kinds import kafka_tools as connectors
+from kafkakit.lint.decide.kinds import kafka_tools as datadog_agent
+from kafkakit.lint.decide.kinds import kafka_tools as reassignment
+from kafkakit.lint.decide.kinds import kafka_tools as server_properties
+from kafkakit.lint.decide.kinds import kafka_tools as terraform_plan
+from kafkakit.lint.decide.kinds import kafka_tools as topicctl
+from kafkakit.lint.decide.kinds import kafkakit as kafkakit_cluster
+from kafkakit.lint.decide.kinds import kafkakit as snapshot
+from kafkakit.lint.decide.kinds import strimzi
+from kafkakit.lint.decide.kinds.kind import Kind, joined
+from kafkakit.lint.decide.pieces import FileProblem, Pieces
+from kafkakit.rules.effective import to_int
+from kafkakit.rules.rule import Edit
+
+UNKNOWN_KIND = "KKL007"
+MOST_PROBLEMS = 1_000
+"""How many problems of syntax and repeated keys are kept for one file."""
+_TEMPLATE = re.compile(r"\{\{|\{%|<%")
+_TELLING = re.compile(
+    r"kafkakit: *cluster|kafka\.strimzi\.io/|kafka_connect_str|bootstrapAddrs|replicationFactor|replication_factor"
+    r"|retention\.ms|min\.insync\.replicas|process\.roles|log\.dirs|connector\.class|cluster-snapshot"
+)
+KINDS: Mapping[str, Kind] = {
+    kind.name: kind
+    for kind in (
+        kafkakit_cluster.CLUSTER_KIND,
+        strimzi.KIND,
+        topicctl.TOPICCTL_KIND,
+        terraform_plan.TERRAFORM_KIND,
+        reassignment.REASSIGNMENT_KIND,
+        datadog_agent.CONSUMER_KIND,
+        datadog_agent.JMX_KIND,
+        connectors.CONNECTOR_KIND,
+        connectors.WORKER_KIND,
+        server_properties.SERVER_KIND,
+        snapshot.SNAPSHOT_KIND,
+    )
+}
+"""In the order in which they are tried."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileReading:
+    """One file as read: its document, the kinds found in it (none for a file that is no concern of lint), pieces."""
+
+    document: Document
+    kinds: tuple[str, ...]
+    pieces: Pieces
+
+
+def read_text(path: str, text: str, kind: str | None = None, is_named: bool = False) -> FileReading:
+    """Read one file's text; never raises but for a kind that does not exist.
+
+    Args:
+        path: Names the file in places, and tells the format and the kind where the content does not.
+        text: The content, decoded.
+        kind: The name of the kind it must be read as, None to detect it.
+        is_named: The file was given by its name, so an unknown kind is a problem.
+    """
+    forced = kind_named(kind) if kind is not None else None
+    with _no_collection():
+        return _read(path, text, forced, is_named)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Holds the search for circular garbage: trees have none, and looking through them takes a third of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _read(path: str, text: str, forced: Kind | None, is_named: bool) -> FileReading:
+    if forced is snapshot.SNAPSHOT_KIND or (forced is None and snapshot.is_snapshot(text)):
+        whole = Document(path, text, "json")
+        return FileReading(
+            document=whole, kinds=(snapshot.SNAPSHOT_KIND.name,), pieces=snapshot.SNAPSHOT_KIND.read(whole, ())
+        )
+    document = read_document(path, text, forced.formats if forced is not None else ())
+    by_kind = _by_kind(document, forced)
+    pieces = [KINDS[name].read(document, tuple(roots)) for name, roots in by_kind.items()]
+    is_concern = bool(by_kind) or is_named or forced is not None or looks_known(path, text)
+    problems = _problems(document, is_concern)
+    if by_kind:
+        problems = (*problems, *comment_problems(document))
+    if not by_kind and is_named and not document.has_broken_syntax:
+        problems = (*problems, _unknown(document))
+    return FileReading(document=document, kinds=tuple(by_kind), pieces=joined([*pieces, Pieces(problems=problems)]))
+
+
+def kind_named(name: str) -> Kind:
+    """The kind of a name; `UsageError` for one that does not exist."""
+    found = KINDS.get(name)
+    if found is None:
+        raise UsageError(f"no kind of file is called {name!r:.60}", hint=f"kinds: {', '.join(sorted(KINDS))}")
+    return found
+
+
+def _by_kind(document: Document, forced: Kind | None) -> dict[str, list[Node]]:
+    found: dict[str, list[Node]] = {}
+    for root in document.roots:
+        kind = forced or _kind_of(document, root)
+        if kind is not None:
+            found.setdefault(kind.name, []).append(root)
+    return found
+
+
+def _kind_of(document: Document, root: Node) -> Kind | None:
+    able = [kind for kind in KINDS.values() if document.format in kind.formats]
+    recognised = next((kind for kind in able if kind.recognise(root)), None)
+    if recognised is not None or not isinstance(root, MappingNode):
+        return recognised
+    return next((kind for kind in able if _matches(document.path, kind.patterns)), None)
+
+
+def looks_known(path: str, text: str) -> bool:
+    """True for a file that would be of a known kind if it could be read; templates of other tools are not."""
+    if _TEMPLATE.search(text):
+        return False
+    return _TELLING.search(text) is not None or any(_matches(path, kind.patterns) for kind in KINDS.values())
+
+
+def _matches(path: str, patterns: Sequence[str]) -> bool:
+    slashed = "/" + path.replace("\\", "/").lower()
+    return any(fnmatchcase(slashed, f"*/{pattern}") for pattern in patterns)
+
+
+def _problems(document: Document, is_concern: bool) -> tuple[FileProblem, ...]:
+    if not is_concern:
+        return ()
+    return tuple(
+        FileProblem(
+            rule=p.rule,
+            message=p.message,
+            place=document.place(p.at),
+            key=p.key,
+            edits=(Edit(p.key, is_safe=True),) if p.key is not None and p.is_repeated_value else (),
+        )
+        for p in document.problems[:MOST_PROBLEMS]
+    )
+
+
+def _unknown(document: Document) -> FileProblem:
+    return FileProblem(
+        rule=UNKNOWN_KIND,
+        message="the file is of no kind that lint knows, so nothing of it was checked",
+        place=Place(document.path, 1),
+    )
+
+
+def unreadable(path: str, message: str, before: str = "") -> FileReading:
+    """The reading of a file that could not be read at all; `before` is the text up to where that shows."""
+    document = Document(path, before, "yaml")
+    problem = FileProblem(rule=UNPARSABLE, message=message, place=document.place(len(before)))
+    return FileReading(document=document, kinds=(), pieces=Pieces(problems=(problem,)))
+
+
+def read_properties(path: str, text: str) -> Document:
+    """Read a properties text; bad escapes are problems with their places, never exceptions."""
+    located = locate_properties(text)
+    root = MappingNode({}, located.entries[0].name_at.start if located.entries else 0)
+    problems = []
+    for entry in located.entries:
+        key = Scalar(entry.name, *entry.name_at)
+        value = Scalar(entry.value, *entry.value_at, False)
+        if entry.problem is not None:
+            problems.append(Problem(UNPARSABLE, f"not a valid property: {entry.problem}", key.start, key.text))
+        before = root.entries.get(entry.name)
+        if before is not None:
+            problems.append(duplicate_key(key, before.value, value))
+        root.entries[entry.name] = Entry(key, value)
+    comments = tuple(CommentAt(*comment) for comment in located.comments)
+    return Document(path, text, "properties", (root,), tuple(problems), comments)
+
+
+SUFFIXES = {".yaml": "yaml", ".yml": "yaml", ".json": "json", ".properties": "properties"}
+MAX_PROPERTIES_LINES = 200_000
+MAX_PROPERTIES_CHARACTERS = 8 * 2**20
+LIMIT_BYTES = 64 * 2**20
+"""The largest file that is read as a located tree."""
+SNAPSHOT_LIMIT_BYTES = 512 * 2**20
+"""The largest snapshot, which is decoded in one pass."""
+
+_ASSIGNMENT = re.compile(r"[A-Za-z][\w.-]*[ \t]*=")
+_FIRST_LINE = re.compile(r"^[ \t]*([^\s#!].*)$", re.MULTILINE)
+
+
+def suffix_of(path: str) -> str:
+    """The end of a file's name from its last point on, in lower case."""
+    name = path.replace("\\", "/").rpartition("/")[2]
+    _, point, suffix = name.rpartition(".")
+    return (point + suffix).lower()
+
+
+def read_document(path: str, text: str, formats: tuple[str, ...] = ()) -> Document:
+    """Read a text as a located tree; never raises.
+
+    Args:
+        path: Names the file in places; its suffix tells the format.
+        text: The content, decoded; a byte order mark is skipped by the one who decodes.
+        formats: The formats that it may have where the kind of file is known, the likeliest first.
+    """
+    form = _format(path, text, formats)
+    refused = _refused(text, form)
+    if refused is not None:
+        return Document(path, text, form, problems=(refused,))
+    match form:
+        case "json":
+            return read_json(path, text)
+        case "properties":
+            return read_properties(path, text)
+    return read_yaml(path, text)
+
+
+def _refused(text: str, form: str) -> Problem | None:
+    """Why a text is not read at all."""
+    zero = text.find("\x00")
+    if zero >= 0:
+        return Problem(UNPARSABLE, "a zero byte: this is no text file", zero)
+    conflict = text.find("<<<<<<< ")
+    if conflict >= 0 and text[conflict - 1 : conflict] in ("", "\n") and "\n>>>>>>> " in text:
+        return Problem(UNPARSABLE, "a merge conflict is not resolved: nothing of the file was checked", conflict)
+    if len(text) > LIMIT_BYTES:
+        return Problem(UNPARSABLE, f"is larger than {LIMIT_BYTES:,} bytes", 0)
+    if form == "properties" and len(text) > MAX_PROPERTIES_CHARACTERS:
+        return Problem(UNPARSABLE, f"more than {MAX_PROPERTIES_CHARACTERS:,} characters of properties", 0)
+    most = MAX_PROPERTIES_LINES if form == "properties" else MAX_LINES
+    if len(text) > most and _lines(text) > most:
+        return Problem(UNPARSABLE, f"more than {most:,} lines", 0)
+    return None
+
+
+def _lines(text: str) -> int:
+    return text.count("\n") + text.count("\r") - text.count("\r\n")
+
+
+def _format(path: str, text: str, formats: tuple[str, ...]) -> str:
+    by_name = SUFFIXES.get(suffix_of(path))
+    if by_name is not None and (not formats or by_name in formats):
+        return by_name
+    by_content = _format_of_content(text)
+    return by_content if not formats or by_content in formats else formats[0]
+
+
+def _format_of_content(text: str) -> str:
+    found = _FIRST_LINE.search(text)
+    first = found.group(1) if found else ""
+    if first[:1] in ("{", "["):
+        return "json"
+    return "properties" if _ASSIGNMENT.match(first) else "yaml"
+
+
+_SUPPRESSION = re.compile(r"#\s*kafkakit:\s*(?:file-ignore|ignore)\s*\[([^\]]*)\][^#\r\n]*")
+
+
+def without_selector(document: Document, offset: int, selector: str) -> tuple[int, int, str] | None:
+    """The range of the text to replace, and by what; the comment goes with its last selector.
+
+    None where no comment begins at the offset, or it holds something else too.
+    """
+    at = next((c for c in document.comments_at if c.start == offset), None)
+    found = _SUPPRESSION.fullmatch(document.text, at.start, at.end) if at is not None else None
+    if at is None or found is None:
+        return None
+    kept = [name for part in found[1].split(",") if (name := part.strip()) and name != selector]
+    if kept:
+        return found.start(1), found.end(1), ", ".join(kept)
+    text = document.text
+    line = document.place(at.start).line
+    start = document.offset(line)
+    if text[start : at.start].strip():
+        return len(text[: at.start].rstrip(" \t")), at.end, ""
+    is_last = line == len(document.line_starts)
+    return start, len(text) if is_last else document.offset(line + 1), ""
+
+
+RULE = "KKV014"
+TOLERANCE = 0.01
+
+_MS = {"ms": 1, "millis": 1, "s": 1_000, "sec": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "hr": 3_600_000,
+       "hrs": 3_600_000, "d": 86_400_000, "w": 604_800_000}  # fmt: skip
+_LONG_MS = {"millisecond": 1, "second": 1_000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000,
+            "week": 604_800_000, "year": 31_536_000_000}  # fmt: skip
+_MS |= {word + end: ms for word, ms in _LONG_MS.items() for end in ("", "s")}
+_MS |= {"secs": 1_000, "mins": 60_000}
+_POWERS = {"b": 0, "byte": 0, "bytes": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
+_QUANTITY = re.compile(r"(?<![\w.,])(\d+(?:[.,]\d+)?)\s*([A-Za-z]+)\b")
+# What a key's last word makes of its number, in milliseconds.
+_KEY_MS = {".ms": 1, ".minutes": 60_000, ".hours": 3_600_000, ".seconds": 1_000}
+
+
+def comment_problems(document: Document) -> Iterator[FileProblem]:
+    """The comments at the end of a line that name one time or size, and not that of the key on the line.
+
+    Linear in the file's entries; nothing is compared where a comment holds no quantity, or more than one.
+    """
+    trailing = {comment.line: comment for comment in document.comments if not comment.own_line}
+    if not trailing:
+        return
+    for entry in _entries(document.roots):
+        key = entry.key.text
+        if not key.endswith((*_KEY_MS, ".bytes")) or not isinstance(entry.value, Scalar):
+            continue
+        place = document.place(entry.key.start)
+        comment, number = trailing.get(place.line), to_int(entry.value.text)
+        if comment is None or number is None or number < 0:
+            continue
+        said = _said(key, comment)
+        if said and not any(_is_near(number, value) for value in said):
+            yield FileProblem(
+                rule=RULE,
+                message=f"the comment says {comment.text.lstrip('# ').strip()!r:.60}, but {key} is {number}, "
+                f"which is {_shown(key, number)}",
+                place=place,
+                key=key,
+            )
+
+
+def _entries(nodes: Iterable[Node]) -> Iterator[Entry]:
+    """All entries of some trees; nodes that aliases share are visited once."""
+    waiting, seen = list(nodes), set[int]()
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Scalar) or id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, SequenceNode):
+            waiting.extend(node.items)
+            continue
+        yield from node.entries.values()
+        waiting.extend(entry.value for entry in node.entries.values())
+
+
+def _said(key: str, comment: Comment) -> tuple[float, ...]:
+    """What the comment's one quantity may mean in the key's unit; none when it has none, or several."""
+    is_size = key.endswith(".bytes")
+    readings = [_size(*found) if is_size else _time(key, *found) for found in _QUANTITY.findall(comment.text)]
+    known = [reading for reading in readings if reading]
+    return known[0] if len(known) == 1 else ()
+
+
+def _time(key: str, number: str, unit: str) -> tuple[float, ...]:
+    ms = _unit(_MS, unit)
+    factor = next(ms_ for end, ms_ in _KEY_MS.items() if key.endswith(end))
+    return () if ms is None else (float(number.replace(",", ".")) * ms / factor,)
+
+
+def _size(number: str, unit: str) -> tuple[float, ...]:
+    power = _POWERS.get(unit.lower())
+    if power is None:
+        stem = unit.lower().removesuffix("b").removesuffix("i")
+        power = _POWERS.get(stem) if len(stem) == 1 else None
+    if power is None:
+        return ()
+    amount = float(number.replace(",", "."))
+    return (amount * 1000**power, amount * 1024**power)
+
+
+def _unit(units: dict[str, int], unit: str) -> int | None:
+    return units.get(unit if len(unit) == 1 else unit.lower())
+
+
+def _is_near(number: int, said: float) -> bool:
+    return abs(number - said) <= TOLERANCE * max(abs(said), 1)
+
+
+def _shown(key: str, number: int) -> str:
+    if key.endswith(".bytes"):
+        return format_bytes(number)
+    factor = next(ms for end, ms in _KEY_MS.items() if key.endswith(end))
+    return format_span(number * factor / 1000)

@@ -1,0 +1,434 @@
+"""Files of Kafka and of tools around it.
+
+- `server.properties` and the properties of KRaft nodes: one broker or controller a file.
+- Kafka's reassignment JSON (`kafka-reassign-partitions`): the replicas that partitions are to have.
+- topicctl's YAML: one cluster or one topic a document.
+- Terraform plans as JSON (`terraform show -json`): the topics that are there after the plan. Resources `kafka_topic` of
+  the provider Mongey/kafka and `confluent_kafka_topic` of confluentinc/confluent, in all modules; the values before a
+  change become the topic's current ones.
+- Kafka Connect: connectors as JSON (`{name, config}`, flat, or a list of them) or properties, and workers.
+- The Datadog agent's `kafka_consumer.d/conf.yaml` and `kafka.d/conf.yaml` (JMX): one subject for each instance.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+
+from kafkakit.core.findings import Place
+from kafkakit.lint.decide.documents import Document, Mapping, Node, Scalar, Sequence
+from kafkakit.lint.decide.kinds.kind import (
+    Kind,
+    Reader,
+    dirs_of,
+    environment_of,
+    joined,
+    node_id_of,
+    of_each,
+    owner_in,
+    roles_of,
+    without_secret,
+)
+from kafkakit.lint.decide.pieces import AssignmentPiece, BrokerPiece, ClusterPiece, Pieces, TopicPiece
+from kafkakit.rules.effective import Declared, Source, to_int
+from kafkakit.rules.subjects import LintAgent, LintConnector
+
+_SERVER_KEYS = (
+    "broker.id", "node.id", "process.roles", "zookeeper.connect", "log.dirs", "advertised.listeners",
+    "controller.quorum.voters", "controller.quorum.bootstrap.servers", "listener.security.protocol.map",
+    "num.network.threads", "inter.broker.listener.name", "log.retention.hours", "log.retention.ms",
+    "offsets.topic.replication.factor", "default.replication.factor", "auto.create.topics.enable",
+)  # fmt: skip
+
+
+def _is_server(root: Node) -> bool:
+    if not isinstance(root, Mapping) or "connector.class" in root.entries or "key.converter" in root.entries:
+        return False
+    return not root.entries.keys().isdisjoint(_SERVER_KEYS)
+
+
+def _read_server(document: Document, root: Mapping) -> Pieces:
+    reader = Reader(document)
+    static = reader.configs(root, Source.STATIC)
+    broker = BrokerPiece(
+        place=reader.place(root),
+        id=node_id_of(static),
+        rack=static["broker.rack"].text or None if "broker.rack" in static else None,
+        roles=roles_of(static),
+        static=static,
+        log_dirs=dirs_of(static),
+        count=0,
+    )
+    return Pieces(brokers=(broker,), problems=tuple(reader.problems))
+
+
+SERVER_KIND = Kind(
+    name="server-properties",
+    about="server.properties of a broker, controller.properties and broker.properties of KRaft",
+    formats=("properties",),
+    recognise=_is_server,
+    read=of_each(_read_server),
+    patterns=("server*.properties", "broker*.properties", "controller*.properties", "kraft/*.properties"),
+)
+
+
+def _is_reassignment(root: Node) -> bool:
+    if not isinstance(root, Mapping) or not root.entries.keys() <= {"version", "partitions"}:
+        return False
+    partitions = root.get("partitions")
+    return isinstance(partitions, Sequence) and all(
+        isinstance(item, Mapping) and "topic" in item.entries for item in partitions.items
+    )
+
+
+def _read_reassignment(document: Document, root: Mapping) -> Pieces:
+    reader = Reader(document)
+    found = []
+    for node in reader.mappings(root, "partitions"):
+        topic, partition = reader.text(node, "topic"), reader.integer(node, "partition")
+        replicas = reader.integers(node, "replicas")
+        if topic is None or partition is None or not replicas:
+            reader.problem(node, "a partition needs a topic, a number and a list of replicas", "partitions")
+            continue
+        found.append(AssignmentPiece(topic=topic, partition=partition, replicas=replicas, place=reader.place(node)))
+    return Pieces(assignments=tuple(found), problems=tuple(reader.problems))
+
+
+REASSIGNMENT_KIND = Kind(
+    name="reassignment",
+    about="Kafka's partition reassignment JSON",
+    formats=("json",),
+    recognise=_is_reassignment,
+    read=of_each(_read_reassignment),
+)
+
+_MS_PER_MINUTE = 60_000
+
+
+def _is_topicctl(root: Node) -> bool:
+    if not isinstance(root, Mapping) or "apiVersion" in root.entries:
+        return False
+    meta, spec = root.mapping("meta"), root.mapping("spec")
+    if meta is None or spec is None or "name" not in meta.entries:
+        return False
+    return "bootstrapAddrs" in spec.entries or ("cluster" in meta.entries and "partitions" in spec.entries)
+
+
+def _read_topicctl(document: Document, root: Mapping) -> Pieces:
+    reader = Reader(document)
+    meta, spec = root.mapping("meta"), root.mapping("spec")
+    if meta is None or spec is None:
+        reader.problem(root, "a topicctl file needs meta and spec")
+        return Pieces(problems=tuple(reader.problems))
+    if "bootstrapAddrs" in spec.entries or "cluster" not in meta.entries:
+        cluster = ClusterPiece(
+            place=reader.place(root),
+            name=_cluster_name(meta, "name"),
+            env=environment_of(meta.text("environment")),
+        )
+        return Pieces(clusters=(cluster,))
+    return _read_topic(reader, root, meta, spec)
+
+
+def _read_topic(reader: Reader, root: Mapping, meta: Mapping, spec: Mapping) -> Pieces:
+    name = reader.text(meta, "name")
+    if name is None:
+        reader.problem(meta, "a topic needs a name", "name")
+        return Pieces(problems=tuple(reader.problems))
+    cluster = _cluster_name(meta, "cluster")
+    configs: dict[str, Declared] = {}
+    minutes = reader.integer(spec, "retentionMinutes", 1)
+    if minutes is not None:
+        place = reader.place(spec.entries["retentionMinutes"].key)
+        configs["retention.ms"] = Declared(str(minutes * _MS_PER_MINUTE), Source.TOPIC, place)
+    configs |= reader.configs(reader.mapping(spec, "settings"), Source.TOPIC)
+    topic = TopicPiece(
+        name=name,
+        place=reader.place(root),
+        cluster=cluster,
+        configs=configs,
+        partitions=reader.integer(spec, "partitions", 1),
+        replication_factor=reader.integer(spec, "replicationFactor", 1),
+        owner=owner_in(meta.mapping("labels"), meta),
+    )
+    return Pieces(
+        clusters=(ClusterPiece(place=topic.place, name=cluster, env=environment_of(meta.text("environment"))),),
+        topics=(topic,),
+        assignments=tuple(_static_placement(reader, spec, name, cluster)),
+        problems=tuple(reader.problems),
+    )
+
+
+def _static_placement(reader: Reader, spec: Mapping, topic: str, cluster: str | None) -> list[AssignmentPiece]:
+    placement = spec.mapping("placement")
+    found = []
+    for number, row in enumerate(placement.sequence("staticAssignments") if placement is not None else ()):
+        items = row.items if isinstance(row, Sequence) else []
+        replicas = [to_int(item.text) for item in items if isinstance(item, Scalar)]
+        known = tuple(replica for replica in replicas if replica is not None)
+        if known and len(known) == len(items):
+            found.append(
+                AssignmentPiece(topic=topic, partition=number, replicas=known, place=reader.place(row), cluster=cluster)
+            )
+        else:
+            reader.problem(row, "a row of staticAssignments must be a list of broker ids", "staticAssignments")
+    return found
+
+
+def _cluster_name(meta: Mapping, key: str) -> str | None:
+    """A cluster is identified by its name, environment and region together."""
+    name = meta.text(key)
+    where = ", ".join(text for text in (meta.text("environment"), meta.text("region")) if text)
+    return f"{name} ({where})" if name and where else name
+
+
+TOPICCTL_KIND = Kind(
+    name="topicctl",
+    about="topicctl cluster and topic YAML",
+    formats=("yaml", "json"),
+    recognise=_is_topicctl,
+    read=of_each(_read_topicctl),
+)
+
+_NAMES = {"kafka_topic": "name", "confluent_kafka_topic": "topic_name"}
+
+
+def _is_plan(root: Node) -> bool:
+    if not isinstance(root, Mapping) or "format_version" not in root.entries:
+        return False
+    return "planned_values" in root.entries or "terraform_version" in root.entries
+
+
+def _read_plan(document: Document, root: Mapping) -> Pieces:
+    reader = Reader(document)
+    before = {
+        address: config
+        for change in root.sequence("resource_changes")
+        if isinstance(change, Mapping)
+        and (address := change.text("address")) is not None
+        and (config := change.mapping("change", "before", "config")) is not None
+    }
+    values = root.mapping("planned_values") or root.mapping("values")
+    modules = _modules(values.mapping("root_module") if values is not None else None)
+    topics = [
+        _planned_topic(reader, resource, before)
+        for module in modules
+        for resource in module.sequence("resources")
+        if isinstance(resource, Mapping) and resource.text("type") in _NAMES and resource.text("mode") != "data"
+    ]
+    return Pieces(topics=tuple(topic for topic in topics if topic is not None), problems=tuple(reader.problems))
+
+
+def _modules(root: Mapping | None) -> Iterator[Mapping]:
+    waiting = [root] if root is not None else []
+    while waiting:
+        module = waiting.pop()
+        yield module
+        children = [child for child in module.sequence("child_modules") if isinstance(child, Mapping)]
+        waiting += reversed(children)
+
+
+def _planned_topic(reader: Reader, resource: Mapping, before: dict[str, Mapping]) -> TopicPiece | None:
+    values = resource.mapping("values")
+    if values is None:
+        return None
+    kind = resource.text("type") or ""
+    name = values.text(_NAMES[kind])
+    if name is None:
+        return None  # not known before the plan is applied
+    clusters = [part for part in values.sequence("kafka_cluster") if isinstance(part, Mapping)]
+    factor = reader.integer(values, "replication_factor", -1)
+    current = before.get(resource.text("address") or "")
+    count_key = "partitions_count" if "partitions_count" in values.entries else "partitions"
+    return TopicPiece(
+        name=name,
+        place=reader.place(values),
+        cluster=clusters[0].text("id") if clusters else None,
+        configs=reader.configs(values.mapping("config"), Source.TOPIC),
+        partitions=reader.integer(values, count_key, 1),
+        replication_factor=factor if factor != -1 else None,
+        current=reader.plain_texts(current) if current is not None else None,
+    )
+
+
+TERRAFORM_KIND = Kind(
+    name="terraform-plan",
+    about="Terraform plan JSON (kafka_topic, confluent_kafka_topic)",
+    formats=("json",),
+    recognise=_is_plan,
+    read=of_each(_read_plan),
+    patterns=("*.tfplan.json", "tfplan*.json"),
+)
+
+_WORKER_KEYS = ("config.storage.topic", "offset.storage.topic", "status.storage.topic", "offset.storage.file.filename")
+
+
+def _is_connector(root: Node) -> bool:
+    if isinstance(root, Sequence):
+        return bool(root.items) and all(isinstance(item, Mapping) and _is_connector(item) for item in root.items)
+    if not isinstance(root, Mapping):
+        return False
+    config = root.mapping("config")
+    return "connector.class" in root.entries or (config is not None and "connector.class" in config.entries)
+
+
+def _is_worker(root: Node) -> bool:
+    return isinstance(root, Mapping) and (
+        not root.entries.keys().isdisjoint(_WORKER_KEYS)
+        or {"bootstrap.servers", "key.converter"} <= root.entries.keys()
+    )
+
+
+def _mappings(roots: tuple[Node, ...]) -> Iterator[Mapping]:
+    for root in roots:
+        if isinstance(root, Mapping):
+            yield root
+        elif isinstance(root, Sequence):
+            yield from (item for item in root.items if isinstance(item, Mapping))
+
+
+def _read_connector(document: Document, root: Mapping) -> Pieces:
+    reader = Reader(document)
+    config = root if "connector.class" in root.entries else (root.mapping("config") or root)
+    name = root.text("name") or config.text("name")
+    if name is None:
+        reader.problem(root, "a connector needs a name", "name")
+    connector = LintConnector(
+        name=name or "without name",
+        config=reader.configs(config, Source.STATIC),
+        place=reader.place(root),
+    )
+    return Pieces(connectors=(connector,), problems=tuple(reader.problems))
+
+
+def _read(document: Document, roots: tuple[Node, ...]) -> Pieces:
+    return joined([_read_connector(document, root) for root in _mappings(roots)])
+
+
+def _read_workers(document: Document, roots: tuple[Node, ...]) -> Pieces:
+    reader = Reader(document)
+    workers = tuple(
+        LintConnector(
+            name=root.text("group.id") or document.path.replace("\\", "/").rpartition("/")[2],
+            config=reader.configs(root, Source.STATIC),
+            is_worker=True,
+            place=reader.place(root),
+        )
+        for root in _mappings(roots)
+    )
+    return Pieces(connectors=workers, problems=tuple(reader.problems))
+
+
+CONNECTOR_KIND = Kind(
+    name="connector",
+    about="Kafka Connect connectors (Debezium and others) as JSON or properties",
+    formats=("json", "properties", "yaml"),
+    recognise=_is_connector,
+    read=_read,
+)
+WORKER_KIND = Kind(
+    name="connect-worker",
+    about="properties of a Kafka Connect worker",
+    formats=("properties",),
+    recognise=_is_worker,
+    read=_read_workers,
+    patterns=("connect-distributed*.properties", "connect-standalone*.properties"),
+)
+
+CONSUMER, JMX = "kafka_consumer", "kafka"
+_CONSUMER_KEYS = ("kafka_connect_str", "consumer_groups", "consumer_groups_regex", "monitor_unlisted_consumer_groups")
+
+
+def _instances(root: Node) -> list[Mapping]:
+    items = root.sequence("instances") if isinstance(root, Mapping) else ()
+    return [item for item in items if isinstance(item, Mapping)]
+
+
+def _is_consumer(root: Node) -> bool:
+    return any(not item.entries.keys().isdisjoint(_CONSUMER_KEYS) for item in _instances(root))
+
+
+def _is_jmx(root: Node) -> bool:
+    options = root.mapping("init_config") if isinstance(root, Mapping) else None
+    if options is None or options.text("is_jmx") is None:
+        return False
+    beans = [part.mapping("include") for part in options.sequence("conf") if isinstance(part, Mapping)]
+    texts = [bean.text(key) or "" for bean in beans if bean is not None for key in ("domain", "bean")]
+    return any(text.strip("'\"").startswith("kafka.") for text in texts)
+
+
+def _read_agents(document: Document, root: Mapping, kind: str) -> Pieces:
+    reader = Reader(document)
+    agents = tuple(_agent(reader, node, kind, index) for index, node in enumerate(reader.mappings(root, "instances")))
+    return Pieces(agents=agents, problems=tuple(reader.problems))
+
+
+def _agent(reader: Reader, node: Mapping, kind: str, index: int) -> LintAgent:
+    groups = node.get("consumer_groups")
+    return LintAgent(
+        settings={entry.key.text: _setting(reader, entry.key, entry.value) for entry in node.entries.values()},
+        groups=_groups(reader, groups) if isinstance(groups, Mapping) else None,
+        places=_places(reader, groups) if isinstance(groups, Mapping) else {},
+        kind=kind,
+        index=index,
+        place=reader.place(node),
+    )
+
+
+def _setting(reader: Reader, key: Scalar, value: Node) -> Declared:
+    """A scalar, the items of a list, or the keys of a mapping, joined with commas."""
+    match value:
+        case Scalar():
+            text = "" if value.is_null else value.text
+        case Sequence():
+            text = ",".join(item.text for item in value.items if isinstance(item, Scalar))
+        case _:
+            text = ",".join(value.entries)
+    return Declared(without_secret(key.text, text), Source.STATIC, reader.place(key))
+
+
+def _groups(reader: Reader, node: Mapping) -> dict[str, dict[str, tuple[int, ...]]]:
+    found: dict[str, dict[str, tuple[int, ...]]] = {}
+    for group, entry in node.entries.items():
+        topics = entry.value
+        if isinstance(topics, Mapping):
+            found[group] = {topic: _partitions(reader, item.value) for topic, item in topics.entries.items()}
+        elif isinstance(topics, Sequence):
+            found[group] = {item.text: () for item in topics.items if isinstance(item, Scalar)}
+        else:
+            found[group] = {}
+    return found
+
+
+def _places(reader: Reader, node: Mapping) -> dict[tuple[str, ...], Place]:
+    found: dict[tuple[str, ...], Place] = {}
+    for group, entry in node.entries.items():
+        found[(group,)] = reader.place(entry.key)
+        if isinstance(entry.value, Mapping):
+            topics = entry.value.entries.items()
+            found.update(((group, topic), reader.place(item.key)) for topic, item in topics)
+    return found
+
+
+def _partitions(reader: Reader, node: Node) -> tuple[int, ...]:
+    items = node.items if isinstance(node, Sequence) else []
+    numbers = [to_int(item.text) if isinstance(item, Scalar) else None for item in items]
+    if any(number is None for number in numbers):
+        reader.problem(node, "partitions must be a list of whole numbers", "consumer_groups")
+    return tuple(number for number in numbers if number is not None)
+
+
+CONSUMER_KIND = Kind(
+    name="datadog-kafka-consumer",
+    about="the Datadog agent's kafka_consumer.d/conf.yaml",
+    formats=("yaml", "json"),
+    recognise=_is_consumer,
+    read=of_each(partial(_read_agents, kind=CONSUMER)),
+    patterns=("kafka_consumer.d/*.yaml", "kafka_consumer.d/*.yml", "kafka_consumer.yaml"),
+)
+JMX_KIND = Kind(
+    name="datadog-kafka",
+    about="the Datadog agent's kafka.d/conf.yaml",
+    formats=("yaml", "json"),
+    recognise=_is_jmx,
+    read=of_each(partial(_read_agents, kind=JMX)),
+    patterns=("kafka.d/*.yaml", "kafka.d/*.yml", "conf.d/kafka.yaml"),
+)
