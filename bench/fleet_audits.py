@@ -33,10 +33,9 @@ def make_store(tier: str, folder: Path, seed: int) -> dict[str, float]:
     """Write the fleet with one of each defect, if it is not there; seconds and bytes."""
     from kafkakit.adapters.arrow import ParquetStore
     from kafkakit.fleet.act.synth import write_fleet
-    from kafkakit.fleet.decide.synth_defect import one_of_each
+    from kafkakit.fleet.decide.synth_cluster import SIZES, Tier
     from kafkakit.fleet.decide.synth_defects import DEFECTS
-    from kafkakit.fleet.decide.synth_fleet import SynthRequest
-    from kafkakit.fleet.decide.synth_shape import SIZES, Tier
+    from kafkakit.fleet.decide.synth_fleet import SynthRequest, one_of_each
 
     began = time.monotonic()
     if not (folder / "truth.json").exists():

@@ -40,9 +40,9 @@ ENTRIES: tuple[Entry, ...] = (
         "Find mistakes in Kafka's configuration, in files and live.",
         is_group=False,
     ),
-    Entry("audit", "kafkakit.audit.commands.app", "Audit whole fleets with Spark: submit jobs, follow runs."),
+    Entry("audit", "kafkakit.audit.commands", "Audit whole fleets with Spark: submit jobs, follow runs."),
     Entry("snapshot", "kafkakit.snapshot.commands", "Read a cluster's state into a file.", is_group=False),
-    Entry("fleet", "kafkakit.fleet.commands.app", "Collect snapshots of many clusters, or make some to try audits on."),
+    Entry("fleet", "kafkakit.fleet.commands", "Collect snapshots of many clusters, or make some to try audits on."),
     Entry("sandbox", "kafkakit.sandbox.commands", "Run a real local Kafka cluster to try things on."),
     Entry("profile", "kafkakit.cli.profile", "List, show, choose and check cluster profiles."),
     Entry(

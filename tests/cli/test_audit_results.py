@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from kafkakit.audit.decide.comparison import RunResults
+from kafkakit.audit.decide.runs import RunResults
 from kafkakit.core.findings import finding_row
 from kafkakit.core.fleet_tables import JobResult, spec_data, summary_data
 from tests.places import ROOT

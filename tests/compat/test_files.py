@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.audit.act.submit import spec_bytes
+from kafkakit.audit.act import spec_bytes
 from kafkakit.broker.decide.operation import decode_operation, encode_operation
 from kafkakit.core.documents import (
     decode_document,

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from kafkakit.adapters.arrow import ParquetStore, RunFolder
-from kafkakit.audit.act.scope import read_scope
-from kafkakit.audit.decide.scope import ScopeRequest
+from kafkakit.audit.act import read_scope
+from kafkakit.audit.decide.request import ScopeRequest
 from kafkakit.core.errors import UsageError
 from kafkakit.core.fleet_tables import spec_of
 from tests.compat.recorded import FOLDER, name_of, recorded

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import pytest
 
-from kafkakit.audit.show.page import audit_page
+from kafkakit.audit.report.page import audit_page
 from kafkakit.topicmappr.decide.frontier import FrontierPoint
 from kafkakit.topicmappr.report.page import report_page
 from tests.rigs.browser import chromium

@@ -1,6 +1,6 @@
 """A Grafana dashboard over the metrics of audits, as the JSON that Grafana imports."""
 
-from kafkakit.audit.show.metrics import PREFIX
+from kafkakit.audit.report.exports import PREFIX
 from tests.rigs.dashboard import Dashboard, Panel, as_json
 
 _BY_CLUSTER = '{cluster=~"$cluster"}'

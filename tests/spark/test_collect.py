@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from kafkakit.fleet.decide.outcomes import OutcomeStatus, task_outcome
+from kafkakit.fleet.report import OutcomeStatus, task_outcome
 from tests.rigs.command_line import Home
 
 

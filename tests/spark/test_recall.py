@@ -14,11 +14,10 @@ import pytest
 from kafkakit.adapters.arrow import ParquetStore
 from kafkakit.core.fleet_tables import VERSION_COLUMN, JobSpec
 from kafkakit.fleet.act.synth import write_fleet, write_log_dir
-from kafkakit.fleet.decide.synth_defect import one_of_each
+from kafkakit.fleet.decide.synth_cluster import FleetSize
 from kafkakit.fleet.decide.synth_defects import DEFECTS
-from kafkakit.fleet.decide.synth_fleet import SynthRequest
+from kafkakit.fleet.decide.synth_fleet import SynthRequest, one_of_each
 from kafkakit.fleet.decide.synth_logs import CLUSTER, FILE_DEFECTS, file_truth
-from kafkakit.fleet.decide.synth_shape import FleetSize
 from tests.spark.conftest import NOW_MS, TODAY, StoreBuilder, run_job
 
 JOBS = sorted({expected.job for defect in DEFECTS.values() for expected in defect.expected})

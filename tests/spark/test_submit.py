@@ -15,7 +15,7 @@ import pytest
 
 from kafkakit.adapters.arrow import RunFolder
 from kafkakit.adapters.processes import LocalProcesses
-from kafkakit.audit.act.results import finished_run, read_findings, read_table
+from kafkakit.audit.act import finished_run, read_findings, read_table
 from tests.places import ROOT
 from tests.rigs.command_line import Home
 from tests.rigs.fake_spark import start_audit

@@ -1,12 +1,35 @@
-"""From what was asked for to a job spec."""
+"""What audits are asked for: the job spec, and its scope.
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+A scope stands for clusters, topics and brokers of a store: names, or queries over what was collected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
+from typing import Any, NoReturn
 
-from kafkakit.audit.decide.scope import EVERYTHING, AuditScope, ScopeRequest
 from kafkakit.core.errors import UsageError
 from kafkakit.core.fleet_tables import JobSpec
+from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, LogDir, Partition, TagSet, Topic
+from kafkakit.core.quantities import counted
+from kafkakit.core.query import (
+    BROKER_KEYS,
+    CONFIG,
+    TOPIC_KEYS,
+    Column,
+    ObjectTable,
+    broker_table,
+    names_matching,
+    object_table,
+    tag_keys,
+    text_column,
+    topic_table,
+    why_none,
+)
+from kafkakit.core.query_text import keys_of, parse_query
+from kafkakit.core.selection import parse_broker_list, parse_patterns, query_of, select_topics
 
 ALL = "all"
 JOBS: Mapping[str, str] = {
@@ -22,6 +45,24 @@ JOBS: Mapping[str, str] = {
 """The jobs with their help, in the order of `audit all`; `kafkakit_spark.runner` has the same names."""
 DEFAULT_DAYS = 30
 _DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScopeRequest:
+    """What a run is limited to, as typed: names or `where QUERY`; None for all."""
+
+    clusters: str | None = None
+    topics: str | None = None
+    brokers: str | None = None
+
+    @property
+    def texts(self) -> dict[str, str] | None:
+        """What is limited, as typed; None where nothing is."""
+        given = {name: text for name, text in asdict(self).items() if text is not None}
+        return given or None
+
+
+EVERYTHING = ScopeRequest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +98,15 @@ def snapshot_date(request: AuditRequest, known: Collection[str], today: str) -> 
             f"{request.input} has no snapshot", hint="collect some: kafkakit fleet collect --profiles NAME,... --to DIR"
         )
     return max(known, default=today)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditScope:
+    """The names that a scope stands for, those of topics and brokers by cluster; None for all."""
+
+    clusters: tuple[str, ...] | None = None
+    topics: Mapping[str, tuple[str, ...]] | None = None
+    brokers: Mapping[str, tuple[str, ...]] | None = None
 
 
 def spec_of_request(
@@ -115,3 +165,206 @@ def _number(text: str) -> str | int | float:
         except ValueError:
             continue
     return text
+
+
+MAX_NAMES = 200_000
+_FROM_TOPICS = frozenset({"name", "internal"})
+_FROM_BROKERS = frozenset({"id", "host", "rack", "state", "is_alive"})
+_CLUSTER_KEYS = ("cluster_id", "env", "kafka_version", "mirror_of")
+Rows = Mapping[str, Sequence[Any]]
+"""The columns of a table of one cluster; those that its files lack are absent."""
+Tables = Mapping[str, Rows]
+
+
+def tables_for_topics(text: str) -> tuple[str, ...]:
+    """The tables of each cluster that choosing topics needs; `QueryError` for a query that cannot be read."""
+    keys = _keys(text)
+    own = () if keys & TOPIC_KEYS <= _FROM_TOPICS else ("partitions", "replicas")
+    return ("topics", *own, *(("topic_configs",) if any(key.startswith(CONFIG) for key in keys) else ()))
+
+
+def tables_for_brokers(text: str) -> tuple[str, ...]:
+    """The tables of each cluster that choosing brokers needs; `QueryError` for a query that cannot be read."""
+    own = () if _keys(text) & BROKER_KEYS <= _FROM_BROKERS else ("topics", "partitions", "log_dirs")
+    return ("brokers", *own)
+
+
+def chosen_clusters(text: str, tables: Mapping[str, Rows]) -> tuple[str, ...]:
+    """The clusters that are named or match, sorted; `tables` are their tables `clusters`.
+
+    Labels of the fleet file are keys: `exists(tier-1)`, and `team = x` for the label `team=x`. Raises `UsageError`
+    where a name is not in the store, or none matches.
+    """
+    query = query_of(text)
+    if query is not None:
+        node, table = parse_query(query), _cluster_table(tables)
+        return tuple(names_matching(node, table)) or _refuse(text, "cluster", why_none(node, table))
+    names = {name.strip() for name in text.split(",") if name.strip()}
+    unknown = sorted(names - tables.keys())
+    if unknown or not names:
+        have = ", ".join(sorted(tables)[:10]) or "none"
+        raise UsageError(f"--clusters names {', '.join(unknown) or 'no cluster'}; the clusters of that day are {have}")
+    return tuple(sorted(names))
+
+
+def chosen_topics(text: str, tables: Mapping[str, Tables]) -> dict[str, tuple[str, ...]]:
+    """The topics of each cluster that are named or match; `tables` are those of `tables_for_topics` by cluster.
+
+    Raises `UsageError` where none matches, where a query looks at tags that were not collected, and for more than
+    `MAX_NAMES` names.
+    """
+    if query_of(text) is None:
+        every = {name for own in tables.values() for name in own["topics"].get("topic", ())}
+        named = set(select_topics(every, parse_patterns(text)).selected)
+        return _limited({c: [t for t in own["topics"].get("topic", ()) if t in named] for c, own in tables.items()})
+    return _matching(text, tables, "topic", TOPIC_KEYS, topic_table)
+
+
+def chosen_brokers(text: str, tables: Mapping[str, Tables]) -> dict[str, tuple[str, ...]]:
+    """The ids of brokers, as texts, of each cluster; otherwise like `chosen_topics`."""
+    listed = parse_broker_list(text)
+    if listed.where is not None:
+        return _matching(text, tables, "broker", BROKER_KEYS, broker_table)
+    if listed.existing:
+        raise UsageError("-1 is not taken here: which brokers hold replicas is not known", hint="-2: all brokers")
+    found = {
+        c: [str(b) for b in own["brokers"].get("broker", ()) if listed.everything or b in listed.ids]
+        for c, own in tables.items()
+    }
+    return _limited(found) if any(found.values()) else _refuse(text, "broker", ())
+
+
+def _matching(
+    text: str,
+    tables: Mapping[str, Tables],
+    kind: str,
+    own_keys: frozenset[str],
+    table_of: Callable[[ClusterSnapshot], ObjectTable],
+) -> dict[str, tuple[str, ...]]:
+    node = parse_query(query_of(text) or "")
+    snapshots = {cluster: _snapshot(cluster, own) for cluster, own in tables.items()}
+    tags = tag_keys(node, own_keys)
+    without = sorted(cluster for cluster, snapshot in snapshots.items() if snapshot.tags is None)
+    if tags and without:
+        shown = ", ".join(without[:10]) + (", ..." if len(without) > 10 else "")
+        raise UsageError(
+            f"{', '.join(tags)} can only be tags, and the snapshots of {shown} have none on record",
+            hint="collect them with kafkakit fleet collect --tags --again, or choose others with --clusters",
+        )
+    found = {cluster: names_matching(node, table_of(snapshot)) for cluster, snapshot in snapshots.items()}
+    if not any(found.values()):
+        lines = [line for snapshot in snapshots.values() for line in why_none(node, table_of(snapshot))]
+        _refuse(text, kind, lines[:10])
+    return _limited(found)
+
+
+def _limited(found: Mapping[str, Collection[str]]) -> dict[str, tuple[str, ...]]:
+    number = sum(map(len, found.values()))
+    if number > MAX_NAMES:
+        raise UsageError(
+            f"the scope has {counted(number, 'name')}, at most {MAX_NAMES:,} are handed to a job",
+            hint="choose clusters with --clusters, or run without the scope",
+        )
+    return {cluster: tuple(sorted(names)) for cluster, names in sorted(found.items()) if names}
+
+
+def _refuse(text: str, kind: str, lines: Sequence[str]) -> NoReturn:
+    error = UsageError(f"no {kind} of the store matches {text!r:.200}")
+    error.lines = tuple(lines)
+    raise error
+
+
+def _keys(text: str) -> frozenset[str]:
+    query = query_of(text)
+    return frozenset() if query is None else keys_of(parse_query(query))
+
+
+def _cluster_table(tables: Mapping[str, Rows]) -> ObjectTable:
+    def first(cluster: str, column: str) -> Any:
+        return next(iter(tables[cluster].get(column, ())), None)
+
+    def attribute(key: str) -> Callable[[Sequence[str]], Column]:
+        return lambda clusters: text_column([first(cluster, key) for cluster in clusters])
+
+    own = {"name": text_column, **{key: attribute(key) for key in _CLUSTER_KEYS}}
+    names = sorted(tables)
+    return object_table(names, names, own, lambda name: dict(map(_label, first(name, "labels") or ())))
+
+
+def _label(label: str) -> tuple[str, str]:
+    key, equals, value = label.partition("=")
+    return key, value if equals else "true"
+
+
+def _snapshot(cluster: str, tables: Tables) -> ClusterSnapshot:
+    """What queries look at of a cluster; parts whose tables were not read are empty."""
+    brokers, topics = tables.get("brokers", {}), tables.get("topics", {})
+    broker_tags, topic_tags = _tags(brokers, "broker"), _tags(topics, "topic")
+    dirs: dict[int, list[LogDir]] = {}
+    for broker, path, total, usable in _rows(tables, "log_dirs", "broker", "path", "total_bytes", "usable_bytes"):
+        dirs.setdefault(broker, []).append(LogDir(path=path, total_bytes=total, usable_bytes=usable))
+    configs: dict[str, dict[str, str]] = {}
+    for topic, key, value in _rows(tables, "topic_configs", "topic", "key", "value"):
+        if value is not None:
+            configs.setdefault(topic, {})[key] = value
+    partitions = _partitions(tables)
+    return ClusterSnapshot(
+        cluster_id=cluster,
+        taken_at=datetime.fromtimestamp(0, UTC),
+        source="store",
+        brokers=tuple(
+            Broker(
+                id=broker,
+                rack=rack,
+                host=host or "",
+                state=BrokerState.ALIVE if is_alive else BrokerState.FENCED,
+                log_dirs=tuple(dirs.get(broker, ())),
+            )
+            for broker, rack, host, is_alive in _rows(tables, "brokers", "broker", "rack", "host", "is_alive")
+        ),
+        topics=tuple(
+            Topic(name=name, partitions=tuple(partitions.get(name, ())), configs=configs.get(name, {}))
+            for (name,) in _rows(tables, "topics", "topic")
+        ),
+        tags=None
+        if broker_tags is None or topic_tags is None
+        else TagSet(brokers={int(b): own for b, own in broker_tags.items()}, topics=topic_tags),
+    )
+
+
+def _partitions(tables: Tables) -> dict[str, list[Partition]]:
+    sizes: dict[tuple[str, int], dict[int, int]] = {}
+    copies = _rows(tables, "replicas", "topic", "partition", "broker", "size_bytes", "is_future")
+    for topic, number, broker, size, is_future in copies:
+        if not is_future and size is not None:
+            sizes.setdefault((topic, number), {})[broker] = size
+    found: dict[str, list[Partition]] = {}
+    for topic, number, replicas, isr, size in _rows(
+        tables, "partitions", "topic", "partition", "replicas", "isr", "size_bytes"
+    ):
+        held = sizes.get((topic, number), {})
+        one = Partition(
+            partition=number,
+            replicas=tuple(replicas or ()),
+            isr=None if isr is None else tuple(isr),
+            size_bytes=size,
+            replica_bytes=held,
+        )
+        found.setdefault(topic, []).append(one)
+    return found
+
+
+def _tags(rows: Rows, name: str) -> dict[Any, dict[str, str]] | None:
+    """The tags of each object that has some; None where they were not read for one of them."""
+    names = rows.get(name, ())
+    keys, values = (rows.get(column, [None] * len(names)) for column in ("tag_keys", "tag_values"))
+    if any(own is None for own in keys):
+        return None
+    pairs = zip(names, keys, values, strict=True)
+    return {name: dict(zip(own, texts, strict=True)) for name, own, texts in pairs if own}
+
+
+def _rows(tables: Tables, kind: str, *columns: str) -> list[tuple[Any, ...]]:
+    rows = tables.get(kind, {})
+    length = len(next(iter(rows.values()), ()))
+    return list(zip(*(rows.get(column, [None] * length) for column in columns), strict=True))

@@ -1,32 +1,320 @@
-"""Reading one cluster, records of some topics too, and writing its snapshot. Nothing is changed on the cluster."""
+"""Collecting clusters, many side by side or as a Spark job with one task a cluster. Nothing is changed on a cluster.
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+A cluster that is broken or slow never holds up another. Of a snapshot, tables are written first and the manifest last.
+Of each cluster its state is read, and if asked for records of some topics, and the history of commits from
+`__consumer_offsets` with how far logs had grown meanwhile. Log dirs of brokers on this host are read by their headers
+only, into the tables `segments` and `batches`.
+"""
+
+import json
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from itertools import islice
+from multiprocessing import get_context
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any, Protocol
 
+from kafkakit.audit.api import SparkChoice
+from kafkakit.audit.api_act import DriverJob, DriverPorts, log_tail, run_driver
 from kafkakit.core.cluster_facts import LogSpan
-from kafkakit.core.errors import TryLaterError
+from kafkakit.core.errors import KafkakitError, OperationFailedError, StoreFailedError, TryLaterError, UsageError
+from kafkakit.core.fleet_tables import Manifest
 from kafkakit.core.model import ClusterSnapshot, TagSet, TopicPartition
-from kafkakit.core.quantities import epoch_ms
+from kafkakit.core.quantities import counted, epoch_ms, format_span
 from kafkakit.core.records import Record
 from kafkakit.execution.act.retrier import TagPlaces
-from kafkakit.fleet.act.commit_reads import CommitHistory
-from kafkakit.fleet.act.snapshot_writer import SnapshotWriter
-from kafkakit.fleet.decide import snapshot_columns as columns
-from kafkakit.fleet.decide.config_columns import (
+from kafkakit.fleet.decide import columns
+from kafkakit.fleet.decide.columns import (
+    ScannedBroker,
+    Spans,
     broker_config_columns,
+    by_broker,
+    commit_columns,
     declared_columns,
     declared_facts,
     declared_topics,
+    moments,
+    positions_of,
+    produced_columns,
+    record_columns,
+    resume_points,
+    scan_tasks,
+    table_columns,
     topic_config_columns,
 )
 from kafkakit.fleet.decide.fleet_file import FleetCluster
-from kafkakit.fleet.decide.record_columns import record_columns
+from kafkakit.fleet.report import ClusterOutcome, OutcomeStatus, task_outcome
 from kafkakit.lint.api import TopicPiece
-from kafkakit.ports.acting import Clock
+from kafkakit.ports.acting import Clock, Reporter
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import ClusterClients, DataPlane, GroupAdmin, LogReader
+from kafkakit.ports.stores import TableStore
+from kafkakit.streams.lag.api import ResumePoint, resume_points_of
+from kafkakit.streams.lag.api_act import OFFSETS_TOPIC, OffsetsTail
+from kafkakit.streams.model.log_dirs import FileReader, PartitionFiles, partitions_below
+from kafkakit.streams.model.offsets_log.commits import CommitColumns, KeyTable
+from kafkakit.streams.model.segment_rows import Row, ScanOptions, read_partition
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+LOOK_EVERY_S = 0.2
+OpenLock = Callable[[str], AbstractContextManager[object]]
+"""Keeps other processes from the cluster of this name in the store; `TryLaterError` names the holder."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetLimits:
+    """How many clusters are read at once, how long each may take, and whether complete ones are read again."""
+
+    concurrency: int = 8
+    cluster_timeout_s: float = 600
+    again: bool = False
+
+
+class SnapshotWriter:
+    """The rows of one cluster, date and source. `is_over` is asked before each write: then nothing is written.
+
+    For one thread at a time. Raises `StoreFailedError` when the store takes no more, `TryLaterError` once it is over.
+    """
+
+    def __init__(
+        self,
+        store: TableStore,
+        clock: Clock,
+        *,
+        cluster: str,
+        snapshot_date: str,
+        source: str = "",
+        is_over: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._store, self._clock, self._is_over = store, clock, is_over
+        self.cluster, self._date, self._source = cluster, snapshot_date, source
+        self._parts: Counter[str] = Counter()
+        self.rows: Counter[str] = Counter()
+        self.started_ms = epoch_ms(clock.now())
+
+    def before(self) -> Manifest | None:
+        """The newest complete manifest of an earlier date."""
+        earlier = (day for day in reversed(self._store.dates()) if day < self._date)
+        found = (self._store.manifest(day, self.cluster, self._source) for day in earlier)
+        return next((manifest for manifest in found if manifest is not None and manifest.is_complete), None)
+
+    def begin(self) -> None:
+        """Forget what an earlier run left."""
+        self.check()
+        self._store.begin(self._date, self.cluster, self._source)
+
+    def add(self, kind: str, columns: Mapping[str, Sequence[Any]]) -> None:
+        """Write rows of one kind; several calls make several files."""
+        self.check()
+        written = self._store.write(kind, self._date, self.cluster, columns, self._parts[kind], self._source)
+        self._parts[kind] += 1
+        self.rows[kind] += written
+
+    def finish(self, *, positions: Mapping[str, int] | None = None, error: str = "") -> Manifest:
+        """Write the manifest; with an `error` it says why the snapshot is not to be read."""
+        manifest = Manifest(
+            cluster=self.cluster,
+            snapshot_date=self._date,
+            started_ms=self.started_ms,
+            ended_ms=epoch_ms(self._clock.now()),
+            rows={kind: count for kind, count in self.rows.items() if count and not error},
+            error=error,
+            source=self._source,
+            positions=positions or {},
+        )
+        self._store.finish(manifest)
+        return manifest
+
+    def check(self) -> None:
+        """Raise where the time for this cluster is over."""
+        if self._is_over():
+            raise TryLaterError(f"the time for {self.cluster} is over")
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """One cluster being read in a thread of its own; `over` is set when its result is no longer wanted."""
+
+    writer: SnapshotWriter
+    started_s: float
+    over: Event
+    lock: ExitStack
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collected:
+    """What a snapshot lacks, and where the next one continues in logs."""
+
+    notes: tuple[str, ...] = ()
+    positions: Mapping[str, int] = field(default_factory=dict)
+
+
+_Answer = tuple[_Turn, Collected | BaseException]
+
+
+class CollectClients(ClusterClients, TagPlaces, Protocol):
+    """The clients of one cluster, none of which writes, and where its tags are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectSource:
+    """A cluster to collect: how to open its clients, what files declare of it, and where its tags are, if wanted."""
+
+    entry: FleetCluster
+    open_clients: Callable[[], AbstractContextManager[CollectClients]]
+    read_declared: Callable[[], Sequence[TopicPiece]] = tuple
+    read_tags: Callable[[CollectClients], TagSet] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectRequest:
+    """What to collect of each cluster for which date; `since_s` bounds how far back logs are read the first time."""
+
+    snapshot_date: str
+    groups: bool = True
+    commits: bool = False
+    records: tuple[str, ...] = ()
+    since_s: float = 7 * 86_400
+
+
+def collect_fleet(
+    sources: Sequence[CollectSource],
+    request: CollectRequest,
+    limits: FleetLimits,
+    store: TableStore,
+    open_lock: OpenLock,
+    clock: Clock,
+    reporter: Reporter,
+) -> tuple[ClusterOutcome, ...]:
+    """Collect all clusters and say for each what came of it, in the order of `sources`.
+
+    A cluster that fails, or takes longer than its limit, gets a manifest with the error. A thread that hangs in a
+    request is left behind and writes nothing more. A cluster that another process is writing is left alone. Raises
+    `StoreFailedError` when the store takes no more.
+    """
+    outcomes: dict[str, ClusterOutcome] = {}
+    waiting: deque[CollectSource] = deque()
+    for source in sources:
+        manifest = None if limits.again else store.manifest(request.snapshot_date, source.entry.name)
+        if manifest is not None and manifest.is_complete:
+            outcomes[manifest.cluster] = ClusterOutcome(
+                cluster=manifest.cluster, status=OutcomeStatus.KEPT, rows=manifest.rows
+            )
+        else:
+            waiting.append(source)
+    running: dict[str, _Turn] = {}
+    answers: SimpleQueue[_Answer] = SimpleQueue()
+    with reporter.progress(f"collecting {counted(len(waiting), 'cluster')}") as bar:
+        while waiting or running:
+            while waiting and len(running) < limits.concurrency:
+                source, lock = waiting.popleft(), ExitStack()
+                name = source.entry.name
+                try:
+                    lock.enter_context(open_lock(name))
+                except TryLaterError as error:
+                    outcomes[name] = ClusterOutcome(cluster=name, status=OutcomeStatus.BUSY, error=error.message)
+                    continue
+                running[name] = _start(source, request, store, lock, clock, answers)
+            late = _late(running.values(), limits.cluster_timeout_s, clock)
+            for turn, answer in [*_answered(answers), *late]:
+                # One that was late may answer after all.
+                if running.get(turn.writer.cluster) is turn:
+                    del running[turn.writer.cluster]
+                    outcomes[turn.writer.cluster] = _ended(turn, answer, clock)
+                    bar.update(len(outcomes), len(sources), turn.writer.cluster)
+    return tuple(outcomes[source.entry.name] for source in sources)
+
+
+def _start(
+    source: CollectSource,
+    request: CollectRequest,
+    store: TableStore,
+    lock: ExitStack,
+    clock: Clock,
+    answers: "SimpleQueue[_Answer]",
+) -> _Turn:
+    name, over = source.entry.name, Event()
+    writer = SnapshotWriter(store, clock, cluster=name, snapshot_date=request.snapshot_date, is_over=over.is_set)
+    turn = _Turn(writer, clock.monotonic(), over, lock)
+
+    def run() -> None:
+        try:
+            answers.put((turn, collect_cluster(source, request, writer, clock)))
+        except BaseException as error:
+            answers.put((turn, error))
+
+    # A request that hangs must not keep the process.
+    Thread(target=run, name=f"collect {name}", daemon=True).start()
+    return turn
+
+
+def _answered(answers: "SimpleQueue[_Answer]") -> list[_Answer]:
+    try:
+        return [answers.get(timeout=LOOK_EVERY_S)]
+    except Empty:
+        return []
+
+
+def _late(running: Iterable[_Turn], limit_s: float, clock: Clock) -> Iterator[_Answer]:
+    for turn in list(running):
+        if clock.monotonic() - turn.started_s > limit_s:
+            turn.over.set()
+            yield turn, TryLaterError(f"not read within {format_span(limit_s)}")
+
+
+def _ended(turn: _Turn, answer: Collected | BaseException, clock: Clock) -> ClusterOutcome:
+    writer, seconds = turn.writer, clock.monotonic() - turn.started_s
+    if isinstance(answer, Collected):
+        rows = writer.finish(positions=answer.positions).rows
+        turn.lock.close()
+        return ClusterOutcome(
+            cluster=writer.cluster, status=OutcomeStatus.COLLECTED, rows=rows, seconds=seconds, notes=answer.notes
+        )
+    if isinstance(answer, StoreFailedError) or not isinstance(answer, Exception):
+        raise answer
+    error = answer.message if isinstance(answer, KafkakitError) else f"{type(answer).__name__}: {answer}"
+    writer.finish(error=error)
+    if not turn.over.is_set():
+        turn.lock.close()
+    return ClusterOutcome(cluster=writer.cluster, status=OutcomeStatus.FAILED, seconds=seconds, error=error)
+
+
+def collect_with_spark(
+    clusters: Sequence[str], words: Sequence[str], folder: Path, choice: SparkChoice, ports: DriverPorts
+) -> tuple[ClusterOutcome, ...]:
+    """Submit the job, wait for its end and say for each cluster what came of it, in their order.
+
+    Raises `OperationFailedError` when the driver fails, `TryLaterError` while another process runs it from `folder`,
+    `UsageError` where no Spark or Java is found.
+    """
+    request, result = folder / "request.json", folder / "result.json"
+
+    def prepare() -> None:
+        result.unlink(missing_ok=True)
+        ports.write_file(request, json.dumps({"clusters": list(clusters), "words": list(words)}).encode())
+
+    job = DriverJob(
+        run=folder.name,
+        folder=str(folder),
+        arguments=("--request", str(request), "--result", str(result)),
+        main="collect.py",
+        whole_package=True,
+    )
+    code = run_driver(job, choice, ports, prepare=prepare, watch=lambda _: None)
+    if code or not result.exists():
+        tail = " | ".join(log_tail(str(folder)))
+        raise OperationFailedError(f"the Spark job ended with code {code}: {tail}", hint=f"its log is in {folder}")
+    return tuple(task_outcome(row) for row in json.loads(result.read_text(encoding="utf-8")))
+
 
 ROWS_OF_FILE = 500_000
 RECORDS_OF_POLL = 10_000
@@ -69,39 +357,6 @@ def write_records(
                 writer.add("records", record_columns(held))
                 held.clear()
     return {str(p): end for p, end in ends.items()}
-
-
-class CollectClients(ClusterClients, TagPlaces, Protocol):
-    """The clients of one cluster, none of which writes, and where its tags are."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CollectSource:
-    """A cluster to collect: how to open its clients, what files declare of it, and where its tags are, if wanted."""
-
-    entry: FleetCluster
-    open_clients: Callable[[], AbstractContextManager[CollectClients]]
-    read_declared: Callable[[], Sequence[TopicPiece]] = tuple
-    read_tags: Callable[[CollectClients], TagSet] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CollectRequest:
-    """What to collect of each cluster for which date; `since_s` bounds how far back logs are read the first time."""
-
-    snapshot_date: str
-    groups: bool = True
-    commits: bool = False
-    records: tuple[str, ...] = ()
-    since_s: float = 7 * 86_400
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Collected:
-    """What a snapshot lacks, and where the next one continues in logs."""
-
-    notes: tuple[str, ...] = ()
-    positions: Mapping[str, int] = field(default_factory=dict)
 
 
 def collect_cluster(source: CollectSource, request: CollectRequest, writer: SnapshotWriter, clock: Clock) -> Collected:
@@ -170,3 +425,212 @@ def _write_groups(groups: GroupAdmin, spans: columns.Spans, writer: SnapshotWrit
         # An open transaction must not hide the older commit.
         commits[group.group] = groups.committed(group.group, stable=False)
     writer.add("group_offsets", columns.group_offset_columns(commits, spans))
+
+
+MAX_KEYS = 10_000_000
+COMMIT_ROWS_OF_FILE = 500_000
+TRIES = 20
+PAUSE_S = 0.5
+
+
+class CommitHistory:
+    """The commits of one cluster since some time, written as they are read."""
+
+    def __init__(self, log: LogReader, writer: SnapshotWriter, clock: Clock) -> None:
+        self._log, self._writer, self._clock = log, writer, clock
+        self._keys = KeyTable(max_keys=MAX_KEYS)
+        self._tail = OffsetsTail(log, self._keys, self._take, every=True)
+        self._held: list[CommitColumns] = []
+
+    def read(self, spans: Spans, positions: Mapping[str, int], since_ms: int) -> dict[str, int]:
+        """Write all commits from `positions` on, where there are none from `since_ms` on; returns the next positions.
+
+        The log is read to the end that it has in the beginning, or a little further. Raises `TryLaterError` when a
+        partition cannot be read.
+        """
+        import numpy as np
+
+        own = {p: s for p, s in spans.items() if p.topic == OFFSETS_TOPIC and isinstance(s, LogSpan)}
+        resume = resume_points(positions, list(own))
+        fresh = [p for p in own if p.partition not in resume]
+        for place, found in self._log.offsets_at(dict.fromkeys(fresh, since_ms)).items():
+            at = own[place].end if found is None else found
+            if isinstance(at, int):
+                resume[place.partition] = ResumePoint(at, at, -1)
+        self._tail.adopt(b"", np.empty(0, np.int64), np.empty(0, np.int32), resume)
+        for _ in range(TRIES):
+            self._tail.locate()
+            while not self._tail.is_caught_up:
+                self._poll(0)
+            behind = [c for c in self._tail.cursors.values() if c.is_behind]
+            if not behind:
+                self._write(1)
+                return positions_of(resume_points_of(self._tail.cursors.values()), OFFSETS_TOPIC)
+            self._clock.sleep(PAUSE_S)
+            self._poll(100)
+        raise TryLaterError(f"{OFFSETS_TOPIC}-{behind[0].partition} cannot be read: {behind[0].error}")
+
+    def write_produced(self, spans: Spans, begin_ms: int, spans_ms: int) -> None:
+        """Write how far the logs of the commits' partitions had grown at times since `begin_ms`, and at `spans_ms`."""
+        own = {self._keys.key_of(number)[1:] for number in range(self._keys.capacity)}
+        ends = {p: s.end for p, s in spans.items() if p in own and isinstance(s, LogSpan)}
+        partitions, times = sorted(ends), moments(begin_ms, spans_ms)
+        looked_up = []
+        for time_ms in times:
+            self._writer.check()
+            looked_up.append(self._log.offsets_at(dict.fromkeys(partitions, time_ms)))
+        columns = produced_columns(partitions, (*times, spans_ms), (*looked_up, ends), ends)
+        self._writer.add("produced", columns)
+
+    @property
+    def note(self) -> str:
+        """What could not be read, in a sentence; empty where all was."""
+        totals = self._tail.totals
+        lost = totals.undecodable + totals.unreadable_batches + totals.keys_left_out
+        return f"{lost} records of {OFFSETS_TOPIC} could not be read ({totals.first_reason})" if lost else ""
+
+    def _poll(self, wait_ms: int) -> None:
+        self._writer.check()
+        self._tail.poll(wait_ms, epoch_ms(self._clock.now()))
+        self._write(COMMIT_ROWS_OF_FILE)
+
+    def _take(self, columns: CommitColumns) -> "NDArray[np.int64]":
+        import numpy as np
+
+        self._held.append(columns)
+        return np.empty(0, np.int64)
+
+    def _write(self, at_least: int) -> None:
+        if sum(map(len, self._held)) < at_least:
+            return
+        origins = self._tail.origins.partition
+        tables = [commit_columns(self._keys, held, origins[held.key]) for held in self._held]
+        self._held.clear()
+        self._writer.add("commits", {name: [v for t in tables for v in t[name]] for name in tables[0]})
+
+
+SEGMENT_ROWS_OF_FILE = 200_000
+FAULTS_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanRequest:
+    """Which folders to read, as whose: `broker` where `meta.properties` does not tell; in how many processes."""
+
+    folders: tuple[str, ...]
+    cluster: str
+    snapshot_date: str
+    broker: int | None = None
+    with_crc: bool = False
+    jobs: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Rows of both tables, and the bytes that they stand for."""
+
+    segments: list[Row]
+    batches: list[Row]
+    size_bytes: int
+
+
+def scan_segments(
+    request: ScanRequest,
+    reader: FileReader,
+    store: TableStore,
+    open_lock: Callable[[str], AbstractContextManager[object]],
+    clock: Clock,
+    reporter: Reporter,
+) -> tuple[ScannedBroker, ...]:
+    """Read all folders and write a source `broker-N` of the cluster for each broker found in them.
+
+    Files that are torn, damaged, foreign or gone are rows with a `fault`. Raises `UsageError` for a folder that cannot
+    be listed or without partitions, `TryLaterError` while another process writes the same broker, `StoreFailedError`
+    when the store takes no more. Memory: the rows of 200,000 segments.
+    """
+    found: list[PartitionFiles] = []
+    for folder in request.folders:
+        try:
+            found += partitions_below(folder, reader)
+        except OSError as error:
+            raise UsageError(f"{folder}: cannot be listed: {error.strerror}") from None
+    if not found:
+        raise UsageError(
+            f"no partition was found in {', '.join(request.folders)}", hint="give the log dirs of a broker"
+        )
+    return tuple(
+        _scan_broker(broker, parts, request, reader, store, open_lock, clock, reporter)
+        for broker, parts in by_broker(found, request.broker).items()
+    )
+
+
+def _scan_broker(
+    broker: int,
+    parts: tuple[PartitionFiles, ...],
+    request: ScanRequest,
+    reader: FileReader,
+    store: TableStore,
+    open_lock: Callable[[str], AbstractContextManager[object]],
+    clock: Clock,
+    reporter: Reporter,
+) -> ScannedBroker:
+    source, started_s = f"broker-{broker}", clock.monotonic()
+    writer = SnapshotWriter(store, clock, cluster=request.cluster, snapshot_date=request.snapshot_date, source=source)
+    tasks = scan_tasks([replace(part, broker=broker) for part in parts])
+    total = sum(part.log_bytes for part in parts)
+    options = ScanOptions(with_crc=request.with_crc, seen_at_ms=writer.started_ms)
+    rows: dict[str, list[Row]] = {"segments": [], "batches": []}
+    faults: list[str] = []
+    size_bytes = 0
+    with open_lock(source), reporter.progress(f"reading the log dirs of broker {broker}") as bar:
+        writer.begin()
+        for one in _scanned(tasks, reader, options, request.jobs):
+            rows["segments"] += one.segments
+            rows["batches"] += one.batches
+            faults += [f"{row['path']}: {row['fault']}" for row in one.segments if row.get("fault")]
+            size_bytes += one.size_bytes
+            bar.update(size_bytes, total)
+            _write(writer, rows, SEGMENT_ROWS_OF_FILE)
+        _write(writer, rows, 1)
+        manifest = writer.finish()
+    more = [f"{len(faults) - FAULTS_SHOWN} more files with faults"] if len(faults) > FAULTS_SHOWN else []
+    return ScannedBroker(
+        broker=broker,
+        partitions=len(parts),
+        rows=manifest.rows,
+        size_bytes=size_bytes,
+        seconds=clock.monotonic() - started_s,
+        faults=(*faults[:FAULTS_SHOWN], *more),
+    )
+
+
+def _write(writer: SnapshotWriter, rows: dict[str, list[Row]], at_least: int) -> None:
+    for kind, held in rows.items():
+        if len(held) >= at_least:
+            writer.add(kind, table_columns(kind, held))
+            held.clear()
+
+
+def _scanned(
+    tasks: Sequence[tuple[PartitionFiles, ...]], reader: FileReader, options: ScanOptions, jobs: int
+) -> Iterator[_Found]:
+    """What the tasks found, in their order, read by so many processes; at most two tasks a process are held."""
+    if jobs == 1 or len(tasks) == 1:
+        yield from (_scan(task, reader, options) for task in tasks)
+        return
+    # A fork of a process with threads may hang.
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        left = iter(tasks)
+        futures = [pool.submit(_scan, task, reader, options) for task in islice(left, 2 * jobs)]
+        while futures:
+            yield futures.pop(0).result()
+            futures += [pool.submit(_scan, task, reader, options) for task in islice(left, 1)]
+
+
+def _scan(parts: Sequence[PartitionFiles], reader: FileReader, options: ScanOptions) -> _Found:
+    found = [rows for part in parts for rows in read_partition(part, reader, options)]
+    return _Found(
+        [rows.segment for rows in found],
+        [batch for rows in found for batch in rows.batches],
+        sum(part.log_bytes for part in parts),
+    )

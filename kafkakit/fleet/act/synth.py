@@ -10,13 +10,20 @@ from pathlib import Path
 from kafkakit.core.errors import UsageError
 from kafkakit.core.fleet_tables import Manifest
 from kafkakit.core.text import text_table
-from kafkakit.fleet.decide.log_writer import Batch, repeated
 from kafkakit.fleet.decide.synth_cluster import DAY_MS, ClusterModel
-from kafkakit.fleet.decide.synth_defect import PlacedDefect, cluster_truth, placed, truth_document
 from kafkakit.fleet.decide.synth_defects import DEFECTS
-from kafkakit.fleet.decide.synth_edit import TableEdit
-from kafkakit.fleet.decide.synth_fleet import SynthRequest, model_of, more_segments, tables_of
-from kafkakit.fleet.decide.synth_logs import FILE_DEFECTS, file_truth, log_dir
+from kafkakit.fleet.decide.synth_fleet import (
+    PlacedDefect,
+    SynthRequest,
+    TableEdit,
+    cluster_truth,
+    model_of,
+    more_segments,
+    placed,
+    tables_of,
+    truth_document,
+)
+from kafkakit.fleet.decide.synth_logs import FILE_DEFECTS, Batch, file_truth, log_dir, repeated
 from kafkakit.ports.stores import TableStore
 from kafkakit.report import Report
 

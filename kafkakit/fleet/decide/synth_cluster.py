@@ -1,15 +1,124 @@
-"""The tables of one healthy made cluster that are snapshots of its state."""
+"""One healthy made cluster: its size, the tables of its state, and those that a scan of its log segments would give.
 
-from collections.abc import Sequence
+A fleet's tiers say how brokers, topics and partitions spread over its clusters.
+"""
+
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kafkakit.core.columns import CodedColumn
-from kafkakit.fleet.decide.synth_shape import RACKS, REPLICAS, ClusterShape
 from kafkakit.rules.config_defs import ConfigDef, config_table
+
+RACKS = ("a", "b", "c")
+REPLICAS = 3
+SIGMA = 1.6
+"""Of the lognormal sizes of clusters: the largest 5 % hold about half of all partitions."""
+LEAST_TOPICS = 12
+CLUSTERS_OF_POOL = 50
+
+
+class Tier(StrEnum):
+    """The sizes of fleets that figures are given for."""
+
+    XS = "XS"
+    S = "S"
+    M = "M"
+    L = "L"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetSize:
+    """Totals of a fleet. `hours` of traffic by partition are written, and about `segment_rows` rows of segments."""
+
+    clusters: int
+    brokers: int
+    topics: int
+    partitions: int
+    segment_rows: int
+    hours: int
+
+
+SIZES: dict[Tier, FleetSize] = {
+    Tier.XS: FleetSize(clusters=3, brokers=9, topics=60, partitions=600, segment_rows=10_000, hours=168),
+    Tier.S: FleetSize(clusters=10, brokers=99, topics=1_000, partitions=20_000, segment_rows=500_000, hours=24),
+    Tier.M: FleetSize(clusters=100, brokers=1_998, topics=20_000, partitions=500_000, segment_rows=12_000_000, hours=4),
+    Tier.L: FleetSize(
+        clusters=300, brokers=18_000, topics=100_000, partitions=4_000_000, segment_rows=2_000_000, hours=1
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterShape:
+    """One cluster: broker ids are 1 to `brokers`, which is a multiple of the racks. Every third has files of topics."""
+
+    index: int
+    name: str
+    brokers: int
+    topics: int
+    partitions: int
+    mirror_of: str | None = None
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The label that its peers share, and that of a mirror."""
+        peers = f"pool-{self.index // CLUSTERS_OF_POOL}"
+        return (peers,) if self.mirror_of is None else (peers, f"mirror:{self.mirror_of}")
+
+    @property
+    def is_declared(self) -> bool:
+        """True where files declare its topics."""
+        return self.index % 3 == 0
+
+
+def cluster_shapes(size: FleetSize, seed: int, *, skew: bool = False) -> tuple[ClusterShape, ...]:
+    """The clusters of a fleet, largest first; with `skew` the first has half of all partitions.
+
+    Clusters 2 and 12, 22, ... are mirrors of those before them, and as large.
+    """
+    rng = np.random.default_rng([seed, 1])
+    weights = np.sort(rng.lognormal(0.0, SIGMA if size.clusters > 3 else 0.2, size.clusters))[::-1]
+    if skew and size.clusters > 1:
+        weights[0] = weights[1:].sum()
+    for mirror in range(2, size.clusters, 10):
+        weights[mirror] = weights[mirror - 1]
+    shares = weights / weights.sum()
+    racks = len(RACKS)
+    brokers = racks * _parted(size.brokers // racks, shares, 1)
+    topics = _parted(size.topics, shares, min(LEAST_TOPICS, size.topics // size.clusters))
+    partitions = np.maximum(_parted(size.partitions, shares, 1), topics)
+    shapes = []
+    for i in range(size.clusters):
+        is_mirror = i % 10 == 2
+        like = i - 1 if is_mirror else i
+        shapes.append(
+            ClusterShape(
+                index=i,
+                name=f"kafka-{i:04d}",
+                brokers=int(brokers[like]),
+                topics=int(topics[like]),
+                partitions=int(partitions[like]),
+                mirror_of=f"kafka-{i - 1:04d}" if is_mirror else None,
+            )
+        )
+    return tuple(shapes)
+
+
+def _parted(total: int, shares: NDArray[np.float64], least: int) -> NDArray[np.int64]:
+    """`total` in parts of about these shares, each at least `least`; the largest takes what rounding leaves."""
+    parts = np.maximum(least, np.floor(shares * total)).astype(np.int64)
+    excess = int(parts.sum()) - total
+    if excess > 0:  # many small clusters were raised to the least: all the others give
+        spare = parts - least
+        parts -= np.ceil(spare * min(1.0, excess / max(1, int(spare.sum())))).astype(np.int64)
+    parts[0] += total - int(parts.sum())
+    return parts
+
 
 Columns = dict[str, Any]
 """Columns of one table by name: arrays, or coded columns."""
@@ -271,4 +380,95 @@ def _log_dirs(model: ClusterModel) -> Tables:
             "usable_bytes": total - used,
             "error": constant(None, rows),
         }
+    }
+
+
+ROWS_OF_PART = 480_000
+BATCH_BYTES = 25_000
+CODEC = "zstd"
+EPOCH = 3
+_ZEROS = (
+    "torn_bytes", "legacy_batches", "missing_times", "append_time_batches", "none_batches", "gzip_batches",
+    "snappy_batches", "lz4_batches", "single_record_batches", "tiny_batches", "control_batches",
+    "transactional_batches", "aborted_records", "offset_gaps", "missing_records", "overlaps", "epoch_regressions",
+    "crc_failures", "epoch_faults", "index_faults", "time_index_faults", "txn_entries", "dead_bytes",
+)  # fmt: skip
+
+
+def segment_parts(model: ClusterModel, share: float) -> Iterator[Columns]:
+    """The rows of `segments`, in parts of up to 480,000: those of the first topics, `share` of the partitions."""
+    stop = int(model.first[np.searchsorted(model.first, min(1.0, share) * len(model.topic))])
+    step = ROWS_OF_PART // (REPLICAS * SEGMENTS)
+    for begin in range(0, stop, step):
+        yield segment_rows(model, begin, min(stop, begin + step))
+
+
+def segment_rows(model: ClusterModel, begin: int, end: int) -> Columns:
+    """The rows of partitions `begin` to `end`: for each its replicas, for each of these its segments, oldest first."""
+    each = SEGMENTS * REPLICAS
+    p = np.repeat(np.arange(begin, end), each)
+    rows = len(p)
+    replica = np.tile(np.repeat(np.arange(REPLICAS), SEGMENTS), end - begin)
+    age = np.tile(np.arange(SEGMENTS - 1, -1, -1), (end - begin) * REPLICAS)
+    is_active = age == 0
+    size = np.where(is_active, round(SEGMENT_BYTES * ACTIVE_SHARE), SEGMENT_BYTES)
+    span_ms = SEGMENT_BYTES * 1000 / model.rate[p]
+    last_ms = (model.end_ms - 1000 - np.where(is_active, 0, (age - 1 + ACTIVE_SHARE) * span_ms)).astype(np.int64)
+    first_ms = (last_ms - span_ms * np.where(is_active, ACTIVE_SHARE, 1)).astype(np.int64) + 1
+    records = size // RECORD_BYTES
+    base = model.end[p] - (SEGMENT_BYTES // RECORD_BYTES) * age - round(SEGMENT_BYTES * ACTIVE_SHARE) // RECORD_BYTES
+    batches = size // BATCH_BYTES
+    folders = [f"{d}/{model.names[t]}-{n}" for t, n in zip(model.topic[begin:end], model.number[begin:end], strict=True)
+               for d in LOG_DIRS]  # fmt: skip
+    return {
+        "broker": model.replicas[p, replica],
+        "log_dir": coded(LOG_DIRS, model.dirs[p, replica]),
+        "topic": coded(model.names, model.topic[p]),
+        "partition": model.number[p],
+        "base_offset": base,
+        "path": coded(folders, (p - begin) * len(LOG_DIRS) + model.dirs[p, replica]),
+        "role": constant("log", rows),
+        "size_bytes": size,
+        "mtime_ms": last_ms + 500,
+        "is_active": is_active,
+        "batches": batches,
+        "records": records,
+        "valid_bytes": size.copy(),
+        "first_offset": base.copy(),
+        "last_offset": base + records - 1,
+        "first_batch_max_ms": first_ms + 2_000,
+        "min_ms": first_ms,
+        "max_ms": last_ms,
+        f"{CODEC}_batches": batches.copy(),
+        "first_epoch": np.full(rows, EPOCH, np.int32),
+        "last_epoch": np.full(rows, EPOCH, np.int32),
+        "index_entries": batches.copy(),
+        "time_index_entries": batches.copy(),
+        "open_txn_since_ms": constant(None, rows),
+        "producers": np.ones(rows, np.int64),
+        "smallest_ratio_bound": np.full(rows, 0.014),
+        "fault": constant(None, rows),
+        "seen_at_ms": np.full(rows, model.end_ms),
+        "log_start": model.end[p] - model.size[p] // RECORD_BYTES,
+        "recovery_point": model.end[p] - 1,
+        **{name: np.zeros(rows, np.int64) for name in _ZEROS},
+    }
+
+
+def batch_rows(model: ClusterModel) -> Columns:
+    """A sample of batches: one of the first partition of each topic, three times as large decompressed."""
+    p = model.first[:-1]
+    topics = len(p)
+    return {
+        "topic": coded(model.names, np.arange(topics)),
+        "partition": np.zeros(topics, np.int32),
+        "base_offset": model.end[p] - RECORD_BYTES,
+        "codec": constant(CODEC, topics),
+        "records": np.full(topics, BATCH_BYTES // RECORD_BYTES),
+        "compressed_bytes": np.full(topics, BATCH_BYTES),
+        "content_size": constant(None, topics),
+        "decompressed_bytes": np.full(topics, 3 * BATCH_BYTES),
+        "is_bound": np.zeros(topics, np.bool_),
+        "producer_id": np.full(topics, -1),
+        "path": coded([f"{LOG_DIRS[0]}/{name}-0" for name in model.names], np.arange(topics)),
     }

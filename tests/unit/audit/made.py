@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from kafkakit.audit.decide.comparison import RunResults
+from kafkakit.audit.decide.runs import RunResults
 from kafkakit.core.findings import AuditFinding, Rule, Severity, audit_finding
 from kafkakit.core.fleet_tables import JobResult, JobSpec
 

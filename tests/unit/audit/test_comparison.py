@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkakit.audit.decide.comparison import RunResults, compare, fails, key_of, with_since
+from kafkakit.audit.decide.runs import RunResults, compare, fails, key_of, with_since
 from kafkakit.core.findings import AuditFinding, FailOn
 from tests.unit.audit.made import KINDS, a_finding, a_run
 

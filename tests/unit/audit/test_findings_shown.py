@@ -5,10 +5,9 @@ import json
 import jsonschema
 import pytest
 
-from kafkakit.audit.decide.comparison import compare, with_since
-from kafkakit.audit.show.findings import COLUMNS, diff_report, run_report
-from kafkakit.audit.show.sarif import audit_sarif
-from kafkakit.audit.show.view import RunView
+from kafkakit.audit.decide.runs import compare, with_since
+from kafkakit.audit.report.exports import audit_sarif
+from kafkakit.audit.report.results import COLUMNS, RunView, diff_report, run_report
 from kafkakit.cli.output import OutputFormat, format_result
 from kafkakit.core.findings import FailOn
 from tests.places import ROOT

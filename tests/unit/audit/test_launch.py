@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from kafkakit.audit.decide.launch import Backend, DriverFiles, SparkChoice, launch_line, launch_of
-from kafkakit.audit.show.units import spark_application
+from kafkakit.audit.report.exports import spark_application
 from kafkakit.core.errors import KafkakitError, RefusedError, UsageError
 from kafkakit.core.fleet_tables import JobSpec
 from kafkakit.core.programs import SparkTools

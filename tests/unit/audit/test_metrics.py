@@ -4,9 +4,9 @@ import json
 import re
 from typing import Any
 
-from kafkakit.audit.decide.comparison import compare
-from kafkakit.audit.show.metrics import HELP, PREFIX, datadog_series, families, metrics_report
-from kafkakit.audit.show.view import RunView
+from kafkakit.audit.decide.runs import compare
+from kafkakit.audit.report.exports import HELP, PREFIX, datadog_series, families, metrics_report
+from kafkakit.audit.report.results import RunView
 from tests.places import ROOT
 from tests.rigs.audit_dashboard import dashboard_json
 from tests.unit.audit.made import EVIL, KINDS, a_finding, a_run

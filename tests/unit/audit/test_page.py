@@ -3,10 +3,9 @@
 import re
 from html.parser import HTMLParser
 
-from kafkakit.audit.decide.comparison import RunResults, compare, with_since
-from kafkakit.audit.show.page import audit_page
-from kafkakit.audit.show.page_charts import DISTRIBUTIONS, counts_by_range
-from kafkakit.audit.show.view import RunView
+from kafkakit.audit.decide.runs import RunResults, compare, with_since
+from kafkakit.audit.report.page import DISTRIBUTIONS, audit_page, counts_by_range
+from kafkakit.audit.report.results import RunView
 from kafkakit.core.fleet_tables import JobResult
 from tests.unit.audit.made import EVIL, KINDS, a_finding, a_run
 

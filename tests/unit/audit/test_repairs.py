@@ -4,8 +4,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkakit.audit.decide.repairs import collect_repairs
-from kafkakit.audit.show.fixes import fixes_report
+from kafkakit.audit.decide.runs import collect_repairs
+from kafkakit.audit.report.exports import fixes_report
 from tests.rigs.lint_runs import linted
 from tests.unit.audit.made import EVIL, a_finding
 

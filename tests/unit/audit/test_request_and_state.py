@@ -9,10 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkakit.audit.decide.launch import Backend
-from kafkakit.audit.decide.progress import Progress, progress_of
-from kafkakit.audit.decide.request import JOBS, AuditRequest, parameters_of, snapshot_date, spec_of_request
-from kafkakit.audit.decide.run_state import RUN_DOCUMENT, RunPhase, RunRecord, fails_on, state_of
-from kafkakit.audit.decide.scope import AuditScope, ScopeRequest
+from kafkakit.audit.decide.request import (
+    JOBS,
+    AuditRequest,
+    AuditScope,
+    ScopeRequest,
+    parameters_of,
+    snapshot_date,
+    spec_of_request,
+)
+from kafkakit.audit.decide.runs import RUN_DOCUMENT, Progress, RunPhase, RunRecord, fails_on, progress_of, state_of
 from kafkakit.core.errors import ExitCode, InputError, UsageError
 from kafkakit.core.findings import FailOn, Rule, Severity, fails
 from kafkakit.core.fleet_tables import JobResult, JobSpec, spec_data, spec_of

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafkakit.adapters.arrow import RunFolder
-from kafkakit.audit.act.results import finished_run, read_findings, read_run, read_table
+from kafkakit.audit.act import finished_run, read_findings, read_run, read_table
 from kafkakit.core.errors import InputError, OperationFailedError
 from kafkakit.core.findings import AuditFinding, finding_row
 from kafkakit.core.fleet_tables import JobResult, JobSpec, spec_data, summary_data

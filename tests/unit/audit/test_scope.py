@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkakit.audit.decide import scope
-from kafkakit.audit.decide.scope import (
+from kafkakit.audit.decide import request as scope
+from kafkakit.audit.decide.request import (
     Rows,
     Tables,
     chosen_brokers,

@@ -14,8 +14,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkakit.audit.decide.schedule import Schedule
-from kafkakit.audit.show.units import cron_job, cron_text, systemd_files
+from kafkakit.audit.decide.launch import Schedule
+from kafkakit.audit.report.exports import cron_job, cron_text, systemd_files
 from kafkakit.cli.command_classes import shared_params
 from kafkakit.cli.root import build_root, commands
 from kafkakit.core.errors import UsageError

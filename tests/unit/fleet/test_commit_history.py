@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkakit.core.model import TopicPartition
-from kafkakit.fleet.decide.commit_history import MOMENTS, moments, positions_of, produced_columns, resume_points
+from kafkakit.fleet.decide.columns import MOMENTS, moments, positions_of, produced_columns, resume_points
 from kafkakit.streams.lag.api import ResumePoint
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)

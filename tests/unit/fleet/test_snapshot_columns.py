@@ -8,16 +8,18 @@ from hypothesis import strategies as st
 
 from kafkakit.core.cluster_facts import BrokerLogDirs, ConfigLayer, ItemError, LayeredValue, LiveReplica, LogSpan
 from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, TagSet, Topic, TopicPartition
-from kafkakit.fleet.decide.config_columns import Columns, broker_config_columns, storable
-from kafkakit.fleet.decide.fleet_file import FleetCluster
-from kafkakit.fleet.decide.snapshot_columns import (
+from kafkakit.fleet.decide.columns import (
+    Columns,
     broker_columns,
+    broker_config_columns,
     disk_columns,
     partition_columns,
     replica_columns,
+    storable,
     topic_columns,
     unknown_parts,
 )
+from kafkakit.fleet.decide.fleet_file import FleetCluster
 
 BROKERS = (1, 2, 3)
 partitions = st.builds(

@@ -14,13 +14,18 @@ from kafkakit.adapters.arrow import ParquetStore
 from kafkakit.core.errors import UsageError
 from kafkakit.core.fleet_tables import TABLES
 from kafkakit.fleet.act.synth import write_fleet
-from kafkakit.fleet.decide.synth_cluster import LOG_DIRS
-from kafkakit.fleet.decide.synth_defect import Scope, one_of_each, placed
-from kafkakit.fleet.decide.synth_defects import DEFECTS
-from kafkakit.fleet.decide.synth_fleet import SynthRequest, model_of, more_segments, tables_of
+from kafkakit.fleet.decide.synth_cluster import LOG_DIRS, SIZES, FleetSize, Tier, cluster_shapes
+from kafkakit.fleet.decide.synth_defects import DEFECTS, asked_fleet
+from kafkakit.fleet.decide.synth_fleet import (
+    Scope,
+    SynthRequest,
+    model_of,
+    more_segments,
+    one_of_each,
+    placed,
+    tables_of,
+)
 from kafkakit.fleet.decide.synth_logs import FILE_DEFECTS
-from kafkakit.fleet.decide.synth_shape import SIZES, FleetSize, Tier, cluster_shapes
-from kafkakit.fleet.decide.synth_spec import asked_fleet
 
 DAY = date(2026, 11, 20)
 SMALL = replace(SIZES[Tier.XS], partitions=180, topics=36, segment_rows=3_000, hours=2)

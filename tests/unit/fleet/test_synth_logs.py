@@ -6,8 +6,7 @@ from contextlib import contextmanager
 import pytest
 from kafka.record.memory_records import MemoryRecords
 
-from kafkakit.fleet.decide.log_writer import Batch, MadeFile, batch_bytes, repeated
-from kafkakit.fleet.decide.synth_logs import FILE_DEFECTS, log_dir
+from kafkakit.fleet.decide.synth_logs import FILE_DEFECTS, Batch, MadeFile, batch_bytes, log_dir, repeated
 from kafkakit.streams.model.log_dirs import FileReader, SeenFile, partitions_below
 from kafkakit.streams.model.segment_rows import ScanOptions, read_partition
 

@@ -1,16 +1,23 @@
-"""The options of `kafkakit fleet`, and what opens clusters and stores from them."""
+"""`kafkakit fleet collect|segments|synth`: snapshots of many clusters, with their options.
+
+Clusters and stores are opened from the options.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kafkakit.audit.api import Backend, SparkChoice
+from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.common_options import TagSource
-from kafkakit.cli.option_groups import option
+from kafkakit.cli.option_groups import option, with_option_groups
+from kafkakit.fleet.decide.synth_cluster import Tier
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,9 +25,7 @@ if TYPE_CHECKING:
 
     from kafkakit.cli.context import CliContext
     from kafkakit.cli.session import ClusterSession
-    from kafkakit.fleet.act.collect import CollectRequest, CollectSource
-    from kafkakit.fleet.act.collect_fleet import FleetLimits
-    from kafkakit.fleet.act.scan_segments import ScanRequest
+    from kafkakit.fleet.act.collect import CollectRequest, CollectSource, FleetLimits, ScanRequest
     from kafkakit.fleet.decide.fleet_file import FleetCluster
     from kafkakit.lint.api import TopicPiece
     from kafkakit.ports.stores import TableStore
@@ -51,7 +56,6 @@ class FleetChoice:
 
     def sources(self, cli: CliContext, tags: FleetTags) -> tuple[CollectSource, ...]:
         """The clusters, none connected yet. `UsageError` for names that are in no file, `InputError` for a bad file."""
-        from functools import partial
 
         from kafkakit.fleet.act.collect import CollectSource
         from kafkakit.fleet.decide.fleet_file import LIMIT_BYTES, chosen_clusters, read_fleet
@@ -198,13 +202,59 @@ class Pace:
     def limits(self) -> FleetLimits:
         """The limits as values."""
         from kafkakit.core.quantities import parse_duration
-        from kafkakit.fleet.act.collect_fleet import FleetLimits
+        from kafkakit.fleet.act.collect import FleetLimits
 
         return FleetLimits(
             concurrency=self.concurrency,
             cluster_timeout_s=parse_duration(self.cluster_timeout, "--cluster-timeout"),
             again=self.again,
         )
+
+
+@with_option_groups
+def collect(
+    ctx: typer.Context,
+    which: FleetChoice,
+    place: StorePlace,
+    what: WhatToCollect,
+    tags: FleetTags,
+    pace: Pace,
+    where: WhereToRun,
+) -> int:
+    """Read clusters side by side and write a snapshot of each into a store of Parquet files, for audits.
+
+    Reads brokers, configurations, topics, partitions, replicas, log dirs and consumer groups, and changes nothing. No
+    value of a sensitive setting is stored. A cluster that is complete for the date is not read again unless --again
+    is given; one that fails does not stop the others. Exit codes: 0 all clusters are in the store, 1 some are not,
+    2 wrong options or files, 75 another process is writing a cluster.
+
+    Examples:
+
+    \b
+    kafkakit fleet collect --profiles prod-a,prod-b --to /srv/fleet
+    kafkakit fleet collect --fleet fleet.yaml --to s3://bucket/fleet --concurrency 16
+    kafkakit fleet collect --fleet fleet.yaml --to /srv/fleet --profiles prod-a --again
+    kafkakit fleet collect --fleet fleet.yaml --to s3://bucket/fleet --backend spark-submit --master yarn
+    """
+
+    from kafkakit.cli.common_options import driver_ports
+    from kafkakit.cli.session import finish
+    from kafkakit.fleet.act.collect import collect_fleet, collect_with_spark
+    from kafkakit.fleet.report import collect_report
+    from kafkakit.wiring import system_clock
+
+    cli, day, spark = cli_context(ctx), place.snapshot_date(), where.spark()
+    sources, request, limits, store = which.sources(cli, tags), what.request(day), pace.limits, place.open()
+    if spark is not None:
+        names = [source.entry.name for source in sources]
+        words = task_words(cli, which, place, day, what, tags, pace)
+        outcomes = collect_with_spark(
+            names, words, cli.folders.state / f"fleet/collect-{day}", spark, driver_ports(cli)
+        )
+    else:
+        lock = partial(place.lock, cli, day)
+        outcomes = collect_fleet(sources, request, limits, store, lock, system_clock(), cli.output)
+    return finish(cli, collect_report(outcomes, place.to, day))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,7 +274,7 @@ class ScanChoice:
 
     def request(self, folders: Sequence[str], snapshot_date: str) -> ScanRequest:
         """What to read."""
-        from kafkakit.fleet.act.scan_segments import ScanRequest
+        from kafkakit.fleet.act.collect import ScanRequest
 
         return ScanRequest(
             folders=tuple(str(Path(folder).absolute()) for folder in folders),
@@ -234,6 +284,115 @@ class ScanChoice:
             with_crc=self.crc,
             jobs=self.jobs,
         )
+
+
+@with_option_groups
+def segments(
+    ctx: typer.Context,
+    which: ScanChoice,
+    place: StorePlace,
+    folders: Annotated[list[str], typer.Argument(metavar="DIR...", help="Log dirs of a broker, or copies of them.")],
+) -> int:
+    """Read the log dirs of a broker on this host, headers of batches only, into a store of snapshots.
+
+    Works on running brokers, on stopped ones and on copied trees, and writes nothing to them. No key, value or header
+    of a record is read. Files that are torn, damaged, foreign or that vanish while they are read are reported and
+    stored as such. Run it on the host of each broker with the cluster's name in the store: rows of other brokers stay.
+    Exit codes: 0 read, 1 the store takes no more, 2 wrong folders or options, 75 another process writes this broker.
+
+    Examples:
+
+    \b
+    kafkakit fleet segments /var/lib/kafka/data --cluster prod-a --to s3://bucket/fleet
+    kafkakit fleet segments /d1 /d2 --cluster prod-a --broker 5 --to /srv/fleet --crc --jobs 4
+    """
+
+    from kafkakit.adapters.files import LOCAL_FILES
+    from kafkakit.cli.session import finish
+    from kafkakit.fleet.act.collect import scan_segments
+    from kafkakit.fleet.report import segments_report
+    from kafkakit.wiring import system_clock
+
+    cli, day = cli_context(ctx), place.snapshot_date()
+    scanned = scan_segments(
+        which.request(folders, day),
+        LOCAL_FILES,
+        place.open(),
+        partial(place.lock, cli, day, which.cluster),
+        system_clock(),
+        cli.output,
+    )
+    return finish(cli, segments_report(scanned, which.cluster, place.to, day))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeFleet:
+    """What fleet is made."""
+
+    tier: Tier = option(Tier.XS, "--tier", help="XS 3, S 10, M 100, L 300 clusters.")
+    seed: int = option(1, "--seed", min=0, help="The same seed makes the same files.")
+    defects: str = option(
+        "", "--defects", metavar="FILE", help="A JSON object of counts by defect; `default` for all of them."
+    )
+    date: datetime | None = option(None, "--date", formats=["%Y-%m-%d"], help="The last day; today when not given.")
+    days: int = option(10, "--days", min=1, max=400, help="Days of snapshots, for drift.")
+    skew: bool = option(False, "--skew", help="Put half of all partitions into one cluster.")
+    segment_rows: int | None = option(
+        None, "--segment-rows", min=0, help="About how many rows of segments; the tier's own number when not given."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadePlaces:
+    """Where it is written."""
+
+    to: Path | None = option(None, "--to", metavar="DIR", help="Write snapshots into this folder.")
+    segments: Path | None = option(
+        None, "--segments", metavar="DIR", help="Write a log directory with real segment files."
+    )
+    large_mib: int = option(
+        0, "--large-mib", min=0, help="Write this much of further segments there, of one batch repeated."
+    )
+    sparse: bool = option(
+        False, "--sparse", help="The further segments are holes between headers, for sizes beyond the disk."
+    )
+
+
+@with_option_groups
+def synth(
+    ctx: typer.Context,
+    made: MadeFleet,
+    places: MadePlaces,
+) -> None:
+    """Make a fleet with known defects, to try audits on: snapshots, real log segments, or both.
+
+    What is wrong where is in `truth.json` beside them. A healthy fleet, without --defects, has no finding above a note.
+
+    Examples:
+
+    \b
+    kafkakit fleet synth --tier S --defects default --seed 7 --to fleet
+    echo '{"retention-overshoot": 2}' > spec.json && kafkakit fleet synth --defects spec.json --to fleet
+    """
+    from kafkakit.cli.session import finish
+    from kafkakit.fleet.act.synth import SynthOutput, SynthPlaces, make_fleet
+    from kafkakit.fleet.decide.synth_defects import asked_fleet
+    from kafkakit.wiring import open_table_store, read_input, system_clock, write_file
+
+    cli = cli_context(ctx)
+    request = asked_fleet(
+        made.tier,
+        made.seed,
+        made.defects,
+        partial(read_input, limit_bytes=2**20),
+        (made.date or system_clock().now()).date(),
+        days=made.days,
+        is_skewed=made.skew,
+        segment_rows=made.segment_rows,
+    )
+    to_write = SynthPlaces(to=places.to, segments=places.segments, large_mib=places.large_mib, is_sparse=places.sparse)
+    output = SynthOutput(open_store=open_table_store, write_file=write_file, say=cli.output.say)
+    finish(cli, make_fleet(request, output, to_write))
 
 
 def task_words(
@@ -283,3 +442,9 @@ def _read_declared(paths: Sequence[str]) -> tuple[TopicPiece, ...]:
         return ()
     readings = read_files(paths, None, "stdin", read_input)
     return tuple(topic for reading in readings for topic in reading.pieces.topics)
+
+
+app = new_group("Collect snapshots of many clusters, or make some to try audits on.")
+app.command("collect", cls=CliCommand, short_help="Write snapshots of clusters into a store.")(collect)
+app.command("segments", cls=CliCommand, short_help="Read log dirs of this host into a store.")(segments)
+app.command("synth", cls=CliCommand)(synth)

@@ -1,0 +1,458 @@
+"""`kafkakit audit`: submit a run and follow it, look after runs, read their results, print what a scheduler needs.
+
+`audit NAME`, `audit status|list|logs|fetch|cancel`, `audit report|diff|metrics|fixes` and `audit unit`, with their
+options.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from inspect import cleandoc
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kafkakit.audit.act import cancel, fetch, look, look_all, place_of, read_view, read_whole, run_location
+from kafkakit.audit.decide.launch import Schedule, Scheduler
+from kafkakit.audit.decide.request import ALL, DEFAULT_DAYS, JOBS, AuditRequest, ScopeRequest
+from kafkakit.audit.report.results import diff_report, list_report, run_report, run_state_report, text_report
+from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
+from kafkakit.cli.common_options import SparkOptions, absolute, driver_ports
+from kafkakit.cli.completion import BROKER_CHOICE, TOPIC_CHOICE
+from kafkakit.cli.context import CliContext
+from kafkakit.cli.option_groups import option, with_option_groups
+from kafkakit.cli.output import OutputFormat
+from kafkakit.cli.session import finish
+from kafkakit.core.errors import UsageError
+from kafkakit.core.findings import FailOn
+from kafkakit.wiring import open_datadog, open_run_store, system_clock, write_file
+
+if TYPE_CHECKING:
+    from kafkakit.audit.act import DriverPorts, SubmitTask
+    from kafkakit.report import Report
+
+
+GROUP_HELP = "Audit whole fleets with Spark: submit jobs, follow runs, read results."
+app = new_group(GROUP_HELP)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditInputs:
+    """What is audited, and where results go."""
+
+    input: Annotated[str, typer.Option("--input", metavar="DIR|URI", help="The store of snapshots.")]
+    output: Annotated[str, typer.Option("--output", metavar="DIR|URI", help="Where the folder of the run is made.")]
+    date: str | None = option(None, "--date", metavar="DATE", help="The snapshots' day; the newest when not given.")
+    days: int = option(
+        DEFAULT_DAYS, "--days", min=1, max=3660, metavar="N", help="Days of history, the snapshots' among them."
+    )
+    segments: list[str] | None = option(
+        None, "--segments", metavar="DIR", help="Scan this tree of log segments, too. Repeatable."
+    )
+    parameters: list[str] | None = option(
+        None, "--set", metavar="JOB.PARAMETER=VALUE", help="Set a threshold of a job. Repeatable."
+    )
+
+    clusters: str | None = option(
+        None,
+        "--clusters",
+        metavar="NAME,...|where QUERY",
+        help="Look at these clusters of the store only, such as 'where env = prod'.",
+    )
+    topics: str | None = option(
+        None,
+        "--topics",
+        **TOPIC_CHOICE,
+        help="Of findings about topics, only those about these, such as 'where tier = hot'.",
+    )
+    brokers: str | None = option(
+        None,
+        "--brokers",
+        **BROKER_CHOICE,
+        help="Of findings about brokers, only those about these, such as 'where rack = a'.",
+    )
+
+    def request(self, name: str) -> AuditRequest:
+        """What was asked for; paths of this host as absolute ones."""
+        return AuditRequest(
+            jobs=tuple(JOBS) if name == ALL else (name,),
+            input=absolute(self.input),
+            output=absolute(self.output),
+            date=self.date,
+            days=self.days,
+            segments=tuple(absolute(folder) for folder in self.segments or ()),
+            parameters=tuple(self.parameters or ()),
+            scope=ScopeRequest(clusters=self.clusters, topics=self.topics, brokers=self.brokers),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunMode:
+    """How the run is followed."""
+
+    dry_run: bool = option(False, "--dry-run", help="Print what would be started, and start nothing.")
+    detach: bool = option(False, "--detach", help="Print the run's folder and leave it running.")
+    again: bool = option(False, "--again", help="Run even where the same run has a result.")
+    fail_on: FailOn = option(FailOn.WARNING, "--fail-on", help="Exit 1 with findings of this severity or worse.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultFormat:
+    """The format of the result; `--output` is where the run's results go."""
+
+    format: OutputFormat | None = option(
+        None, "-o", "--format", envvar="KAFKAKIT_OUTPUT", help="Format of the result; text when not given."
+    )
+
+    def take_over(self, cli: CliContext) -> None:
+        """Write the result in this format."""
+        if self.format is not None:
+            cli.take("output", self.format.value, "flag -o")
+
+
+@with_option_groups
+def audit(ctx: typer.Context, inputs: AuditInputs, spark: SparkOptions, mode: RunMode, result: ResultFormat) -> int:
+    """Results go to OUTPUT/RUN as Parquet, summary.json last. A run that has a result is not run again while its
+    snapshots stay the same. Exits 0 without findings of --fail-on or worse, 1 with some or with a failed job, 75 while
+    another process runs it.
+
+    Examples:
+
+    \b
+    kafkakit audit all --input snapshots --output results
+    kafkakit audit drift --input s3a://fleet/snapshots --output s3a://fleet/results --backend spark-submit --master yarn
+    kafkakit audit all --input snapshots --output results --dry-run
+    """
+
+    cli = cli_context(ctx)
+    result.take_over(cli)
+    return finish(cli, submitted_report(ctx, str(ctx.info_name), inputs, spark, mode))
+
+
+RunFolderArgument = Annotated[
+    str, typer.Argument(metavar="RUN", help="The run's folder, as audit printed it: a path or a URI.")
+]
+
+
+def show_status(
+    ctx: typer.Context,
+    run: RunFolderArgument,
+    fail_on: Annotated[
+        FailOn, typer.Option("--fail-on", help="Exit 1 with findings of this severity or worse.")
+    ] = FailOn.NEVER,
+) -> int:
+    """Show where a run is: its jobs, or why it has no result.
+
+    Exits 0 when it is done, 1 when it or a job of it failed or was stopped, 75 while it runs.
+    """
+    cli = cli_context(ctx)
+    place = place_of(absolute(run), cli.settings.state_dir)
+    state = look(place, open_run_store(place.location), driver_ports(cli))
+    return finish(cli, run_state_report("audit status", state, fail_on, is_asked=True))
+
+
+def list_runs(
+    ctx: typer.Context,
+    folder: Annotated[str, typer.Argument(metavar="DIR|URI", help="What audits were given as --output.")],
+) -> int:
+    """List the runs of an output with their states."""
+    cli = cli_context(ctx)
+    states = look_all(absolute(folder), open_run_store, driver_ports(cli), cli.settings.state_dir)
+    return finish(cli, list_report(folder, states))
+
+
+def show_logs(
+    ctx: typer.Context,
+    run: RunFolderArgument,
+    lines: Annotated[int, typer.Option("--lines", min=1, metavar="N", help="How many lines of the end.")] = 200,
+) -> int:
+    """Print the end of the driver's log, which lies on the host that started the run."""
+    from kafkakit.audit.act import log_tail
+
+    cli = cli_context(ctx)
+    place = place_of(absolute(run), cli.settings.state_dir)
+    text = "".join(f"{line}\n" for line in log_tail(place.folder, lines))
+    return finish(cli, text_report("audit logs", text, run=place.run))
+
+
+def fetch_run(
+    ctx: typer.Context,
+    run: RunFolderArgument,
+    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="A new or empty folder.")],
+) -> int:
+    """Copy the results of a run that is done to a folder of this host."""
+    files = fetch(open_run_store(absolute(run)), to)
+    text = "".join(f"{to / name}\n" for name in files)
+    return finish(cli_context(ctx), text_report("audit fetch", text, run=run, folder=str(to)))
+
+
+def cancel_run(ctx: typer.Context, run: RunFolderArgument) -> int:
+    """Stop the driver of a run that was started on this host; it leaves no result."""
+    cli = cli_context(ctx)
+    place = place_of(absolute(run), cli.settings.state_dir)
+    state = cancel(place, open_run_store(place.location), driver_ports(cli))
+    text = f"run {state.run} is {state.phase.value}\n"
+    return finish(cli, text_report("audit cancel", text, run=state.run, state=state.phase.value))
+
+
+ResultsArgument = Annotated[
+    str, typer.Argument(metavar="RUN", help="A run's folder, or a folder of runs for the newest one that is done.")
+]
+FailOnOption = Annotated[FailOn, typer.Option("--fail-on", help="Exit 1 with findings of this severity or worse.")]
+
+
+def show_report(
+    ctx: typer.Context,
+    run: ResultsArgument,
+    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a page to this file, too.")] = None,
+    sarif: Annotated[
+        Path | None, typer.Option("--sarif", metavar="FILE", help="Write the findings as SARIF to this file, too.")
+    ] = None,
+    fail_on: FailOnOption = FailOn.NEVER,
+) -> int:
+    """Show what a run found, new findings first.
+
+    New is what the last run of the same jobs on an earlier date, in the same folder, did not have. Exits 1 with a
+    failed job, or with findings of --fail-on or worse.
+
+    Examples:
+
+    \b
+    kafkakit audit report results/all-2026-11-20-1f2e3d4c
+    kafkakit audit report results/all-2026-11-20-1f2e3d4c --html audits.html --sarif audits.sarif
+    """
+    from kafkakit import __version__
+    from kafkakit.audit.report.exports import audit_sarif
+    from kafkakit.audit.report.page import audit_page
+
+    cli = cli_context(ctx)
+    view = read_view(open_run_store, run_location(open_run_store, absolute(run)), with_tables=html is not None)
+    if html is not None:
+        write_file(html, audit_page(view))
+        cli.output.say(f"page: {html}")
+    if sarif is not None:
+        write_file(sarif, audit_sarif(view.run.findings, __version__).encode("utf-8", "replace"))
+        cli.output.say(f"SARIF: {sarif}")
+    return finish(cli, run_report(view, fail_on))
+
+
+@with_option_groups
+def show_diff(
+    ctx: typer.Context,
+    earlier: Annotated[str, typer.Argument(metavar="RUN1", help="The earlier run: its folder, or its name.")],
+    later: Annotated[str, typer.Argument(metavar="RUN2", help="The later run: its folder, or its name.")],
+    result: ResultFormat,
+    output: Annotated[
+        str | None, typer.Option("--output", metavar="DIR|URI", help="The runs are names in this folder.")
+    ] = None,
+    fail_on: FailOnOption = FailOn.WARNING,
+) -> int:
+    """Compare two runs: what is new, gone and still there.
+
+    Findings in clusters that only one of the runs looked at are listed apart: they are neither new nor gone. Exits 1
+    with new findings of --fail-on or worse.
+
+    Examples:
+
+    \b
+    kafkakit audit diff results/all-2026-11-19-1f2e3d4c results/all-2026-11-20-5a6b7c8d
+    kafkakit audit diff drift-2026-11-19-1f2e3d4c drift-2026-11-20-5a6b7c8d --output results --fail-on error
+    """
+    from kafkakit.audit.decide.runs import compare
+
+    cli = cli_context(ctx)
+    result.take_over(cli)
+    base = "" if output is None else f"{output.rstrip('/')}/"
+    one = read_whole(open_run_store(absolute(f"{base}{earlier}")))
+    two = read_whole(open_run_store(absolute(f"{base}{later}")))
+    return finish(cli, diff_report(compare(one, two), fail_on))
+
+
+def write_metrics(
+    ctx: typer.Context,
+    run: ResultsArgument,
+    datadog: Annotated[
+        bool, typer.Option("--datadog", help="Send the figures to Datadog instead of printing them.")
+    ] = False,
+    site: Annotated[
+        str, typer.Option("--datadog-site", envvar="DD_SITE", metavar="SITE", help="Datadog's site of the key.")
+    ] = "datadoghq.com",
+    key_file: Annotated[
+        Path | None,
+        typer.Option("--datadog-key-file", metavar="FILE", help="A file with the API key; else DD_API_KEY has it."),
+    ] = None,
+) -> int:
+    """Print the figures of a run as Prometheus text, or send them to Datadog.
+
+    Examples:
+
+    \b
+    kafkakit audit metrics results/all-2026-11-20-1f2e3d4c --output-file /var/lib/node_exporter/kafkakit.prom
+    DD_API_KEY=... kafkakit audit metrics results/all-2026-11-20-1f2e3d4c --datadog --datadog-site datadoghq.eu
+    """
+    from kafkakit.audit.report.exports import datadog_series, families, metrics_report
+
+    cli = cli_context(ctx)
+    view = read_view(open_run_store, run_location(open_run_store, absolute(run)))
+    if not datadog:
+        return finish(cli, metrics_report(view))
+    # The service takes no values older than an hour.
+    series = datadog_series(families(view), int(system_clock().now().timestamp()))
+    sent = open_datadog(site, key_file, cli.output.warn).send(series)
+    return finish(cli, text_report("audit metrics", f"{sent} series sent to {site}\n", run=view.run.spec.run_id))
+
+
+def write_fixes(
+    ctx: typer.Context,
+    run: ResultsArgument,
+    cluster: Annotated[str | None, typer.Option("--cluster", metavar="ID", help="Of this cluster only.")] = None,
+) -> int:
+    """Collect the changes that findings of a run ask for: a cluster file and command lines.
+
+    The file has a document for each cluster, as docs/lint.md describes; kafkakit lint reads it. Commands stand in
+    comments at its beginning. Where findings ask for different values of a setting, the worst one's is taken.
+
+    Examples:
+
+    \b
+    kafkakit audit fixes results/all-2026-11-20-1f2e3d4c --cluster prod-a --output-file fixes.yaml
+    """
+    from kafkakit.audit.decide.runs import collect_repairs
+    from kafkakit.audit.report.exports import fixes_report
+    from kafkakit.audit.report.results import worst_first
+
+    found = read_whole(open_run_store(run_location(open_run_store, absolute(run))))
+    repairs = collect_repairs(worst_first(found.findings), cluster)
+    return finish(cli_context(ctx), fixes_report(repairs, found.spec.run_id))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleOptions:
+    """What is collected and audited each day, and where it goes."""
+
+    store: Annotated[str, typer.Option("--store", metavar="DIR|URI", help="The store of snapshots.")]
+    results: Annotated[str, typer.Option("--results", metavar="DIR|URI", help="Where folders of runs are made.")]
+    fleet: str | None = option(None, "--fleet", metavar="FILE", help="The clusters, as a fleet file.")
+    profiles: str | None = option(None, "--profiles", metavar="A,B", help="The clusters, as names of profiles.")
+    at: str = option("03:30", "--at", metavar="HH:MM", help="Time of day in UTC; with cron in that of the machine.")
+    job: str = option(ALL, "--job", metavar="NAME", help="The audit, or all.")
+    metrics_file: str | None = option(
+        None, "--metrics-file", metavar="FILE", help="Write the figures for Prometheus here."
+    )
+    name: str = option("kafkakit-audits", "--name", metavar="NAME", help="What it is called.")
+    program: str = option(
+        "/usr/local/bin/kafkakit", "--program", metavar="PATH", help="The program as the scheduler finds it."
+    )
+    image: str | None = option(
+        None, "--image", metavar="IMAGE", help="With k8s: an image with kafkakit[spark] and Java."
+    )
+    namespace: str = option("default", "--namespace", metavar="NAME", help="With k8s: the namespace.")
+    secret: str | None = option(
+        None, "--secret", metavar="NAME", help="With k8s: a secret whose keys become environment variables."
+    )
+
+    def schedule(self) -> Schedule:
+        """What was asked for; `UsageError` where no clusters are named, or for an unknown audit."""
+        chosen = (("--fleet", self.fleet), ("--profiles", self.profiles))
+        collect = tuple(word for flag, value in chosen if value is not None for word in (flag, value))
+        if not collect:
+            raise UsageError("no clusters are named", hint="--fleet FILE or --profiles NAME,...")
+        if self.job != ALL and self.job not in JOBS:
+            raise UsageError(f"there is no audit {self.job!r:.40}", hint=f"one of {', '.join(JOBS)}, or {ALL}")
+        return Schedule(
+            collect=collect,
+            store=self.store,
+            results=self.results,
+            at=self.at,
+            job=self.job,
+            metrics_file=self.metrics_file,
+            name=self.name,
+            program=self.program,
+            image=self.image,
+            namespace=self.namespace,
+            secret=self.secret,
+        )
+
+
+@with_option_groups
+def print_unit(
+    ctx: typer.Context,
+    scheduler: Annotated[Scheduler, typer.Option("--format", help="What starts the audits.")],
+    options: ScheduleOptions,
+) -> int:
+    """Print a systemd timer, a cron line or a Kubernetes CronJob that collects a fleet and audits it each day.
+
+    It holds no secrets: profiles and files name where these are. A cluster that cannot be read makes the run end with
+    1, after the others were audited. Runs are kept by date, so that a second one of a day repeats nothing.
+
+    Examples:
+
+    \b
+    kafkakit audit unit --format systemd --fleet /etc/kafkakit/fleet.yaml --store /srv/fleet --results /srv/audits
+    kafkakit audit unit --format cron --profiles prod-a,prod-b --store /srv/fleet --results /srv/audits --at 03:30
+    kafkakit audit unit --format k8s --fleet /etc/kafkakit/fleet.yaml --store s3://fleet/snapshots \\
+        --results s3://fleet/results --image registry.example.org/kafkakit:1 --secret fleet-access
+    """
+    from kafkakit.audit.report.exports import unit_report
+
+    return finish(cli_context(ctx), unit_report(options.schedule(), scheduler))
+
+
+def submitted_report(ctx: typer.Context, name: str, inputs: AuditInputs, spark: SparkOptions, mode: RunMode) -> Report:
+    """Submit the run, unless it has a result or only its command line is wanted, and report what it gave."""
+    from dataclasses import replace
+
+    from kafkakit import __version__
+    from kafkakit.audit.act import earlier_state, submit, task_for
+    from kafkakit.audit.decide.launch import Backend
+    from kafkakit.audit.report.results import detached_report, run_state_report
+
+    cli, ports = cli_context(ctx), driver_ports(cli_context(ctx))
+    task = task_for(inputs.request(name), spark.choice(), ports, open_run_store, cli.settings.state_dir, __version__)
+    task = replace(task, again=mode.again, detach=mode.detach)
+    if mode.dry_run or task.choice.backend is Backend.K8S:
+        return manifest_or_line(ctx, name, task, ports, mode)
+    store = open_run_store(task.location)
+    earlier = earlier_state(task, store)
+    if earlier is not None:
+        return run_state_report(f"audit {name}", earlier, mode.fail_on, is_earlier=True)
+    with cli.output.screen() as screen:
+        state = submit(task, store, ports, lambda progress: screen.show(str(progress), str(progress)))
+    if mode.detach:
+        return detached_report(f"audit {name}", state)
+    return run_state_report(f"audit {name}", state, mode.fail_on)
+
+
+def manifest_or_line(ctx: typer.Context, name: str, task: SubmitTask, ports: DriverPorts, mode: RunMode) -> Report:
+    """The command line of the driver, or the manifest for Kubernetes, whose files are uploaded unless in a dry run."""
+    from kafkakit.audit.act import CODE, launch_for, upload
+    from kafkakit.audit.decide.launch import Backend
+    from kafkakit.audit.report.exports import spark_application
+    from kafkakit.audit.report.results import dry_run_report, text_report
+
+    if task.choice.backend is not Backend.K8S:
+        launch = launch_for(task.job, task.choice, ports.drivers.tools())
+        return dry_run_report(f"audit {name}", task.spec, launch)
+    if not mode.dry_run:
+        upload(task, open_run_store(task.location), ports)
+        cli_context(ctx).output.say(f"uploaded to {task.location}; kubectl apply -f the manifest starts the run")
+    manifest = spark_application(task.spec, task.choice, task.location, CODE)
+    return text_report(f"audit {name}", manifest, run=task.spec.run_id, folder=task.location)
+
+
+_HELPS = {**JOBS, ALL: "Run all audits."}
+_ADDED = [
+    app.command(name, cls=CliCommand, short_help=text, help=f"{text}\n\n{cleandoc(audit.__doc__ or '')}")(audit)
+    for name, text in _HELPS.items()
+]
+app.command("status", cls=CliCommand)(show_status)
+app.command("list", cls=CliCommand)(list_runs)
+app.command("logs", cls=CliCommand)(show_logs)
+app.command("fetch", cls=CliCommand)(fetch_run)
+app.command("cancel", cls=CliCommand)(cancel_run)
+app.command("report", cls=CliCommand)(show_report)
+app.command("diff", cls=CliCommand)(show_diff)
+app.command("metrics", cls=CliCommand)(write_metrics)
+app.command("fixes", cls=CliCommand)(write_fixes)
+app.command("unit", cls=CliCommand)(print_unit)

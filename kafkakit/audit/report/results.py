@@ -1,0 +1,340 @@
+"""Reports of runs: the results of one as text for people and as rows and fields for programs, and its state.
+
+Every form of the results is made from one view: the run, the one before it, and the numbers of earlier ones. Other
+reports say where runs are, and what a dry run would start.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, datetime
+
+from kafkakit.audit.decide.launch import launch_line
+from kafkakit.audit.decide.runs import Comparison, RunPhase, RunResults, RunState, fails
+from kafkakit.core.errors import ExitCode, OperationFailedError
+from kafkakit.core.findings import SHOWN_OF_A_RULE, SHOWN_SUBJECTS, AuditFinding, FailOn, Severity
+from kafkakit.core.fleet_tables import JobResult, JobSpec, spec_data
+from kafkakit.core.programs import Launch
+from kafkakit.core.quantities import counted, format_rough_time
+from kafkakit.core.text import printable, text_table
+from kafkakit.report import Report, optional_section, text_of
+
+COLUMNS = ("state", *(f.name for f in fields(AuditFinding)))
+_SHOWN = ("severity", "rule", "where", "score", "owner", "since", "message")
+
+_ORDER = {severity.value: number for number, severity in enumerate(Severity)}
+Columns = Mapping[str, Sequence[object]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunView:
+    """A run with its findings, worst first, against the last run of the same jobs on an earlier date.
+
+    `comparison` is None where there is no earlier run. `history` are earlier runs, oldest first, without their
+    findings; `tables` are columns of the jobs' tables, by job and table.
+    """
+
+    run: RunResults
+    comparison: Comparison | None = None
+    history: tuple[RunResults, ...] = ()
+    tables: Mapping[tuple[str, str], Columns] = field(default_factory=dict)
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """The jobs that failed, each with its error."""
+        return tuple(f"{r.job}: {r.error}" for r in self.run.results if r.error)
+
+    @property
+    def skipped(self) -> tuple[str, ...]:
+        """What was not looked at, each sentence once with the jobs it holds for."""
+        jobs: dict[str, list[str]] = {}
+        for result in self.run.results:
+            for sentence in dict.fromkeys(result.skipped):
+                jobs.setdefault(sentence, []).append(result.job)
+        whole = [r.job for r in self.run.results if not r.error]
+        return tuple(s if names == whole else f"{', '.join(names)}: {s}" for s, names in jobs.items())
+
+    @property
+    def clusters(self) -> tuple[str, ...]:
+        """The clusters that any job looked at or found something in."""
+        looked = {name for result in self.run.results for name in result.clusters}
+        return tuple(sorted(looked | {f.cluster for f in self.run.findings}))
+
+
+def run_report(view: RunView, fail_on: FailOn = FailOn.NEVER, command: str = "audit report") -> Report:
+    """The findings of a run; exit code 1 where a job failed, or with findings of `fail_on` or worse."""
+    failed = bool(view.failed) or fails(view.run.findings, fail_on)
+    groups = _groups(view)
+    return Report(
+        command=command,
+        data=_data(view, groups),
+        text=text_of(_lines(view, groups)),
+        columns=COLUMNS,
+        rows=finding_rows(groups),
+        code=ExitCode.FAILED if failed else ExitCode.DONE,
+    )
+
+
+def diff_report(comparison: Comparison, fail_on: FailOn) -> Report:
+    """A comparison; exit code 1 with new findings of `fail_on` or worse."""
+    groups = [
+        ("new", comparison.new),
+        ("gone", comparison.gone),
+        ("still", comparison.still),
+        ("unseen-before", comparison.unseen_before),
+        ("unseen-after", comparison.unseen_after),
+    ]
+    groups = [(state, worst_first(found)) for state, found in groups]
+    data = {
+        "earlier": comparison.earlier,
+        "later": comparison.later,
+        **{state.replace("-", "_"): [asdict(f) for f in found] for state, found in groups},
+        "totals": {state.replace("-", "_"): severities(found) for state, found in groups},
+        "notes": list(comparison.notes),
+    }
+    return Report(
+        command="audit diff",
+        data=data,
+        text=text_of(_diff_lines(comparison)),
+        columns=COLUMNS,
+        rows=finding_rows(groups),
+        code=ExitCode.FAILED if fails(comparison.new, fail_on) else ExitCode.DONE,
+    )
+
+
+def finding_rows(groups: Iterable[tuple[str, Iterable[AuditFinding]]]) -> tuple[tuple[object, ...], ...]:
+    """One row a finding, in the order of `COLUMNS`."""
+    return tuple((state, *asdict(f).values()) for state, found in groups for f in found)
+
+
+def findings_lines(findings: Sequence[AuditFinding]) -> list[str]:
+    """A table of findings, worst first, with at most 20 of a rule; then how many more there are."""
+    if not findings:
+        return []
+    numbers: Counter[str] = Counter()
+    rows = []
+    for f in worst_first(findings):
+        numbers[f.rule] += 1
+        if numbers[f.rule] <= SHOWN_OF_A_RULE:
+            named = f"{f.rule} {f.name}" if f.name else f.rule
+            rows.append(
+                (f.severity, named, printable(f.where), f"{f.score:.10g}", printable(f.owner or ""), f.since,
+                 printable(f.message))
+            )  # fmt: skip
+    return [
+        *text_table(_SHOWN, rows).splitlines(),
+        *(
+            f"{rule}: {counted(number - SHOWN_OF_A_RULE, 'more finding')}, see -o json or -o tsv"
+            for rule, number in numbers.items()
+            if number > SHOWN_OF_A_RULE
+        ),
+    ]
+
+
+def _groups(view: RunView) -> list[tuple[str, tuple[AuditFinding, ...]]]:
+    if view.comparison is None:
+        return [("found", worst_first(view.run.findings))]
+    found = view.comparison
+    parts = [("new", found.new), ("still", found.still), ("unseen-before", found.unseen_before)]
+    return [(state, worst_first(findings)) for state, findings in parts]
+
+
+def _lines(view: RunView, groups: list[tuple[str, tuple[AuditFinding, ...]]]) -> Iterator[str]:
+    run = view.run
+    jobs, clusters = counted(len(run.results), "job"), counted(len(view.clusters), "cluster")
+    took = format_rough_time(sum(r.seconds for r in run.results))
+    yield f"run {run.spec.run_id} of {run.spec.snapshot_date}: {jobs}, {clusters}, {took}"
+    for failure in view.failed:
+        yield f"FAILED: {printable(failure)}"
+    titles = {"new": _since(view), "still": "still there", "found": "findings, worst first"}
+    titles["unseen-before"] = "found where the run before did not look"
+    for state, found in groups:
+        if state == "new" and not found:
+            yield from ("", f"{titles[state]}: nothing")
+        yield from optional_section(f"{titles[state]}: {totals(found)}", findings_lines(found))
+    if view.comparison is not None and view.comparison.gone:
+        yield from ("", f"gone since then: {totals(view.comparison.gone)}")
+    yield from optional_section("to repair:", _repairs(run.findings))
+    yield from optional_section("not looked at:", [printable(sentence) for sentence in view.skipped])
+    yield from ("", totals(run.findings) if run.findings else "no findings")
+    if view.failed:
+        yield f"{counted(len(view.failed), 'job')} FAILED: what it would have found is missing here"
+
+
+def _since(view: RunView) -> str:
+    before = view.history[-1].spec.snapshot_date if view.history else "the run before"
+    return f"new since {before}"
+
+
+def _repairs(findings: Iterable[AuditFinding]) -> list[str]:
+    hints: dict[str, dict[str, None]] = {}
+    for f in worst_first(findings):
+        if f.hint:
+            hints.setdefault(f.rule, {})[f.hint] = None
+    lines = [f"{rule}: {printable(hint)}" for rule, found in hints.items() for hint in list(found)[:SHOWN_SUBJECTS]]
+    number = sum(1 for f in findings if f.repair)
+    return [*lines, f"{counted(number, 'finding')} with a change that can be applied: see audit fixes"] * bool(
+        lines or number
+    )
+
+
+def _data(view: RunView, groups: list[tuple[str, tuple[AuditFinding, ...]]]) -> dict[str, object]:
+    run = view.run
+    return {
+        "run": run.spec.run_id,
+        "snapshot_date": run.spec.snapshot_date,
+        "compared_with": view.comparison.earlier if view.comparison else None,
+        "findings": [{"state": state, **asdict(f)} for state, found in groups for f in found],
+        "gone": [asdict(f) for f in worst_first(view.comparison.gone)] if view.comparison else [],
+        "totals": severities(run.findings),
+        "jobs": [asdict(result) for result in run.results],
+        "skipped": list(view.skipped),
+        "failed": list(view.failed),
+    }
+
+
+def _diff_lines(comparison: Comparison) -> Iterator[str]:
+    yield f"from {comparison.earlier} to {comparison.later}"
+    yield from (f"note: {printable(note)}" for note in comparison.notes)
+    parts = [
+        ("new", comparison.new),
+        ("gone", comparison.gone),
+        ("found where the earlier run did not look", comparison.unseen_before),
+        ("not looked at again, so neither gone nor still there", comparison.unseen_after),
+    ]
+    for title, found in parts:
+        yield from optional_section(f"{title}: {totals(found)}", findings_lines(found))
+    yield ""
+    yield f"{len(comparison.new)} new, {len(comparison.gone)} gone, {len(comparison.still)} still there"
+
+
+def worst_first(findings: Iterable[AuditFinding]) -> tuple[AuditFinding, ...]:
+    """Findings by falling score, then by severity, rule, cluster and place."""
+    return tuple(
+        sorted(findings, key=lambda f: (-f.score, _ORDER[f.severity], f.rule, f.cluster, f.where, f.job, f.fingerprint))
+    )
+
+
+def severities(findings: Iterable[AuditFinding]) -> dict[str, int]:
+    """How many findings of each severity, worst first."""
+    numbers = Counter(f.severity for f in findings)
+    return {severity.value: numbers[severity.value] for severity in Severity}
+
+
+def totals(findings: Iterable[AuditFinding]) -> str:
+    """The numbers by severity in words: `2 errors, 1 warning, 0 notes`."""
+    return ", ".join(counted(number, severity) for severity, number in severities(findings).items())
+
+
+JOB_COLUMNS = ("job", "state", *(severity.value + "s" for severity in Severity), "seconds")
+SHOWN_LEFT_OUT = 10
+RUN_COLUMNS = ("run", "state", "started", "reason")
+
+
+def run_state_report(
+    command: str, state: RunState, fail_on: FailOn, *, is_earlier: bool = False, is_asked: bool = False
+) -> Report:
+    """One run: its jobs, what failed, what was left out, and where the results are.
+
+    `is_earlier` when the result was there before. To a command that only asks for the state (`is_asked`), a run that
+    died is no failure of its own.
+    """
+    code = state.exit_code(fail_on)
+    failure = None
+    if state.phase is RunPhase.FAILED and not state.results and not is_asked:
+        failure = OperationFailedError(
+            f"run {state.run} failed: {state.reason}", hint=f"kafkakit audit logs {state.location}"
+        )
+    return Report(
+        command=command,
+        data={**_state_data(state), "earlier": is_earlier, "exit_code": int(code)},
+        text=_run_text(state, is_earlier),
+        columns=JOB_COLUMNS,
+        rows=tuple(_job_row(result) for result in state.results),
+        failure=failure,
+        code=code,
+    )
+
+
+def detached_report(command: str, state: RunState) -> Report:
+    """A run that continues without this command."""
+    text = f"{state.location}\n"
+    return Report(command=command, data=_state_data(state), text=text, columns=("run",), rows=((state.location,),))
+
+
+def list_report(output: str, states: Sequence[RunState]) -> Report:
+    """All runs of an output."""
+    rows = tuple((s.run, s.phase.value, _time(s.started_ms), s.reason[:100]) for s in states)
+    return Report(
+        command="audit list",
+        data={"output": output, "runs": [_state_data(state) for state in states]},
+        text=f"{text_table(RUN_COLUMNS, rows)}\n" if rows else f"no runs below {output}\n",
+        columns=RUN_COLUMNS,
+        rows=rows,
+    )
+
+
+def dry_run_report(command: str, spec: JobSpec, launch: Launch) -> Report:
+    """What would be started: the driver's command line, and the spec that it would get."""
+    line = launch_line(launch)
+    return Report(
+        command=command,
+        data={
+            "run": spec.run_id,
+            "spec": spec_data(spec),
+            "command": launch.command,
+            "environment": launch.environment,
+        },
+        text=f"run {spec.run_id} over {len(spec.dates)} dates of {spec.input} would start:\n{line}\n",
+        columns=("run", "command_line"),
+        rows=((spec.run_id, line),),
+    )
+
+
+def text_report(command: str, text: str, **data: object) -> Report:
+    """A text that is the result: a log, a manifest, a list of files."""
+    lines = text.splitlines()
+    return Report(
+        command=command, data={**data, "lines": lines}, text=text, columns=("line",), rows=tuple((x,) for x in lines)
+    )
+
+
+def _run_text(state: RunState, is_earlier: bool) -> str:
+    lines = []
+    if is_earlier:
+        lines.append("this run was done before; --again runs it again")
+    if state.results:
+        lines.append(text_table(JOB_COLUMNS, (_job_row(result) for result in state.results)))
+        lines += [f"{result.job} failed: {result.error}" for result in state.results if result.error]
+        lines += [line for result in state.results for line in _left_out(result)]
+    if any(not result.error for result in state.results):
+        lines.append(f"findings: kafkakit audit report {state.location}")
+    reason = f": {state.reason}" if state.reason and not state.results else ""
+    lines.append(f"run {state.run} is {state.phase.value}{reason}; {state.location}")
+    return "\n".join(lines) + "\n"
+
+
+def _left_out(result: JobResult) -> list[str]:
+    more = len(result.skipped) - SHOWN_LEFT_OUT
+    lines = [f"{result.job}: left out: {text}" for text in result.skipped[:SHOWN_LEFT_OUT]]
+    return [*lines, f"{result.job}: left out: {more} more, see -o json"] if more > 0 else lines
+
+
+def _job_row(result: JobResult) -> tuple[object, ...]:
+    counts = (None if result.error else result.findings.get(severity.value, 0) for severity in Severity)
+    return (result.job, "failed" if result.error else "done", *counts, round(result.seconds, 1))
+
+
+def _state_data(state: RunState) -> dict[str, object]:
+    return {
+        "run": state.run,
+        "folder": state.location,
+        "state": state.phase.value,
+        "reason": state.reason,
+        "started": _time(state.started_ms),
+        "jobs": [asdict(result) for result in state.results],
+    }
+
+
+def _time(ms: int | None) -> str | None:
+    return None if ms is None else datetime.fromtimestamp(ms / 1000, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
