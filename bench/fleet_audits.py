@@ -71,9 +71,8 @@ def reference(folder: Path) -> dict[str, float]:
 
 def run_child(store: str, jobs: list[str], master: str) -> None:
     """In a process of its own: the session, the roll-up, then all jobs; prints one line of JSON."""
-    from kafkakit_spark.runner import run_spec
-    from kafkakit_spark.session import open_session
-    from kafkakit_spark.store import SnapshotStore
+    from kafkakit_spark.job import SnapshotStore
+    from kafkakit_spark.runner import open_session, run_spec
     from pyspark.sql.functions import sum as summed
 
     from kafkakit.core.fleet_tables import JobSpec

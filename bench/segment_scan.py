@@ -104,8 +104,8 @@ def open_spark() -> Any:
     """A session with two workers that find the code."""
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT / "spark"), str(ROOT)])
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    from kafkakit_spark.session import open_session
-    from kafkakit_spark.sources.segments import SegmentSource
+    from kafkakit_spark.jobs.segments import SegmentSource
+    from kafkakit_spark.runner import open_session
 
     session = open_session("bench", master="local[2]")
     session.dataSource.register(SegmentSource)

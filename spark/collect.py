@@ -12,8 +12,7 @@ def main() -> int:
     parser.add_argument("--result", required=True, help="Where to write what the tasks printed.")
     arguments = parser.parse_args()
 
-    from kafkakit_spark.collect import collect_clusters
-    from kafkakit_spark.session import open_session
+    from kafkakit_spark.runner import collect_clusters, open_session
 
     request = json.loads(Path(arguments.request).read_text(encoding="utf-8"))
     spark = open_session("kafkakit-collect")

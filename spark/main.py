@@ -18,8 +18,7 @@ def main() -> int:
     parser.add_argument("--conf", action="append", default=[], help="A setting of Spark, KEY=VALUE; repeatable.")
     arguments = parser.parse_args()
 
-    from kafkakit_spark.runner import run_spec
-    from kafkakit_spark.session import open_session
+    from kafkakit_spark.runner import open_session, run_spec
 
     from kafkakit.core.fleet_tables import spec_of
 

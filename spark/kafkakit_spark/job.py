@@ -1,15 +1,170 @@
-"""What a job is: a function from a run's inputs to frames."""
+"""What a job is: a function from a run's inputs to frames; reads of a store, and findings.
 
-from collections.abc import Callable, Mapping
+Each kind of a store of snapshots is read as one frame of complete clusters, with what had to be left out. Rows that an
+audit holds something against become sentences of the rules. Columns that code of Python fills have Arrow's types.
+"""
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+import pyarrow as pa
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 
-from kafkakit.core.fleet_tables import JobSpec
-from kafkakit_spark.store import SnapshotStore
+from kafkakit.core.findings import JOB_COLUMNS, NAMED_IN_WHERE, AuditFinding, finding_row
+from kafkakit.core.fleet_tables import (
+    MANIFESTS,
+    TABLES,
+    VERSION_COLUMN,
+    JobSpec,
+    Manifest,
+    manifest_of,
+    merged_manifest,
+)
 
 STEPS = "steps"
 """The folder of a job's results that holds the frames of `JobInput.step` while it runs."""
+
+
+class SnapshotStore:
+    """The snapshots below a URI, limited to some dates, and to some clusters where they are named.
+
+    `left_out` collects in sentences what was not read: clusters that were not collected whole, files that are damaged
+    or gone, rows that a newer version wrote. `kinds_read` collects what was read, until its owner clears it.
+    """
+
+    def __init__(
+        self, spark: SparkSession, base: str, dates: Collection[str], clusters: Collection[str] | None = None
+    ) -> None:
+        self._spark, self._base, self._only = spark, base.rstrip("/"), clusters
+        self.left_out: list[str] = []
+        self.kinds_read: set[str] = set()
+        self.manifests = self._read_manifests(frozenset(dates))
+        self._frames: dict[str, DataFrame | None] = {}
+        self._bad: set[tuple[str, str, str]] = set()
+        self._counted: set[tuple[str, str, str]] = set()
+
+    def dates(self) -> tuple[str, ...]:
+        """The dates of which a cluster was collected whole, oldest first."""
+        return tuple(sorted({m.snapshot_date for m in self.manifests.values() if m.is_complete}))
+
+    def clusters(self, snapshot_date: str) -> tuple[str, ...]:
+        """The clusters that were collected whole on a date."""
+        return tuple(
+            sorted(m.cluster for m in self.manifests.values() if m.is_complete and m.snapshot_date == snapshot_date)
+        )
+
+    def looked_at(self, snapshot_date: str) -> dict[str, tuple[str, ...]]:
+        """The clusters of `clusters`, each with those kinds of `kinds_read` that it has, none of them damaged."""
+        return {
+            name: tuple(
+                sorted(
+                    kind
+                    for kind in self.kinds_read & self.manifests[snapshot_date, name].rows.keys()
+                    if (kind, snapshot_date, name) not in self._bad
+                )
+            )
+            for name in self.clusters(snapshot_date)
+        }
+
+    def days(self, kind: str) -> dict[str, tuple[str, ...]]:
+        """The dates on which a kind is known of each cluster, be it empty, oldest first."""
+        self._whole(kind, list(self.dates()))
+        found: dict[str, tuple[str, ...]] = {}
+        for (day, name), manifest in sorted(self.manifests.items()):
+            if manifest.is_complete and kind in manifest.rows and (kind, day, name) not in self._bad:
+                found[name] = (*found.get(name, ()), day)
+        return found
+
+    def read(self, kind: str, dates: Collection[str]) -> DataFrame:
+        """The rows of a kind on some dates; empty, with the same columns, where there are none.
+
+        Costs one count of the files' footers for each kind when it is first read.
+        """
+        self.kinds_read.add(kind)
+        whole = self._whole(kind, sorted(set(dates)))
+        frame = self._frame(kind, whole)
+        return frame if frame is not None else self._spark.createDataFrame([], TABLES[kind].ddl)
+
+    def _frame(self, kind: str, pairs: Collection[tuple[str, str]]) -> DataFrame | None:
+        if not pairs:
+            return None
+        frame = self._raw(kind)
+        if frame is None:
+            return None
+        return frame.where(_among(pairs)).where(F.coalesce(F.col(VERSION_COLUMN), F.lit(1)) <= TABLES[kind].version)
+
+    def _raw(self, kind: str) -> DataFrame | None:
+        # Spark lists the folders of all dates and clusters when a frame is made, so one serves all reads.
+        if kind not in self._frames:
+            try:
+                self._frames[kind] = self._spark.read.schema(TABLES[kind].ddl).parquet(f"{self._base}/{kind}")
+            except AnalysisException as error:
+                if "PATH_NOT_FOUND" not in str(error):
+                    raise
+                self._frames[kind] = None
+        return self._frames[kind]
+
+    def _whole(self, kind: str, dates: list[str]) -> set[tuple[str, str]]:
+        """The (date, cluster) pairs whose files hold as many rows as their manifests say."""
+        wanted = {
+            (m.snapshot_date, m.cluster): m.rows[kind]
+            for m in self.manifests.values()
+            if m.is_complete and m.snapshot_date in dates and m.rows.get(kind)
+        }
+        unseen = {pair for pair in wanted if (kind, *pair) not in self._counted}
+        raw = self._raw(kind) if unseen else None
+        found: Mapping[tuple[str, str], tuple[int, int]] = {}
+        if raw is not None:
+            version = F.coalesce(F.col(VERSION_COLUMN), F.lit(1))
+            counted = (
+                raw.where(_among(unseen))
+                .groupBy("snapshot_date", "cluster")
+                .agg(F.count("*").alias("n"), F.sum((version > TABLES[kind].version).cast("int")).alias("newer"))
+            )
+            found = {(r["snapshot_date"], r["cluster"]): (int(r["n"]), int(r["newer"])) for r in counted.collect()}
+        for pair in sorted(unseen):
+            self._counted.add((kind, *pair))
+            rows, newer = found.get(pair, (0, 0))
+            if newer:
+                self.left_out.append(f"{kind} of {pair[1]} on {pair[0]}: {newer} rows were written by a newer kafkakit")
+            if rows != wanted[pair]:
+                self._bad.add((kind, *pair))
+                self.left_out.append(
+                    f"{kind} of {pair[1]} on {pair[0]}: {rows} of {wanted[pair]} rows can be read; left out"
+                )
+        return {pair for pair in wanted if (kind, *pair) not in self._bad}
+
+    def _read_manifests(self, dates: frozenset[str]) -> dict[tuple[str, str], Manifest]:
+        try:
+            lines = (
+                self._spark.read.text(f"{self._base}/{MANIFESTS}", wholetext=True, recursiveFileLookup=True)
+                .select("value", F.input_file_name().alias("file"))
+                .collect()
+            )
+        except AnalysisException as error:
+            if "PATH_NOT_FOUND" not in str(error):
+                raise
+            lines = []
+        sources: dict[tuple[str, str], list[Manifest]] = {}
+        for row in lines:
+            try:
+                manifest = manifest_of(json.loads(row["value"]))
+            except (ValueError, TypeError) as error:
+                self.left_out.append(f"{row['file'].rsplit('/', 1)[-1]}: damaged manifest ({error}); left out")
+                continue
+            if manifest.snapshot_date in dates and (self._only is None or manifest.cluster in self._only):
+                sources.setdefault((manifest.snapshot_date, manifest.cluster), []).append(manifest)
+                if not manifest.is_complete:
+                    self.left_out.append(
+                        f"cluster {manifest.cluster} on {manifest.snapshot_date}: not collected: {manifest.error}"
+                    )
+        self.left_out.sort()
+        return {pair: merged_manifest(parts) for pair, parts in sources.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,4 +219,69 @@ class JobOutput:
     skipped: tuple[str, ...] = ()
 
 
+def _among(pairs: Collection[tuple[str, str]]) -> Column:
+    """True for rows of the given dates and clusters; columns of the path, so that no other file is opened."""
+    by_date: dict[str, list[str]] = {}
+    for snapshot_date, cluster in sorted(pairs):
+        by_date.setdefault(snapshot_date, []).append(cluster)
+    each = [(F.col("snapshot_date") == day) & F.col("cluster").isin(names) for day, names in by_date.items()]
+    return reduce(lambda a, b: a | b, each) if each else F.lit(False)
+
+
 Job = Callable[[JobInput], JobOutput]
+
+
+def arrow_schema(ddl: str) -> pa.Schema:
+    """The columns of a schema of Spark that names these types alone."""
+    return pa.schema([(name, ARROW_TYPES[kind]) for name, kind in (part.split() for part in ddl.split(","))])
+
+
+ARROW_TYPES: Mapping[str, pa.DataType] = {
+    "string": pa.string(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+}
+"""By the name that Spark's DDL has for them."""
+
+ARROW_COLUMNS = arrow_schema(JOB_COLUMNS)
+
+
+def findings_of(candidates: DataFrame, sentences: Callable[[Mapping[str, Any]], Iterable[AuditFinding]]) -> DataFrame:
+    """The findings of each row of `candidates`, which holds only rows that something is held against.
+
+    `sentences` is a function of a module that executors can import; it gets a row as a mapping. Linear in the
+    candidates, in Python: whatever decides whether a row is one belongs into the frame before.
+    """
+
+    def convert(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows = [finding_row(f) for row in batch.to_pylist() for f in sentences(row)]
+            yield pa.RecordBatch.from_pylist(rows, schema=ARROW_COLUMNS)
+
+    return candidates.mapInArrow(convert, JOB_COLUMNS)
+
+
+def findings_frame(spark: SparkSession, findings: Iterable[AuditFinding]) -> DataFrame:
+    """Findings that the driver made, as a frame."""
+    rows = [finding_row(f) for f in findings]
+    return spark.createDataFrame([tuple(row[name] for name in ARROW_COLUMNS.names) for row in rows], JOB_COLUMNS)
+
+
+def in_scope(spark: SparkSession, findings: DataFrame, spec: JobSpec) -> DataFrame:
+    """The findings without those about a topic or broker that is not among the spec's. One join for each scope.
+
+    Findings, and not the rows that jobs read: what disks, handles and peers carry is that of all topics.
+    """
+    for kind, names in (("topics", spec.topics), ("brokers", spec.brokers)):
+        if names is None:
+            continue
+        rows = [(cluster, name) for cluster, own in sorted(names.items()) for name in own]
+        chosen = F.broadcast(
+            spark.createDataFrame(rows, "cluster string, named string").withColumn("is_in", F.lit(True))
+        )
+        parts = [F.regexp_extract("where", NAMED_IN_WHERE[kind], group) for group in (1, 2)]
+        named = findings.withColumn("named", F.concat(*parts)).join(chosen, ["cluster", "named"], "left")
+        findings = named.where((F.col("named") == "") | F.col("is_in")).select(*findings.columns)
+    return findings

@@ -43,7 +43,7 @@ def spark() -> Iterator[Any]:
         import pyspark  # noqa: F401
     except ImportError:
         missing("spark", "no pyspark; try: pip install 'kafkakit[spark]'")
-    from kafkakit_spark.session import open_session
+    from kafkakit_spark.runner import open_session
 
     # Workers of Python import the code from here.
     os.environ["PYTHONPATH"] = os.pathsep.join([str(SPARK_CODE), str(ROOT), os.environ.get("PYTHONPATH", "")])
@@ -104,9 +104,8 @@ def spec_for(address: str, job: str, dates: Sequence[str] = (TODAY,), **paramete
 
 def run_job(spark: Any, spec: JobSpec) -> Any:
     """The output of a job's function, not yet evaluated."""
-    from kafkakit_spark.job import JobInput
+    from kafkakit_spark.job import JobInput, SnapshotStore
     from kafkakit_spark.runner import job_named
-    from kafkakit_spark.store import SnapshotStore
 
     (name,) = spec.jobs
     store = SnapshotStore(spark, spec.input, spec.dates)

@@ -10,7 +10,7 @@ from tests.rigs.command_line import Home
 
 
 def test_each_cluster_is_a_task_of_its_own(spark: Any, tmp_path: Path) -> None:
-    from kafkakit_spark.collect import collect_clusters
+    from kafkakit_spark.runner import collect_clusters
 
     home = Home(tmp_path)
     # Workers of Python were perhaps started before this test, so all is said in words.

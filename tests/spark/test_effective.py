@@ -27,8 +27,7 @@ def drawn(rng: random.Random, keys: list[str], share: float) -> dict[str, str | 
 
 def test_settings_are_those_of_the_rules(spark: Any, store: StoreBuilder) -> None:
     from kafkakit_spark import effective
-    from kafkakit_spark.job import JobInput
-    from kafkakit_spark.store import SnapshotStore
+    from kafkakit_spark.job import JobInput, SnapshotStore
 
     rng = random.Random(7)
     topic_keys = [*effective.KEYS.values(), "flush.ms"]

@@ -32,7 +32,7 @@ def one_cluster(store: StoreBuilder) -> str:
 
 @pytest.mark.kafka
 def test_each_commit_is_read_once(spark: Any, store: StoreBuilder, broker: SandboxCluster, tmp_path: Path) -> None:
-    from kafkakit_spark.sources.commits import commits_from_kafka
+    from kafkakit_spark.jobs.lag import commits_from_kafka
 
     if not spark.conf.get("spark.jars", ""):
         pytest.skip("the jars of Spark's Kafka source cannot be had")
@@ -68,7 +68,7 @@ def test_two_clusters_are_refused(spark: Any, store: StoreBuilder) -> None:
 def test_reading_nothing_is_an_error(
     spark: Any, store: StoreBuilder, broker: SandboxCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kafkakit_spark.sources import commits
+    from kafkakit_spark.jobs import lag as commits
 
     if not spark.conf.get("spark.jars", ""):
         pytest.skip("the jars of Spark's Kafka source cannot be had")

@@ -89,7 +89,7 @@ def test_the_truth_names_every_defect_as_often_as_it_was_asked_for(fleet: Any) -
 
 
 def test_what_could_not_be_read_is_named(spark: Any, fleet: Any) -> None:
-    from kafkakit_spark.store import SnapshotStore
+    from kafkakit_spark.job import SnapshotStore
 
     spec, _ = fleet
     store = SnapshotStore(spark, spec.input, spec.dates)

@@ -27,7 +27,7 @@ def drawn(rng: random.Random) -> SegmentSettings:
 
 
 def test_expressions_are_the_functions_of_the_rules(spark: Any) -> None:
-    from kafkakit_spark.retention_columns import MANY, with_bounds
+    from kafkakit_spark.effective import MANY, with_bounds
 
     rng = random.Random(3)
     # Worked values of the rules: 8 times the retention with Kafka's defaults, 0.503 with 12 h and 100 MB.

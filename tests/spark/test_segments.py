@@ -173,7 +173,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def scan(spark: Any, root: Path, kind: str, **options: str) -> Any:
-    from kafkakit_spark.sources.segments import SegmentSource
+    from kafkakit_spark.jobs.segments import SegmentSource
 
     spark.dataSource.register(SegmentSource)
     reader = spark.read.format("kafka_segments").option("paths", json.dumps([str(root)])).option("rows", kind)
@@ -200,7 +200,7 @@ def test_the_data_source_gives_the_rows_of_the_plain_reader(spark: Any, tree: Pa
 
 
 def test_tasks_hold_whole_directories_and_about_as_many_bytes(spark: Any, tree: Path) -> None:
-    from kafkakit_spark.sources.segments import SegmentReader
+    from kafkakit_spark.jobs.segments import SegmentReader
 
     del spark
     reader = SegmentReader([str(tree), str(tree / "none")], "segments", ScanOptions(), 12_000)

@@ -13,7 +13,7 @@ ROWS = [{"topic": "orders", "partition": 0, "leader": 1, "replicas": [1, 2], "is
 
 
 def opened(spark: Any, address: str, *dates: str) -> Any:
-    from kafkakit_spark.store import SnapshotStore
+    from kafkakit_spark.job import SnapshotStore
 
     return SnapshotStore(spark, address, dates or (TODAY,))
 
@@ -70,8 +70,7 @@ def test_every_result_of_a_run_names_the_clusters_left_out(
     spark: Any, store: StoreBuilder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from kafkakit_spark import runner
-    from kafkakit_spark.findings import findings_frame
-    from kafkakit_spark.job import JobInput, JobOutput
+    from kafkakit_spark.job import JobInput, JobOutput, findings_frame
 
     def job(given: JobInput) -> JobOutput:
         given.today("partitions")
@@ -89,8 +88,7 @@ def test_every_result_of_a_run_names_the_clusters_left_out(
 
 def test_a_run_keeps_to_its_scope(spark: Any, store: StoreBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
     from kafkakit_spark import runner
-    from kafkakit_spark.findings import findings_frame
-    from kafkakit_spark.job import JobInput, JobOutput
+    from kafkakit_spark.job import JobInput, JobOutput, findings_frame
 
     rule = Rule("r", Severity.WARNING, "")
     places = [

@@ -37,7 +37,7 @@ from pathlib import Path
 from pyspark.sql import functions as F
 from kafkakit.core.findings import audit_finding
 from kafkakit.core.findings import Rule, Severity
-from kafkakit_spark.findings import findings_of
+from kafkakit_spark.job import findings_of
 from kafkakit_spark.job import JobOutput
 
 RULE = Rule("empty-partition", Severity.WARNING, "about", code="KKJ999")

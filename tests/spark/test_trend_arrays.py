@@ -11,7 +11,7 @@ from kafkakit.rules.cluster_facts import daily_slope, days_until
 
 
 def test_trends_are_those_of_the_rules() -> None:
-    from kafkakit_spark.trend_arrays import trends
+    from kafkakit_spark.jobs.capacity import trends
 
     rng = random.Random(5)
     series: list[list[float | None]] = []
@@ -44,7 +44,7 @@ def test_trends_are_those_of_the_rules() -> None:
 
 
 def test_the_interval_is_that_of_the_slopes_of_pairs() -> None:
-    from kafkakit_spark.trend_arrays import trends
+    from kafkakit_spark.jobs.capacity import trends
 
     found = trends(np.array([[np.nan] * 80 + [0.0, 10, 20, 30, 40, 50, 60, 70, 80, 1000]]))
     slopes = sorted([10.0] * 36 + [(1000 - 10 * i) / (9 - i) for i in range(9)])

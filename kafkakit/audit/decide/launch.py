@@ -21,7 +21,7 @@ SUBMIT_CONF: Mapping[str, str] = {
     "spark.log.level": "WARN",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.python.sql.dataFrameDebugging.enabled": "false",  # see spark/kafkakit_spark/session.py
+    "spark.python.sql.dataFrameDebugging.enabled": "false",  # see spark/kafkakit_spark/runner.py
 }
 _SECRET = re.compile(r"secret|password|passwd|token|credential|access\.?key|private|\.sas\.", re.IGNORECASE)
 _IN_FILE = "name it in a file with mode 0600 and pass --properties-file, or leave it to the environment"

@@ -10,8 +10,7 @@ from kafkakit.rules.audits import segments as audit
 from kafkakit.rules.audits.segments import LEAST_RECORD_BYTES
 from kafkakit.rules.rule import Limits
 from kafkakit_spark.effective import NUMBERS, effective_topics
-from kafkakit_spark.findings import findings_of
-from kafkakit_spark.job import JobInput, JobOutput
+from kafkakit_spark.job import JobInput, JobOutput, findings_of
 from kafkakit_spark.jobs.segments import tables_of
 
 _OF_BATCH = (

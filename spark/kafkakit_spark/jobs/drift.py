@@ -1,23 +1,30 @@
-"""The audit `drift`: six comparisons of what clusters are set to, and who changed what when."""
+"""The audit `drift`: six comparisons of what clusters are set to, and who changed what when.
+
+Settings are compared in one form: one text for each value, one value for each broker, cluster and topic. Compared are
+the brokers of a cluster, clusters of one label, defaults of versions, and topics with what files declare of them and
+with the same topic on the mirrored cluster.
+
+Changes lie between the snapshots of a store. Each value of a setting becomes one row with a bit for each day of its
+cluster on which it was seen, so that a history costs one aggregation and what never changed is dropped at once.
+"""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
+from typing import NamedTuple
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kafkakit.rules.audits import drift
 from kafkakit.rules.audits.delivery import sources_of
-from kafkakit.rules.audits.drift import OWNED_BY
+from kafkakit.rules.audits.drift import OWNED_BY, Form, broker_defaults, compared_key, default_changes, inherited_from
 from kafkakit.rules.config_defs import NEWEST, minor_key, minor_or_none
-from kafkakit.rules.families.drift import LEAST_PEERS, MAY_DIFFER, MIRROR_OF
+from kafkakit.rules.effective import TIME_FORMS
+from kafkakit.rules.families.drift import LEAST_PEERS, MAY_DIFFER, MIRROR_OF, SHARE_OF_PEERS, UNIFORM
 from kafkakit.rules.rule import Limits
-from kafkakit_spark.drift import between, changes, topics
-from kafkakit_spark.drift.values import broker_values, cluster_values, inherited_values, keys_frame, settings
-from kafkakit_spark.findings import findings_frame, findings_of
-from kafkakit_spark.job import JobInput, JobOutput
+from kafkakit_spark.job import JobInput, JobOutput, findings_frame, findings_of
 
 NO_GROUPS = (MIRROR_OF, MAY_DIFFER, OWNED_BY)
 
@@ -56,7 +63,7 @@ def run(job: JobInput) -> JobOutput:
         "cluster string, key string",
     )
     rates = job.today("partitions").groupBy("cluster", "topic").agg((F.sum("bytes_in_s") / 1e6).alias("mb_s"))
-    all_topics = job.today("topics").join(rates, topics.TOPIC, "left")
+    all_topics = job.today("topics").join(rates, TOPIC, "left")
     all_topics = all_topics.withColumn("blast", F.greatest(F.col("partitions").cast("double"), "mb_s", F.lit(1.0)))
     all_topics = job.step("topics", all_topics)
     overrides = job.step("overrides", settings(of_topics, keys))
@@ -72,17 +79,15 @@ def run(job: JobInput) -> JobOutput:
     owned = {c.name for c in clusters if any(x.startswith(OWNED_BY) for x in c.labels)}
     with_files = {r["cluster"] for r in declared.select("cluster").distinct().collect()} & (whole - owned)
     declared = declared.where(F.col("cluster").isin(*with_files))
-    mirrored = topics.mirror_drift(overrides, all_topics, pairs, inherited, may_differ)
+    mirrored = mirror_drift(overrides, all_topics, pairs, inherited, may_differ)
     found = [
-        findings_of(topics.declared_drift(declared, overrides, all_topics, keys, may_differ), drift.declared_drift),
-        findings_of(topics.unmanaged_or_missing(declared, all_topics, with_files), drift.managed),
-        findings_of(between.different_brokers(counts, infos, may_differ), drift.different_brokers),
-        findings_of(between.different_peers(values, _labels(job, clusters), infos, may_differ), drift.different_peers),
+        findings_of(declared_drift(declared, overrides, all_topics, keys, may_differ), drift.declared_drift),
+        findings_of(unmanaged_or_missing(declared, all_topics, with_files), drift.managed),
+        findings_of(different_brokers(counts, infos, may_differ), drift.different_brokers),
+        findings_of(different_peers(values, _labels(job, clusters), infos, may_differ), drift.different_peers),
         findings_of(mirrored, drift.different_mirror),
-        findings_of(topics.inherited_drift(pairs, inherited, infos, may_differ), drift.different_mirror),
-        findings_of(
-            between.other_defaults(spark, counts, _other_versions(clusters), infos, may_differ), drift.other_defaults
-        ),
+        findings_of(inherited_drift(pairs, inherited, infos, may_differ), drift.different_mirror),
+        findings_of(other_defaults(spark, counts, _other_versions(clusters), infos, may_differ), drift.other_defaults),
         findings_frame(spark, drift.version_skews([_version_row(c) for c in clusters], job.spec.now_ms)),
     ]
     skipped = [] if with_files else ["declared against live: no cluster has declared topics with its own beside them"]
@@ -104,25 +109,21 @@ def _history(
 ) -> tuple[DataFrame, DataFrame]:
     """The table `changes`, and the rows for `drift.stale_override`."""
     store, limit = job.store, job.number("stale_days", Limits().stale_override_days)
-    of_topics, of_brokers = (
-        changes.days_frame(job.spark, store.days(kind)) for kind in ("topic_configs", "broker_configs")
-    )
-    seen_topics = changes.seen_values(job.history("topic_configs"), keys, of_topics)
-    seen_brokers = changes.seen_values(job.history("broker_configs"), keys, of_brokers)
-    owners = all_topics.select(*topics.TOPIC, "labels", F.col("owner"), F.col("blast").alias("of_topic"))
+    of_topics, of_brokers = (days_frame(job.spark, store.days(kind)) for kind in ("topic_configs", "broker_configs"))
+    seen_topics = seen_values(job.history("topic_configs"), keys, of_topics)
+    seen_brokers = seen_values(job.history("broker_configs"), keys, of_brokers)
+    owners = all_topics.select(*TOPIC, "labels", F.col("owner"), F.col("blast").alias("of_topic"))
     cluster_blast = infos.select("cluster", F.col("blast").alias("of_cluster"), F.size("ids").alias("ids"))
-    topics_there = changes.present_days(job.history("topics"), of_topics, "topic")
-    brokers_there = changes.present_days(job.history("broker_configs"), of_brokers, "broker")
-    changed = changes.changes(seen_topics, topics_there, "topic").union(
-        changes.changes(seen_brokers, brokers_there, "broker")
-    )
+    topics_there = present_days(job.history("topics"), of_topics, "topic")
+    brokers_there = present_days(job.history("broker_configs"), of_brokers, "broker")
+    changed = changes(seen_topics, topics_there, "topic").union(changes(seen_brokers, brokers_there, "broker"))
     # A change of all brokers is one change.
     same = [c for c in changed.columns if c != "broker"]
     table = (
         changed.groupBy(*same)
         .agg(F.min("broker").alias("broker"), F.count("*").alias("places"))
         .join(F.broadcast(cluster_blast), "cluster", "left")
-        .join(owners, topics.TOPIC, "left")
+        .join(owners, TOPIC, "left")
         .withColumn("owned_by", F.get(F.filter("labels", lambda x: x.startswith(OWNED_BY)), 0))
         .withColumn("blast", F.coalesce("of_topic", F.col("of_cluster") * F.col("places") / F.col("ids")))
         .drop("of_topic", "of_cluster", "ids", "labels")
@@ -130,9 +131,9 @@ def _history(
     # Where no file declares topics, every setting of one would be stale.
     own = declared.select("cluster", "topic", "key").distinct()
     today = job.spec.snapshot_date
-    stale_topics = changes.set_since(seen_topics).join(declared.select("cluster").distinct(), "cluster", "left_semi")
-    stale_topics = stale_topics.join(own, [*topics.TOPIC, "key"], "left_anti")
-    stale_brokers = changes.set_since(seen_brokers).where(F.col("source") == "dynamic-broker")
+    stale_topics = set_since(seen_topics).join(declared.select("cluster").distinct(), "cluster", "left_semi")
+    stale_topics = stale_topics.join(own, [*TOPIC, "key"], "left_anti")
+    stale_brokers = set_since(seen_brokers).where(F.col("source") == "dynamic-broker")
     day_ms = F.unix_millis(F.to_timestamp("since"))
     stale = (
         stale_topics.union(stale_brokers.select(*stale_topics.columns))
@@ -140,8 +141,8 @@ def _history(
         .withColumn("age_ms", F.lit(job.spec.now_ms).cast("bigint") - day_ms)
         .where(F.col("age_ms") > limit * drift.DAY_MS)
         .withColumn("days", F.lit(limit))
-        .join(owners, topics.TOPIC, "left")
-        .where(~topics.is_owned())
+        .join(owners, TOPIC, "left")
+        .where(~is_owned())
         .join(F.broadcast(cluster_blast), "cluster", "left")
         .withColumn("blast", F.coalesce("of_topic", F.col("of_cluster") / F.col("ids")))
     )
@@ -199,21 +200,31 @@ def _labels(job: JobInput, clusters: list[_Cluster]) -> DataFrame:
     return job.spark.createDataFrame(rows, "cluster string, label string, peers int")
 
 
-def _other_versions(clusters: list[_Cluster]) -> Iterator[between.OtherVersion]:
+class OtherVersion(NamedTuple):
+    """A cluster and a version that it is compared with; `other` names whose it is, `cluster` where it is one's."""
+
+    name: str
+    minor: str
+    other_minor: str
+    other: str
+    cluster: str | None
+
+
+def _other_versions(clusters: list[_Cluster]) -> Iterator[OtherVersion]:
     """Whose version each cluster is compared with: its primary's, and that of most of its peers."""
     by_name = {c.name: c for c in clusters if c.brokers}
     for cluster in by_name.values():
         for source in cluster.sources:
             minor = by_name[source].minor if source in by_name else None
             if None not in (minor, cluster.minor) and minor != cluster.minor:
-                yield between.OtherVersion(cluster.name, str(cluster.minor), str(minor), f"cluster {source}", source)
+                yield OtherVersion(cluster.name, str(cluster.minor), str(minor), f"cluster {source}", source)
     for label, group in sorted(_groups(clusters).items()):
         minors = Counter(c.minor for c in group if c.minor is not None)
         usual = max(minors, key=lambda m: (minors[m], minor_key(m)), default=None)
         for cluster in group if len(group) > LEAST_PEERS and usual is not None else ():
             if cluster.minor not in (None, usual):
                 other = f"most clusters of {label}"
-                yield between.OtherVersion(cluster.name, str(cluster.minor), str(usual), other, None)
+                yield OtherVersion(cluster.name, str(cluster.minor), str(usual), other, None)
 
 
 def _version_row(cluster: _Cluster) -> drift.Row:
@@ -221,3 +232,417 @@ def _version_row(cluster: _Cluster) -> drift.Row:
         "cluster": cluster.name, "minor": cluster.minor, "versions": cluster.versions, "since_ms": cluster.since_ms,
         "blast": cluster.partitions,
     }  # fmt: skip
+
+
+KEYS = "key string, name string, form string, rank int, factor bigint, is_per_node boolean, is_per_cluster boolean"
+BLANKS = " \t\r\n"
+
+
+def keys_frame(spark: SparkSession, tables: Iterable[DataFrame]) -> DataFrame:
+    """How each key of the tables, and of Kafka's own, is compared, one row a key; secret ones are left out.
+
+    Costs a scan of the key columns.
+    """
+    seen = reduce(DataFrame.union, (t.select("key").distinct() for t in tables)).distinct().collect()
+    names = {row["key"] for row in seen if row["key"]}
+    names |= {key for _, key, _ in broker_defaults()} | {key for _, key, _, _ in inherited_from()}
+    return spark.createDataFrame([tuple(f) for key in sorted(names) if (f := compared_key(key)) is not None], KEYS)
+
+
+def normal(value: Column, form: Column, factor: Column) -> Column:
+    """One text for all texts of a value: numbers in the unit of the key that they stand for, lists sorted."""
+    text = F.btrim(value, F.lit(BLANKS))
+    number = F.when(text.rlike(r"^[+-]?[0-9]{1,25}$"), text.try_cast("decimal(26,0)"))
+    whole = F.when((factor != 1) & (number < 0), F.lit("-1")).otherwise((number * factor).cast("string"))
+    items = F.array_sort(F.transform(F.split(text, ","), lambda item: F.btrim(item, F.lit(BLANKS))))
+    return (
+        F.when(form == Form.WHOLE, F.coalesce(whole, text))
+        .when(form == Form.BOOLEAN, F.lower(text))
+        .when(form == Form.DOUBLE, F.coalesce(text.try_cast("double").cast("string"), text))
+        .when(form == Form.LIST, F.array_join(items, ","))
+        .otherwise(text)
+    )
+
+
+def settings(rows: DataFrame, keys: DataFrame) -> DataFrame:
+    """Rows of settings in comparable form, with the columns of `KEYS`; without sensitive and null values."""
+    if "is_sensitive" in rows.columns:
+        rows = rows.where(~F.coalesce("is_sensitive", F.lit(False)))
+    known = rows.where(F.col("value").isNotNull()).join(F.broadcast(keys), "key")
+    return known.withColumn("value", normal(F.col("value"), F.col("form"), F.col("factor")))
+
+
+def broker_values(rows: DataFrame, keys: DataFrame) -> DataFrame:
+    """How many brokers of a cluster have which value of a key (cluster, name, value, source, is_default, n, first).
+
+    `brokers` are their ids, for keys of `UNIFORM` alone. Of several keys for one time (log.retention.hours) the
+    strongest that is set counts, else the strongest default. `rows` are of broker_configs of one day.
+    """
+    is_default = F.col("source") == "default"
+    known = settings(rows, keys).where(~F.col("is_per_node") & (F.col("value") != ""))
+    known = known.withColumn("is_default", F.coalesce(is_default, F.lit(False)))
+    columns = ["cluster", "broker", "name", "value", "source", "is_default"]
+    of_time = F.col("name").isin(*TIME_FORMS)
+    chosen = F.min_by(F.struct("value", "source", "is_default"), F.struct("is_default", "rank"))
+    times = known.where(of_time).groupBy("cluster", "broker", "name").agg(chosen.alias("found"))
+    one = known.where(~of_time).select(*columns).union(times.select("cluster", "broker", "name", "found.*"))
+    return one.groupBy("cluster", "name", "value").agg(
+        F.every("is_default").alias("is_default"),
+        F.max("source").alias("source"),
+        F.count("*").alias("n"),
+        F.min("broker").alias("first"),
+        F.array_sort(F.collect_list(F.when(F.col("name").isin(*UNIFORM), F.col("broker")))).alias("brokers"),
+    )
+
+
+def cluster_values(counts: DataFrame, clusters: DataFrame, keys: DataFrame) -> DataFrame:
+    """The value that most brokers of a cluster have (cluster, minor, name, value, is_default); else its default.
+
+    Values are "" where nothing is set. `counts` is of `broker_values`, `clusters` has cluster and minor. Every key of
+    the cluster's version has a row.
+    """
+    usual = F.max_by(F.struct("value", "is_default"), F.struct("n", -F.col("first")))
+    modes = counts.groupBy("cluster", "name").agg(usual.alias("usual"))
+    defaults = keys.sparkSession.createDataFrame(broker_defaults(), "minor string, key string, value string")
+    form = normal(F.col("value"), F.col("form"), F.col("factor"))
+    defaults = defaults.join(F.broadcast(keys), "key").withColumn("value", form)
+    strongest = F.min_by("value", F.when(F.col("value").isNotNull(), F.col("rank")))
+    defaults = defaults.groupBy("minor", "name").agg(strongest.alias("default"))
+    every = clusters.select("cluster", "minor").join(F.broadcast(defaults), "minor")
+    return every.join(modes, ["cluster", "name"], "left").select(
+        "cluster",
+        "minor",
+        "name",
+        F.coalesce("usual.value", "default", F.lit("")).alias("value"),
+        F.coalesce("usual.is_default", F.lit(True)).alias("is_default"),
+    )
+
+
+def inherited_values(values: DataFrame, keys: DataFrame) -> DataFrame:
+    """What topics without a setting inherit (cluster, key, value, is_default, from_broker), of `cluster_values`."""
+    spark = values.sparkSession
+    topic = spark.createDataFrame(inherited_from(), "minor string, key string, from_broker string, default string")
+    form = normal(F.col("default"), F.col("form"), F.col("factor"))
+    topic = topic.join(F.broadcast(keys), "key").withColumn("default", form).where(~F.col("is_per_node"))
+    topic = topic.select("minor", "key", "from_broker", "default")
+    clusters = values.select("cluster", "minor").distinct()
+    every = clusters.join(F.broadcast(topic), "minor")
+    found = values.select("cluster", F.col("name").alias("from_broker"), "value", "is_default")
+    is_set = ~F.coalesce("is_default", F.lit(True))
+    return every.join(found, ["cluster", "from_broker"], "left").select(
+        "cluster",
+        "key",
+        F.when(is_set, F.col("value")).otherwise(F.col("default")).alias("value"),
+        (~is_set).alias("is_default"),
+        "from_broker",
+    )
+
+
+def different_brokers(counts: DataFrame, clusters: DataFrame, may_differ: DataFrame) -> DataFrame:
+    """Rows for `drift.different_brokers`: keys that must be uniform and are not.
+
+    A broker without a row of the key has its default. Brokers that showed no setting at all are not compared.
+    """
+    found = (
+        counts.where(F.col("name").isin(*UNIFORM))
+        .groupBy("cluster", F.col("name").alias("key"))
+        .agg(
+            F.sum("n").alias("seen"),
+            F.count("*").alias("values"),
+            F.every("is_default").alias("is_default"),
+            F.array_sort(F.collect_list(F.struct("value", "source", "brokers"))).alias("groups"),
+        )
+        .where(~F.col("is_default"))
+        .join(F.broadcast(clusters), "cluster")
+        .where((F.col("values") > 1) | (F.col("seen") < F.size("ids")))
+    )
+    found = found.join(F.broadcast(may_differ), ["cluster", "key"], "left_anti")
+    return found.select("cluster", "key", "minor", "ids", "blast", "groups")
+
+
+def different_peers(values: DataFrame, labels: DataFrame, clusters: DataFrame, may_differ: DataFrame) -> DataFrame:
+    """Rows for `drift.different_peers`: of all labels of a cluster, the one that most others bear.
+
+    `labels` has cluster, label and peers, how many others there are. Where both sides have their version's default,
+    that is `OtherVersion`'s.
+    """
+    labelled = values.join(F.broadcast(labels.where(F.col("peers") >= LEAST_PEERS)), "cluster")
+    by_value = labelled.groupBy("label", "name", "value").agg(
+        F.count("*").alias("agree"), F.every("is_default").alias("all_default")
+    )
+    usual = by_value.groupBy("label", "name").agg(
+        F.max_by(F.struct("value", "agree", "all_default"), F.struct("agree", "value")).alias("usual")
+    )
+    away = (F.col("value") != F.col("usual.value")) & (F.col("usual.agree") / F.col("peers") >= SHARE_OF_PEERS)
+    odd = labelled.join(F.broadcast(usual), ["label", "name"]).where(
+        away & ~(F.col("is_default") & F.col("usual.all_default"))
+    )
+    best = F.max_by(F.struct("value", "minor", "usual", "peers"), F.struct("usual.agree", "label"))
+    return (
+        odd.groupBy("cluster", F.col("name").alias("key"))
+        .agg(best.alias("best"))
+        .join(F.broadcast(may_differ), ["cluster", "key"], "left_anti")
+        .join(F.broadcast(clusters.select("cluster", "blast")), "cluster")
+        .select(
+            "cluster", "key", "best.value", "best.minor", F.col("best.usual.value").alias("usual"),
+            "best.usual.agree", "best.peers", "blast",
+        )
+    )  # fmt: skip
+
+
+def other_defaults(
+    spark: SparkSession, counts: DataFrame, pairs: Iterable[OtherVersion], clusters: DataFrame, may_differ: DataFrame
+) -> DataFrame:
+    """Rows for `drift.other_defaults`: keys that neither side sets and whose defaults differ between the versions."""
+    rows = []
+    for pair in pairs:
+        for key, (ours, theirs) in default_changes(pair.minor, pair.other_minor).items():
+            name = compared_key(key)
+            if name is not None:
+                rows.append((*pair, key, name.name, ours, theirs))
+    columns = "cluster string, minor string, other_minor string, other string, other_cluster string, key string, " \
+        "name string, ours string, theirs string"  # fmt: skip
+    is_set = counts.where(~F.col("is_default")).select("cluster", "name").distinct()
+    theirs_set = is_set.withColumnRenamed("cluster", "other_cluster")
+    return (
+        spark.createDataFrame(rows, columns)
+        .join(is_set, ["cluster", "name"], "left_anti")
+        .join(theirs_set, ["other_cluster", "name"], "left_anti")
+        .join(F.broadcast(may_differ), ["cluster", "key"], "left_anti")
+        .groupBy("cluster", "minor", "other_minor", "other")
+        .agg(F.array_sort(F.collect_list(F.struct("key", "ours", "theirs"))).alias("keys"))
+        .join(F.broadcast(clusters.select("cluster", "blast")), "cluster")
+    )
+
+
+TOPIC = ["cluster", "topic"]
+SHAPE = ("partitions", "replication")
+
+
+def is_owned() -> Column:
+    """True for a topic whose settings another program writes, by its `labels`."""
+    return F.exists(F.coalesce("labels", F.array()), lambda label: label.startswith(OWNED_BY))
+
+
+def _may_differ() -> Column:
+    return F.array_contains(F.coalesce("labels", F.array().cast("array<string>")), F.concat(F.lit(MAY_DIFFER), "key"))
+
+
+def declared_drift(
+    declared: DataFrame, overrides: DataFrame, topics: DataFrame, keys: DataFrame, may_differ: DataFrame
+) -> DataFrame:
+    """Rows for `drift.declared_drift`; `overrides` is of `settings`, `topics` has blast too."""
+    of_files = declared.where(~F.col("key").isin("", *SHAPE))
+    first = F.min(F.struct("file", "line", "value"))
+    wanted = settings(of_files, keys).where(~F.col("is_per_node")).groupBy(*TOPIC, "key").agg(first.alias("wanted"))
+    shape = declared_topics(declared)
+    live = overrides.where(~F.col("is_per_node")).select(*TOPIC, "key", F.col("value").alias("live"))
+    live = live.join(shape.select(*TOPIC), TOPIC, "left_semi")
+    different = (
+        wanted.join(live, [*TOPIC, "key"], "full")
+        .where(~F.col("wanted.value").eqNullSafe(F.col("live")))
+        .join(F.broadcast(may_differ), ["cluster", "key"], "left_anti")
+        .join(topics.select(*TOPIC, "labels"), TOPIC)
+        .where(~_may_differ())
+        .groupBy(*TOPIC)
+        .agg(
+            F.array_sort(
+                F.collect_list(F.struct("key", F.col("wanted.value").alias("declared"), "live", "wanted.line"))
+            ).alias("settings")
+        )
+    )
+    live_shape = topics.where(~is_owned()).select(
+        *TOPIC, "blast", *(F.col(name).alias(f"live_{name}") for name in SHAPE)
+    )
+    both = live_shape.join(shape, TOPIC).join(different, TOPIC, "left")
+    for name in SHAPE:
+        differs = F.col(name) != F.col(f"live_{name}")
+        both = both.withColumn(name, F.when(differs, F.col(name)))
+    return both.where(
+        F.col("settings").isNotNull() | F.col("partitions").isNotNull() | F.col("replication").isNotNull()
+    )
+
+
+def declared_topics(declared: DataFrame) -> DataFrame:
+    """The topics that files declare (cluster, topic, file, line, owner, partitions, replication), one row each."""
+    return (
+        declared.groupBy(*TOPIC)
+        .agg(
+            F.min(F.struct("file", "line")).alias("place"),
+            F.min("owner").alias("owner"),
+            *(F.min(F.when(F.col("key") == n, F.col("value").try_cast("int"))).alias(n) for n in SHAPE),
+        )
+        .select(*TOPIC, "place.file", "place.line", "owner", *SHAPE)
+    )
+
+
+def unmanaged_or_missing(declared: DataFrame, topics: DataFrame, clusters: Collection[str]) -> DataFrame:
+    """Rows for `drift.managed`: topics of files alone, and topics of the cluster alone."""
+    ours = declared_topics(declared).select(*TOPIC, F.col("owner").alias("file_owner"), F.lit(True).alias("in_file"))
+    is_meant = ~is_owned() & ~F.col("topic").startswith("__")
+    live = topics.where(F.col("cluster").isin(*clusters)).select(*TOPIC, "owner", "blast", is_meant.alias("is_meant"))
+    one_side = F.when(F.col("in_file"), F.col("is_meant").isNull()).otherwise(F.col("is_meant"))
+    return ours.join(live, TOPIC, "full").where(one_side).select(
+        *TOPIC, F.coalesce("owner", "file_owner").alias("owner"), F.coalesce("blast", F.lit(1.0)).alias("blast"),
+        F.col("in_file").isNotNull().alias("is_declared"),
+    )  # fmt: skip
+
+
+def mirror_drift(
+    overrides: DataFrame, topics: DataFrame, pairs: DataFrame, inherited: DataFrame, may_differ: DataFrame
+) -> DataFrame:
+    """Rows for `drift.different_mirror`; `pairs` has cluster (the mirror) and source, `may_differ` cluster and key."""
+    pair = ["source", "cluster"]
+    ours = topics.where(~F.col("topic").startswith("__")).withColumnRenamed("cluster", "source")
+    ours = ours.join(F.broadcast(pairs), "source").select(*pair, F.col("topic").alias("of_source"))
+    copies = topics.select("cluster", "topic", "labels", "owner", "blast")
+    by_name = ours.withColumn("topic", F.col("of_source")).withColumn("order", F.lit(0))
+    by_prefix = ours.withColumn("topic", F.concat("source", F.lit("."), "of_source")).withColumn("order", F.lit(1))
+    both = by_name.union(by_prefix).join(copies, TOPIC)
+    best = F.min_by(F.struct("topic", "labels", "owner", "blast"), "order")
+    both = both.groupBy(*pair, "of_source").agg(best.alias("copy")).select(*pair, "of_source", "copy.*")
+    kept = overrides.where(~F.col("is_per_node")).select("cluster", "topic", "key", "value")
+    of_source = kept.withColumnsRenamed({"cluster": "source", "topic": "of_source", "value": "ours"})
+    of_mirror = kept.withColumnRenamed("value", "theirs")
+    names = both.select(*pair, "of_source", "topic")
+    set_here = names.join(of_source, ["source", "of_source"]).select(*pair, "topic", "key", "ours")
+    set_there = names.join(of_mirror, TOPIC).select(*pair, "topic", "key", "theirs")
+    at_source, at_mirror = _inherited_of_pairs(inherited)
+    found = (
+        set_here.join(set_there, [*pair, "topic", "key"], "full")
+        .join(F.broadcast(at_source), ["source", "key"], "left")
+        .join(F.broadcast(at_mirror), ["cluster", "key"], "left")
+        .withColumn("ours", F.coalesce("ours", "source_value"))
+        .withColumn("theirs", F.coalesce("theirs", "mirror_value"))
+        .where(F.col("ours") != F.col("theirs"))
+        .join(both.select(*pair, "topic", "labels", "owner", "blast"), [*pair, "topic"])
+        .where(~_may_differ())
+        .join(F.broadcast(may_differ), ["cluster", "key"], "left_anti")
+    )
+    return found.select(*pair, "topic", "key", "ours", "theirs", F.lit("").alias("from_broker"), "owner", "blast")
+
+
+def inherited_drift(pairs: DataFrame, inherited: DataFrame, clusters: DataFrame, may_differ: DataFrame) -> DataFrame:
+    """Rows for `drift.different_mirror` of what topics inherit, where one side has set it."""
+    at_source, at_mirror = _inherited_of_pairs(inherited)
+    found = pairs.join(at_source, "source").join(at_mirror, ["cluster", "key"])
+    found = found.where(F.col("source_value") != F.col("mirror_value"))
+    found = found.where(~(F.col("source_default") & F.col("mirror_default")))
+    return (
+        found.join(F.broadcast(may_differ), ["cluster", "key"], "left_anti")
+        .join(F.broadcast(clusters.select("cluster", "blast")), "cluster")
+        .select(
+            "source", "cluster", F.lit(None).cast("string").alias("topic"), "key",
+            F.col("source_value").alias("ours"), F.col("mirror_value").alias("theirs"), "from_broker",
+            F.lit(None).cast("string").alias("owner"), "blast",
+        )
+    )  # fmt: skip
+
+
+def _inherited_of_pairs(inherited: DataFrame) -> tuple[DataFrame, DataFrame]:
+    at_source = inherited.select(
+        F.col("cluster").alias("source"), "key", F.col("value").alias("source_value"),
+        F.col("is_default").alias("source_default"),
+    )  # fmt: skip
+    at_mirror = inherited.select(
+        "cluster", "key", F.col("value").alias("mirror_value"), F.col("is_default").alias("mirror_default"),
+        "from_broker",
+    )  # fmt: skip
+    return at_source, at_mirror
+
+
+MOST_DAYS = 62
+PLACE = ["cluster", "topic", "broker"]
+VALUE = ["value", "source"]
+
+
+def days_frame(spark: SparkSession, days: Mapping[str, tuple[str, ...]]) -> DataFrame:
+    """The days of each cluster (cluster, snapshot_date, day, all_days), oldest first and at most `MOST_DAYS`."""
+    kept = {cluster: found[-MOST_DAYS:] for cluster, found in days.items()}
+    rows = [(c, date, n, list(found)) for c, found in sorted(kept.items()) for n, date in enumerate(found)]
+    return spark.createDataFrame(rows, "cluster string, snapshot_date string, day int, all_days array<string>")
+
+
+def seen_values(rows: DataFrame, keys: DataFrame, days: DataFrame) -> DataFrame:
+    """Every value that was set (cluster, topic, broker, key, value, source, bits, all_days); defaults are left out.
+
+    `rows` are of broker_configs or topic_configs; the column of the other is null.
+    """
+    own = rows.where(F.coalesce(F.col("source") != "default", F.lit(True)))
+    # A change from hours to milliseconds is one, and so is the same value in another layer.
+    own = settings(own, keys.withColumn("factor", F.lit(1).cast("bigint")))
+    for name, kind in (("topic", "string"), ("broker", "int")):
+        if name not in own.columns:
+            own = own.withColumn(name, F.lit(None).cast(kind))
+    return _with_bits(own, days, [*PLACE, "key", *VALUE])
+
+
+def present_days(rows: DataFrame, days: DataFrame, name: str) -> DataFrame:
+    """On which days each topic, or broker, of a cluster was there (cluster, `name`, present)."""
+    found = _with_bits(rows.select("cluster", "snapshot_date", name), days, ["cluster", name])
+    return found.select("cluster", name, F.col("bits").alias("present"))
+
+
+def changes(seen: DataFrame, present: DataFrame, name: str) -> DataFrame:
+    """The changes of a history, one row for each setting, place and day on which it had changed.
+
+    Columns: cluster, topic, broker, key, old, new, old_source, new_source, last_old (the last day that showed the old
+    value), first_day and last_day (of the new one). What a place begins or ends with is no change: it was not there on
+    the day before, or after. `name` is the column of `present`.
+    """
+    unstable = seen.where(F.col("bits") != _full()).groupBy(*PLACE, "key")
+    listed = unstable.agg(
+        F.collect_list(F.struct("bits", *VALUE)).alias("runs"), F.first("all_days").alias("all_days")
+    ).join(present, ["cluster", name], "left")
+    last = F.size("all_days") - 1
+
+    def at(day: Column) -> Column:
+        run = F.filter("runs", lambda run: _bit(run["bits"], day) == 1)
+        return F.struct(
+            day.alias("day"),
+            F.get(run, 0)["value"].alias("value"),
+            F.get(run, 0)["source"].alias("source"),
+            (_bit(F.coalesce("present", F.lit(-1).cast("bigint")), day) == 1).alias("is_there"),
+        )
+
+    by_day = F.transform(F.sequence(F.lit(0), last), at)
+    listed = listed.withColumn("by_day", by_day)
+
+    def changed(day: Column) -> Column:
+        old, new = F.get("by_day", day - 1), F.get("by_day", day)
+        is_same = old["value"].eqNullSafe(new["value"]) & old["source"].eqNullSafe(new["source"])
+        return ~is_same & old["is_there"] & new["is_there"]
+
+    starts = F.filter(F.sequence(F.lit(1), F.greatest(last, F.lit(1))), lambda day: (day <= last) & changed(day))
+    each = listed.withColumn("starts", starts).select("*", F.posexplode("starts").alias("number", "start"))
+    old, new = F.get("by_day", F.col("start") - 1), F.get("by_day", F.col("start"))
+    until = F.coalesce(F.get("starts", F.col("number") + 1) - 1, last)
+    return each.select(
+        *PLACE, "key", old["value"].alias("old"), new["value"].alias("new"), old["source"].alias("old_source"),
+        new["source"].alias("new_source"), F.get("all_days", F.col("start") - 1).alias("last_old"),
+        F.get("all_days", F.col("start")).alias("first_day"), F.get("all_days", until).alias("last_day"),
+    )  # fmt: skip
+
+
+def set_since(seen: DataFrame) -> DataFrame:
+    """The values that are set on the last day, with `since`: from when on each day showed them."""
+    missing = _full().bitwiseAND(F.bitwise_not("bits"))
+    start = F.when(missing == 0, F.lit(0)).otherwise(F.length(F.bin(missing)))
+    today = seen.where(_bit(F.col("bits"), F.size("all_days") - 1) == 1)
+    return today.withColumn("since", F.get("all_days", start))
+
+
+def _with_bits(rows: DataFrame, days: DataFrame, by: list[str]) -> DataFrame:
+    with_day = rows.join(F.broadcast(days), ["cluster", "snapshot_date"])
+    bit = F.call_function("shiftleft", F.lit(1).cast("bigint"), F.col("day"))
+    found = with_day.groupBy(*by).agg(F.bit_or(bit).alias("bits"))
+    whole = days.groupBy("cluster").agg(F.first("all_days").alias("all_days"))
+    return found.join(F.broadcast(whole), "cluster")
+
+
+def _full() -> Column:
+    return F.call_function("shiftleft", F.lit(1).cast("bigint"), F.size("all_days")) - 1
+
+
+def _bit(bits: Column, day: Column) -> Column:
+    return F.call_function("shiftright", bits, day).bitwiseAND(F.lit(1).cast("bigint"))

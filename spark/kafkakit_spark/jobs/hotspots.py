@@ -14,8 +14,7 @@ from pyspark.sql import functions as F
 
 from kafkakit.core.findings import AuditFinding
 from kafkakit.rules.audits import capacity as audit
-from kafkakit_spark.findings import findings_of
-from kafkakit_spark.job import JobInput, JobOutput
+from kafkakit_spark.job import JobInput, JobOutput, findings_of
 
 Numbers = NDArray[np.float64]
 Ids = NDArray[np.int64]

@@ -8,8 +8,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from kafkakit.rules.audits import delivery as mirror
-from kafkakit_spark.findings import findings_of
-from kafkakit_spark.job import JobInput, JobOutput
+from kafkakit_spark.job import JobInput, JobOutput, findings_of
 
 PAIR = ["cluster", "source", "topic"]
 SIDES = ("primary", "mirror")

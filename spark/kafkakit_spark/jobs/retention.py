@@ -24,10 +24,8 @@ from kafkakit.rules.retention import (
     SMALLEST_SEGMENT_BYTES,
 )
 from kafkakit.rules.rule import Limits
-from kafkakit_spark.effective import effective_topics
-from kafkakit_spark.findings import findings_of
-from kafkakit_spark.job import JobInput, JobOutput
-from kafkakit_spark.retention_columns import BOUNDS, with_bounds
+from kafkakit_spark.effective import BOUNDS, effective_topics, with_bounds
+from kafkakit_spark.job import JobInput, JobOutput, findings_of
 
 TOPIC, PARTITION, BROKER = ["cluster", "topic"], ["cluster", "topic", "partition"], ["cluster", "broker"]
 NO_OPTION = len(OPTIONS)
