@@ -121,8 +121,10 @@ CAPACITY_DEFECTS = (
             partitions=LEAST_PARTITIONS),
     _capacity_defect("unbalanced-keys", Scope.HOT, "hotspots", ("KKH002",), _PARTITION,
             _traffic(1, bytes_in_s=HOT, messages_in_s=HOT), partitions=LEAST_PARTITIONS),
-    _capacity_defect("leads-most", Scope.BROKER, "hotspots", ("KKH003",), _BROKER, _traffic(None, bytes_in_s=HOT_BROKER), 6),
-    _capacity_defect("serves-most", Scope.BROKER, "hotspots", ("KKH004",), _BROKER, _traffic(None, bytes_out_s=HOT_BROKER), 6),
+    _capacity_defect("leads-most", Scope.BROKER, "hotspots", ("KKH003",), _BROKER,
+            _traffic(None, bytes_in_s=HOT_BROKER), 6),
+    _capacity_defect("serves-most", Scope.BROKER, "hotspots", ("KKH004",), _BROKER,
+            _traffic(None, bytes_out_s=HOT_BROKER), 6),
 )  # fmt: skip
 
 
