@@ -104,7 +104,7 @@ def test_byte_order_marks_and_line_ends_are_read(tmp_path: Path) -> None:
 
 
 def test_a_file_above_the_limit_and_a_pipe_are_findings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkakit.lint.act.BASELINE_LIMIT_BYTES", 10)
+    monkeypatch.setattr("kafkakit.lint.act.LIMIT_BYTES", 10)
     (tmp_path / "a.yaml").write_text(TOPIC)
     assert problems(tmp_path / "a.yaml") == [("KKL006", 1, 1, "is larger than 10 bytes")]
     os.mkfifo(tmp_path / "p.yaml")
@@ -123,7 +123,7 @@ def test_stdin_is_read_under_its_name() -> None:
 
 
 def test_only_a_snapshot_may_be_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkakit.lint.act.BASELINE_LIMIT_BYTES", 50)
+    monkeypatch.setattr("kafkakit.lint.act.LIMIT_BYTES", 50)
     monkeypatch.setattr("kafkakit.lint.decide.files.LIMIT_BYTES", 50)
     snapshot = (
         '{"kafkakit":{"kind":"cluster-snapshot","schema":1},"cluster_id":"abc","taken_at":"2026-01-01T00:00:00Z",'
