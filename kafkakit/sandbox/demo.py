@@ -23,8 +23,7 @@ from kafkakit.ports.acting import Clock, ProgressBar, Reporter
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import DataPlane, Producer
 from kafkakit.ports.machine import Machine
-from kafkakit.sandbox.decide import processes as jvm
-from kafkakit.sandbox.decide import workload as values
+from kafkakit.sandbox.decide import processes, workload
 from kafkakit.sandbox.decide.processes import (
     ADMIN,
     KafkaTool,
@@ -157,7 +156,7 @@ def refuse_existing(store: Store) -> None:
         )
 
 
-def run_demo(request: values.DemoRequest, tools: DemoTools, connect: Connect) -> values.DemoOutcome:
+def run_demo(request: workload.DemoRequest, tools: DemoTools, connect: Connect) -> workload.DemoOutcome:
     """Start six brokers, kill one under load, replace it, count the records; the cluster is removed at the end."""
     began = tools.clock.monotonic()
     with (
@@ -165,14 +164,14 @@ def run_demo(request: values.DemoRequest, tools: DemoTools, connect: Connect) ->
         removed_at_the_end((request.name,), tools, "10. Take the cluster down"),
     ):
         traffic, before, after = _lose_and_replace(request, tools, connect, folder)
-    return values.DemoOutcome(
+    return workload.DemoOutcome(
         traffic=traffic, loaded_before=before, loaded_after=after, seconds=tools.clock.monotonic() - began
     )
 
 
 def _lose_and_replace(
-    request: values.DemoRequest, tools: DemoTools, connect: Connect, folder: str
-) -> tuple[values.Tally, int, int]:
+    request: workload.DemoRequest, tools: DemoTools, connect: Connect, folder: str
+) -> tuple[workload.Tally, int, int]:
     """Every step but the last; returns the traffic's records, and the loaded records before and after."""
     tools.title("1. A cluster of six brokers in three racks")
     tools.run(request.up(brokers=6))
@@ -182,9 +181,9 @@ def _lose_and_replace(
     tools.title("3. A producer keeps writing (acks=all) and a consumer keeps reading")
     with _traffic(tools, connect) as traffic:
         _print_progress(tools, traffic)
-        tools.title(f"4. Broker {values.DEAD} dies")
-        tools.run(["sandbox", "kill", str(values.DEAD), "--name", request.name])
-        tools.title(f"5. An empty broker {values.NEW} takes its place in rack a")
+        tools.title(f"4. Broker {workload.DEAD} dies")
+        tools.run(["sandbox", "kill", str(workload.DEAD), "--name", request.name])
+        tools.title(f"5. An empty broker {workload.NEW} takes its place in rack a")
         tools.run(request.up(brokers=7))
         _print_progress(tools, traffic)
         plan_file = f"{folder}/plan.json"
@@ -212,15 +211,15 @@ def _loaded_records(connect: Connect) -> int:
     """How many records the loaded topics hold."""
     admin, data = connect()
     with closing(admin):
-        return sum(len(offsets) for offsets in data.offsets(values.loaded_partitions(), _OFFSETS_LIMIT_S).values())
+        return sum(len(offsets) for offsets in data.offsets(workload.loaded_partitions(), _OFFSETS_LIMIT_S).values())
 
 
 @contextmanager
 def _traffic(tools: DemoTools, connect: Connect) -> Iterator[Traffic]:
     admin, data = connect()
     with closing(admin):
-        make_topic(admin, values.traffic_replicas())
-    traffic = Traffic(data, tools.clock, values.PARTITIONS)
+        make_topic(admin, workload.traffic_replicas())
+    traffic = Traffic(data, tools.clock, workload.PARTITIONS)
     traffic.start()
     tools.clock.sleep(_WARM_UP_S)
     try:
@@ -307,7 +306,7 @@ def run_tool(machine: Machine, store: Store, words: Sequence[str], reporter: Rep
     store.write(properties, client_properties(servers, security, _key_pair(store, security)))
     class_path = machine.jars.class_path(state.spec.kafka, reporter.say, tools=True)
     arguments = f"{store.root}/{name.removesuffix('.sh')}.args"
-    store.write(arguments, jvm.tool_arguments(_main_class(name, tool, class_path), class_path))
+    store.write(arguments, processes.tool_arguments(_main_class(name, tool, class_path), class_path))
     machine.processes.become((state.java, f"@{arguments}", *filled_arguments(tool, given, servers, properties)))
 
 

@@ -20,7 +20,7 @@ from kafkakit.core.model import Broker
 from kafkakit.core.programs import ProcessRecord
 from kafkakit.ports.acting import ProgressBar, Reporter
 from kafkakit.ports.machine import Machine, NodeFailedError, OldSessionError, PortTakenError
-from kafkakit.sandbox.decide import processes as jvm
+from kafkakit.sandbox.decide import processes
 from kafkakit.sandbox.decide.processes import (
     ADMIN,
     CLIENT_USERS,
@@ -138,7 +138,12 @@ def _revival_hint(name: str, dead: Sequence[NodeRecord]) -> str:
 
 
 def _start(
-    machine: Machine, store: Store, spec: SandboxSpec, launch: jvm.Launch, reporter: Reporter, progress: ProgressBar
+    machine: Machine,
+    store: Store,
+    spec: SandboxSpec,
+    launch: processes.Launch,
+    reporter: Reporter,
+    progress: ProgressBar,
 ) -> SandboxState:
     root = str(store.root)
     ports = machine.processes.free_ports(ports_needed(spec))
@@ -158,7 +163,7 @@ def _start(
         build_class_archive(machine, store, state, launch, reporter)
     except BaseException:
         # After any failure, Ctrl-C included, nothing stays running; the logs stay.
-        ours = f"{jvm.MARKER}{root}/"
+        ours = f"{processes.MARKER}{root}/"
         machine.processes.kill([record for record in machine.processes.started() if record.marker.startswith(ours)])
         store.state_file.unlink(missing_ok=True)
         _remove_profiles(store, spec.name)
@@ -285,7 +290,7 @@ def grow(machine: Machine, store: Store, spec: SandboxSpec, reporter: Reporter) 
             write_profiles(store, state)
         except BaseException:
             # By what was started, not by what was recorded: a stop may fall between the two.
-            ours = tuple(f"{jvm.MARKER}{node.folder}" for node in nodes)
+            ours = tuple(f"{processes.MARKER}{node.folder}" for node in nodes)
             machine.processes.kill([r for r in machine.processes.started() if r.marker.startswith(ours)])
             store.save(before)
             raise
@@ -303,13 +308,13 @@ def _can_grow(machine: Machine, state: SandboxState, spec: SandboxSpec) -> bool:
     )
 
 
-def _write_node(store: Store, state: SandboxState, node: Node, launch: jvm.Launch) -> None:
+def _write_node(store: Store, state: SandboxState, node: Node, launch: processes.Launch) -> None:
     layout = state.layout
-    neighbour = jvm.properties_file(layout.brokers[0])
+    neighbour = processes.properties_file(layout.brokers[0])
     own = broker_properties(state.spec, layout, node, str(store.root), None)
     store.make_folder(node.folder)
-    store.write(jvm.argument_file(node), jvm.node_arguments(node, launch))
-    store.write(jvm.properties_file(node), _like(store.read_text(neighbour), own))
+    store.write(processes.argument_file(node), processes.node_arguments(node, launch))
+    store.write(processes.properties_file(node), _like(store.read_text(neighbour), own))
     for directory, directory_id in zip(node.log_dirs, node.directory_ids, strict=True):
         store.make_folder(directory)
         if layout.keeper.role is Role.CONTROLLER:
@@ -346,13 +351,15 @@ def write_secrets(machine: Machine, store: Store, spec: SandboxSpec, layout: Lay
     return passwords
 
 
-def write_nodes(store: Store, state: SandboxState, launch: jvm.Launch, passwords: Passwords | None) -> None:
+def write_nodes(store: Store, state: SandboxState, launch: processes.Launch, passwords: Passwords | None) -> None:
     """Write each node's folder: configuration, argument file and, for KRaft brokers, formatted log dirs."""
     layout = state.layout
     for node in layout.nodes:
         store.make_folder(node.folder)
-        store.write(jvm.argument_file(node), jvm.node_arguments(node, launch))
-        store.write(jvm.properties_file(node), render_properties(_settings(state, layout, node, store, passwords)))
+        store.write(processes.argument_file(node), processes.node_arguments(node, launch))
+        store.write(
+            processes.properties_file(node), render_properties(_settings(state, layout, node, store, passwords))
+        )
         for directory in node.log_dirs:
             store.make_folder(directory)
         for directory, directory_id in zip(node.log_dirs, node.directory_ids, strict=False):
@@ -372,7 +379,7 @@ def _settings(
 
 
 def start_processes(
-    machine: Machine, store: Store, state: SandboxState, launch: jvm.Launch, passwords: Passwords | None
+    machine: Machine, store: Store, state: SandboxState, launch: processes.Launch, passwords: Passwords | None
 ) -> SandboxState:
     """Start the keeper first: a broker without a controller asks for it all the time, a quarter of its start."""
     for node in state.layout.nodes:
@@ -388,12 +395,12 @@ def start_node(machine: Machine, store: Store, state: SandboxState, node: Node) 
     def remember(process: ProcessRecord) -> None:
         store.save(state.with_process(node, process))
 
-    record = machine.processes.start(jvm.command(state.java, node), node.log_file, remember)
+    record = machine.processes.start(processes.command(state.java, node), node.log_file, remember)
     return state.with_process(node, record)
 
 
 def _format(
-    machine: Machine, store: Store, state: SandboxState, launch: jvm.Launch, passwords: Passwords | None
+    machine: Machine, store: Store, state: SandboxState, launch: processes.Launch, passwords: Passwords | None
 ) -> None:
     """Run Kafka's storage tool on the controller's metadata dir."""
     node = state.layout.keeper
@@ -401,13 +408,13 @@ def _format(
     if passwords is not None and state.spec.secure.uses_scram:
         users = {user: passwords.of(user).reveal() for user in CLIENT_USERS}
     path = f"{node.folder}/format.args"
-    store.write(path, jvm.format_arguments(node, state.cluster_id, launch, users))
+    store.write(path, processes.format_arguments(node, state.cluster_id, launch, users))
     log = f"{node.folder}/format.log"
 
     def remember(process: ProcessRecord) -> None:
         store.save(state.with_process(node, process))
 
-    record = machine.processes.start((state.java, jvm.marker(node), f"@{path}"), log, remember)
+    record = machine.processes.start((state.java, processes.marker(node), f"@{path}"), log, remember)
     status = machine.processes.wait(record, _FORMAT_LIMIT_S)
     store.remove(path)
     if status != 0:
@@ -538,45 +545,45 @@ _BUILD_LIMIT_S = 600.0
 _NUMBER = re.compile(r" id: \d+$", re.MULTILINE)
 
 
-def find_launch(machine: Machine, version: str, java: str, class_path: Sequence[str]) -> jvm.Launch:
+def find_launch(machine: Machine, version: str, java: str, class_path: Sequence[str]) -> processes.Launch:
     """How to start Java here: with the class archive of this Kafka and Java, or recording for it where there is none.
 
     A JVM that failed to write an archive left an empty file, and starts without one.
     """
-    launch = jvm.Launch(java=java, class_path=tuple(class_path))
+    launch = processes.Launch(java=java, class_path=tuple(class_path))
     if not machine.class_archives:
         return launch
     folder = Path(machine.class_archives)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"kafka-{version}-{_digest(java, class_path)}.jsa"
-        use = jvm.ArchiveUse.RECORD
+        use = processes.ArchiveUse.RECORD
         if path.exists():
-            use = jvm.ArchiveUse.READ if path.stat().st_size else jvm.ArchiveUse.NONE
+            use = processes.ArchiveUse.READ if path.stat().st_size else processes.ArchiveUse.NONE
     except OSError:
         return launch
     return replace(launch, archive=str(path), use=use)
 
 
 def build_class_archive(
-    machine: Machine, store: Store, state: SandboxState, launch: jvm.Launch, reporter: Reporter
+    machine: Machine, store: Store, state: SandboxState, launch: processes.Launch, reporter: Reporter
 ) -> None:
     """Write the archive of what a recording sandbox loaded, under a temporary name first.
 
     Cost: about 5 s of one core, once for a Kafka version and a Java; 60 MB of cache. Several processes may do it at
     once: the last one wins, and the archives are alike.
     """
-    if launch.use is not jvm.ArchiveUse.RECORD:
+    if launch.use is not processes.ArchiveUse.RECORD:
         return
     reporter.say(f"preparing faster starts of Kafka {state.spec.kafka} (once)")
     target, keeper = Path(launch.archive), state.layout.keeper
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     class_list, arguments = f"{keeper.folder}/all.classes", f"{keeper.folder}/archive.args"
-    lists = [jvm.class_list_file(node) for node in state.layout.nodes[:2]]
-    store.write(class_list, "".join(_joined([*lists, jvm.format_class_list_file(keeper)])))
-    store.write(arguments, jvm.archive_arguments(launch, class_list, str(temporary)))
+    lists = [processes.class_list_file(node) for node in state.layout.nodes[:2]]
+    store.write(class_list, "".join(_joined([*lists, processes.format_class_list_file(keeper)])))
+    store.write(arguments, processes.archive_arguments(launch, class_list, str(temporary)))
     with contextlib.suppress(OSError):
-        command = (state.java, jvm.marker(keeper), f"@{arguments}")
+        command = (state.java, processes.marker(keeper), f"@{arguments}")
         # Not recorded: it ends by itself, whatever happens to this process.
         record = machine.processes.start(command, f"{keeper.folder}/archive.log", lambda _: None)
         status = machine.processes.wait(record, _BUILD_LIMIT_S)

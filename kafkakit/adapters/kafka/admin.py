@@ -10,8 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from kafkakit.adapters.kafka import admin_read as read
-from kafkakit.adapters.kafka import admin_write as acls
-from kafkakit.adapters.kafka import admin_write as transactions
+from kafkakit.adapters.kafka import admin_write
 from kafkakit.adapters.kafka import admin_write as write
 from kafkakit.adapters.kafka.admin_read import assemble
 from kafkakit.adapters.kafka.admin_write import (
@@ -238,40 +237,40 @@ class KafkaAdmin:
 
     def describe_acls(self, kind: AclResourceKind, name: str) -> tuple[AclBinding, ...] | None:
         """See `ports.ClusterAdmin`. A write may show up late: poll."""
-        return acls.acls_of(self._session.request("describe ACLs", acls.acls_request(kind, name)))
+        return admin_write.acls_of(self._session.request("describe ACLs", admin_write.acls_request(kind, name)))
 
     def create_acls(self, bindings: Collection[AclBinding]) -> Mapping[AclBinding, ItemResult]:
         """See `ports.ClusterAdmin`; one request, which is repeated where no answer came."""
         if not bindings:
             return {}
-        response = self._session.request("create ACLs", acls.creation_request(bindings))
-        return acls.acl_results(response.results, bindings)
+        response = self._session.request("create ACLs", admin_write.creation_request(bindings))
+        return admin_write.acl_results(response.results, bindings)
 
     def delete_acls(self, bindings: Collection[AclBinding]) -> Mapping[AclBinding, ItemResult]:
         """See `ports.ClusterAdmin`; one request, which is repeated where no answer came."""
         if not bindings:
             return {}
-        response = self._session.request("delete ACLs", acls.removal_request(bindings))
-        return acls.acl_results(response.filter_results, bindings)
+        response = self._session.request("delete ACLs", admin_write.removal_request(bindings))
+        return admin_write.acl_results(response.filter_results, bindings)
 
     def describe_producers(
         self, partitions: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, tuple[ProducerState, ...] | ItemError]:
         """See `ports.ClusterAdmin`; side by side, after one request for the leaders."""
         leaders = {key: state.leader for key, state in self.partition_states({key.topic for key in partitions}).items()}
-        requests = transactions.producers_requests(partitions, leaders)
+        requests = admin_write.producers_requests(partitions, leaders)
         answers = self._session.request_brokers(requests) if requests else {}
-        return transactions.producers_of(partitions, leaders, answers)
+        return admin_write.producers_of(partitions, leaders, answers)
 
     def list_transactions(self) -> tuple[OpenTransaction, ...]:
         """See `ports.ClusterAdmin`; brokers side by side. Kafka 3.0 and later."""
         brokers = [broker.id for broker in self.cluster().brokers if broker.is_alive]
-        listed = self._session.request_brokers(dict.fromkeys(brokers, transactions.listing_request()))
+        listed = self._session.request_brokers(dict.fromkeys(brokers, admin_write.listing_request()))
         found: list[OpenTransaction] = []
         for broker, answer in listed.items():
-            for request in transactions.description_requests(broker, answer):
+            for request in admin_write.description_requests(broker, answer):
                 described = self._session.request_brokers({broker: request})
-                found += transactions.transactions_of(broker, described[broker])
+                found += admin_write.transactions_of(broker, described[broker])
         return tuple(sorted(found, key=lambda each: each.transactional_id))
 
     def delete_records(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemResult]:

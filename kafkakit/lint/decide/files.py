@@ -31,15 +31,7 @@ from kafkakit.lint.decide.documents import (
 )
 from kafkakit.lint.decide.documents import Mapping as MappingNode
 from kafkakit.lint.decide.documents import Sequence as SequenceNode
-from kafkakit.lint.decide.kinds import kafka_tools as connectors
-from kafkakit.lint.decide.kinds import kafka_tools as datadog_agent
-from kafkakit.lint.decide.kinds import kafka_tools as reassignment
-from kafkakit.lint.decide.kinds import kafka_tools as server_properties
-from kafkakit.lint.decide.kinds import kafka_tools as terraform_plan
-from kafkakit.lint.decide.kinds import kafka_tools as topicctl
-from kafkakit.lint.decide.kinds import kafkakit as kafkakit_cluster
-from kafkakit.lint.decide.kinds import kafkakit as snapshot
-from kafkakit.lint.decide.kinds import strimzi
+from kafkakit.lint.decide.kinds import kafka_tools, kafkakit, strimzi
 from kafkakit.lint.decide.kinds.kind import Kind, joined
 from kafkakit.lint.decide.pieces import FileProblem, Pieces
 from kafkakit.rules.effective import to_int
@@ -56,17 +48,17 @@ _TELLING = re.compile(
 KINDS: Mapping[str, Kind] = {
     kind.name: kind
     for kind in (
-        kafkakit_cluster.CLUSTER_KIND,
+        kafkakit.CLUSTER_KIND,
         strimzi.KIND,
-        topicctl.TOPICCTL_KIND,
-        terraform_plan.TERRAFORM_KIND,
-        reassignment.REASSIGNMENT_KIND,
-        datadog_agent.CONSUMER_KIND,
-        datadog_agent.JMX_KIND,
-        connectors.CONNECTOR_KIND,
-        connectors.WORKER_KIND,
-        server_properties.SERVER_KIND,
-        snapshot.SNAPSHOT_KIND,
+        kafka_tools.TOPICCTL_KIND,
+        kafka_tools.TERRAFORM_KIND,
+        kafka_tools.REASSIGNMENT_KIND,
+        kafka_tools.CONSUMER_KIND,
+        kafka_tools.JMX_KIND,
+        kafka_tools.CONNECTOR_KIND,
+        kafka_tools.WORKER_KIND,
+        kafka_tools.SERVER_KIND,
+        kafkakit.SNAPSHOT_KIND,
     )
 }
 """In the order in which they are tried."""
@@ -108,10 +100,10 @@ def _no_collection() -> Iterator[None]:
 
 
 def _read(path: str, text: str, forced: Kind | None, is_named: bool) -> FileReading:
-    if forced is snapshot.SNAPSHOT_KIND or (forced is None and snapshot.is_snapshot(text)):
+    if forced is kafkakit.SNAPSHOT_KIND or (forced is None and kafkakit.is_snapshot(text)):
         whole = Document(path, text, "json")
         return FileReading(
-            document=whole, kinds=(snapshot.SNAPSHOT_KIND.name,), pieces=snapshot.SNAPSHOT_KIND.read(whole, ())
+            document=whole, kinds=(kafkakit.SNAPSHOT_KIND.name,), pieces=kafkakit.SNAPSHOT_KIND.read(whole, ())
         )
     document = read_document(path, text, forced.formats if forced is not None else ())
     by_kind = _by_kind(document, forced)

@@ -3,13 +3,11 @@
 from collections.abc import Mapping
 
 from kafkakit.core.findings import Rule
-from kafkakit.rules.audits import capacity, drift, segments
-from kafkakit.rules.audits import capacity as hotspots
-from kafkakit.rules.audits import delivery as lag
-from kafkakit.rules.audits import delivery as mirror
+from kafkakit.rules.audits import capacity, delivery, drift, segments
 
 RULES: tuple[tuple[Rule, ...], ...] = (
-    capacity.CAPACITY_RULES, drift.RULES, hotspots.HOTSPOT_RULES, lag.LAG_RULES, mirror.MIRROR_RULES, segments.RULES,
+    capacity.CAPACITY_RULES, drift.RULES, capacity.HOTSPOT_RULES, delivery.LAG_RULES, delivery.MIRROR_RULES,
+    segments.RULES,
 )  # fmt: skip
 """The `RULES` of each module of this package."""
 

@@ -3,7 +3,7 @@
 from kafkakit.core.findings import shown
 from kafkakit.core.quantities import format_span
 from kafkakit.rules.effective import InputMissing, to_items
-from kafkakit.rules.families import connectors as facts
+from kafkakit.rules.families import connectors
 from kafkakit.rules.rule import (
     CORE,
     ERROR,
@@ -52,11 +52,11 @@ def deletes_never_compacted(connector: LintConnector, limits: Limits) -> Violati
           "topic.prefix": "shop", "tombstones.on.delete": "true", "topic.creation.default.cleanup.policy": "compact"}}
     """
     key = "tombstones.on.delete"
-    if not facts.is_debezium(connector) or facts.word(connector, key) != "false":
+    if not connectors.is_debezium(connector) or connectors.word(connector, key) != "false":
         return
     created = connector.text(f"{CREATED}cleanup.policy")
-    compacted = [t.name for t in facts.topics_of(connector) if "compact" in t.policies]
-    if created is None and not compacted and not any(True for _ in facts.topics_of(connector)):
+    compacted = [t.name for t in connectors.topics_of(connector) if "compact" in t.policies]
+    if created is None and not compacted and not any(True for _ in connectors.topics_of(connector)):
         raise InputMissing("topics of the connector")
     if compacted or "compact" in to_items(created or ""):
         yield set_to(
@@ -85,10 +85,10 @@ def unreadable_decimals(estate: Estate, limits: Limits) -> Violations:
     """
     key = "decimal.handling.mode"
     missing: InputMissing | None = None
-    for connector in filter(facts.is_debezium, estate.connectors):
-        mode = facts.word(connector, key, "precise")
+    for connector in filter(connectors.is_debezium, estate.connectors):
+        mode = connectors.word(connector, key, "precise")
         try:
-            unreadable = mode == "precise" and facts.is_schemaless_json(estate, connector)
+            unreadable = mode == "precise" and connectors.is_schemaless_json(estate, connector)
         except InputMissing as why:
             missing = why
             continue
@@ -127,13 +127,13 @@ def silently_dropped_records(connector: LintConnector, limits: Limits) -> Violat
     """
     if connector.is_worker:
         return
-    kept = facts.is_sink(connector) and bool(connector.text("errors.deadletterqueue.topic.name"))
-    if facts.word(connector, "errors.tolerance") == "all" and not kept:
+    kept = connectors.is_sink(connector) and bool(connector.text("errors.deadletterqueue.topic.name"))
+    if connectors.word(connector, "errors.tolerance") == "all" and not kept:
         yield Violation("records that fail are dropped without an error", "errors.tolerance", expected="none")
-    for key in FAILURE_MODES if facts.is_debezium(connector) else ():
-        if facts.word(connector, key) in DROPPING:
+    for key in FAILURE_MODES if connectors.is_debezium(connector) else ():
+        if connectors.word(connector, key) in DROPPING:
             yield Violation(
-                message=f"changes that fail are dropped ({facts.word(connector, key)})", key=key, expected="fail"
+                message=f"changes that fail are dropped ({connectors.word(connector, key)})", key=key, expected="fail"
             )
 
 
@@ -168,19 +168,19 @@ def exactly_once_not_possible(estate: Estate, limits: Limits) -> Violations:
     """
     missing: InputMissing | None = None
     for connector in estate.connectors:
-        if connector.is_worker or facts.word(connector, "exactly.once.support") != "required":
+        if connector.is_worker or connectors.word(connector, "exactly.once.support") != "required":
             continue
-        boundary = facts.word(connector, "transaction.boundary", "poll")
+        boundary = connectors.word(connector, "transaction.boundary", "poll")
         if boundary != "poll":
             yield _not_once(
                 connector, "transaction.boundary", f"transactions end at {boundary}, not at each poll", "poll"
             )
         try:
-            workers = facts.workers_of(estate, connector)
+            workers = connectors.workers_of(estate, connector)
         except InputMissing as why:
             missing = why
             continue
-        lacking = [w for w in workers if facts.word(w, "exactly.once.source.support", "disabled") != "enabled"]
+        lacking = [w for w in workers if connectors.word(w, "exactly.once.source.support", "disabled") != "enabled"]
         if len(lacking) == len(workers):
             names = shown([w.name for w in lacking])
             yield _not_once(connector, "exactly.once.support", f"worker {names} does not support it", None)
@@ -242,7 +242,7 @@ def weak_connector_acks(connector: LintConnector, limits: Limits) -> Violations:
           "producer.override.acks": "all"}}
     """
     key = "producer.acks" if connector.is_worker else "producer.override.acks"
-    acks = facts.word(connector, key, "all")
+    acks = connectors.word(connector, key, "all")
     if acks not in ("all", "-1"):
         yield set_to(
             key,
@@ -272,10 +272,12 @@ def uncompressed_connector(estate: Estate, limits: Limits) -> Violations:
     key = "producer.override.compression.type"
     missing: InputMissing | None = None
     for connector in estate.connectors:
-        if connector.is_worker or facts.is_sink(connector):
+        if connector.is_worker or connectors.is_sink(connector):
             continue
         try:
-            codec = connector.text(key) or facts.worker_text(estate, connector, "producer.compression.type") or "none"
+            codec = (
+                connector.text(key) or connectors.worker_text(estate, connector, "producer.compression.type") or "none"
+            )
         except InputMissing as why:
             missing = why
             continue
@@ -308,7 +310,7 @@ def table_topic_replication(connector: LintConnector, limits: Limits) -> Violati
     for key in connector.config:
         if not key.startswith("topic.creation.") or not key.endswith(".replication.factor"):
             continue
-        replicas = facts.number(connector, key)
+        replicas = connectors.number(connector, key)
         if replicas is not None and 0 < replicas < limits.target_replication_factor:
             yield set_to(
                 key,
@@ -335,15 +337,15 @@ def table_topic_expires(connector: LintConnector, limits: Limits) -> Violations:
         {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
           "topic.prefix": "shop", "topic.creation.default.cleanup.policy": "compact"}}
     """
-    if not facts.is_debezium(connector):
+    if not connectors.is_debezium(connector):
         return
     key = f"{CREATED}cleanup.policy"
     created = connector.text(key)
-    topics = [t for t in facts.topics_of(connector) if t.name.count(".") > 1]
+    topics = [t for t in connectors.topics_of(connector) if t.name.count(".") > 1]
     if created is None and not topics:
         raise InputMissing("topics of the connector")
     if created is not None and "delete" in to_items(created):
-        kept = facts.number(connector, f"{CREATED}retention.ms")
+        kept = connectors.number(connector, f"{CREATED}retention.ms")
         if kept != -1:
             after = f"after {format_span(kept / 1000)}" if kept else "after the retention of the brokers"
             yield Violation(message=f"rows that do not change are deleted {after}", key=key, expected="compact")

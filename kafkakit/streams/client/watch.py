@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 
-from kafkakit import report as metrics_text
+from kafkakit import report
 from kafkakit.core.errors import UsageError
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.core.records import Headers, OutgoingRecord
@@ -24,8 +24,6 @@ from kafkakit.ports.streams import HandledRecords, Spans
 from kafkakit.report import MetricFamily
 from kafkakit.streams.client.dead_letters import ConsumerHooks
 from kafkakit.streams.client.decide import figures
-from kafkakit.streams.client.decide import figures as consumer_figures
-from kafkakit.streams.client.decide import figures as pathway_figures
 from kafkakit.streams.client.decide.figures import ConsumerFigures, PathwayTotals, ProducerMetrics
 from kafkakit.streams.client.producer import PathwayHeaders, RecordHooks
 from kafkakit.streams.client.workers import (
@@ -188,7 +186,7 @@ class Watch:
         self._sender = PayloadSender(node=node, tracer_version=parts.release, version=version, hostname=parts.hostname)
         self._pathways = PathwayTracker(node, clock) if node.service else None
         known = {"service": node.service, "env": node.env if node.service else "", "version": version}
-        self._tags = tuple(metrics_text.tag(name, value) for name, value in known.items() if value)
+        self._tags = tuple(report.tag(name, value) for name, value in known.items() if value)
         self._problem = ""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kafkakit-watch", daemon=True)
@@ -199,11 +197,11 @@ class Watch:
 
     def exposition(self) -> str:
         """Everything as Prometheus reads it."""
-        return "".join(metrics_text.exposition(found, prefix) for prefix, found in self._families())
+        return "".join(report.exposition(found, prefix) for prefix, found in self._families())
 
     def datagrams(self) -> list[bytes]:
         """Everything as DogStatsD datagrams."""
-        made = (metrics_text.datagrams(found, prefix, tags=self._tags) for prefix, found in self._families())
+        made = (report.datagrams(found, prefix, tags=self._tags) for prefix, found in self._families())
         return list(chain.from_iterable(made))
 
     def open_spans(self) -> Spans | None:
@@ -237,10 +235,10 @@ class Watch:
     def _families(self) -> list[tuple[str, tuple[MetricFamily, ...]]]:
         found = [
             (figures.PRODUCER_PREFIX, figures.producer_families(self._producers())),
-            (consumer_figures.CONSUMER_PREFIX, consumer_figures.consumer_families(self._consumers())),
+            (figures.CONSUMER_PREFIX, figures.consumer_families(self._consumers())),
         ]
         if self._pathways is not None:
-            found.append((pathway_figures.PATHWAY_PREFIX, self._pathways.families()))
+            found.append((figures.PATHWAY_PREFIX, self._pathways.families()))
         return found
 
     def _run(self) -> None:

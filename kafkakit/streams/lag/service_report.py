@@ -11,7 +11,7 @@ is a sum or forecast that a stale one went into, so that none passes for a fresh
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kafkakit import report as metrics_text
+from kafkakit import report
 from kafkakit.core.documents import encode_json
 from kafkakit.core.errors import UsageError
 from kafkakit.core.rpc import HttpPage
@@ -140,14 +140,14 @@ def families(
 
 def exposition(found: Iterable[MetricFamily]) -> str:
     """Families as Prometheus reads them."""
-    return metrics_text.exposition(found, PREFIX)
+    return report.exposition(found, PREFIX)
 
 
 def datagrams(
-    found: Iterable[MetricFamily], *, tags: Sequence[str] = (), max_bytes: int = metrics_text.DATAGRAM_BYTES
+    found: Iterable[MetricFamily], *, tags: Sequence[str] = (), max_bytes: int = report.DATAGRAM_BYTES
 ) -> list[bytes]:
     """Families as DogStatsD gauges named `kafkakit.lag.*`."""
-    return metrics_text.datagrams(found, PREFIX, tags=tags, max_bytes=max_bytes)
+    return report.datagrams(found, PREFIX, tags=tags, max_bytes=max_bytes)
 
 
 def _fresh(lag: TimeLag, value_ms: int | None) -> float | None:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kafkakit.core.cluster_facts import Fetched
-from kafkakit.streams.model import compressed_sizes as zstd_frames
+from kafkakit.streams.model import compressed_sizes
 from kafkakit.streams.model.compressed_sizes import (
     GZIP_TIMES,
     LZ4_TIMES,
@@ -306,7 +306,7 @@ _TIMES = {
     Codec.GZIP: GZIP_TIMES,
     Codec.SNAPPY: SNAPPY_TIMES,
     Codec.LZ4: LZ4_TIMES,
-    Codec.ZSTD: zstd_frames.MOST_TIMES,
+    Codec.ZSTD: compressed_sizes.MOST_TIMES,
 }
 _GZIP_MAGIC = b"\x1f\x8b\x08"
 _GZIP_LEAST = 20  # an empty deflate block, its header and trailer

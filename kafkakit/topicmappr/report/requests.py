@@ -22,7 +22,7 @@ from kafkakit.topicmappr.decide.rebuild import Rebuild
 from kafkakit.topicmappr.decide.replan import Change, Fate, Replan
 from kafkakit.topicmappr.decide.requests import RebuildRequest, left_data
 from kafkakit.topicmappr.decide.storage import free_change_data, free_change_lines, infeasible
-from kafkakit.topicmappr.report import balance as blocks
+from kafkakit.topicmappr.report import balance
 from kafkakit.topicmappr.report.balance import DIR_MOVE_COLUMNS, dir_move_rows, dirs_data, dirs_section, ids
 
 REBUILD_COMMAND = "topicmappr rebuild"
@@ -33,14 +33,14 @@ def rebuild_report(rebuild: Rebuild, request: RebuildRequest, saved: SavedPlan |
     """Everything kafka-kit prints, and the plan; `saved` is None when warnings forbade to write it."""
     plan = rebuild.plan
     head = [*_rebuild_head(rebuild, request), *(_chunks(rebuild, request.chunk_step) if request.chunk_step else ())]
-    text = text_of(head) + blocks.warn_section(plan.warnings)
+    text = text_of(head) + balance.warn_section(plan.warnings)
     if saved is None:
         short = infeasible(rebuild.shortages, rebuild.unplaced) if rebuild.shortages else None
-        return blocks.refused(
-            REBUILD_COMMAND, f"{text}\n  {blocks.MAPS_REFUSED}\n", short or blocks.refusal(plan, (), 0, what="map")
+        return balance.refused(
+            REBUILD_COMMAND, f"{text}\n  {balance.MAPS_REFUSED}\n", short or balance.refusal(plan, (), 0, what="map")
         )
     rows = tuple(
-        (*p.key, old, new, blocks.what_changed(old, new))
+        (*p.key, old, new, balance.what_changed(old, new))
         for p, old, new in zip(rebuild.scope.partitions, rebuild.before, rebuild.after, strict=True)
         if not (request.skip_no_ops and old == new)
     )
@@ -52,14 +52,14 @@ def rebuild_report(rebuild: Rebuild, request: RebuildRequest, saved: SavedPlan |
             "topics_excluded": rebuild.scope.selection.excluded,
             "brokers": _brokers_data(rebuild),
             "partitions": records(REBUILD_COLUMNS, rows),
-            "certificate": blocks.certificate_data(plan.certificate),
+            "certificate": balance.certificate_data(plan.certificate),
             "distribution": [attributes(b, "broker rack replicas leaders bytes") for b in plan.after.brokers],
             **({"storage": free_change_data(rebuild.free)} if rebuild.free is not None else {}),
-            **blocks.remarks_data(plan),
+            **balance.remarks_data(plan),
             "map_files": [m.path for m in saved.maps or ()],
             "maps": _series_data(rebuild, saved.maps or ()),
         },
-        text=text + blocks.files_section(saved.maps) + blocks.plan_section(plan, saved),
+        text=text + balance.files_section(saved.maps) + balance.plan_section(plan, saved),
         columns=REBUILD_COLUMNS,
         rows=rows,
         code=saved.code,
@@ -68,7 +68,7 @@ def rebuild_report(rebuild: Rebuild, request: RebuildRequest, saved: SavedPlan |
 
 def _rebuild_head(rebuild: Rebuild, request: RebuildRequest) -> Iterator[str]:
     change = rebuild.change
-    yield from blocks.topics_sections(rebuild.scope.selection)
+    yield from balance.topics_sections(rebuild.scope.selection)
     messages = change.messages()
     affinities = [f"Substitution affinity: {a}" for a in rebuild.affinities]
     parts = [*messages, *(["-"] if messages else []), *affinities, *(["-"] if affinities else []), change.summary()]
@@ -79,8 +79,8 @@ def _rebuild_head(rebuild: Rebuild, request: RebuildRequest) -> Iterator[str]:
         optimize_leadership=request.optimize_leadership,
     )
     yield from section("Action:", actions or ["no-op"])
-    yield from blocks.map_changes(rebuild.scope, rebuild.before, rebuild.after)
-    yield from blocks.distribution(rebuild.plan, rebuild.before, rebuild.after)
+    yield from balance.map_changes(rebuild.scope, rebuild.before, rebuild.after)
+    yield from balance.distribution(rebuild.plan, rebuild.before, rebuild.after)
     if rebuild.free is not None:
         yield from ("", *free_change_lines(rebuild.free))
 
@@ -99,7 +99,7 @@ def _chunks(rebuild: Rebuild, step: int) -> Iterator[str]:
         changes = sorted(chunk.changes.items())
         keys = rebuild.scope.partitions
         yield from section(
-            "Partition map changes:", [blocks.change_line(*keys[i].key, now[i], new) for i, new in changes]
+            "Partition map changes:", [balance.change_line(*keys[i].key, now[i], new) for i, new in changes]
         )
         for i, new in changes:
             now[i] = new
@@ -150,15 +150,15 @@ def replan_report(replan: Replan, source: str, saved: SavedPlan | None, old_comm
     `old_command` carries out the plan that was given, where that is a file.
     """
     plan = replan.plan
-    text = text_of(_replan_lines(replan, source)) + blocks.warn_section(plan.warnings)
+    text = text_of(_replan_lines(replan, source)) + balance.warn_section(plan.warnings)
     if saved is None:
-        failure = blocks.refusal(plan, replan.reasons, replan.left_alone)
-        return blocks.refused(REPLAN_COMMAND, text + blocks.refusal_line(replan.left_alone), failure)
+        failure = balance.refusal(plan, replan.reasons, replan.left_alone)
+        return balance.refused(REPLAN_COMMAND, text + balance.refusal_line(replan.left_alone), failure)
     rows = tuple((*c.key, c.fate.value, c.now, c.old, c.new) for c in replan.changes)
     return Report(
         command=REPLAN_COMMAND,
         data=_data(replan, rows),
-        text=text + blocks.plan_section(plan, saved) + _old_file(replan, saved, old_command),
+        text=text + balance.plan_section(plan, saved) + _old_file(replan, saved, old_command),
         columns=REPLAN_COLUMNS,
         rows=rows,
         code=saved.code,
@@ -175,8 +175,8 @@ def _replan_lines(replan: Replan, source: str) -> Iterator[str]:
     yield from section("Drift:", replan.drift or ("none",))
     yield from ("", verdict(replan))
     changed = replan.having(Fate.CHANGED, Fate.DROPPED, Fate.ADDED)
-    yield from optional_section("Changes to the plan:", capped(changed, _change, blocks.SHOWN_CHANGES))
-    yield from blocks.broker_table(plan)
+    yield from optional_section("Changes to the plan:", capped(changed, _change, balance.SHOWN_CHANGES))
+    yield from balance.broker_table(plan)
 
 
 def verdict(replan: Replan) -> str:
@@ -202,12 +202,12 @@ def verdict(replan: Replan) -> str:
 
 
 def _change(c: Change) -> str:
-    where = f"{c.key.topic} p{c.key.partition} {blocks.ids(c.now)}"
+    where = f"{c.key.topic} p{c.key.partition} {balance.ids(c.now)}"
     if c.fate is Fate.DROPPED:
-        return f"{where}: dropped, was to go to {blocks.ids(c.old or ())}"
+        return f"{where}: dropped, was to go to {balance.ids(c.old or ())}"
     if c.fate is Fate.ADDED:
-        return f"{where}: added, goes to {blocks.ids(c.new or ())}"
-    return f"{where}: goes to {blocks.ids(c.new or ())} instead of {blocks.ids(c.old or ())}"
+        return f"{where}: added, goes to {balance.ids(c.new or ())}"
+    return f"{where}: goes to {balance.ids(c.new or ())} instead of {balance.ids(c.old or ())}"
 
 
 def _old_file(replan: Replan, saved: SavedPlan, old_command: str | None) -> str:
@@ -229,11 +229,11 @@ def _data(replan: Replan, rows: Sequence[Sequence[object]]) -> dict[str, object]
         "drift": replan.drift,
         "moves": {fate.value: fates[fate.value] for fate in Fate},
         "changes": records(REPLAN_COLUMNS, rows),
-        "certificate": blocks.certificate_data(plan.certificate),
+        "certificate": balance.certificate_data(plan.certificate),
         "before": plan.before,
         "after": plan.after,
         "reasons": replan.reasons,
-        **blocks.remarks_data(plan),
+        **balance.remarks_data(plan),
     }
 
 
@@ -244,25 +244,25 @@ def change_report(command: str, change: PlannedChange, saved: SavedPlan | None) 
     """The report of a request; `saved` is None when warnings forbade to write its plan."""
     plan = change.plan
     if saved is None:
-        text = _change_head(change) + blocks.refusal_line(change.left_alone)
-        return blocks.refused(command, text, blocks.refusal(plan, change.reasons, change.left_alone))
+        text = _change_head(change) + balance.refusal_line(change.left_alone)
+        return balance.refused(command, text, balance.refusal(plan, change.reasons, change.left_alone))
     return Report(
         command=command,
         data={
             **title_data(change),
-            "changes": blocks.moves_data(plan),
-            "certificate": blocks.certificate_data(plan.certificate),
+            "changes": balance.moves_data(plan),
+            "certificate": balance.certificate_data(plan.certificate),
             "before": plan.before,
             "after": plan.after,
             "left_alone": change.left_alone,
             "left_for_later": left_data(change.later),
             "reasons": change.reasons,
-            **blocks.remarks_data(plan),
+            **balance.remarks_data(plan),
         },
-        text=_change_head(change) + blocks.plan_section(plan, saved),
+        text=_change_head(change) + balance.plan_section(plan, saved),
         columns=CHANGE_COLUMNS,
         rows=tuple(
-            (m.topic, m.partition, m.before, m.after, blocks.what_changed(m.before, m.after)) for m in plan.moves
+            (m.topic, m.partition, m.before, m.after, balance.what_changed(m.before, m.after)) for m in plan.moves
         ),
         code=saved.code,
     )
@@ -270,18 +270,18 @@ def change_report(command: str, change: PlannedChange, saved: SavedPlan | None) 
 
 def planned_change_text(change: PlannedChange) -> str:
     """The report's text for a plan that goes into no file."""
-    return _change_head(change) + blocks.plan_section(change.plan)
+    return _change_head(change) + balance.plan_section(change.plan)
 
 
 def _change_head(change: PlannedChange) -> str:
-    changes = capped(change.plan.moves, _move_line, blocks.SHOWN_CHANGES) or ["none"]
-    lines = [*title_lines(change), *section("Changes:", changes), *blocks.broker_table(change.plan)]
-    return text_of(lines) + blocks.warn_section(change.plan.warnings)
+    changes = capped(change.plan.moves, _move_line, balance.SHOWN_CHANGES) or ["none"]
+    lines = [*title_lines(change), *section("Changes:", changes), *balance.broker_table(change.plan)]
+    return text_of(lines) + balance.warn_section(change.plan.warnings)
 
 
 def _move_line(move: Move) -> str:
     size = f" ({format_bytes(move.bytes_moved)})" if move.adding and move.bytes_moved is not None else ""
-    return blocks.change_line(move.topic, move.partition, move.before, move.after) + size
+    return balance.change_line(move.topic, move.partition, move.before, move.after) + size
 
 
 def title_lines(change: PlannedChange) -> Iterator[str]:
@@ -305,22 +305,22 @@ DIRS_COMMAND = "topicmappr rebalance-dirs"
 def rebalance_dirs_report(change: PlannedChange, saved: SavedPlan | None) -> Report:
     """The report; `saved` is None when warnings forbade to write the plan."""
     plan, c = change.plan, change.plan.certificate
-    moves = capped(plan.dir_moves, _dir_move_line, blocks.SHOWN_CHANGES) or ["none"]
+    moves = capped(plan.dir_moves, _dir_move_line, balance.SHOWN_CHANGES) or ["none"]
     cost = (
         f"{counted(len(plan.dir_moves), 'copy', 'copies')} to move inside brokers ({format_bytes(c.objective)}); "
         f"lower bound {format_bytes(c.lower_bound)}, gap {gap_text(c.gap)} ({c.status})"
     )
     head = text_of([*title_lines(change), *section("Changes:", moves), *dirs_section(plan)])
-    text = head + blocks.warn_section(plan.warnings) + text_of(blocks.outcome(plan, cost, saved or blocks.NOT_SAVED))
+    text = head + balance.warn_section(plan.warnings) + text_of(balance.outcome(plan, cost, saved or balance.NOT_SAVED))
     if saved is None:
-        return blocks.refused(DIRS_COMMAND, text, blocks.refusal(plan, (), 0))
+        return balance.refused(DIRS_COMMAND, text, balance.refusal(plan, (), 0))
     return Report(
         command=DIRS_COMMAND,
         data={
             **title_data(change),
             **dirs_data(plan),
-            "certificate": blocks.certificate_data(plan.certificate),
-            **blocks.remarks_data(plan),
+            "certificate": balance.certificate_data(plan.certificate),
+            **balance.remarks_data(plan),
         },
         text=text,
         columns=DIR_MOVE_COLUMNS,

@@ -6,7 +6,7 @@ Nothing is decompressed: sizes are declared, or bound by what stands in front of
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from kafkakit.rules.audits import segments as audit
+from kafkakit.rules.audits import segments
 from kafkakit.rules.audits.segments import LEAST_RECORD_BYTES
 from kafkakit.rules.rule import Limits
 from kafkakit_spark.effective import NUMBERS, effective_topics
@@ -25,10 +25,10 @@ def run(inputs: JobInput) -> JobOutput:
     Parameters: `memory_bytes` of a consumer; `receive_message_max_bytes`, one or several with commas between.
     """
     memory = int(inputs.number("memory_bytes", Limits().consumer_memory_bytes))
-    limits = audit.limits_of(str(inputs.spec.parameters.get(f"{inputs.job}.receive_message_max_bytes", "")))
+    limits = segments.limits_of(str(inputs.spec.parameters.get(f"{inputs.job}.receive_message_max_bytes", "")))
     size, packed = F.col("decompressed_bytes"), F.col("compressed_bytes")
     fewest = F.col("records") * LEAST_RECORD_BYTES
-    is_sure = ~F.col("is_bound") | (size >= audit.SURE_BYTES)
+    is_sure = ~F.col("is_bound") | (size >= segments.SURE_BYTES)
     batches = (
         tables_of(inputs, "batches")
         .where(packed > 0)
@@ -38,7 +38,7 @@ def run(inputs: JobInput) -> JobOutput:
     is_large = size > memory
     # The first size that librdkafka tries may be above its limit already.
     tried = F.coalesce("content_size", 2 * packed)
-    is_suspect = (F.col("codec") == "zstd") & ((size > audit.least_undecodable(limits[0])) | (tried > limits[0]))
+    is_suspect = (F.col("codec") == "zstd") & ((size > segments.least_undecodable(limits[0])) | (tried > limits[0]))
     suspects = inputs.step("suspects", batches.where(is_large | is_suspect))
     by_size = Window.partitionBy("cluster", "topic").orderBy(F.desc("decompressed_bytes"), "partition", "base_offset")
     largest = (
@@ -47,7 +47,7 @@ def run(inputs: JobInput) -> JobOutput:
         .agg(
             F.sum(F.when(is_large, 1).otherwise(0)).alias("large_batches"),
             F.sort_array(
-                F.collect_list(F.when(F.col("rank") <= audit.MAX_BATCHES, F.struct(*_OF_BATCH))), asc=False
+                F.collect_list(F.when(F.col("rank") <= segments.MAX_BATCHES, F.struct(*_OF_BATCH))), asc=False
             ).alias("batches"),
         )
     )
@@ -73,5 +73,5 @@ def run(inputs: JobInput) -> JobOutput:
         F.coalesce(F.sum("large_batches"), F.lit(0)).alias("above_memory"),
         F.max("ratio").alias("largest_ratio"),
     )
-    findings = findings_of(topics.where(above), audit.bomb_findings)
+    findings = findings_of(topics.where(above), segments.bomb_findings)
     return JobOutput(findings=findings, tables={"producers": producers}, facts=(facts,))

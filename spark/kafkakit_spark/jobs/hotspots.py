@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kafkakit.core.findings import AuditFinding
-from kafkakit.rules.audits import capacity as audit
+from kafkakit.rules.audits import capacity
 from kafkakit_spark.job import JobInput, JobOutput, findings_of
 
 Numbers = NDArray[np.float64]
@@ -27,7 +27,7 @@ class Outliers(NamedTuple):
     median: Numbers
 
 
-def outliers(cells: Ids, values: Numbers, peers: audit.Peers) -> Outliers:
+def outliers(cells: Ids, values: Numbers, peers: capacity.Peers) -> Outliers:
     """Compare each value with those of the same cell (a group of peers in an hour).
 
     Args:
@@ -41,7 +41,7 @@ def outliers(cells: Ids, values: Numbers, peers: audit.Peers) -> Outliers:
     counts = np.bincount(cells[known], minlength=int(cells.max(initial=-1)) + 1)
     median = _medians(cells, values, counts)[cells]
     mad = _medians(cells, np.abs(values - median), counts)[cells]
-    above = np.maximum(peers.factor * median, median + peers.deviations * audit.NORMAL_MAD * mad)
+    above = np.maximum(peers.factor * median, median + peers.deviations * capacity.NORMAL_MAD * mad)
     with np.errstate(invalid="ignore"):
         is_hot = known & (values > above) & (values >= peers.floor) & (counts[cells] >= peers.least)
     return Outliers(is_hot, median)
@@ -59,9 +59,9 @@ def _medians(cells: Ids, values: Numbers, counts: Ids) -> Numbers:
     return found
 
 
-PEERS: Mapping[str, tuple[audit.Peers, audit.Peers]] = {
-    "topic": (audit.PARTITION_BYTES, audit.PARTITION_MESSAGES),
-    "cluster": (audit.BROKER_BYTES, audit.BROKER_BYTES),
+PEERS: Mapping[str, tuple[capacity.Peers, capacity.Peers]] = {
+    "topic": (capacity.PARTITION_BYTES, capacity.PARTITION_MESSAGES),
+    "cluster": (capacity.BROKER_BYTES, capacity.BROKER_BYTES),
 }
 GROUPS_AT_ONCE = 512
 FOUND = "cluster string, topic string, id int, hours int, first_hot int, first_mean double, first_median double, " \
@@ -85,8 +85,8 @@ def run(inputs: JobInput) -> JobOutput:
     partitions = inputs.step("partitions", _hot(by_partition, "topic"))
     brokers = inputs.step("brokers", _hot(by_broker, "cluster").drop("topic"))
     sentences: list[tuple[DataFrame, Callable[[Mapping[str, Any]], Iterator[AuditFinding]]]] = [
-        (partitions, audit.partition_findings),
-        (brokers, audit.hot_broker_findings),
+        (partitions, capacity.partition_findings),
+        (brokers, capacity.hot_broker_findings),
     ]
     one, other = (findings_of(frame, function) for frame, function in sentences)
     led = by_broker.groupBy("cluster", F.col("id").alias("broker")).agg(
@@ -140,7 +140,7 @@ def _hot(traffic: DataFrame, peers: str) -> DataFrame:
     return groups.where(F.size("seen") >= least).select("cluster", "topic", "seen").mapInArrow(convert, FOUND)
 
 
-def _hot_members(batch: pa.RecordBatch, measures: tuple[audit.Peers, audit.Peers]) -> pa.RecordBatch:
+def _hot_members(batch: pa.RecordBatch, measures: tuple[capacity.Peers, capacity.Peers]) -> pa.RecordBatch:
     series = batch.column("seen")
     flat = series.flatten()
     group = np.repeat(np.arange(len(series)), series.value_lengths().to_numpy(zero_copy_only=False))
@@ -160,7 +160,7 @@ def _hot_members(batch: pa.RecordBatch, measures: tuple[audit.Peers, audit.Peers
             np.bincount(member, weights=np.nan_to_num(v), minlength=number) / known for v in (values, found.median)
         )
         columns += [hot.astype(np.int32), *means]
-        is_hot |= hot >= audit.HOT_SHARE * counts
+        is_hot |= hot >= capacity.HOT_SHARE * counts
     rows = np.flatnonzero(is_hot)
     names = [part.split()[0] for part in FOUND.split(",")]
     keys = [batch.column(name).take(pa.array(members[rows] // len(id_numbers))) for name in ("cluster", "topic")]

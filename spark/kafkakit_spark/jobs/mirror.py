@@ -7,7 +7,7 @@ and whose partial sums keep a frequent key from being one task's work.
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from kafkakit.rules.audits import delivery as mirror
+from kafkakit.rules.audits import delivery
 from kafkakit_spark.job import JobInput, JobOutput, findings_of
 
 PAIR = ["cluster", "source", "topic"]
@@ -17,13 +17,13 @@ FAULTS = ("mirror", "primary", "twice_on_mirror", "twice_on_primary")
 
 def run(job: JobInput) -> JobOutput:
     """Compare the records that both sides collected, except in windows that one side does not wholly cover."""
-    window_ms = int(job.number("window_s", mirror.WINDOW_S) * 1000)
-    round_ms = int(job.number("round_ms", mirror.ROUND_MS))
+    window_ms = int(job.number("window_s", delivery.WINDOW_S) * 1000)
+    round_ms = int(job.number("round_ms", delivery.ROUND_MS))
     pairs = job.spark.createDataFrame(
         [
             (row["cluster"], source)
             for row in job.today("clusters").collect()
-            for source in mirror.sources_of(row["cluster"], row["labels"], row["mirror_of"])
+            for source in delivery.sources_of(row["cluster"], row["labels"], row["mirror_of"])
         ],
         "cluster string, source string",
     )
@@ -38,14 +38,14 @@ def run(job: JobInput) -> JobOutput:
     ends = _covered(timed, window_ms)
     compared = timed.join(F.broadcast(ends), PAIR)
     windows = job.step("windows", _windows(_compared(compared, round_ms), window_ms))
-    found = _found(windows, shifts, job.number("clock_s", mirror.CLOCK_S))
+    found = _found(windows, shifts, job.number("clock_s", delivery.CLOCK_S))
     counts = ends.agg(
         F.count_if(F.col("first_ms").isNotNull()).alias("topics_compared"),
         F.count_if(F.col("first_ms").isNull()).alias("topics_on_one_side"),
     )
     skipped = () if pairs.head(1) else ("no cluster is labelled mirror:NAME",)
     return JobOutput(
-        findings=findings_of(found, mirror.mirrored), tables={"mirror_windows": windows.drop("examples")},
+        findings=findings_of(found, delivery.mirrored), tables={"mirror_windows": windows.drop("examples")},
         facts=(counts,), skipped=skipped,
     )  # fmt: skip
 
@@ -165,7 +165,7 @@ def _found(windows: DataFrame, shifts: DataFrame, clock_s: float) -> DataFrame:
         sums += [
             F.sum(name).alias(name),
             F.count_if(F.col(name) > 0).alias(f"{name}_windows"),
-            F.slice(examples, 1, mirror.EXAMPLES).alias(f"{name}_first"),
+            F.slice(examples, 1, delivery.EXAMPLES).alias(f"{name}_first"),
         ]
     found = windows.groupBy(*PAIR).agg(*sums).join(F.broadcast(shifts), PAIR)
     found = found.withColumn("clock_s", F.lit(clock_s))

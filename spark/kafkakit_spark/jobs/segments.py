@@ -31,7 +31,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from kafkakit.core.fleet_tables import TABLES
-from kafkakit.rules.audits import segments as audit
+from kafkakit.rules.audits import segments
 from kafkakit.rules.rule import Limits
 from kafkakit.streams.model.log_dirs import (
     FileReader,
@@ -49,7 +49,7 @@ PARTITION = ("cluster", "topic", "partition")
 REPLICA = (*PARTITION, "broker", "log_dir")
 _SUMS = (
     "size_bytes", "batches", "records", "missing_times", "single_record_batches", "tiny_batches", "aborted_records",
-    "legacy_batches", "missing_records", *(f"{codec}_batches" for codec in audit.CODECS),
+    "legacy_batches", "missing_records", *(f"{codec}_batches" for codec in segments.CODECS),
 )  # fmt: skip
 _SETTINGS = ("retention_ms", "roll_ms", "check_interval_ms", "index_bytes", "is_expiring")
 
@@ -64,12 +64,12 @@ def run(inputs: JobInput) -> JobOutput:
     dirs = inputs.step("dirs", _log_dirs(rows, settings))
     held, suspects = (
         reduce(lambda a, b: a | b, (F.col(name).cast("bigint") > 0 for name in names))
-        for names in (audit.PARTITION_RULES, (*audit.TOPIC_RULES, "is_skewed"))
+        for names in (segments.PARTITION_RULES, (*segments.TOPIC_RULES, "is_skewed"))
     )
     findings = (
-        findings_of(partitions.where(held), audit.partition_findings)
-        .unionByName(findings_of(topics.where(suspects), audit.topic_findings))
-        .unionByName(findings_of(dirs, audit.log_dir_findings))
+        findings_of(partitions.where(held), segments.partition_findings)
+        .unionByName(findings_of(topics.where(suspects), segments.topic_findings))
+        .unionByName(findings_of(dirs, segments.log_dir_findings))
     )
     facts = topics.agg(
         F.sum("segments").alias("segments"), F.sum("size_bytes").alias("bytes"), F.sum("batches").alias("batches"),
@@ -136,7 +136,7 @@ def _along_the_log(rows: DataFrame, settings: DataFrame, inputs: JobInput) -> Da
     compacts = F.coalesce("compacts", F.col("topic").startswith("__"))
     is_whole = ~compacts & (F.col("legacy_batches") == 0)
     open_ms = F.when(F.col("is_active"), F.col("seen") - F.col("open_txn_since_ms"))
-    limit = inputs.number("open_transaction_ms", audit.OPEN_TRANSACTION_MS)
+    limit = inputs.number("open_transaction_ms", segments.OPEN_TRANSACTION_MS)
     lacks = F.col("index_entries").isNull() | F.col("time_index_entries").isNull()
     no_index = closed & (F.col("size_bytes") > 0) & lacks
     counts = {
@@ -171,7 +171,7 @@ def _along_the_log(rows: DataFrame, settings: DataFrame, inputs: JobInput) -> Da
 
 def _roll_cause() -> Column:
     """Why a closed segment was rolled, after `LogSegment.shouldRoll`; `else` for restarts and other causes."""
-    full = F.col("size_bytes") >= audit.SIZE_FULL * F.col("segment_bytes")
+    full = F.col("size_bytes") >= segments.SIZE_FULL * F.col("segment_bytes")
     index = F.floor(F.col("index_bytes") / 8)
     time_index = F.floor(F.col("index_bytes") / 12) - 1
     waited = F.col("next_first_ms") - F.col("first_batch_max_ms")
@@ -183,21 +183,21 @@ def _roll_cause() -> Column:
 def _partitions(logs: DataFrame) -> DataFrame:
     """One row for each partition: sums over its replicas, of the skew the least, since copies have later files."""
     full = F.when(F.col("cause") == "time", F.col("size_bytes") / F.col("segment_bytes"))
-    held = reduce(lambda a, b: a | b, (F.col(f"n_{name}") > 0 for name in audit.PARTITION_RULES))
+    held = reduce(lambda a, b: a | b, (F.col(f"n_{name}") > 0 for name in segments.PARTITION_RULES))
     replicas = logs.groupBy(*REPLICA).agg(
         F.count("*").alias("segments"),
         *(F.sum(name).alias(name) for name in (*_SUMS, "vanished")),
-        *(F.sum(f"n_{name}").alias(name) for name in audit.PARTITION_RULES),
+        *(F.sum(f"n_{name}").alias(name) for name in segments.PARTITION_RULES),
         F.min(F.when(held, F.col("path"))).alias("path"),
         *(F.sum(_flag(F.col("cause") == c)).alias(f"rolled_by_{c}") for c in ("size", "time", "index", "else")),
         F.sum(full).alias("full"),
         F.sum("empty").alias("empty_segments"),
-        F.sum(_flag(F.col("ahead_ms") > audit.FUTURE_MS)).alias("future_segments"),
+        F.sum(_flag(F.col("ahead_ms") > segments.FUTURE_MS)).alias("future_segments"),
         *(F.max(name).alias(name) for name in ("open_ms", "ahead_ms", "skew", "age_ms", "smallest_ratio_bound")),
         *(F.first(name).alias(name) for name in (*_SETTINGS, "is_known")),
     )  # fmt: skip
     added = (
-        "segments", *_SUMS, "vanished", *audit.PARTITION_RULES, "full", "empty_segments", "future_segments",
+        "segments", *_SUMS, "vanished", *segments.PARTITION_RULES, "full", "empty_segments", "future_segments",
         *(f"rolled_by_{cause}" for cause in ("size", "time", "index", "else")),
     )  # fmt: skip
     return (
@@ -236,21 +236,21 @@ def _topics(partitions: DataFrame, inputs: JobInput) -> DataFrame:
         *(F.first(name).alias(name) for name in _SETTINGS),
         F.coalesce(F.first("is_known"), F.lit(False)).alias("is_known"),
     )  # fmt: skip
-    allowed = 1 + inputs.number("overshoot_ratio", audit.OVERSHOOT)
-    busy = F.col("batches") >= audit.LEAST_BATCHES
-    shares = [_flag(F.col(f"{c}_batches") > audit.MIXED_SHARE * F.col("batches")) for c in audit.CODECS]
+    allowed = 1 + inputs.number("overshoot_ratio", segments.OVERSHOOT)
+    busy = F.col("batches") >= segments.LEAST_BATCHES
+    shares = [_flag(F.col(f"{c}_batches") > segments.MIXED_SHARE * F.col("batches")) for c in segments.CODECS]
     is_late = F.col("oldest_age_ms") > allowed * F.col("retention_ms") + F.col("check_interval_ms")
-    churns = (F.col("full") < audit.CHURN_FULL * F.col("rolled_by_time")) & (
-        F.col("rolled_by_time") >= audit.CHURN_SEGMENTS * F.col("replicas")
+    churns = (F.col("full") < segments.CHURN_FULL * F.col("rolled_by_time")) & (
+        F.col("rolled_by_time") >= segments.CHURN_SEGMENTS * F.col("replicas")
     )
-    aborted = F.col("aborted_records") > audit.ABORTED_SHARE * F.col("records")
+    aborted = F.col("aborted_records") > segments.ABORTED_SHARE * F.col("records")
     return frame.withColumns(
         {
             "time_full": F.when(F.col("rolled_by_time") > 0, F.col("full") / F.col("rolled_by_time")),
-            "is_aborted": _sure((F.col("records") >= audit.LEAST_BATCHES) & aborted),
+            "is_aborted": _sure((F.col("records") >= segments.LEAST_BATCHES) & aborted),
             "is_churning": _sure(churns),
             "is_overshot": _sure(F.col("is_expiring") & is_late),
-            "is_tiny": _sure(busy & (F.col("tiny_batches") > audit.TINY_SHARE * F.col("batches"))),
+            "is_tiny": _sure(busy & (F.col("tiny_batches") > segments.TINY_SHARE * F.col("batches"))),
             "is_mixed": _sure(busy & (reduce(lambda a, b: a + b, shares) > 1)),
             "is_skewed": _sure(F.col("skew_ms") > 1000 * Limits().timestamp_skew_s),
         }
@@ -263,11 +263,11 @@ def _log_dirs(rows: DataFrame, settings: DataFrame) -> DataFrame:
     delays = F.broadcast(settings.select("cluster", "topic", "delete_delay_ms"))
     frame = others.join(delays, ["cluster", "topic"], "left")
     age, role = F.col("seen") - F.coalesce("mtime_ms", F.lit(0)), F.col("role")
-    delay = F.coalesce("delete_delay_ms", F.lit(60_000)) + audit.DEAD_MARGIN_MS
+    delay = F.coalesce("delete_delay_ms", F.lit(60_000)) + segments.DEAD_MARGIN_MS
     is_dead = (
         role.isin("stray", "orphan")
         | (role.isin("deleted", "delete") & (age > delay))
-        | (role.isin("swap", "cleaned") & (age > audit.SWAP_MS))
+        | (role.isin("swap", "cleaned") & (age > segments.SWAP_MS))
     )
     is_foreign = role == "foreign"
     return (
