@@ -1,10 +1,7 @@
 """Consumers with confluent-kafka: a member of a group, and a reader of chosen partitions that commits for a group.
 
-A member of a consumer group, with confluent-kafka (librdkafka); settings are named in its CONFIGURATION.md.
-
-A reader of chosen partitions that commits for a group without being its member, with confluent-kafka.
-
-What confluent-kafka's consumer hands over, by partition.
+The reader commits without being a member. Both hand records over by partition. Settings are named in librdkafka's
+CONFIGURATION.md.
 """
 
 import logging
