@@ -1,5 +1,4 @@
-"""ZooKeeper through kazoo: clients and their errors, a control store, kafka-kit's lock, its metricsfetcher's two
-znodes.
+"""ZooKeeper through kazoo: clients and their errors, a control store, kafka-kit's lock and its two znodes of metrics.
 
 The control store has one znode for each path, below `/kafkakit`. A version is the znode's own plus one. A deleted
 document leaves an empty znode behind, as do the folders above a document, so that versions never begin again. A read
@@ -8,6 +7,8 @@ makes the server catch up with the leader first (`sync`): without it, ZooKeeper 
 kafka-kit's lock is a queue of ephemeral sequential znodes, of which the lowest number holds the lock. Each claim is
 `<path>/_c_<guid>-lock-<number>` and holds JSON with the time from which others may delete it. The znode goes with the
 session, so a process that dies holds nothing for longer than its session lasts.
+
+The two znodes are those of kafka-kit's metricsfetcher.
 """
 
 import json

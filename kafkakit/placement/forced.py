@@ -8,7 +8,7 @@ kafka-kit's `--force-rebuild` forgets where replicas are and moves nearly all of
 
 Topics that tags keep to other brokers have rack pools of their own. Spread over a tag is not part of the flow: what it
 leaves in place stays as far as the shares of the values allow, and the other copies are placed after it, one of each
-partition at a time.
+partition at a time. The question is arrays: what stands where, what each partition may take, what a copy costs.
 
 Large forced rebuilds have a smaller flow. Most partitions of a large cluster can keep a replica in each rack that has
 one, whatever the plan. Replicas of such partitions on one broker are alike: each stays, or goes to another broker of

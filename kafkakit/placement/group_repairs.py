@@ -3,7 +3,8 @@
 For the rule of groups, counting is enough. With N groups, a set is valid when no group repeats, or when it spans N
 groups. One move takes away at most one repeat and adds at most one group, so at least min(repeats, N - groups) moves
 are needed (all repeats when N is 0), and moving repeats to unused groups achieves that. Under even spread, a group of K
-may hold floor(R/K) replicas, and R mod K of them one more; what lies above the best such share must move.
+may hold floor(R/K) replicas, and R mod K of them one more; what lies above the best such share must move. If there are
+constraints by tags as well, who leaves, and how many at least, follows from both.
 """
 
 from collections import Counter

@@ -1,5 +1,4 @@
-"""The bounds of a byte balance, of bytes and of moves, in words and as a proof to add up again; and plans of few
-copies.
+"""The bounds of a byte balance, of bytes and of moves, in words and as a proof to add up again; plans of few copies.
 
 A plan of few copies is a flow in which a unit of a large replica is cheap: the LP relaxation of `lp_relaxation` with
 another price, partition by partition. A replica of size s that leaves as a whole costs one, so each of its units costs
