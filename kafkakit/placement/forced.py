@@ -51,7 +51,7 @@ def place_forced(problem: PlacementProblem) -> Placement:
     so the bound there counts no evenness, and neither does it with spread over a tag. Exact where the rack rule forbids
     repeats, and elsewhere up to about four million (partition, broker) pairs; beyond that the bound stays
     proven and the placement may miss it by a little. Cost: 4 s for 200,000 partitions on 600 brokers, 12 s where the
-    smaller flow of `forced_settled.py` is not enough.
+    smaller flow of `settled_partitions` is not enough.
     """
     wanted = [p.wanted for p in problem.partitions]
     kinds = Kinds.of(problem)
@@ -144,7 +144,7 @@ def _solve(
 ) -> tuple[list[list[int]], Proof, int]:
     """Chosen target positions by partition, the broker prices at which no partition has a cheaper set, and the cost.
 
-    With `settled` partitions in a smaller flow (`forced_settled.py`), to which alone the prices belong.
+    With `settled` partitions in a smaller flow (`settled_partitions`), to which only the prices belong.
     """
     import numpy as np
 

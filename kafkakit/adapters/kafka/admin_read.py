@@ -1,4 +1,4 @@
-"""Kafka's answers to reading requests as kafkakit's values, and a `ClusterSnapshot` made of them; nothing is sent here."""
+"""Kafka's answers to reading requests as kafkakit's values, and a `ClusterSnapshot` made of them; sends nothing."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace

@@ -26,7 +26,7 @@ READ_AHEAD_KB = 32 * 1024
 
 
 class KafkaGroupConsumer:
-    """Implements `ports.stream_consumer.GroupConsumer`.
+    """Implements `ports.streams.GroupConsumer`.
 
     Without `fetches` it is a member that reads nothing: librdkafka is given no partitions, and so sends no fetch.
     """
@@ -358,7 +358,7 @@ def _batch(found: dict[tuple[str, int], ReadBatch], topic: str, partition: int) 
 
 
 class KafkaAssignedConsumer(KafkaGroupConsumer):
-    """Implements `ports.stream_consumer.AssignedConsumer`: librdkafka joins no group unless it subscribes."""
+    """Implements `ports.streams.AssignedConsumer`: librdkafka joins no group unless it subscribes."""
 
     def listen(self, listener: AssignmentListener) -> None:
         """See the port."""

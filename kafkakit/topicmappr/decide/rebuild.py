@@ -410,7 +410,7 @@ def phased(before: Lists, balanced: Lists, after: Lists, live: frozenset[int]) -
 def chunked(
     before: Lists, after: Lists, brokers: frozenset[int], step: int, racks: Mapping[int, str | None], rule: GroupRule
 ) -> tuple[Step, ...]:
-    """One map for each window of `step` brokers, highest ids first; see `chunks.py`."""
+    """One map for each window of `step` brokers, highest ids first."""
     windows = windows_of(brokers, step)
     changes = chunk_changes(before, after, windows, racks, rule)
     return tuple(Step(changes=c, brokers=w) for c, w in zip(changes, windows, strict=True))
