@@ -1,4 +1,4 @@
-"""Values in the millions: columns of one length, columns of few distinct values, no work for the cycle collector.
+"""Values in the millions: columns of one length, columns of few distinct values, and work without the cycle collector.
 
 A column of few distinct values holds the values once, and which of them each row has. Commands that make millions of
 values work without Python's cycle collector.

@@ -140,7 +140,7 @@ def json_text(value: object, *, ascii_only: bool = False) -> str:
 
 
 def decode_snapshot(data: bytes, source: str) -> ClusterSnapshot:
-    """Decode a `cluster-snapshot` file; shape only, `snapshot_rules.check_snapshot` checks the sense."""
+    """Decode a `cluster-snapshot` file; shape only, `plan_rules.check_snapshot` checks the sense."""
     return decode_document(data, SNAPSHOT_KIND, ClusterSnapshot, source)
 
 

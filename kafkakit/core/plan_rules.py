@@ -1,7 +1,6 @@
 """Whether a plan, a snapshot or a map that came from outside makes sense: nothing in such a file is believed.
 
-`documents.py` has checked the shape before; here the parts are held against each other, before anything is planned or
-carried out.
+`documents.py` checks a file's shape; here its parts are held against each other, before anything is planned from it.
 """
 
 import re

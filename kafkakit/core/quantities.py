@@ -1,7 +1,7 @@
-"""Amounts as people write and read them: bytes, byte rates, percentages (`5%`), durations (`500ms`, `2m`) and moments.
+"""Amounts as people write and read them: bytes, byte rates, percentages (`5%`), durations and moments.
 
-Bytes and rates are whole numbers; a moment is milliseconds since the epoch, in UTC. Durations are exact (`500ms`, `5s`,
-`2m`, `1h`) when they are read; rough times are for people.
+Bytes and rates are whole numbers. Durations are read as `500ms`, `5s`, `2m` or `1h`; rough times and spans are only
+written. A moment is milliseconds since the epoch, in UTC.
 """
 
 import re

@@ -1,9 +1,9 @@
 """The log dirs of one broker as a small cluster for the byte balance: dirs are its brokers, without racks.
 
 Arriving copies lie on a placeholder that must end empty, so what places them is a plan of the ordinary kind, and its
-bound less what arrives is the least that has to change dirs inside the broker. Without a balance, each arriving copy
-gets a dir: the largest first, to the dir that it fills least. Rules say how full dirs may become, how evenly they are
-to be filled, and which copies may change dirs.
+bound less what arrives is the least that has to change dirs inside the broker. If no dirs are levelled, each arriving
+copy gets a dir: the largest first, to the dir that it fills least. Rules say how full dirs may become, how evenly they
+are to be filled, and which copies may change dirs.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ class DriverFiles:
 
 
 def launch_of(choice: SparkChoice, tools: SparkTools, files: DriverFiles) -> Launch:
-    """The process to start here. Kubernetes starts none: see `show.spark_application`."""
+    """The process to start here. Kubernetes starts none: see `report.exports.spark_application`."""
     environment = {
         "SPARK_HOME": tools.spark_home,
         "JAVA_HOME": tools.java_home,

@@ -210,7 +210,7 @@ POINT_COLUMNS = ("partition", "at", "known_to", "as_of_ms")
 class SavedState:
     """A cluster's commits and end offsets as they were at `saved_ms`.
 
-    `topic_id` is that of the offsets topic. `texts` and `arrays` hold everything by name; see `saving`.
+    `topic_id` is that of the offsets topic. `texts` and `arrays` hold everything by name; see `state_of`.
     """
 
     cluster_id: str
