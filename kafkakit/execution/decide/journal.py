@@ -145,7 +145,7 @@ class RunState:
     in a run without throttle, `paused` that it starts nothing new, `began_at` when the last run began. `salvaged` says
     which lines were lost, until a run is complete. `baseline` are the throttles that stood before the first of the runs
     that belong together (None: not recorded). `operation` is the command that continues the operation on brokers which
-    the last run is part of, as printed then. `copied` says that starts are kept a second time (`begun_runs`).
+    the last run is part of, as printed then. `copied` says that starts are kept a second time (`keep_begun`).
     """
 
     cluster_id: str = ""

@@ -140,7 +140,7 @@ class KnownTopic:
 def find_origin(text: str, here: CommitIdentity, topics: Iterable[KnownTopic], groups: Iterable[str]) -> Origin | None:
     """Whose payload stands in a commit of `here`; None for metadata that is bound to nothing.
 
-    Topics and groups may be of many clusters, and generators; `bind_search` states the limits. Owners that share the
+    Topics and groups may be of many clusters, and generators; `find_owners` states the limits. Owners that share the
     group or the partition with `here` come first, and alone, for a fit of anything else may be chance.
     """
     binding = find_binding(text)
