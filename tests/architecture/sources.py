@@ -19,7 +19,7 @@ DOCUMENTED = frozenset({"_asdict", "_fields", "_make", "_replace"})
 DOCUMENTED_OF = frozenset({"os", "sys"})
 # Modules that use what a library keeps private, and why.
 USES_PRIVATE = {
-    "adapters.kafka.session": "kafka-python has no way to stop the thread of a client that failed, nor for some requests",
+    "adapters.kafka.session": "kafka-python has no public way to stop a client that failed, nor for some requests",
     "adapters.kafka.log": "a fetch without copies reads kafka-python's socket itself",
     "kafkakit_spark.runner": "PySpark reads the number of executors only from the JVM",
 }
