@@ -1,10 +1,6 @@
-"""Stores and folders on disks or at URIs that pyarrow knows (s3, gs, abfs, hdfs); snapshots are Parquet files there.
+"""Folders of results and stores of snapshots, on disks or below URIs that pyarrow knows (s3, gs, abfs, hdfs).
 
-A folder of results or snapshots, on a disk or below a URI that pyarrow knows (s3, gs, abfs, hdfs).
-
-A store of snapshots as Parquet files, in a folder or below a URI that pyarrow knows (s3, gs, abfs, hdfs).
-
-Folders on disks and below URIs that pyarrow knows (s3, gs, abfs, hdfs).
+A store keeps each snapshot as Parquet files.
 """
 
 import json

@@ -1,30 +1,28 @@
 """A control store in a compacted Kafka topic of one partition: no ZooKeeper, no file that hosts would share.
 
-`kafka_records.py` describes what the records mean, and why compaction does not change it. A write appends a change
-and reads up to it; a read appends a mark first, so that it sees everything that was acknowledged before, also when a
-broker that was deposed still acts as leader. So reading needs the right to write to the topic, too.
-
-A compacted Kafka partition as a store with compare-and-set: what its records mean, whatever was compacted away.
+A write appends a change and reads up to it. A read appends a mark first, so that it sees everything that was
+acknowledged before, also when a broker that was deposed still acts as leader; so reading also needs the right to write
+to the topic. The rest of this text is what the records mean (compare-and-set), whatever was compacted away.
 
 **Records.** A *change* is written under a key of its own: path, *parent* (the version that its writer expects, or -1
 for a path that never was) and the new value, empty for a deletion. The offset that it gets is its *version*. A
-*confirmation* is written later under the same key: the same change with its version spelled out, for a change that
+*confirmation* is written later under the key of its change: that change with its version spelled out, for a change that
 won. A *tombstone* of that key ends both.
 
-**Meaning.** The first change of each parent wins: from -1 on, the next version of a path is the lowest offset among
-the changes whose parent is the present version (and lower than the offset). This chain depends on the set of changes
-alone and not on who reads them; a record that is appended later has a higher offset, so what has won stays won. The
-partition's leader puts all changes in one order, a writer knows the outcome once it has read up to its own change,
-and that is the compare-and-set: its change is the head of the chain exactly there, or never.
+**Meaning.** The first change of each parent wins: from -1 on, the next version of a path is the lowest offset among the
+changes whose parent is the present version (and lower than the offset). This chain depends only on the set of changes
+and not on who reads them; a record that is appended later has a higher offset, so what has won stays won. The
+partition's leader puts all changes in one order, a writer knows the outcome once it has read up to its own change, and
+that is the compare-and-set: its change is the head of the chain exactly there, or never.
 
 **Compaction** drops a record only when a later one has its key. Losers have keys of their own, so they never hide a
-winner. A confirmation holds everything that its change held, so nothing is lost with the change. Confirmed versions
-are in the chain for certain, so the chain may be followed from the highest confirmed one, and what is below it is not
-needed. Hence the rule for tombstones: a key may be ended only by a process that has *read* the confirmation of a
-higher version of its path. That confirmation is earlier in the log than the tombstone, so a reader that misses the
-ended record (it is compacted away only with the tombstone written) finds the confirmation, or, where that was ended
-in turn, a higher one. By induction every reader that has read up to some offset follows the same chain to the same
-head, compacted or not. A crash between these steps leaves records that are not needed, no more.
+winner. A confirmation holds everything that its change held, so nothing is lost with the change. Confirmed versions are
+in the chain for certain, so the chain may be followed from the highest confirmed one, and what is below it is not
+needed. Hence the rule for tombstones: a key may be ended only by a process that has *read* the confirmation of a higher
+version of its path. That confirmation is earlier in the log than the tombstone, so a reader that misses the ended
+record (it is compacted away only with the tombstone written) finds the confirmation, or, if that was ended in turn, a
+higher one. By induction every reader that has read up to some offset follows one chain to one head, compacted or not. A
+crash between these steps only leaves records that are not needed.
 
 **Reading takes time**, and compaction may work meanwhile: the topic's `min.compaction.lag.ms` is far longer than any
 reading may take, so only records written before the reading began can hide others from it.

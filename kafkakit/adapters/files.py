@@ -1,8 +1,7 @@
-"""Reading with a limit and writing without halves: the only place where kafkakit's documents touch the disk; log dirs.
+"""Files on the local disk: documents, read with a limit and written whole or not at all, and brokers' log dirs.
 
-Reading with a limit and writing without halves: the only place where kafkakit's documents touch the disk.
-
-Reads the log dirs of brokers on this host, or copies of them: directories, mapped logs, small files.
+Only here do kafkakit's documents touch the disk. The log dirs of brokers on this host, or copies of them, are only
+read: directories, mapped logs, small files.
 """
 
 import mmap

@@ -1,12 +1,8 @@
 """This process and its machine: the clock, who the process is, what is installed, and the service manager.
 
-What identifies this process, so that another process can check it, and whether a process still runs (Linux).
-
-The machine's clock.
-
-What is installed beside kafkakit: package versions and the version of librdkafka.
-
-Reporting the state of a service to the service manager (sd_notify(3)), and how much memory it takes.
+A process is identified so that another process can check it and see whether it still runs (Linux). What is installed:
+package versions and the version of librdkafka. The service manager is told the state of a service (sd_notify(3)); how
+much memory the service takes is read here as well.
 """
 
 import getpass

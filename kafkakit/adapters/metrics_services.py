@@ -1,21 +1,17 @@
 """Services of metrics: Prometheus' HTTP API, Datadog's API and agent, DogStatsD, and the HTTP requests to them.
 
-Requests to an HTTP API of metrics: secrets in headers alone, no redirects, limits on time, size and attempts.
+HTTP requests carry secrets only in headers, follow no redirects, and have limits on time, size and attempts.
 
-Prometheus' HTTP API, and that of what answers as it does (Thanos, Mimir, VictoriaMetrics): instant queries.
-
+Prometheus, and what answers as it does (Thanos, Mimir, VictoriaMetrics): instant queries.
 https://prometheus.io/docs/prometheus/latest/querying/api/#instant-queries
 
-Datadog's API over HTTPS: sending series and events, queries, tags of hosts; tried again while the service is busy.
+Datadog's API over HTTPS: series and events are sent, queries and tags of hosts read; tried again while the service is
+busy. https://docs.datadoghq.com/api/latest/metrics/#submit-metrics
 
-https://docs.datadoghq.com/api/latest/metrics/#submit-metrics
+Datadog's agent gets sums of pathways over HTTP and hands them on unread; it listens on port 8126 and takes them from
+version 7.34 on. https://docs.datadoghq.com/data_streams/
 
-Sending sums of pathways to a Datadog agent over HTTP, which hands them on unread.
-
-https://docs.datadoghq.com/data_streams/ ; the agent listens on port 8126 and takes them from version 7.34 on.
-
-Sending metrics to a Datadog agent: DogStatsD datagrams over UDP, which are not acknowledged.
-
+DogStatsD datagrams go to the agent over UDP and are not acknowledged.
 https://docs.datadoghq.com/developers/dogstatsd/datagram_shell/
 """
 

@@ -1,9 +1,6 @@
-"""Where a reading of metrics is stored: a compacted topic, or a file.
+"""Where a reading of metrics is stored: a file, or a compacted topic for clusters without ZooKeeper.
 
-A reading in a compacted topic: kafka-kit's two documents as the last records of two keys, for clusters without
-ZooKeeper.
-
-A reading in a file.
+The topic holds kafka-kit's two documents as the last records of two keys.
 """
 
 import time

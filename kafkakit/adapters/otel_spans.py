@@ -29,7 +29,7 @@ def open_otel_spans(version: str) -> Spans | None:
 
 
 class OtelSpans:
-    """Implements `ports.spans.Spans`. Baggage is not written: records are kept, and what it says is not for them."""
+    """Implements `ports.streams.Spans`. Baggage is not written: records are kept, and what it says is not for them."""
 
     def __init__(self, provider: trace.TracerProvider, version: str) -> None:
         self._tracer = provider.get_tracer("kafkakit", version)

@@ -1,11 +1,7 @@
 """Processes and ports of this machine, through Linux's /proc, and the operator's command that approves a plan.
 
-Processes and ports of this machine, through Linux's /proc.
-
 A process is recognised by pid, start time and marker together: after a reboot, or when a pid was used again, none of
-ours is found and nothing is signalled.
-
-A command of the operator that reads a plan and answers whether it is approved.
+ours is found and nothing is signalled. The operator's command reads a plan and answers whether it is approved.
 """
 
 import contextlib

@@ -1,8 +1,6 @@
-"""Drivers of Spark as processes of this host, and the zip of code that executors get.
+"""Drivers of Spark as processes of this host, each in a session of its own (Linux), and the code that executors get.
 
-Drivers of Spark as processes of this host, each in a session of its own (Linux).
-
-The code that executors get: a zip with the same bytes for the same code.
+The code is a zip whose bytes depend only on the code.
 """
 
 import contextlib

@@ -1,11 +1,7 @@
 """TLS files: whether those that a configuration names can be used, and a throwaway authority for a secured sandbox.
 
-Whether the TLS files that a configuration names can be used, before a client meets them.
-
-The clients report a damaged file as a cluster that cannot be reached, and a key with a password makes OpenSSL prompt
-on the terminal; both are found here first.
-
-A throwaway certificate authority for a secured sandbox, made with `cryptography`.
+Files are checked before a client meets them: the clients report a damaged file as a cluster that cannot be reached, and
+a key with a password makes OpenSSL prompt on the terminal. The authority is made with `cryptography`.
 """
 
 import datetime

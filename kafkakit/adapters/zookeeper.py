@@ -1,19 +1,14 @@
-"""ZooKeeper through kazoo: a control store, kafka-kit's lock, and the two znodes of its metricsfetcher.
+"""ZooKeeper through kazoo: clients and their errors, a control store, kafka-kit's lock and its two znodes of metrics.
 
-Clients of ZooKeeper through kazoo, and the words of its errors.
+The control store has one znode for each path, below `/kafkakit`. A version is the znode's own plus one. A deleted
+document leaves an empty znode behind, as do the folders above a document, so that versions never begin again. A read
+makes the server catch up with the leader first (`sync`): without it, ZooKeeper may answer from the past.
 
-A control store in ZooKeeper, through kazoo: one znode a path below `/kafkakit`.
+kafka-kit's lock is a queue of ephemeral sequential znodes, of which the lowest number holds the lock. Each claim is
+`<path>/_c_<guid>-lock-<number>` and holds JSON with the time from which others may delete it. The znode goes with the
+session, so a process that dies holds nothing for longer than its session lasts.
 
-A version is the znode's own plus one. A deleted document leaves an empty znode behind, as do the folders above a
-document, so that versions never begin again. A read makes the server catch up with the leader first (`sync`): without
-it, ZooKeeper may answer from the past.
-
-kafka-kit's lock in ZooKeeper: a queue of ephemeral sequential znodes, of which the lowest number holds the lock.
-
-Each claim is `<path>/_c_<guid>-lock-<number>` and holds JSON with the time from which others may delete it. The znode
-goes with the session, so a process that dies holds nothing for longer than its session lasts.
-
-ZooKeeper through kazoo: the two znodes of kafka-kit's metricsfetcher.
+The two znodes are those of kafka-kit's metricsfetcher.
 """
 
 import json

@@ -1,7 +1,8 @@
 """The command classes that carry the shared options, fill the invocation's `CliContext`, and print help in sections.
 
-Shared options are declared once and turned into parameters once; a command's help folds them to one line. Further
-classes take the command lines of kafka-kit's scripts: flags before the command, and single dashes.
+Shared options are declared once and turned into parameters once; a command's help folds them to one line. A table says
+which section an option stands in; a command that is not named there has one section. Further classes take the command
+lines of kafka-kit's scripts: flags before the command, Go's switches, single dashes.
 """
 
 from __future__ import annotations

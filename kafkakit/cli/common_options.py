@@ -1,4 +1,8 @@
-"""Groups of options that commands of several tools share: metrics services, Spark, tags and records."""
+"""Groups of options that commands of several tools share.
+
+How a metrics service is reached; jobs submitted to Spark; where commands that answer queries read tags from; printing
+records.
+"""
 
 from __future__ import annotations
 

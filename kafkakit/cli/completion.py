@@ -1,6 +1,7 @@
 """Shell completion of names, and how topics and brokers are named on every command line.
 
-Completion never fails, never prompts and never takes longer than a moment.
+Completion never fails, never prompts and never takes longer than a second. There are two notations, one for topics and
+one for brokers, each with its completion.
 """
 
 import json

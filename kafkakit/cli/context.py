@@ -1,4 +1,7 @@
-"""The per-invocation context: what the shared options gave, and what is made from it."""
+"""The per-invocation context: what the shared options gave, and what is made from it.
+
+The options that stood on a command line are also words of a line to paste.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The root command: assembles the groups lazily and turns every failure into one line and an exit code."""
+"""The root command: assembles the groups lazily and turns every failure into one line and an exit code.
+
+Every command and option is also printed as JSON (`kafkakit --help-json`). The signals that stop a command are
+exceptions.
+"""
 
 import errno
 import json

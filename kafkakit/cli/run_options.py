@@ -1,4 +1,7 @@
-"""The options of commands that carry plans out (`reassign`, `broker`), and plan files and runs as their arguments."""
+"""The options of commands that carry plans out (`reassign`, `broker`), and what they mean.
+
+Plan files and runs are arguments of these commands.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """Kafka client properties (`--command-config`) translated to kafkakit's keys, and the text format of Java properties.
 
-The format is that of java.util.Properties, method load: keys and values with the lines where they stand.
+Both dialects are read: the Java client's (`sasl.jaas.config`, `ssl.truststore.*`, `ssl.keystore.*`) and librdkafka's
+(`sasl.username`, `ssl.ca.location`). The format is that of java.util.Properties, method load: keys and values with the
+lines where they stand.
 """
 
 import re

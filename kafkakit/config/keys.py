@@ -1,6 +1,7 @@
-"""The table of configuration keys, and layers in order of precedence merged into one value a key, each with its origin.
+"""The table of configuration keys: names, kinds, environment variables; and layers merged into one value for each key.
 
-A key has a name, a kind and an environment variable; for one that is not known the nearest key is named.
+For a wrong name the nearest known one is named. Layers are merged in order of precedence, and each value has its
+origin.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,8 @@
-"""One description of how to reach a secured cluster, translated for both Kafka clients.
+"""One description of how to reach a secured cluster, translated for both Kafka clients; and bootstrap addresses.
 
-TLS material is named by PEM files; a password is a `Secret`, which prints as `***` wherever it is shown.
-Option names: kafka-python's `KafkaAdminClient` settings and librdkafka's CONFIGURATION.md.
+TLS material is named by PEM files; a password is a `Secret`, which prints as `***` wherever it is shown. Option names:
+kafka-python's `KafkaAdminClient` settings and librdkafka's CONFIGURATION.md. What an address shows from outside is a
+value here.
 """
 
 from dataclasses import dataclass

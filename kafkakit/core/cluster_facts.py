@@ -1,7 +1,10 @@
-"""What brokers, coordinators and leaders report, as values: configurations, groups, logs, transactions, rules, quotas.
+"""What brokers, coordinators and leaders report of a cluster, as values.
 
-Client quotas (KIP-546) are limits that each broker keeps for itself, by user, client id or both. A cluster's id becomes
-the name of a folder, so its form is checked.
+Configurations and the rest of the control side; consumer groups; raw reads of a log; who wrote to a partition last, and
+which transactions are not complete; access control lists (Kafka's bindings of a resource pattern to what a principal
+may do); client quotas (KIP-546), which are limits that each broker keeps for itself, by user, client id or both.
+
+A cluster's id becomes the name of a folder, so its form is checked.
 """
 
 import re

@@ -1,5 +1,8 @@
-"""Values in the millions: columns of one length, columns of few distinct values, and work without the cycle
-collector."""
+"""Values in the millions: columns of one length, columns of few distinct values, no work for the cycle collector.
+
+A column of few distinct values holds the values once, and which of them each row has. Commands that make millions of
+values work without Python's cycle collector.
+"""
 
 import gc
 from collections.abc import Iterator, Sequence

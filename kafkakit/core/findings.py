@@ -1,6 +1,7 @@
 """Findings: what a check holds against the thing it looked at, with the command that repairs it.
 
-Lint, audits and live checks share this shape; renderers return strings and rows and print nothing.
+Lint, audits and live checks share this shape; renderers return strings and rows and print nothing. Findings of fleet
+audits, those of every check, also have the job, the cluster, and how much depends on it.
 """
 
 import hashlib

@@ -1,12 +1,15 @@
-"""The tables of a fleet's snapshots: what collectors write as Parquet and audits read.
+"""The tables of a fleet's snapshots, which collectors write as Parquet and audits read; and documents of audit jobs.
 
-Files lie in `KIND/snapshot_date=YYYY-MM-DD/cluster=ID/part-*.parquet`; date and cluster are in the path alone (a
+Files lie in `KIND/snapshot_date=YYYY-MM-DD/cluster=ID/part-*.parquet`; date and cluster are only in the path (a
 character that a path cannot hold is written `%XX`, as Hive does). A manifest for each date and cluster, written last,
 says which rows belong to the snapshot: `manifests/snapshot_date=YYYY-MM-DD/cluster=ID.json`. What has no manifest, or
 one that is not complete, is not read. What is read at another place, such as the log directories of a broker, is a
 source of its own: its files are `part-SOURCE-*.parquet`, its manifest is `cluster=ID@SOURCE.json`.
 
-Times are milliseconds of UTC, null where unknown; -1 is never a time here.
+Times are milliseconds of UTC, null if unknown; -1 is never a time here.
+
+Two documents pass between the command line and Spark: what an audit job is to do, and what it did. Only the standard
+library is used: executors and drivers get this module in a zip.
 """
 
 import hashlib

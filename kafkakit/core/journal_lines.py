@@ -2,7 +2,10 @@
 
 A line holds `seq`, `time`, `prev` (hash of the line before), `kind`, `what`, `of` (the intent an effect answers) and
 `data`. Nothing in it is secret. The tool that writes a journal defines its words and what they mean (`fold`);
-`execution/act/line_journal.py` writes the file.
+`execution/act/journal_files.py` writes the file.
+
+The answer that approves a plan is also defined here: a line `approved SHA256`, with who approved it behind it if that
+is wanted.
 """
 
 import hashlib

@@ -2,12 +2,15 @@
 
 Clocks of two hosts are never compared. A holder writes the document again, with `beats` one higher, more often than
 every `ttl_s`; a process that wants the lease watches the document, and may take it when it has not changed for the
-holder's `ttl_s` by the watcher's own monotonic clock. The holder counts its time from before the write that it
-made last, and stops a `MARGIN` earlier. The write came before the watcher first saw its result, so the holder has
-stopped when the watcher's time is over, as long as the two clocks run at the same speed to within the margin.
+holder's `ttl_s` by the watcher's own monotonic clock. The holder counts its time from before the write that it made
+last, and stops a `MARGIN` earlier. The write came before the watcher first saw its result, so the holder has stopped
+when the watcher's time is over, as long as the two clocks run at one speed to within the margin.
 
-What a lease cannot do: an effect that was sent in time and arrives late is not called back. Kafka does not know
-our token; so the journal, and not the lease, is what makes the next holder look first.
+What a lease cannot do: an effect that was sent in time and arrives late is not called back. Kafka does not know our
+token; so the journal, and not the lease, is what makes the next holder look first.
+
+For the stores that keep such documents: a value with the version that replacing it must name; what every control store
+accepts as a path and as a value; ZooKeeper addresses and znode paths as people write them.
 """
 
 import re

@@ -1,8 +1,8 @@
-"""Frozen values that every layer shares.
+"""Frozen values that every layer shares, and tags: words that operators attach to brokers and topics, `key` to `value`.
 
-Bytes are `int`, times are timezone-aware UTC `datetime`, durations are seconds in names ending in `_s`.
-A `ClusterSnapshot` has exactly the shape of the `cluster-snapshot` file (see `documents.py`), so that
-200,000 partitions are decoded in one pass without an intermediate form.
+Bytes are `int`, times are timezone-aware UTC `datetime`, durations are seconds in names ending in `_s`. A
+`ClusterSnapshot` has exactly the shape of the `cluster-snapshot` file (see `documents.py`), so that 200,000 partitions
+are decoded in one pass without an intermediate form.
 """
 
 import json

@@ -1,6 +1,22 @@
 """The plan: what a planner decided, the proof that goes with it, and how to undo it.
 
 A `Plan` is self-contained: `reassign apply` needs the plan file and a cluster, nothing else.
+
+The proof says what the plan costs, what no plan can cost less than, and how to check that. Most bounds are prices. Give
+every broker a price per unit of load (bytes, replicas or leaders), positive where load is unwanted and negative where
+it is wanted. Whatever a plan does, each partition pays at least its cheapest legal set of brokers: for each broker of
+the set the price, plus one per unit copied to a broker that has no copy now. Summed over all partitions, less what the
+brokers' limits are worth at those prices, this is a lower bound for every plan that respects the limits (weak duality),
+and anybody can add it up again:
+
+    bound = sum over partitions of  min over legal sets of  sum over brokers in the set of
+                (load * price, plus cost if the broker holds no copy now)
+            + sum over brokers of  price * fixed load
+            - sum over brokers of  (price * ceiling if price > 0, price * floor if price < 0)
+
+Load is what limits count of one replica (its bytes, or 1), cost what the objective counts of one new copy (its bytes,
+or 1). A plan of leaders chooses one replica of each partition, at a cost of 1 unless it leads now. Limits on the sum of
+a group of brokers are priced alike. `placement.price_bound` adds all this up.
 """
 
 import hashlib

@@ -1,4 +1,8 @@
-"""Whether a plan, a snapshot or a map that came from outside makes sense: nothing in such a file is believed."""
+"""Whether a plan, a snapshot or a map that came from outside makes sense: nothing in such a file is believed.
+
+`documents.py` has checked the shape before; here the parts are held against each other, before anything is planned or
+carried out.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,4 +1,8 @@
-"""Programs that are run, as values: the jars of a Kafka version, drivers of Spark, processes, and versions of all."""
+"""Programs that are run, as values.
+
+The Maven coordinates of the jars that a Kafka version runs on; the installation and the command line that start a
+driver of Spark; what makes a process on this machine recognisable; what `kafkakit version` tells.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,6 +1,7 @@
 """Amounts as people write and read them: bytes, byte rates, percentages (`5%`), durations (`500ms`, `2m`) and moments.
 
-Bytes and rates are whole numbers; a moment is milliseconds since the epoch, in UTC.
+Bytes and rates are whole numbers; a moment is milliseconds since the epoch, in UTC. Durations are exact (`500ms`, `5s`,
+`2m`, `1h`) when they are read; rough times are for people.
 """
 
 import re

@@ -1,7 +1,8 @@
 """Queries on objects: as columns, so that a filter costs a few passes over arrays, or one object at a time.
 
-Brokers and topics of a snapshot are tables with attributes that every one has, and tags. For streams of records a query
-is compiled to functions of one object, where columns would hold on to records.
+Brokers and topics of a snapshot are tables with attributes that every one has, and tags. Why an object is not among the
+answers can be asked. For streams of records a query is compiled to functions of one object, where columns would hold
+one row: `matching` on a table of one row gives equal answers at a hundred times the cost.
 """
 
 from __future__ import annotations

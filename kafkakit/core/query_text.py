@@ -1,6 +1,17 @@
-"""The text of a query: its parts as values, from text with errors that name the column, and canonical text again.
+r"""The text of a query: its parts as values, from text with errors that name the column, and canonical text again.
 
-Patterns with `*` (any text) and `?` (one character) are matched in time linear in the text.
+    or-part:     and-part { "or" and-part }
+    and-part:    negation { "and" negation }
+    negation:    { "not" } ( "(" or-part ")" | "exists" "(" key ")" | key test )
+    test:        ( "=" | "!=" | "<" | "<=" | ">" | ">=" ) value | [ "not" ] "in" "(" value { "," value } ")"
+                 | ( "like" | "~" | "not" "like" | "!~" ) value
+
+Keys and values are words, or text in double or single quotes with the escapes `\\`, `\"`, `\'`, `\n`, `\t`, `\r` and
+`\u{hex}`. Words of the language may be in capitals.
+
+`!=`, `not in` and `not like` are the negation of their opposites, as in Kubernetes' selectors: an object without the
+key matches them. Equal queries have equal parts: nested `and`s are one, and two negations are none. Patterns with `*`
+(any text) and `?` (one character) are matched in time linear in the text.
 """
 
 import re

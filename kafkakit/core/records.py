@@ -1,4 +1,7 @@
-"""Records of a partition as values, records on their way into Kafka, and where a topic of kafkakit's own goes."""
+"""Records of a partition as values; records on their way into Kafka, and what became of them.
+
+Where the one partition of a topic of kafkakit's own goes is decided here as well.
+"""
 
 import gc
 from collections.abc import Collection, Sequence

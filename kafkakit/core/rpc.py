@@ -1,5 +1,8 @@
-"""Calls to services over gRPC and over HTTP, and their answers, as values; bodies are within limits of size and
-time."""
+"""Calls to services over gRPC and over HTTP, and their answers, as values.
+
+Bodies of HTTP answers are read within limits of size and time, whichever client reads them. An event for people is a
+value that services of metrics keep.
+"""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,6 +1,10 @@
-"""Which topics and brokers a request means.
+"""Which topics and brokers a request means, as kafka-kit reads them.
 
-Topics are literals and regular expressions, or a query; broker lists are ids and kafka-kit's special values -1 and -2.
+Topics are literals and regular expressions. A name is a literal if every character is a letter, digit, `_`, `-` or a
+backslash; it is matched whole. Anything else is an unanchored regular expression, except that a name which is exactly
+an existing topic is that topic (kafka-kit would read `a.b` as a pattern that also selects `xa-bz`).
+
+Broker lists are ids and the special values -1 and -2.
 """
 
 import re

@@ -1,7 +1,12 @@
-"""The forms in which partition sizes and free space of brokers are kept.
+"""The forms in which partition sizes and free space of brokers are kept: kafka-kit's two znodes, or one file.
 
-kafka-kit keeps them in two znodes (partition sizes and free bytes of brokers, JSON, gzip or plain); a file holds those
-two documents with the source and the ages of the values.
+The znodes are JSON, gzip or plain; zstd, which kafka-kit does not read, makes a third less of them.
+`<prefix>/partitionmeta` is `{"topic":{"0":{"Size":bytes}}}` and `<prefix>/brokermetrics` is
+`{"1001":{"StorageFree":bytes}}`; numbers may have a fraction, as they come from averages. Source of the format:
+DataDog/kafka-kit, `cmd/metricsfetcher` and `kafkazk`.
+
+The file holds those two documents as `partitionmeta` and `brokermetrics`, with the source and the ages of values.
+`Smallest` is the smallest copy if copies differ, `At` the time of a value that is older than the reading.
 """
 
 import zlib

@@ -1,6 +1,7 @@
-"""Text of values: aligned tables for people, TSV for scripts, words to be pasted, and short lists in sentences.
+"""Text of values: aligned tables for people, TSV for scripts, plain values for JSON and YAML, words to be pasted.
 
-Text from outside is made printable before a terminal or a log shows it: nothing in it moves a cursor or begins a line.
+Short lists become parts of sentences. Text from outside is made printable before a terminal or a log shows it: nothing
+in it moves a cursor or begins a line.
 """
 
 import shlex

@@ -1,4 +1,4 @@
-"""The types of the arrays that placements are computed on; imported for type checkers alone, as numpy is heavy."""
+"""The types of the arrays that placements are computed on; imported only for type checkers, as numpy is heavy."""
 
 from typing import TYPE_CHECKING
 

@@ -1,8 +1,6 @@
-"""What each broker's disks and log dirs hold and can hold, read off a snapshot; log dirs as arrays for planners.
+"""What each broker's disks and log dirs hold and can hold, read off a snapshot.
 
-What each broker's disks hold and can hold, and each log dir by itself, read off a snapshot.
-
-Log dirs as arrays, for planners that place replicas in dirs: what each holds, and which dir each replica is in.
+For planners that place replicas in dirs, log dirs are also arrays: what each holds, and which dir each replica is in.
 """
 
 from __future__ import annotations

@@ -1,29 +1,20 @@
 """Forced placement: counts as even as they can be, and among those placements the cheapest one; with its bound.
 
-Forced placement: counts as even as they can be, and among those placements the cheapest one.
-
 kafka-kit's `--force-rebuild` forgets where replicas are and moves nearly all of them. Here evenness is fixed first
-(`even_counts.py`), then one minimum-cost flow keeps as many replicas, or bytes, as possible in place:
+(`evenness.py`), then one minimum-cost flow keeps as many replicas, or bytes, as possible in place:
 
     partition -> (partition, rack) -> its present brokers there (free), or the rack's pool (one copy)
               -> rack pool -> broker -> block of brokers with a fixed total
 
-Topics that tags keep to other brokers have rack pools of their own. Spread over a tag is not part of the flow: what
-it leaves in place stays as far as the shares of the values allow, and the other copies are placed after it, one of
-each partition at a time.
+Topics that tags keep to other brokers have rack pools of their own. Spread over a tag is not part of the flow: what it
+leaves in place stays as far as the shares of the values allow, and the other copies are placed after it, one of each
+partition at a time. The question is arrays: what stands where, what each partition may take, what a copy costs.
 
-A forced placement's question as arrays: what stands where, what each partition may take, what a copy costs.
-
-A smaller flow for large forced rebuilds: partitions that keep to their racks, counted by broker.
-
-Most partitions of a large cluster can keep a replica in each rack that has one, whatever the plan. Replicas of such
-partitions on one broker are alike: each stays, or goes to another broker of its rack at the cost of one copy. They
-make one node a broker instead of several a partition. Every tenth partition, and each that must change racks, keeps
-all its choices. The result is a placement like any other; whether it is a cheapest one is for the price bound to say.
-
-Spread over tags after a forced placement: who may stay, and the rest one copy of each partition at a time.
-
-What a forced rebuild must copy at least, by broker prices, and why in words.
+Large forced rebuilds have a smaller flow. Most partitions of a large cluster can keep a replica in each rack that has
+one, whatever the plan. Replicas of such partitions on one broker are alike: each stays, or goes to another broker of
+its rack at the cost of one copy. They make one node a broker instead of several a partition. Every tenth partition, and
+each that must change racks, keeps all its choices. The result is a placement like any other; whether it is a cheapest
+one is for the price bound to say: what must be copied at least, by broker prices, and why in words.
 """
 
 from collections import Counter
@@ -60,7 +51,7 @@ def place_forced(problem: PlacementProblem) -> Placement:
     so the bound there counts no evenness, and neither does it with spread over a tag. Exact where the rack rule forbids
     repeats, and elsewhere up to about four million (partition, broker) pairs; beyond that the bound stays
     proven and the placement may miss it by a little. Cost: 4 s for 200,000 partitions on 600 brokers, 12 s where the
-    smaller flow of `forced_settled.py` is not enough.
+    smaller flow of `settled_partitions` is not enough.
     """
     wanted = [p.wanted for p in problem.partitions]
     kinds = Kinds.of(problem)
@@ -153,7 +144,7 @@ def _solve(
 ) -> tuple[list[list[int]], Proof, int]:
     """Chosen target positions by partition, the broker prices at which no partition has a cheaper set, and the cost.
 
-    With `settled` partitions in a smaller flow (`forced_settled.py`), to which alone the prices belong.
+    With `settled` partitions in a smaller flow (`settled_partitions`), to which only the prices belong.
     """
     import numpy as np
 

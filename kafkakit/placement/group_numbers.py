@@ -1,11 +1,7 @@
-"""The rule of groups on numbers, for arrays over many partitions, and as constraints of an integer program.
+"""The rule of groups on numbers, for loops and arrays over many partitions, and as constraints of an integer program.
 
-The rule of groups on numbers, for loops and arrays over many partitions.
-
-Groups are numbered from 0 to `count` - 1. A broker without a group has a higher number: one of its own, or where only
-the group matters `count` itself.
-
-The rule of groups as constraints of an integer program, for one partition at a time.
+Groups are numbered from 0 to `count` - 1. A broker without a group has a higher number: one of its own, or, if only the
+group matters, `count` itself. The constraints are those of one partition at a time.
 """
 
 from collections import Counter

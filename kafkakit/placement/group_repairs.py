@@ -1,13 +1,10 @@
 """How many replicas must move so that a partition obeys the rule of groups and its tags, which, and where to.
 
-How many replicas of a partition must move so that it obeys the rule of groups, and where to: by counting alone.
-
-Under the rule with N groups, a set is valid when no group repeats, or when it spans N groups. One move takes away at
-most one repeat and adds at most one group, so at least min(repeats, N - groups) moves are needed (all repeats when N
-is 0), and moving repeats to unused groups achieves that. Under even spread, a group of K may hold floor(R/K)
-replicas, and R mod K of them one more; what lies above the best such share must move.
-
-What sets need so that they keep the constraints by tags and the rule of groups: who leaves, how many at least.
+For the rule of groups, counting is enough. With N groups, a set is valid when no group repeats, or when it spans N
+groups. One move takes away at most one repeat and adds at most one group, so at least min(repeats, N - groups) moves
+are needed (all repeats when N is 0), and moving repeats to unused groups achieves that. Under even spread, a group of K
+may hold floor(R/K) replicas, and R mod K of them one more; what lies above the best such share must move. If there are
+constraints by tags as well, who leaves, and how many at least, follows from both.
 """
 
 from collections import Counter

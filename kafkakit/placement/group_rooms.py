@@ -1,11 +1,8 @@
-"""Where new copies of a partition may go under the rule of groups and constraints by tags.
+"""Where new copies of a partition may go under the rule of groups, by counting, and under constraints by tags.
 
-Where new copies of a partition may go under the rule of groups, by counting alone.
-
-Where copies may go under constraints by tags: one at a time where they look at each other's brokers.
-
-Filling one opening of each partition after another keeps every step a flow. A look ahead leaves out the brokers from
-which a set could not be completed any more.
+Copies whose constraints look at each other's brokers are placed one at a time: filling one opening of each partition
+after another keeps every step a flow. A look ahead leaves out the brokers from which a set could not be completed any
+more.
 """
 
 from collections import Counter, defaultdict

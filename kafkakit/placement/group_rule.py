@@ -1,21 +1,17 @@
-"""The rule of groups (racks are such groups), and constraints by tags beside it.
-
-The rule of groups: how many replicas of a partition may share a group of brokers. Racks are such groups.
+"""The rule of groups: how many replicas of a partition may share a group of brokers (racks are such groups); and tags.
 
 With `min_groups` 0 every replica in a group needs a group of its own. With N > 0 groups may repeat once the set spans
 at least N of them. Brokers without a group never conflict, and never count as a group (kafka-kit's rule).
 
 Even spread is the other form: over the groups named, the numbers of replicas differ by at most one. Replicas in other
-groups and on brokers without a group are not counted. A set that is not even may stay so, but no group that holds
-more than its share (the replicas over the groups, rounded up) gets more. With no more replicas than groups this is
-"all groups differ" again.
+groups and on brokers without a group are not counted. A set that is not even may stay so, but no group that holds more
+than its share (the replicas over the groups, rounded up) gets more. With no more replicas than groups this is "all
+groups differ" again.
 
-The modules `group_*` alone interpret the rule. A replica's group is its broker's tag, and None or "" where it has
-none.
+Only the modules `group_*` interpret the rule. A replica's group is its broker's tag, and None or "" if it has none.
 
-Constraints by tags beside the rule of groups: brokers that topics keep to, and spread over the values of a tag.
-
-They bind new copies. A copy that breaks one may stay where it is, unless a request moves it; no plan makes it worse.
+Constraints by tags stand beside the rule: brokers that topics keep to, and spread over the values of a tag. They bind
+new copies. A copy that breaks one may stay where it is, unless a request moves it; no plan makes it worse.
 """
 
 from collections import Counter

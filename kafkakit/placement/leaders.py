@@ -1,11 +1,8 @@
-"""Preferred leaders, spread as evenly as the candidates allow, with the proof; and ceilings on leaders.
+"""Preferred leaders: one replica of each partition, spread as evenly as the candidates allow; with the proof.
 
-Preferred leaders: one replica of each partition, spread as evenly as the candidates allow; with the proof.
-
-Every choice of leaders is the same flow; callers differ in who may lead a list, what each candidate costs, and which
-leaderships stay and are counted beside those chosen.
-
-Leaders within ceilings: so many of a broker, and so many of one topic on a broker.
+Every choice of leaders is one kind of flow; callers differ in who may lead a list, what each candidate costs, and which
+leaderships stay and are counted beside those chosen. Ceilings limit the leaders on a broker, and the leaders of one
+topic on a broker.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,15 +1,9 @@
-"""The log dirs of one broker: how full and even they may be, where arriving copies go, and which copies change dirs.
-
-The log dirs of one broker as a small cluster for the byte balance: dirs are its brokers, without racks.
+"""The log dirs of one broker as a small cluster for the byte balance: dirs are its brokers, without racks.
 
 Arriving copies lie on a placeholder that must end empty, so what places them is a plan of the ordinary kind, and its
-bound less what arrives is the least that has to change dirs inside the broker.
-
-One broker's log dirs, the copies that come and go, and those that may change dirs.
-
-A log dir for each copy that comes to a broker: the largest first, to the dir that it fills least.
-
-How full log dirs may become, and how evenly they are to be filled.
+bound less what arrives is the least that has to change dirs inside the broker. Without a balance, each arriving copy
+gets a dir: the largest first, to the dir that it fills least. Rules say how full dirs may become, how evenly they are
+to be filled, and which copies may change dirs.
 """
 
 from __future__ import annotations

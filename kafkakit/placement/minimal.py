@@ -1,12 +1,10 @@
-"""Minimal-movement placement, and substitution affinity: each outgoing broker replaced by one new broker.
-
-Minimal-movement placement: what can stay stays, what leaves is replaced, and counts end up even.
+"""Minimal-movement placement: what can stay stays, what leaves is replaced, and counts end up even.
 
 A replica whose broker is a target stays, so the number of new copies is fixed by counting; which brokers get them is
-one minimum-cost flow over groups of partitions that are alike. Where the replication factor shrinks, the flow also
-chooses who leaves: rack repeats first, then copies out of sync, then evenness.
+one minimum-cost flow over groups of partitions that are alike. If the replication factor shrinks, the flow also chooses
+who leaves: rack repeats first, then copies out of sync, then evenness.
 
-Substitution affinity: each outgoing broker is replaced everywhere by one specific new broker.
+Under substitution affinity each outgoing broker is replaced everywhere by one specific new broker.
 """
 
 from collections import Counter

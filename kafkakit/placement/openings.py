@@ -1,23 +1,16 @@
-"""Open places filled by one flow with the most even counts, also those of a new topic; and who leaves full sets.
+"""Open places filled by one flow with the most even counts, which also chooses who leaves sets with too many replicas.
 
-One flow that fills open places, and chooses which replicas leave sets with too many, with the most even counts.
+Partitions whose new copies may go to the same places form one group, so the flow is small. A group's flow is dealt out
+to its partitions like cards: units lie in a row, and unit j goes to member j mod n. As no broker has more than n units
+and they lie side by side, no member gets a broker twice; this also holds for racks with at most n units, and the units
+of repeated racks are spread as evenly as they can be. Among equally even fillings the one is taken that evens out
+racks, then what brokers carry.
 
-Partitions whose new copies may go to the same places form one group, so the flow is small.
+A plain request sees brokers as live or able to take copies. A new topic is spread over brokers, racks and leaders
+first, then it levels the cluster. For sets with more replicas than may stay, the flow has the part
 
-A group's flow is dealt out to its partitions like cards: units lie in a row, and unit j goes to member j mod n. As no
-broker has more than n units and they lie side by side, no member gets a broker twice; the same holds for racks with
-at most n units, and the units of repeated racks are spread as evenly as they can be.
-
-The brokers as a plain request sees them, live or able to take copies, and the new replica lists on them.
-
-The replica lists of a new topic: spread over brokers, racks and leaders first, then levelling the cluster.
-
-Sets with more replicas than may stay: the part of the flow that chooses which of them do.
-
-partition -> (partition, group): `base` replicas of a group may stay, more only by a slot of its own, or at a price
-          -> broker: at the price of that replica
-
-Which of the equally even fillings of a flow is taken: the one that evens out racks, then what brokers carry.
+    partition -> (partition, group): `base` replicas of a group may stay, more only by a slot of its own, or at a price
+              -> broker: at the price of that replica
 """
 
 from collections import Counter

@@ -1,15 +1,11 @@
 """The smallest range of free bytes: the LP relaxation says where to look, real plans follow; small clusters exactly.
 
-The smallest range of free bytes: the LP relaxation says where to look, real plans follow.
+A window is met as soon as all loads are inside; narrowing continues from there and brings the fullest and the emptiest
+broker together: copies that move anyway go elsewhere or change places, and if it must, one more copy leaves its home,
+of a size that closes the gap.
 
-Bring the fullest and the emptiest broker together: copies that move anyway go elsewhere or change places.
-
-A window is met as soon as all loads are inside; this continues from there. Where it must, one more copy leaves its
-home, of a size that closes the gap.
-
-Small clusters, solved exactly: most copies placed, then the smallest range of free bytes, then fewest bytes.
-
-At last, and without proof, brokers inside the range are brought close to the mean.
+Small clusters are solved exactly: most copies placed, then the smallest range of free bytes, then fewest bytes. At
+last, and without proof, brokers inside the range are brought close to the mean.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""What a placement by bytes has to do, as values and as arrays, and why copies found no room.
+"""What a placement by bytes has to do: which copies stay, which need a broker, and what each broker can take.
 
-What a placement by bytes has to do: which copies stay, which need a broker, and what each broker can take.
-
-The task as the byte balance sees it: a slot for every copy, openings as slots on brokers that may hold nothing.
-
-Why copies found no room, in bytes: what they reserve, and how much less the brokers have that may take them.
+As arrays for the byte balance, the task has a slot for every copy, and openings are slots on brokers that may hold
+nothing. Why copies found no room is said in bytes: what they reserve, and how much less the brokers have that may take
+them.
 """
 
 from __future__ import annotations

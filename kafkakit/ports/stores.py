@@ -10,7 +10,7 @@ from kafkakit.core.lease import Versioned
 class ControlStore(Protocol):
     """Small documents that several processes read and replace, one at a time; linearisable for each path.
 
-    A path is `name/name/...` (`core.control_paths.check_path` has the rules); a value has 1 byte to 64 KiB. Versions
+    A path is `name/name/...` (`core.lease.check_path` has the rules); a value has 1 byte to 64 KiB. Versions
     of a path grow with every change, also over a deletion; they are not consecutive. Calls raise `TryLaterError`
     when the store cannot be reached: a write may then have happened or not (read before repeating it).
     """

@@ -1,4 +1,4 @@
-"""`kafkakit sandbox`: real Kafka clusters on this machine, and what is done with them."""
+"""`kafkakit sandbox`: real Kafka clusters on this machine, and what is done with them (`load`, `demo`, `exec`)."""
 
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated

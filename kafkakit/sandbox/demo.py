@@ -1,6 +1,7 @@
 """What is done with a sandbox: the demo, a workload's topics, and Kafka's own tools run from the jars that it runs on.
 
-In the demo a real cluster loses a broker and gets its replicas back, with each command shown.
+In the demo a real cluster loses a broker and gets its replicas back, with each command shown before it runs; a producer
+keeps writing and a consumer keeps reading meanwhile.
 """
 
 import shlex

@@ -1,7 +1,11 @@
 """Bring a sandbox up and down, add brokers to it, and look at it: real Kafka processes on this machine.
 
-Processes start from class archives (the JVM's class data sharing), which halves the CPU of a broker's start. What is
-written for them is private, and what the cluster reports of its brokers decides when a start is over.
+What the processes need is written for them, and private; what the cluster reports of its brokers decides when a start
+is over. Brokers are added to a running sandbox as an operator brings in a replacement.
+
+Processes start from class archives (the JVM's class data sharing) in little more than half the time. The first sandbox
+of a Kafka version and a Java records which classes its processes load; once it is up, the JVM writes an archive of them
+into the cache. An archive is never needed: a JVM that cannot use it starts without it.
 """
 
 import base64

@@ -1,6 +1,6 @@
 """`ports.ClusterAdmin` over kafka-python 3.0: control of Kafka 3.9 (KRaft and ZooKeeper) and 4.x.
 
-Configurations of topics and brokers: read what is set on the resource itself, change it bit by bit.
+Of configurations of topics and brokers, what is set on the resource itself is read, and changed key by key.
 """
 
 import time

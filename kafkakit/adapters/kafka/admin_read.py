@@ -1,9 +1,4 @@
-"""Kafka's answers to reading requests as kafkakit's values, and the snapshot of a cluster; nothing here sends anything.
-
-Kafka's answers to reading requests, turned into kafkakit's values; nothing here sends anything.
-
-Puts the answers of one look at a cluster together into a `ClusterSnapshot`.
-"""
+"""Kafka's answers to reading requests as kafkakit's values, and a `ClusterSnapshot` made of them; sends nothing."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace

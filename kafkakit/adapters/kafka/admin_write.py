@@ -1,14 +1,8 @@
-"""Requests that change a cluster, its ACLs, quotas, records and transactions, and their answers, one an item.
+"""Requests that change a cluster, built from kafkakit's values, and their answers, one per item.
 
-Requests that change a cluster, built from kafkakit's values, and their answers, one per item.
-
-DescribeAcls, CreateAcls and DeleteAcls, built from kafkakit's values, and their answers, one a binding.
-
-DescribeClientQuotas and AlterClientQuotas, built from kafkakit's values, and their answers, one an entity.
-
-DeleteRecords, built from kafkakit's values, and its answers, one per partition.
-
-DescribeProducers, ListTransactions and DescribeTransactions, and their answers as kafkakit's values.
+An item is a binding for ACLs (DescribeAcls, CreateAcls, DeleteAcls), an entity for quotas (DescribeClientQuotas,
+AlterClientQuotas) and a partition for DeleteRecords. The requests that read ACLs, quotas and transactions
+(DescribeProducers, ListTransactions, DescribeTransactions) are here as well.
 """
 
 import uuid

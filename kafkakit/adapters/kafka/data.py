@@ -1,10 +1,7 @@
 """Records in and out of Kafka, with confluent-kafka (librdkafka), and the settings that all its clients have here.
 
-Records in and out of Kafka, with confluent-kafka (librdkafka).
-
-Settings that every client of librdkafka has here, and how its errors are read.
-
-librdkafka logs through a callback and never to stderr; settings are named in its CONFIGURATION.md.
+librdkafka logs through a callback and never to stderr; settings are named in its CONFIGURATION.md. How its errors are
+read is defined here for all its clients.
 """
 
 import contextlib

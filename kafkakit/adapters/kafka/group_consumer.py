@@ -1,10 +1,7 @@
 """Consumers with confluent-kafka: a member of a group, and a reader of chosen partitions that commits for a group.
 
-A member of a consumer group, with confluent-kafka (librdkafka); settings are named in its CONFIGURATION.md.
-
-A reader of chosen partitions that commits for a group without being its member, with confluent-kafka.
-
-What confluent-kafka's consumer hands over, by partition.
+The reader commits without being a member. Both hand records over by partition. Settings are named in librdkafka's
+CONFIGURATION.md.
 """
 
 import logging
@@ -29,7 +26,7 @@ READ_AHEAD_KB = 32 * 1024
 
 
 class KafkaGroupConsumer:
-    """Implements `ports.stream_consumer.GroupConsumer`.
+    """Implements `ports.streams.GroupConsumer`.
 
     Without `fetches` it is a member that reads nothing: librdkafka is given no partitions, and so sends no fetch.
     """
@@ -361,7 +358,7 @@ def _batch(found: dict[tuple[str, int], ReadBatch], topic: str, partition: int) 
 
 
 class KafkaAssignedConsumer(KafkaGroupConsumer):
-    """Implements `ports.stream_consumer.AssignedConsumer`: librdkafka joins no group unless it subscribes."""
+    """Implements `ports.streams.AssignedConsumer`: librdkafka joins no group unless it subscribes."""
 
     def listen(self, listener: AssignmentListener) -> None:
         """See the port."""

@@ -1,12 +1,7 @@
-"""`streams.ports.GroupAdmin` over kafka-python's protocol, for groups of every type, through their coordinators.
+"""`ports.data.GroupAdmin` over kafka-python's protocol, for groups of every type, through their coordinators.
 
-`streams.ports.GroupAdmin` over kafka-python's protocol, for groups of every type.
-
-Which broker answers for a group, and asking it until it does.
-
-What many groups have committed, from their coordinators (KIP-709, Kafka 3.0 and later).
-
-Where share groups stand, from their coordinators (KIP-932, with the lag of KIP-1226).
+The broker that answers for a group is looked up, and asked until it does. Commits of many groups are read at once
+(KIP-709, Kafka 3.0 and later). Share groups have their own offsets (KIP-932, with the lag of KIP-1226).
 """
 
 import time

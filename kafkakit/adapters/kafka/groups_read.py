@@ -1,8 +1,6 @@
-"""Requests about groups built, and Kafka's answers as the values of `streams.ports`; nothing here sends anything.
+"""Kafka's answers about groups as the values of `ports.data`, and requests about offsets; nothing is sent here.
 
-Kafka's answers about groups, turned into the values of `streams.ports`; nothing here sends anything.
-
-OffsetFetch, OffsetCommit and OffsetDelete: requests built; nothing here sends anything.
+The requests that are built here are OffsetFetch, OffsetCommit and OffsetDelete.
 """
 
 import struct

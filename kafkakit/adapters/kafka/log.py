@@ -1,13 +1,9 @@
-"""`streams.ports.LogReader` over kafka-python's protocol: raw batches, never decompressed here.
+"""`ports.data.LogReader` over kafka-python's protocol: raw batches, never decompressed here.
 
-Requests to brokers whose answers are waited for no longer than the caller allows: the base of the log reader.
-
-kafka-python's public calls wait for each answer; its connection manager, used here as in `KafkaSession`, does not. An
-answer that comes late is kept in its `PendingRequest`.
-
-Fetch and ListOffsets: requests built and answers read; nothing here sends anything.
-
-Where partitions are led and under which topic id, remembered between requests and corrected by errors.
+An answer is waited for no longer than the caller allows. kafka-python's public calls wait for each answer; its
+connection manager, used here as in `KafkaSession`, does not. An answer that comes late is kept in its `PendingRequest`.
+Fetch and ListOffsets are built and read here. Which broker leads a partition, and under which topic id, is remembered
+between requests and corrected by errors.
 """
 
 import ssl

@@ -1,18 +1,13 @@
 """The connection under the control adapters: first contact, requests, errors.
 
-The connection under the control adapters: reaching a cluster, asking it, and healing what kafka-python keeps stale.
+kafka-python 3.0 caches the controller for ever and retries nothing, and its public calls drop error texts. So requests
+go to its connection manager, here and nowhere else; a client that fails is replaced, and what kafka-python keeps stale
+is refreshed. First contact finds which address answers, or why none does. Kafka's error codes and kafka-python's
+exceptions become kafkakit's errors.
 
-kafka-python 3.0 caches the controller for ever and retries nothing, and its public calls drop error texts. So
-requests go to its connection manager, here and nowhere else; a client that fails is replaced.
-
-First contact with a cluster: which address answers, and why none does.
-
-Kafka's error codes and kafka-python's exceptions, as kafkakit's errors.
-
-Requests that kafka-python 3.0 lacks: UnregisterBroker (KIP-631) and DescribeShareGroupOffsets (KIP-932, KIP-1226).
-
-Its message classes take their schema from a file of kafka-python that their name picks; ours takes that one's place.
-Schemas: Kafka 4.4, clients/src/main/resources/common/message.
+Requests that kafka-python 3.0 lacks are defined here: UnregisterBroker (KIP-631) and DescribeShareGroupOffsets
+(KIP-932, KIP-1226). Its message classes take their schema from a file of kafka-python that their name picks; ours takes
+that one's place. Schemas: Kafka 4.4, clients/src/main/resources/common/message.
 """
 
 import logging

@@ -107,7 +107,7 @@ class KafkaStreamProducer:
         return self._figures
 
     def send(self, record: OutgoingRecord, token: object) -> bool:
-        """See `ports.stream_producer`; headers must be checked before: some names crash librdkafka's binding."""
+        """See `ports.streams.StreamProducer`; headers must be checked before: some names crash librdkafka's binding."""
         value, key, headers, at_ms, partition = record
         try:
             self._client.produce(
@@ -126,7 +126,7 @@ class KafkaStreamProducer:
         return True
 
     def poll(self, timeout_s: float) -> None:
-        """See `ports.stream_producer`."""
+        """See `ports.streams.StreamProducer`."""
         self._client.poll(timeout_s)
 
     def purge(self) -> None:

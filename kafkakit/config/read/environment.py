@@ -1,6 +1,8 @@
-"""This process's environment, streams and folders (XDG's, or systemd's), and the record of a fault of kafkakit itself.
+"""This process's environment, streams and folders, and the record of a fault of kafkakit itself.
 
-The traceback of a fault goes into a private file, never to the terminal, with known secrets masked.
+Environment and streams are read as far as they decide on output and questions. Folders hold configuration, state,
+caches and sockets: XDG's, or systemd's. The traceback of a fault goes into a private file, never to the terminal, with
+known secrets masked.
 """
 
 import os

@@ -1,6 +1,7 @@
 """Finding and reading configuration files, the note that names the current profile, and secrets.
 
-A secret is fetched from where a profile names it: a file, the environment, systemd's credentials or a question.
+A secret is fetched from where a profile names it: a file, the environment, systemd's credentials or a question on the
+terminal. Who may read the files that hold secrets is looked at as well.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The only reader of configuration files and environment: one frozen `Settings`, each value with its origin."""
+"""The only reader of configuration files and environment: one frozen `Settings`, each value with its origin.
+
+What one invocation itself holds of the configuration is the command line, `--command-config` and the environment.
+"""
 
 from __future__ import annotations
 

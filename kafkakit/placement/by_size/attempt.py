@@ -1,14 +1,8 @@
-"""One attempt at a goal: the LP relaxation, a real plan built after it, even counts, leaders within ceilings.
+"""One attempt at a goal: the LP relaxation, a real plan built after it, repaired, and made cheaper.
 
-One attempt at a goal: the LP relaxation, a real plan built after it, repaired, and made cheaper.
-
-The LP relaxation as quotas: how much of a group should leave each rack, and where it should arrive.
-
-Where the leaving replicas go: the largest first, each to the emptiest receiver that may take it.
-
-Even counts beside even bytes: small slots move until every broker's count is inside its limits too.
-
-Replicas move so that every partition finds a leader within the ceilings.
+The relaxation gives quotas: how much of a group should leave each rack, and where it should arrive. Leaving replicas
+are placed largest first, each on the emptiest receiver that may take it. Then small slots move until every broker's
+count is inside its limits as well, and replicas move until every partition finds a leader within the ceilings.
 """
 
 from __future__ import annotations

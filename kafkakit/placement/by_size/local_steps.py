@@ -1,19 +1,13 @@
 """Local steps after a first plan: repair of brokers outside their limits, and free steps that spread counts and topics.
 
-Local steps after a first plan: a slot moves, or two change places, so that a broker comes inside its limits.
+A step moves a slot, or lets two change places. Shedding brings a broker below its ceiling, filling brings one above its
+floor, at the least extra cost; then copies are saved. Free steps come first: slots that move anyway go elsewhere or
+change places. Only then steps are taken that copy more. Every step states what is still missing after it and what it
+adds to the cost.
 
-Shedding brings a broker below its ceiling, filling brings one above its floor. Steps without cost take slots that
-move anyway; the others copy more. Every step states what is still missing after it and what it adds to the cost.
-
-Bring the brokers that a first plan left outside their limits inside, at the least extra cost; then save.
-
-Free steps come first: a slot that moves anyway goes elsewhere, or two of them change places. Only then steps are
-taken that cost. Work is limited by counts, never by the clock, so that the same input gives the same plan.
-
-Free steps after a plan is found: moved slots go elsewhere, so that counts and topics are spread more evenly.
-
-No step adds a move or takes one away, so bytes and copies stay what they are; loads stay inside the state's limits.
-Work is limited by counts of looks, never by the clock, so that the same input gives the same free.
+Steps that spread counts and topics, once a plan is found, add no move and take none away, so bytes and copies stay what
+they are; loads stay inside the state's limits. All work is limited by counts of looks, never by the clock, so that
+equal input gives equal plans.
 """
 
 from __future__ import annotations

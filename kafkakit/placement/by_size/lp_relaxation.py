@@ -1,17 +1,14 @@
 """What any plan must copy at least, and balance goals as limits on loads, which a search tightens.
 
-What any plan must copy at least: the placement problem with partitions that may be split, solved exactly.
+The bound is the placement problem with partitions that may be split, solved exactly. Partitions with equal racks, whose
+new copies may go to the same brokers, are taken together as one divisible demand group. What is left is a small flow:
+it goes to racks (at most one copy of it in each, if the rack rule says so); in a rack it stays on the brokers that hold
+it for nothing, or goes to any receiver that tags leave to it at a cost of one per unit; and every broker ends between
+its floor and its ceiling. Every real plan is such a flow of equal cost, so the least flow is a lower bound; its broker
+prices are the proof (see `price_bound`). Spread over tags is left out.
 
-Partitions with the same racks, whose new copies may go to the same brokers, are taken together as one divisible
-demand group. What is left is a small flow: it goes to racks (at most one copy of it in each, where the rack rule says
-so), in a rack it stays on the brokers that hold it for nothing or goes to any receiver that tags leave to it at a
-cost of one per unit, and every broker ends between its floor and its ceiling. Every real plan is such a flow of the
-same cost, so the least flow is a lower bound; its broker prices are the proof (see `price_bound`). Spread over tags
-is left out.
-
-Goals as limits on loads: fixed ones, and a window of a given width that may lie anywhere.
-
-Balance goals: one number, the largest deviation allowed, sets the limits on loads, so a search can tighten it.
+A goal is one number, the largest deviation allowed, which sets the limits on loads: fixed limits, or a window of a
+given width that may lie anywhere.
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
-"""The bounds of a byte balance, of bytes and of moves, as a proof to add up again; and plans of few copies.
+"""The bounds of a byte balance, of bytes and of moves, in words and as a proof to add up again; plans of few copies.
 
-The bounds of a byte balance, of bytes and of moves, in words and as a proof that a program can add up again.
-
-Plans of few copies: a flow in which a unit of a large replica is cheap, and what its prices prove.
-
-The LP relaxation of `lp_relaxation` with another price, partition by partition: a replica of size s that leaves as a
-whole costs one, so each of its units costs 1 / s. Brokers that hold too much give their largest replicas, as far as
-racks and tags let these go where load is wanted. Sizes are taken in units of a millionth of the largest, so the flow
-only guides a plan; its prices are added up exactly for the bound (`price_bound`).
+A plan of few copies is a flow in which a unit of a large replica is cheap: the LP relaxation of `lp_relaxation` with
+another price, partition by partition. A replica of size s that leaves as a whole costs one, so each of its units costs
+1 / s. Brokers that hold too much give their largest replicas, as far as racks and tags let these go where load is
+wanted. Sizes are taken in units of a millionth of the largest, so the flow only guides a plan; its prices are added up
+exactly for the bound (`price_bound`).
 """
 
 from __future__ import annotations

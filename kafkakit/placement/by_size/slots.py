@@ -1,12 +1,8 @@
-"""A placement as arrays, one slot per replica, and the state of a search over it: slots by size, subsets that leave.
+"""A placement as arrays, one slot per replica, and the state of a search over it.
 
-A placement as arrays: one slot per replica, so that millions of them are handled at numpy's speed.
-
-The state of a search: where each moved replica is now, and what every broker holds.
-
-Slots sorted by size: those that move, and those still at home on each broker; kept up to date while searching.
-
-Which replicas leave a broker: a subset whose sizes add up to what must go, and hardly more.
+Arrays let millions of replicas be handled at numpy's speed. The state says where each moved replica is now and what
+every broker holds. Slots are also kept sorted by size, up to date while searching: those that move, and those still at
+home on each broker. What leaves a broker is a subset whose sizes add up to what must go, and hardly more.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Tightening a goal until it is met or a budget is spent, and why a goal cannot be reached.
+"""Tightening a goal until it is met or a budget is spent, at a fixed deviation or as far as the budget allows.
 
-Tightening a goal until it is met or a budget is spent: at a fixed deviation, or as far as the budget allows.
-
-Why a goal cannot be reached, in numbers that a person can check, and what is the nearest that can.
+If a goal cannot be reached, the reason is given in numbers that a person can check, with the nearest goal that can.
 """
 
 from __future__ import annotations

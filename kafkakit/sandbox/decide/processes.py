@@ -1,7 +1,12 @@
 """What a sandbox's processes are started with, and how others reach them, as text.
 
-Configuration files of brokers, controller and ZooKeeper; command lines of Java processes and of Kafka's own tools; who
-may enter a secured sandbox (names, files and passwords); its profile file and its shell lines.
+Configuration files of brokers, controller and ZooKeeper: the values that make a broker small and quick to start were
+measured; each one that is not obvious says what it prevents. Names: Kafka's broker configuration reference.
+
+Command lines of Java processes: everything long or private stands in an argument file (`java @FILE`), so that the
+process list shows the marker and nothing else. Kafka's own tools have their main classes, and how each is told where
+the cluster is. A secured sandbox has names, files and passwords of those who may enter; others reach a sandbox by its
+profile file and its shell lines.
 """
 
 import json

@@ -1,6 +1,6 @@
-"""What `sandbox load` makes, and the demo's cluster, topics and commands as values.
+"""What `sandbox load` makes, and the demo's cluster, topics and commands, with what it found, as values.
 
-Topics are of very different sizes, unevenly spread, the same for the same seed.
+Topics are of very different sizes, unevenly spread, and equal for equal seeds.
 """
 
 import hashlib

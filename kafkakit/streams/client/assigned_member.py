@@ -123,7 +123,7 @@ class GroupShare:
 
 
 class AssignedMember:
-    """Implements `ports.stream_consumer.GroupConsumer`; for the reader's thread alone. Closes the `consumer`."""
+    """Implements `ports.streams.GroupConsumer`; for the reader's thread alone. Closes the `consumer`."""
 
     def __init__(
         self, consumer: AssignedConsumer, share: GroupShare, cluster_id: str, clock: Clock, rule: CommitRule

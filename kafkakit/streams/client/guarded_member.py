@@ -68,7 +68,7 @@ class _Reading:
 
 
 class GuardedMember:
-    """Implements `ports.stream_consumer.GroupConsumer` and the listener of the member that it is made of.
+    """Implements `ports.streams.GroupConsumer` and the listener of the member that it is made of.
 
     `member` keeps the membership and commits, and must read nothing; `log` reads committed data, and is closed with it.
     No batch that may become more than `limit_bytes` is decompressed, and none further than that.

@@ -1,8 +1,6 @@
 """What planning reads (the cluster or a snapshot file, with sizes), and the maps, plans and pages that it writes.
 
-What planning reads: the cluster or a snapshot file, with sizes from brokers, the file or a collector.
-
-The maps, plans and pages that planning writes.
+Sizes come from brokers, the snapshot file or a collector.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,8 +1,6 @@
-"""`kafkakit topicmappr rebalance`, `scale` and `add-brokers`: balance bytes with the fewest copied; their options.
+"""`kafkakit topicmappr rebalance`, `scale` and `add-brokers`: balance bytes over brokers with the fewest copied.
 
-`kafkakit topicmappr rebalance`, `scale` and `add-brokers`: balance bytes over brokers with the fewest copied.
-
-The options of `rebalance`, `scale` and `add-brokers`, and the request that they make.
+The options of these commands, and the request that they make, are here as well.
 """
 
 from dataclasses import dataclass, field

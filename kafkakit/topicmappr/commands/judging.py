@@ -1,6 +1,6 @@
 """`kafkakit topicmappr check`, `audit` and `frontier`: judge a cluster or a map, work out what balance costs.
 
-The options of commands that judge and work out, and plan nothing: `check`, `audit` and `frontier`.
+They plan nothing; their options are here as well.
 """
 
 from dataclasses import dataclass, field

@@ -1,8 +1,6 @@
-"""The options and steps that planning commands share; names and meanings are kafka-kit's where it has them.
+"""The options and steps that planning commands share; names and meanings are kafka-kit's if it has them.
 
-The options that planning commands share; names and meanings are kafka-kit's where it has them.
-
-What planning commands share: reading the cluster or a file, and the end of a plain request.
+The steps are reading the cluster or a file, and the end of a plain request.
 """
 
 from dataclasses import dataclass, field, replace

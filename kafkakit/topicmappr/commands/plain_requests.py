@@ -1,12 +1,7 @@
-"""`kafkakit topicmappr drain`, `fix-racks`, `set-replication`, `leaders`, `place` and `rebalance-dirs`, with options.
+"""`kafkakit topicmappr drain`, `fix-racks`, `set-replication`, `leaders`, `place` and `rebalance-dirs`: one plan each.
 
-`kafkakit topicmappr drain`, `fix-racks`, `set-replication` and `leaders`: plain requests, one plan each.
-
-The options that only one of the plain requests has.
-
-`kafkakit topicmappr place`: where the partitions of a new topic should go.
-
-`kafkakit topicmappr rebalance-dirs`: level log dirs inside brokers; no replica changes brokers.
+`place` says where the partitions of a new topic should go. `rebalance-dirs` levels log dirs inside brokers; no replica
+changes brokers. Options that only one of these commands has are here as well.
 """
 
 from dataclasses import dataclass, field

@@ -1,10 +1,7 @@
 """`kafkakit topicmappr rebuild`, and `explain` and `replan` of a saved plan.
 
-`kafkakit topicmappr rebuild`: replace brokers with the fewest moves, or rebuild placement evenly.
-
-The options of `rebuild`, and the request that they make.
-
-`kafkakit topicmappr explain` and `replan`: what a saved plan says, and what of it still serves.
+`rebuild` replaces brokers with the fewest moves, or rebuilds placement evenly; its options, and the request that they
+make, are here as well. `explain` says what a saved plan says, `replan` what of it still serves.
 """
 
 from dataclasses import dataclass, field

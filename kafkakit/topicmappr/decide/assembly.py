@@ -1,8 +1,6 @@
-"""From decided replica lists to a `Plan` and its files. Every planning command ends here.
+"""From decided replica lists to a `Plan`, its files, and what a report adds to it. Every planning command ends here.
 
-From decided replica lists to a `Plan`, and what a report adds to it. Every planning command ends here.
-
-The files of a plan: maps under kafka-kit's names, one a topic and, on request, one for all, and the plan itself.
+The files are maps under kafka-kit's names, one a topic and, on request, one for all, and the plan itself.
 """
 
 import re

@@ -1,8 +1,7 @@
 """`topicmappr audit` as a pure function: a map and a cluster in, measures, bounds and findings out.
 
-What the same balance costs at least, and what a plan of ours costs: the yardstick for a foreign map.
-
-A judged map as a plan: the lists are the map's, the way back is what the cluster has now.
+A foreign map is measured by what an equal balance costs at least, and by what a plan of ours costs. As a plan, a judged
+map has the map's lists, and the way back is what the cluster has now.
 """
 
 import hashlib

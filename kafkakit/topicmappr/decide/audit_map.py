@@ -1,12 +1,8 @@
 """Any tool's reassignment map beside its cluster, read entry by entry, and what is wrong with its lists.
 
-A map beside its cluster: the partitions in question, their lists before and after, who is who, and disks.
-
-What `topicmappr audit` holds against a map: each rule with what it means, what happens, and what helps.
-
-What is wrong with the map's entries and lists: unreadable, unknown, unsafe.
-
-Reads any tool's reassignment map entry by entry: what cannot be read becomes a fault, not a refusal.
+What cannot be read becomes a fault, not a refusal; entries and lists may also be unknown or unsafe. Read are the
+partitions in question, their lists before and after, who is who, and disks. Each rule of the catalogue has what it
+means, what happens, and what helps.
 """
 
 import re

@@ -1,14 +1,8 @@
-"""`topicmappr check` as a pure function: snapshot and rules in, findings out; the rules on state, places and shares.
+"""`topicmappr check` as a pure function: snapshot and rules in, findings out.
 
-`topicmappr check` as a pure function: snapshot and rules in, findings out.
-
-Rules on shares: used space by broker and log dir, leaders by broker, and how full disks are.
-
-Rules on the state of brokers and copies: alive, in sync, led by the first replica, not moving.
-
-Rules on where replicas are: sound lists, racks, replication factor, the wanted brokers.
-
-What every rule looks at: partitions as arrays, built once; and how those that break a rule become findings.
+Every rule looks at one table, partitions as arrays, built once. There are rules on the state of brokers and copies
+(alive, in sync, led by the first replica, not moving), on where replicas are (sound lists, racks, replication factor,
+the wanted brokers) and on shares (used space by broker and log dir, leaders by broker, how full disks are).
 """
 
 from __future__ import annotations

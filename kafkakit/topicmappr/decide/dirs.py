@@ -1,12 +1,8 @@
 """Which log dir every new copy goes to, and `topicmappr rebalance-dirs`, which levels dirs with the fewest bytes.
 
-Which log dir every new copy goes to, and which copies change dirs inside their brokers.
-
-Log dirs added to a decision about replica lists: what a planner of brokers calls before it makes its plan.
-
-`topicmappr rebalance-dirs` as a pure function: level log dirs inside brokers, with the fewest bytes.
-
-Messages about log dirs: what does not fit, what cannot be balanced, and why.
+A planner of brokers adds log dirs to its decision about replica lists before it makes its plan: a dir for each new
+copy, and copies that change dirs inside their brokers. `rebalance-dirs` is a pure function and only does the latter.
+Messages say what does not fit, what cannot be balanced, and why.
 """
 
 from collections.abc import Collection, Mapping, Sequence

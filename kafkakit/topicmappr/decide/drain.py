@@ -1,8 +1,7 @@
 """`topicmappr drain` as a pure function: every replica leaves the named brokers, with the fewest copies.
 
-A drain as it was asked for, and as a problem: which replicas leave, which stay, and who may take the new copies.
-
-Placing is another step, so that the same problem can be placed by counts or by bytes.
+The problem (which replicas leave, which stay, who may take the new copies) and placing are two steps, so that one
+problem can be placed by counts or by bytes.
 """
 
 from collections import Counter

@@ -1,8 +1,7 @@
 """`topicmappr explain` as a pure function: the fate of one partition of a plan, and the reasons.
 
-What a plan says of its brokers, looked up by id: racks, loads before and after, limits, states.
-
-Why a copy leaves, why it goes where it goes, and why not elsewhere: one reason a broker, checked in order.
+Reasons say why a copy leaves, why it goes where it goes, and why not elsewhere: one reason a broker, checked in order.
+They rest on what the plan says of its brokers: racks, loads before and after, limits, states.
 """
 
 import re

@@ -1,6 +1,6 @@
 """`topicmappr fix-racks` as a pure function: every partition obeys the rack rule, with the fewest copies.
 
-What the operator asked `topicmappr fix-racks` for, validated, and the replicas that have to leave their racks.
+The operator's request is validated here; the problem is which replicas have to leave their racks.
 """
 
 from collections import Counter

@@ -1,6 +1,6 @@
 """`topicmappr frontier` as a pure function: snapshot and request in, bytes against max_deviation out.
 
-Cost against deviation: one table, one set of demand, and a plan and a bound for every point asked for.
+All points rest on one table and one set of demand; each point asked for has a plan and a bound.
 """
 
 from collections.abc import Collection, Mapping

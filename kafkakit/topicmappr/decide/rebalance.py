@@ -1,10 +1,7 @@
 """`topicmappr rebalance`, `scale` and `add-brokers` as pure functions: snapshot and request in, plan and facts out.
 
-`topicmappr rebalance` and `scale` as a pure function: snapshot and request in, plan and report facts out.
-
-Which broker each copy leaves and where it goes, and the tolerance that describes the result.
-
-`topicmappr add-brokers` as a pure function: a rebalance over the brokers in use and some more.
+`add-brokers` is a rebalance over the brokers in use and some more. The facts are which broker each copy leaves and
+where it goes, and the tolerance that describes the result.
 """
 
 from collections.abc import Collection, Mapping, Sequence

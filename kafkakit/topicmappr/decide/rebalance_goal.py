@@ -1,14 +1,9 @@
-"""What a balance of bytes is made from and aims at: inputs, excluded brokers, ceilings, and the search for the goal.
+"""What a balance of bytes is made from and aims at, and the search for its goal.
 
-A request's goal as a balance of windows, how tight it must be, and the search for it.
-
-What a balance of bytes is made from: the scope, the brokers, their disks, and the arrays with the goal on them.
-
-Brokers that a balance gives no copies to, or takes none from, and what is left of the goal for them.
-
-Ceilings of a balance: replicas and leaders of a broker, and leaders of one topic on a broker.
-
-What a search tried on its way, for those who want to see it.
+It is made from the scope, the brokers, their disks, and the arrays with the goal on them. A goal is a balance of
+windows, and how tight it must be. Excluded brokers get no copies, or give none; what is left of the goal for them is
+worked out. Ceilings limit replicas and leaders on a broker, and leaders of one topic on a broker. What the search tried
+on its way is kept for those who want to see it.
 """
 
 from __future__ import annotations

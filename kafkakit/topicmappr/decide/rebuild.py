@@ -1,17 +1,12 @@
 """`topicmappr rebuild` and `set-replication` as pure functions: snapshot and request in, plan and report facts out.
 
-`topicmappr rebuild` as a pure function: snapshot and request in, plan and report facts out.
+`set-replication` is the rebuild of these topics on their own cluster, with a factor. A rebuild is one map as a rule,
+two if it is phased, and one a chunk if it is chunked: then only the replicas of a few brokers change in each map.
 
-A rebuild in chunks: a series of maps in which only the replicas of a few brokers at a time change.
-
-kafka-kit puts the final map's id into each slot of the window's brokers, which can name a broker twice on the way.
-Here a slot of the window gets its final broker where that is free, else one that the partition needs anyway, so that
-every list on the way has its full length, no broker twice, and racks that keep the rule wherever the lists before and
-after do (the lists of a rack rule are the bases of a matroid, and those can be exchanged step by step).
-
-The maps of a rebuild: one as a rule, two for a phased one, one a chunk for a chunked one.
-
-`topicmappr set-replication` as a pure function: the rebuild of these topics on their own cluster, with a factor.
+kafka-kit puts the final map's id into each slot of the window's brokers, which can name a broker twice on the way. Here
+a slot of the window gets its final broker if that is free, else one that the partition needs anyway, so that every list
+on the way has its full length, no broker twice, and racks that keep the rule wherever the lists before and after do
+(the lists of a rack rule are the bases of a matroid, and those can be exchanged step by step).
 """
 
 from collections import Counter
@@ -415,7 +410,7 @@ def phased(before: Lists, balanced: Lists, after: Lists, live: frozenset[int]) -
 def chunked(
     before: Lists, after: Lists, brokers: frozenset[int], step: int, racks: Mapping[int, str | None], rule: GroupRule
 ) -> tuple[Step, ...]:
-    """One map for each window of `step` brokers, highest ids first; see `chunks.py`."""
+    """One map for each window of `step` brokers, highest ids first."""
     windows = windows_of(brokers, step)
     changes = chunk_changes(before, after, windows, racks, rule)
     return tuple(Step(changes=c, brokers=w) for c, w in zip(changes, windows, strict=True))

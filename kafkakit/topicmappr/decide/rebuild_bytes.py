@@ -1,8 +1,7 @@
 """Placement by bytes for `rebuild`, and who leads after a rebuild.
 
-Placement by bytes for `rebuild`: as many copies as fit, then the smallest range of free bytes, then fewest bytes.
-
-Who leads after a rebuild: which replicas may lead each list, and brokers that must lead no more.
+As many copies as fit come first, then the smallest range of free bytes, then the fewest bytes. Leaders: which replicas
+may lead each list, and brokers that must lead no more.
 """
 
 from collections.abc import Collection, Mapping, Sequence

@@ -1,10 +1,7 @@
 """`topicmappr replan` as a pure function: a plan and the cluster of today in, the smallest change to the plan out.
 
-Replanning a balance of bytes: the plan's end on today's sizes, and the fewest changes that reach it.
-
-Replanning by places and counts: what the plan leads to stays, what lost its place gets a new one.
-
-What a replanning found, and the steps that its two ways share.
+A balance of bytes takes the plan's end on today's sizes, and the fewest changes that reach it. By places and counts,
+what the plan leads to stays, and what lost its place gets a new one.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
 """How far a plan is carried out today, what it wanted, and who may hold what now under its rules and limits.
 
-How far a plan is carried out today: every partition with its list, its target, and what became of it.
-
-Who may hold what now: the plan's rules applied to the brokers of today.
-
-What the plan wanted, read back from its own file: a band, a range of free bytes, even counts, or places alone.
-
-A plan's limits on what brokers hold and lead, on the cluster of today; the constraints are those of `rebalance`.
+Every partition is there with its list, its target, and what became of it. What the plan wanted is read back from its
+own file: a band, a range of free bytes, even counts, or only places. Its rules, and its limits on what brokers hold and
+lead, are applied to the brokers of today; the constraints are those of `rebalance`.
 """
 
 from __future__ import annotations

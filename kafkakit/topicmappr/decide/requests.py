@@ -1,18 +1,9 @@
 """What the operator asked `rebalance`, `scale`, `rebuild`, `frontier` and `audit` for, validated; and a run's budget.
 
-What the operator asked `topicmappr rebalance` or `scale` for, validated.
-
-What the operator asked `topicmappr rebuild` for, validated.
-
-What the operator asked `topicmappr frontier` for, validated.
-
-What the operator asked `topicmappr audit` for, validated.
-
-What a run may spend: which partitions of a plain request are served now, and which wait for another run.
-
-A request is made of changes, one for each partition. They are served in the order of their rank while they fit; one
-that does not fit is passed over, so that a large partition does not hold up the small ones behind it. A change is
-served whole or not at all. What is left is no failure: the same request made again continues with it.
+A budget says which partitions of a plain request are served now, and which wait for another run. A request is made of
+changes, one for each partition. They are served in the order of their rank while they fit; one that does not fit is
+passed over, so that a large partition does not hold up the small ones behind it. A change is served whole or not at
+all. What is left is not a failure: when the request is made again, it continues with it.
 """
 
 import math

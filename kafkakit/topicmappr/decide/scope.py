@@ -1,12 +1,8 @@
-"""Which topics and partitions a request is about, with queries answered; constraints by tags and broker sets.
+"""Which topics a request is about, their partitions in a snapshot, and those that are pinned; and its constraints.
 
-Which topics a request is about, their partitions in a snapshot, and those that are pinned.
-
-Queries in requests: `where ...` in the place of names, answered on the cluster that was read.
-
-Constraints by tags as they are asked for, and read on a cluster.
-
-Broker sets: brokers that only the topics of the set are put on, and that these topics keep to.
+Queries (`where ...` in the place of names) are answered on the cluster that was read. Constraints by tags are kept as
+they are asked for, and read on a cluster. A broker set is brokers that only the topics of the set are put on, and that
+these topics keep to.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence

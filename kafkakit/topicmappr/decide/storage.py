@@ -1,15 +1,10 @@
-"""Where sizes and free bytes come from, how old they are, and the block on free storage; why copies found no place.
-
-Where sizes and free bytes come from, how old they are, and what a planner may know of each broker's disks.
+"""Where sizes and free bytes come from, how old they are, and what a planner may know of each broker's disks.
 
 Sizes come from the brokers' log dirs (in the snapshot), or from what a metrics collector stored; `with_metrics` puts
-the latter into the snapshot, so that planners look at the snapshot alone. `storage_of` is their one call.
+the latter into the snapshot, so that planners only look at the snapshot. `storage_of` is their one call.
 
-The block on free storage that `rebuild`, `rebalance` and `scale` print, in kafka-kit's words and formulas.
-
-What it prints as GB are GiB.
-
-Why replicas could not be placed, in words that name what to add.
+The block on free storage that `rebuild`, `rebalance` and `scale` print has kafka-kit's words and formulas; what it
+prints as GB are GiB. Why replicas could not be placed is said in words that name what to add.
 """
 
 import math

@@ -1,10 +1,7 @@
-"""The report of a rebalance in kafka-kit's words, and the blocks that reports of plans share, log dirs included.
+"""The report of a rebalance in kafka-kit's words, rows and data, and the blocks that reports of plans share.
 
-The report of a rebalance in kafka-kit's words, and as rows and data.
-
-The blocks that reports of plans share: lists and what changed, warnings, the outcome with its proof, data.
-
-Log dirs in a plan's report: use before and after, new copies by dir, and what moves inside brokers.
+The blocks are lists and what changed, warnings, the outcome with its proof, data, and log dirs: use before and after,
+new copies by dir, and what moves inside brokers.
 """
 
 from collections import Counter

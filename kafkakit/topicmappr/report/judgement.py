@@ -1,14 +1,8 @@
 """The reports of an audit, a check, an explanation and a frontier, and the frontier as a page.
 
-The report of an audit: what the map does, what it reaches, what that must cost, what is wrong.
-
-The report of a check.
-
-The report of an explanation.
-
-The report of a frontier: a table, a plot for terminals, rows and data.
-
-The frontier as one self-contained page: the plot with bound and plan, the table, and why points are impossible.
+An audit says what the map does, what it reaches, what that must cost, what is wrong. A frontier is a table, a plot for
+terminals, rows and data; its page is self-contained: the plot with bound and plan, the table, and why points are
+impossible.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

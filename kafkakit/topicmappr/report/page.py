@@ -1,14 +1,10 @@
-"""The self-contained page of a plan: figures, head, proof, tables, drawings.
+"""The page of a plan (`--report`), self-contained, for people who did not make the plan.
 
-The page of a plan, and its parts on the plan as a whole: head, proof, warnings, what to do next.
+No script, nothing from the network (a content security policy says so), nothing but text that was escaped: topic names,
+racks and notes come from outside. It is bounded in size, however large the plan is.
 
-The page (`--report`) is self-contained, for people who did not make the plan. No script, nothing from the network (a
-content security policy says so), nothing but text that was escaped: topic names, racks and notes come from outside.
-It is bounded in size whatever the plan's.
-
-What the page shows, worked out of a plan: loads per broker and rack before and after, copies in and out.
-
-The parts of the page that list and draw: brokers, racks, moves, moves between log dirs, loads, the frontier.
+Its parts: head, proof, warnings and what to do next; figures worked out of the plan (loads per broker and rack before
+and after, copies in and out); lists and drawings of brokers, racks, moves, moves between log dirs, loads, the frontier.
 """
 
 from collections import Counter, defaultdict

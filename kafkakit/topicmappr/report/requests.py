@@ -1,12 +1,7 @@
 """The reports of a rebuild, a replanning, plain requests and a new topic: as text, rows and data.
 
-The report of a rebuild in kafka-kit's words, and as rows and data.
-
-What drifted, what becomes of the moves, and the new plan, as text, rows and data.
-
-The reports of plain requests and of `rebalance-dirs`: what changes, before and after, what it costs.
-
-The report of a new topic's placement.
+A rebuild is reported in kafka-kit's words; a replanning with what drifted, what becomes of the moves, and the new plan;
+plain requests and `rebalance-dirs` with what changes, before and after, and what it costs.
 """
 
 from collections import Counter

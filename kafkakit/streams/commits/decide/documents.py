@@ -68,7 +68,7 @@ class StateDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdentityDocument:
-    """An `identity.CommitIdentity` with its topic id as text."""
+    """An `commit.CommitIdentity` with its topic id as text."""
 
     cluster_id: str
     topic_id: str

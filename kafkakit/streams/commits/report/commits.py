@@ -470,7 +470,7 @@ def commit_data(facts: CommitFacts) -> dict[str, object]:
 
 
 def state_data(state: CommitState) -> dict[str, object]:
-    """A state as `document.StateDocument` reads it."""
+    """A state as `documents.StateDocument` reads it."""
     spill = state.spill
     return {
         "base": state.base,
@@ -495,7 +495,7 @@ def state_data(state: CommitState) -> dict[str, object]:
 
 
 def identity_data(identity: CommitIdentity) -> dict[str, object]:
-    """An identity as `document.IdentityDocument` reads it."""
+    """An identity as `documents.IdentityDocument` reads it."""
     return {
         "cluster_id": identity.cluster_id,
         "topic_id": topic_id_text(identity.topic_id),
