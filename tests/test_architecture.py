@@ -36,11 +36,9 @@ RULES: dict[str, Callable[[Path], list[str]]] = {
     "asserts": sources.asserts,
     "private members": sources.private_members,
 }
-# Rules that the tree keeps only once its modules are merged.
-AFTER_THE_MERGE = {"names in docstrings"}
 
 
-@pytest.mark.parametrize("rule", [rule for rule in RULES if rule not in AFTER_THE_MERGE])
+@pytest.mark.parametrize("rule", RULES)
 def test_the_package_keeps_the_rule(rule: str) -> None:
     assert RULES[rule](ROOT) == []
 
