@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from statistics import median
 
-from tests.architecture.layers import API, owner_of
+from tests.architecture.layers import API, LIBRARIES, owner_of
 from tests.architecture.package import ROOMS, Module, all_modules, modules_of, own_imports, spark_modules, top
 
 MOST_LINES = 700
@@ -23,6 +23,12 @@ MOST_SMALL_PERCENT = 20
 LEAST_MEDIAN_LINES = 200
 MOST_MODULES = 480
 FOLDER_MODULES, FOLDER_LINES = 3, 1200
+# The folder of a layer, and of a tool or library, needs only more than one module should hold.
+OWN_FOLDER_MODULES, OWN_FOLDER_LINES = 2, 600
+SMALL_FOLDERS = {
+    "adapters.rpc": "the protocol's files lie in it",
+    "topicmappr.act": "places come with --help, and planning is heavy",
+}
 # Folders of records, one a module, that a registry lists: rules, kinds, dialects, families and jobs.
 RECORD_FOLDERS = frozenset({"rules", "kinds", "dialects", "families", "jobs"})
 # What may import a module of its folder alone: the list of a tool's commands, and the door to a tool.
@@ -64,7 +70,7 @@ def size_faults(root: Path) -> list[str]:
 
 
 def split_topics(root: Path) -> list[str]:
-    """Modules that one module alone imports, which lies in their folder and has their layer: one topic in two files.
+    """Modules that one module alone imports, which lies in their folder and has their layer, where one holds both.
 
     Records of a registry may stand alone, and so may what has tests of its own.
     """
@@ -80,6 +86,8 @@ def split_topics(root: Path) -> list[str]:
         if len(by) > 1 or one.path.parent != other.path.parent or one.layer != other.layer:
             continue
         is_listed = one.path.parent.name in RECORD_FOLDERS or other.path.stem in LISTS
+        if one.lines + other.lines > MOST_LINES:
+            continue
         if one.path.name != "__init__.py" and not is_listed and name not in tested:
             found.append(f"{name}: only {other.name} imports it, and no test does; make them one module")
     return found
@@ -101,7 +109,11 @@ def dotted_names(text: str, package: str) -> Iterator[str]:
 
 
 def folder_faults(root: Path) -> list[str]:
-    """Folders that hold too little to be one; the folder of a tool may be as small as its layers are."""
+    """Folders that hold too little to be one.
+
+    The folder of a tool may be as small as its layers are. That of a layer or a library needs two modules and more
+    lines than one module should hold, as a module of one layer has nowhere else to go.
+    """
     found, lines_below = [], defaultdict[Path, int](int)
     for module in modules_of(root).values():
         for folder in module.path.parents:
@@ -110,9 +122,12 @@ def folder_faults(root: Path) -> list[str]:
         files = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
         folders = [path for path in folder.iterdir() if path.is_dir() and any(path.glob("*.py"))]
         layers = {path.stem for path in (*files, *folders)} & ROOMS.keys()
-        if "commands" in layers and len(layers - API) > 1:
+        below = ".".join(folder.relative_to(root).parts)
+        if len(layers - API) > 1 or below in SMALL_FOLDERS:
             continue
-        if len(files) + len(folders) < FOLDER_MODULES or lines_below[folder] < FOLDER_LINES:
+        is_own = folder.name in ROOMS or below in LIBRARIES
+        modules, lines = (OWN_FOLDER_MODULES, OWN_FOLDER_LINES) if is_own else (FOLDER_MODULES, FOLDER_LINES)
+        if len(files) + len(folders) < modules or lines_below[folder] < lines:
             held = f"{len(files) + len(folders)} modules and folders with {lines_below[folder]} lines"
             found.append(f"{folder.relative_to(root.parent)}: holds {held}; make it one module, or move them up")
     return found

@@ -21,7 +21,7 @@ FOLDERS = {
 }
 # The layers of a tool, each a module or a folder of that name.
 ROOMS = {
-    "decide": "pure", "report": "pure", "show": "pure", "api": "pure",
+    "decide": "pure", "report": "pure", "api": "pure",
     "act": "acting", "api_act": "acting", "commands": "commands",
 }  # fmt: skip
 SPARK_JOBS = "kafkakit_spark"

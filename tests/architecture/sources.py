@@ -19,9 +19,8 @@ DOCUMENTED = frozenset({"_asdict", "_fields", "_make", "_replace"})
 DOCUMENTED_OF = frozenset({"os", "sys"})
 # Modules that use what a library keeps private, and why.
 USES_PRIVATE = {
-    "adapters.kafka.connect": "kafka-python has no way to stop the network thread of a client that failed to connect",
-    "adapters.kafka.session": "kafka-python sends requests that it has no method for only through its manager",
-    "adapters.kafka.log_fetch_connection": "a fetch without copies reads kafka-python's socket itself",
+    "adapters.kafka.session": "kafka-python has no public way to stop a client that failed, nor for some requests",
+    "adapters.kafka.log": "a fetch without copies reads kafka-python's socket itself",
     "kafkakit_spark.runner": "PySpark reads the number of executors only from the JVM",
 }
 

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from kafkakit.streams.lag.decide.measure.table import SAMPLES, CommitWindow, LagStatus, Present, judge
+from kafkakit.streams.lag.decide.measure.book import SAMPLES, CommitWindow
+from kafkakit.streams.lag.decide.measure.table import LagStatus, Present, judge
 from kafkakit.streams.lag.decide.measure.time_lag import FigureFlag
 
 MINUTE = 60_000
