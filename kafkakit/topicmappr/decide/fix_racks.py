@@ -233,7 +233,7 @@ def _notes(problem: RackProblem) -> tuple[str, ...]:
     return tuple(notes)
 
 
-# Above what evenness can cost a single replica, see `fill.py`; below the leader's.
+# Above what evenness can cost a single replica, see `openings.py`; below the leader's.
 _STALE = 10**10
 _LEADER = -(10**12)
 
