@@ -615,7 +615,7 @@ def test_same_input_same_bytes_across_processes_and_hash_seeds(home: Home) -> No
 SLOW = """
 import signal, sys, time
 from kafkakit.cli import root as cli
-from kafkakit.placement.bytes import tightening as search
+from kafkakit.placement.by_size import tightening as search
 
 def waiting(function):
     found = []

@@ -59,7 +59,7 @@ esac
 START = """
 import signal, sys
 from pathlib import Path
-from kafkakit.adapters.spark import code_zip
+from kafkakit.adapters import spark as code_zip
 from kafkakit.cli.root import run
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGTERM, signal.SIG_DFL)

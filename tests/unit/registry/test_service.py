@@ -294,7 +294,7 @@ READER = """
 import os, signal, sys, threading, time
 from kafkakit.adapters.host import SystemClock
 from kafkakit.core.errors import OperationFailedError
-from kafkakit.registry.act import run
+from kafkakit.registry.act import service as run
 from kafkakit.registry.act.cluster import ClusterReader
 from kafkakit.registry.act.cluster import ReaderProcess
 from kafkakit.registry.act.service import RegistryServer
