@@ -73,7 +73,7 @@ class Shape:
 
 SINGLE = Shape(name="single", brokers=1, racks=1, log_dirs=1, most=4)
 """Files that move streams between clusters lease two."""
-TRIO = Shape(name="trio", brokers=3, racks=3, most=2)
+TRIO = Shape(name="trio", brokers=3, racks=3, most=3)
 FOUR = Shape(name="four", brokers=4, racks=2, most=2)
 SIX = Shape(name="six", brokers=6, racks=3, most=1)
 ZOOKEEPER = Shape(name="keeper", brokers=4, racks=2, mode=Mode.ZOOKEEPER, most=1)
