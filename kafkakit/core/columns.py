@@ -67,10 +67,12 @@ def without_collector() -> Iterator[None]:
     """Keep the cycle collector off: planning and lint make millions of values, all acyclic, and it would walk them.
 
     At 200,000 partitions this saves a quarter of the planning and half of the encoding time, at 10,000 topics a fifth
-    of lint's. Works as a decorator too.
+    of lint's. Works as a decorator too; inside another such block the collector stays off to the end of the outer one.
     """
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.enable()
+        if was_enabled:
+            gc.enable()

@@ -4,14 +4,13 @@ The format follows from the name of the file, else from its first lines. Comment
 value next to them are problems of the file (KKV014).
 """
 
-import gc
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from kafkakit.config.client_properties import locate_properties
+from kafkakit.core.columns import without_collector
 from kafkakit.core.errors import UsageError
 from kafkakit.core.findings import Place
 from kafkakit.core.quantities import format_bytes, format_span
@@ -83,20 +82,8 @@ def read_text(path: str, text: str, kind: str | None = None, is_named: bool = Fa
         is_named: The file was given by its name, so an unknown kind is a problem.
     """
     forced = kind_named(kind) if kind is not None else None
-    with _no_collection():
+    with without_collector():
         return _read(path, text, forced, is_named)
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Holds the search for circular garbage: trees have none, and looking through them takes a third of the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _read(path: str, text: str, forced: Kind | None, is_named: bool) -> FileReading:
