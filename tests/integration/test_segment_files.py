@@ -19,21 +19,12 @@ from kafkakit.streams.model.log_dirs import partitions_below
 from kafkakit.streams.model.segment_batches import CODECS, BatchChunk, walk_batches
 from kafkakit.streams.model.segment_rows import Row, ScanOptions, read_partition
 from tests.integration.conftest import SandboxCluster, StartCluster
-from tests.rigs.required import missing
 
 VERSION = "3.9.2"
 RETAINED = 1_048_576
 SMALL = {"segment.bytes": "1048576", "index.interval.bytes": "1000", "file.delete.delay.ms": "1000"}
 # The cleaner of compacted topics looks every 15 s for what retention takes from them, and the others' only every 5 min.
 DELETED = {"cleanup.policy": "compact,delete", "retention.bytes": str(RETAINED), "min.compaction.lag.ms": "86400000"}
-# DumpLogSegments names these classes of kafka-tools-api, a jar that brokers do without.
-DECODERS = {
-    "Decoder": "public interface Decoder<T> { T fromBytes(byte[] bytes); }",
-    "DefaultDecoder": "public class DefaultDecoder implements Decoder<byte[]> "
-    "{ public byte[] fromBytes(byte[] bytes) { return bytes; } }",
-    "StringDecoder": "public class StringDecoder implements Decoder<String> "
-    "{ public String fromBytes(byte[] bytes) { return new String(bytes); } }",
-}
 LINE = re.compile(
     r"baseOffset: (\d+) lastOffset: (\d+) count: (\d+) baseSequence: (-?\d+) lastSequence: -?\d+ producerId: (-?\d+) "
     r"producerEpoch: (-?\d+) partitionLeaderEpoch: (-?\d+) isTransactional: (\w+) isControl: (\w+) .*?position: (\d+) "
@@ -171,15 +162,9 @@ def test_records_codecs_and_transactions_are_those_that_were_written(loaded: Loa
     assert total("deleted", "records") < 4_000 == int(str(loaded.of("deleted")[-1]["last_offset"])) + 1
 
 
-def test_batches_are_those_of_kafkas_own_tool(loaded: LoadedBroker, machine: Machine, tmp_path: Path) -> None:
-    compiler = Path(machine.find_java().path).with_name("javac")
-    if not compiler.exists():
-        missing("kafka", "no javac; install a JDK")
-    for name, text in DECODERS.items():
-        (tmp_path / f"{name}.java").write_text(f"package org.apache.kafka.tools.api; {text}")
-    sources = [str(path) for path in tmp_path.glob("*.java")]
-    subprocess.run([compiler, "-d", tmp_path, *sources], check=True)
-    class_path = ":".join([str(tmp_path), *machine.jars.class_path(VERSION, lambda _: None)])
+def test_batches_are_those_of_kafkas_own_tool(loaded: LoadedBroker, machine: Machine) -> None:
+    # DumpLogSegments names decoders of kafka-tools-api, a jar that brokers do without.
+    class_path = ":".join(machine.jars.class_path(VERSION, lambda _: None, tools=True))
     paths = [str(row["path"]) for row in loaded.rows if not str(row["topic"]).startswith("__")]
     done = subprocess.run(
         [machine.find_java().path, "-cp", class_path, "kafka.tools.DumpLogSegments", "--files", ",".join(paths)],
