@@ -25,8 +25,9 @@ from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.sandbox.decide.processes import GUEST, client_security, password_file
 from tests.contracts.admin import TP, eventually, make_topic, topic_change
 from tests.contracts.admin_security import TOPIC, NoAuthorizerContract, SecurityContract, denial
-from tests.integration.conftest import SandboxCluster, StartCluster
+from tests.integration.conftest import LeaseClusters, SandboxCluster, StartCluster
 from tests.integration.test_admin_contract import KafkaRig
+from tests.rigs.cluster_pool import SINGLE
 
 pytestmark = pytest.mark.kafka
 LIMIT_S = 180.0
@@ -66,18 +67,21 @@ def guest(secured: SandboxCluster) -> Security:
     return client_security(secured.state.spec.secure, root, GUEST, password)
 
 
+@pytest.fixture(scope="module")
+def plain(lease: LeaseClusters) -> SandboxCluster:
+    return lease(SINGLE)[0]
+
+
 class TestSecured(SecurityContract):
     pass
 
 
 class TestPlain(NoAuthorizerContract):
     @pytest.fixture
-    def rig(self, sandbox_cluster: StartCluster) -> Iterator[OneBroker]:
-        cluster = sandbox_cluster(brokers=1, racks=1, log_dirs=(1,))
-        rig = OneBroker(cluster)
+    def rig(self, plain: SandboxCluster) -> Iterator[OneBroker]:
+        rig = OneBroker(plain)
         yield rig
         rig.admin.close()
-        cluster.down()
 
 
 def client_of(cluster: SandboxCluster, security: Security, **settings: Any) -> Any:

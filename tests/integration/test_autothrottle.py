@@ -19,7 +19,7 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
 from kafkakit.ports.admin import ClusterAdmin
 from tests.clusters.plans import make_plan
-from tests.integration.conftest import SandboxCluster, StartCluster
+from tests.integration.conftest import LeaseClusters, SandboxCluster
 from tests.integration.test_reassign import (
     KB,
     MB,
@@ -37,6 +37,7 @@ from tests.integration.test_reassign import (
     until,
 )
 from tests.integration.writers import traffic
+from tests.rigs.cluster_pool import FOUR
 from tests.rigs.metrics_http import Datadog, Reply, Request, serving
 from tests.rigs.prometheus import PrometheusServer, broker_metrics, broker_totals, prometheus_server
 
@@ -44,10 +45,8 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture(scope="module")
-def brokers(sandbox_cluster: StartCluster) -> Iterator[SandboxCluster]:
-    cluster = sandbox_cluster(brokers=4, racks=2)
-    yield cluster
-    cluster.down()
+def brokers(lease: LeaseClusters) -> SandboxCluster:
+    return lease(FOUR)[0]
 
 
 @pytest.fixture

@@ -10,17 +10,18 @@ import pytest
 
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.decide.throttle import FOLLOWER_RATE, LEADER_RATE
-from tests.integration.conftest import StartCluster
+from tests.integration.conftest import LeaseClusters
 from tests.integration.test_autothrottle import begin, hasten, slow
 from tests.integration.test_reassign import MB, A, B, C, alive, becomes, make_topic, throttles, until
+from tests.rigs.cluster_pool import TRIO
 from tests.rigs.metrics_http import Datadog, serving
 
 pytestmark = pytest.mark.kafka
 CAP_MAP = '{"big": 1.1}'
 
 
-def test_rates_come_from_datadog_and_events_go_there(sandbox_cluster: StartCluster) -> None:
-    cluster = sandbox_cluster(brokers=3, racks=1)
+def test_rates_come_from_datadog_and_events_go_there(lease: LeaseClusters) -> None:
+    (cluster,) = lease(TRIO)
     datadog = Datadog(time.time)
     for broker in (A, B, C):
         datadog.add(f"host-{broker}", broker, sent=1.0 * MB, received=1.0 * MB)
@@ -67,4 +68,3 @@ def test_rates_come_from_datadog_and_events_go_there(sandbox_cluster: StartClust
         assert "k3y" not in said
     finally:
         admin.close()
-        cluster.down()

@@ -15,8 +15,9 @@ from confluent_kafka import Producer
 
 from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, ConfigLayer, ResourceKind
 from kafkakit.core.model import TopicPartition
-from tests.integration.conftest import SandboxCluster, StartCluster
+from tests.integration.conftest import LeaseClusters, SandboxCluster
 from tests.integration.runbooks import blocks, run_blocks
+from tests.rigs.cluster_pool import TRIO
 from tests.rigs.waiting import becomes
 
 pytestmark = pytest.mark.kafka
@@ -26,16 +27,15 @@ STARVED = "starved"
 
 
 @pytest.fixture(scope="module")
-def trio(sandbox_cluster: StartCluster) -> Iterator[SandboxCluster]:
+def trio(lease: LeaseClusters) -> SandboxCluster:
     """Three brokers with three topics; the first broker leads all of `starved`."""
-    cluster = sandbox_cluster(brokers=3, log_dirs=(1,))
+    (cluster,) = lease(TRIO)
     a, b, c = cluster.broker_ids
     with closing(cluster.open_admin()) as admin:
         for name in ("one", "two"):
             assert admin.create_topic(name, {0: (a, b, c), 1: (b, c, a)}, {}) is None
         assert admin.create_topic(STARVED, {0: (a, b, c), 1: (a, b, c), 2: (a, b, c)}, {}) is None
-    yield cluster
-    cluster.down()
+    return cluster
 
 
 def words_of(cluster: SandboxCluster, *words: str) -> list[str]:

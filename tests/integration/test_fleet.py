@@ -25,9 +25,10 @@ from kafkakit.core.cluster_facts import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.model.offsets_log.entries import LogKey, OffsetCommit, decode_key, decode_offset_commit
 from kafkakit.streams.model.record_identity import HEADER, RecordId, encode_record_id, format_record_id
-from tests.integration.conftest import SandboxCluster, StartCluster
+from tests.integration.conftest import LeaseClusters, SandboxCluster
 from tests.integration.stream_clients import commit_with_kafka_python, produce
 from tests.integration.test_reassign import until
+from tests.rigs.cluster_pool import SECURED
 from tests.rigs.command_line import Home, Ran
 from tests.rigs.fleet import rows_of
 
@@ -40,9 +41,9 @@ RECORDS = 200
 
 
 @pytest.fixture(scope="module")
-def secure(sandbox_cluster: StartCluster) -> SandboxCluster:
+def secure(lease: LeaseClusters) -> SandboxCluster:
     """One broker whose configuration holds passwords."""
-    return sandbox_cluster(brokers=1, racks=1, log_dirs=(1,), secure="scram-tls")
+    return lease(SECURED)[0]
 
 
 @pytest.fixture(scope="module")

@@ -25,8 +25,9 @@ from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEA
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.sandbox import lifecycle as sandbox
 from tests.clusters.plans import make_plan, plan_of
-from tests.integration.conftest import SandboxCluster, SettledAdmin, StartCluster
+from tests.integration.conftest import LeaseClusters, SandboxCluster, SettledAdmin
 from tests.invariants.journal import verify_journal
+from tests.rigs.cluster_pool import FOUR
 
 pytestmark = pytest.mark.kafka
 
@@ -40,10 +41,8 @@ at it, or stops it, has that long. `hasten` ends it."""
 
 
 @pytest.fixture(scope="module")
-def brokers(sandbox_cluster: StartCluster) -> Iterator[SandboxCluster]:
-    cluster = sandbox_cluster(brokers=4, racks=2)
-    yield cluster
-    cluster.down()
+def brokers(lease: LeaseClusters) -> SandboxCluster:
+    return lease(FOUR)[0]
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.sandbox import lifecycle as sandbox
 from tests.clusters.plans import make_plan
-from tests.integration.conftest import SandboxCluster, StartCluster
+from tests.integration.conftest import LeaseClusters, SandboxCluster
 from tests.integration.test_reassign import (
     HELD,
     LARGE,
@@ -48,6 +48,7 @@ from tests.integration.test_reassign import (
 )
 from tests.integration.writers import traffic
 from tests.invariants.journal import verify_journal
+from tests.rigs.cluster_pool import FOUR
 
 pytestmark = pytest.mark.kafka
 
@@ -58,10 +59,8 @@ WAYS = ("resume", "abort", "resume", "rollback", "resume")
 
 
 @pytest.fixture(scope="module")
-def brokers(sandbox_cluster: StartCluster) -> Iterator[SandboxCluster]:
-    cluster = sandbox_cluster(brokers=4, racks=2)
-    yield cluster
-    cluster.down()
+def brokers(lease: LeaseClusters) -> SandboxCluster:
+    return lease(FOUR)[0]
 
 
 @pytest.fixture

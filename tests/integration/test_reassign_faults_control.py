@@ -11,7 +11,7 @@ from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.sandbox import lifecycle as sandbox
 from tests.clusters.plans import make_plan
 from tests.integration import test_reassign
-from tests.integration.conftest import Home, SandboxCluster, StartCluster
+from tests.integration.conftest import Home, LeaseClusters, SandboxCluster
 from tests.integration.test_reassign import (
     HELD,
     LARGE,
@@ -35,6 +35,7 @@ from tests.integration.test_reassign_faults import (
 )
 from tests.integration.writers import traffic
 from tests.invariants.journal import verify_journal
+from tests.rigs.cluster_pool import ZOOKEEPER
 
 AWAY_S, LEASE_S = 60, 30  # seconds; a lease runs 15 s, and a line that is about to be written may be late
 
@@ -50,11 +51,10 @@ class ControlledHome(Home):
 
 
 @pytest.fixture(scope="module")
-def brokers(sandbox_cluster: StartCluster) -> Iterator[SandboxCluster]:
-    cluster = sandbox_cluster(brokers=4, racks=2, mode="zookeeper")
+def brokers(lease: LeaseClusters) -> SandboxCluster:
+    (cluster,) = lease(ZOOKEEPER)
     cluster.home = ControlledHome(folder=cluster.home.folder, cache=cluster.home.cache)
-    yield cluster
-    cluster.down()
+    return cluster
 
 
 @pytest.fixture

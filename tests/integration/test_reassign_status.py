@@ -9,7 +9,7 @@ import pytest
 
 from kafkakit.ports.admin import ClusterAdmin
 from tests.clusters.plans import make_plan
-from tests.integration.conftest import SandboxCluster, StartCluster
+from tests.integration.conftest import SandboxCluster
 from tests.integration.test_reassign import MB, PATIENCE_S, alive, kit, kit_running, make_topic, save, until
 from tests.invariants.exposition import parse
 
@@ -20,10 +20,8 @@ SIZE = 60 * MB
 
 
 @pytest.fixture(scope="module")
-def brokers(sandbox_cluster: StartCluster) -> Iterator[SandboxCluster]:
-    cluster = sandbox_cluster(brokers=3)
-    yield cluster
-    cluster.down()
+def brokers(cluster: SandboxCluster) -> SandboxCluster:
+    return cluster
 
 
 @pytest.fixture

@@ -13,9 +13,10 @@ from kafkakit.adapters.control_file import FileControl
 from kafkakit.streams.client.connect import connect
 from kafkakit.streams.failover.decide.history import shadow_of
 from kafkakit.wiring import write_file
-from tests.integration.conftest import StartCluster
+from tests.integration.conftest import LeaseClusters
 from tests.integration.runbooks import blocks, run_blocks
 from tests.integration.test_stream_failover import LIMIT_S, Clusters, Traffic
+from tests.rigs.cluster_pool import SINGLE
 from tests.rigs.waiting import becomes
 
 pytestmark = pytest.mark.kafka
@@ -38,14 +39,12 @@ SEEN = (
 
 
 @pytest.fixture(scope="module")
-def clusters(sandbox_cluster: StartCluster) -> Iterator[Clusters]:
-    old, new = (sandbox_cluster(brokers=1, racks=1, log_dirs=(1,)) for _ in range(2))
+def clusters(lease: LeaseClusters) -> Iterator[Clusters]:
+    old, new = lease(SINGLE, SINGLE)
     with pytest.MonkeyPatch.context() as patched:
         for name, value in old.env.items():
             patched.setenv(name, value)
         yield Clusters(old, new)
-    old.down()
-    new.down()
 
 
 def left(clusters: Clusters, stream: str) -> list[str]:

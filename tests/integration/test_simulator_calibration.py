@@ -7,7 +7,6 @@ one fits into a fetch of 1 MiB, and the quota counts what is cut off, too.
 """
 
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
@@ -19,7 +18,7 @@ from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEA
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.simulator.cluster import QuotaModel, SimBroker, SimCluster, SimMove, SimPartition, efficiency_of, lump_of
 from kafkakit.simulator.simulation import Simulation
-from tests.integration.conftest import SandboxCluster, StartCluster
+from tests.integration.conftest import SandboxCluster
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timed]
 
@@ -53,10 +52,8 @@ class Timing:
 
 
 @pytest.fixture(scope="module")
-def brokers(sandbox_cluster: StartCluster) -> Iterator[SandboxCluster]:
-    cluster = sandbox_cluster(brokers=3)
-    yield cluster
-    cluster.down()
+def brokers(cluster: SandboxCluster) -> SandboxCluster:
+    return cluster
 
 
 def set_value(admin: ClusterAdmin, kind: ResourceKind, name: str, key: str, value: str) -> None:

@@ -28,7 +28,8 @@ from kafkakit.streams.client.decide.outgoing import ProducerLimits
 from kafkakit.streams.client.workers import StreamRecord
 from kafkakit.streams.failover.act.observing import read_writers
 from kafkakit.streams.model.route import Segment, SegmentState
-from tests.integration.conftest import SandboxCluster, StartCluster
+from tests.integration.conftest import LeaseClusters, SandboxCluster, StartCluster
+from tests.rigs.cluster_pool import SINGLE
 from tests.rigs.waiting import becomes
 
 pytestmark = pytest.mark.kafka
@@ -142,14 +143,12 @@ class Clusters:
 
 
 @pytest.fixture(scope="module")
-def clusters(sandbox_cluster: StartCluster) -> Iterator[Clusters]:
-    old, new = (sandbox_cluster(brokers=1, racks=1, log_dirs=(1,)) for _ in range(2))
+def clusters(lease: LeaseClusters) -> Iterator[Clusters]:
+    old, new = lease(SINGLE, SINGLE)
     with pytest.MonkeyPatch.context() as patched:
         for name, value in old.env.items():
             patched.setenv(name, value)
         yield Clusters(old, new)
-    old.down()
-    new.down()
 
 
 @pytest.fixture(scope="module")

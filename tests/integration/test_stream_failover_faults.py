@@ -21,9 +21,10 @@ from kafkakit.core.cluster_facts import PRODUCER_BYTE_RATE, QuotaEntity
 from kafkakit.core.lease import LEASE_DOCUMENT
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.failover.decide.operation import lease_of
-from tests.integration.conftest import SandboxCluster, StartCluster
+from tests.integration.conftest import LeaseClusters, SandboxCluster
 from tests.integration.stream_clients import loner
 from tests.integration.test_stream_failover import Clusters
+from tests.rigs.cluster_pool import SINGLE
 from tests.rigs.waiting import becomes
 
 pytestmark = pytest.mark.kafka
@@ -32,11 +33,9 @@ QUIET = ("--fence", "none", "--quiet-for", "1s")
 
 
 @pytest.fixture(scope="module")
-def clusters(sandbox_cluster: StartCluster) -> Iterator[Clusters]:
-    old, new = (sandbox_cluster(brokers=1, racks=1, log_dirs=(1,)) for _ in range(2))
-    yield Clusters(old, new)
-    old.down()
-    new.down()
+def clusters(lease: LeaseClusters) -> Clusters:
+    old, new = lease(SINGLE, SINGLE)
+    return Clusters(old, new)
 
 
 class Stream:

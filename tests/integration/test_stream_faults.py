@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.clusters.streams_batches import Rec
-from tests.integration.conftest import SandboxCluster, StartCluster
+from tests.integration.conftest import LeaseClusters, SandboxCluster
 from tests.rigs import stream_checker
+from tests.rigs.cluster_pool import SINGLE
 from tests.rigs.stream_checker import Spot, Verdict
 from tests.rigs.stream_process import FLAKY, REJECTED, is_rejected
 from tests.rigs.stream_world import World
@@ -23,12 +24,9 @@ RECORDS_AT = 61
 
 
 @pytest.fixture(scope="module")
-def clusters(sandbox_cluster: StartCluster) -> Iterator[Clusters]:
+def clusters(lease: LeaseClusters) -> Clusters:
     """Two clusters of one broker."""
-    found = {name: sandbox_cluster(brokers=1, racks=1, log_dirs=(1,)) for name in "ab"}
-    yield found
-    for cluster in found.values():
-        cluster.down()
+    return dict(zip("ab", lease(SINGLE, SINGLE), strict=True))
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,10 @@ from kafkakit.streams.client.connect import connect
 from kafkakit.streams.client.dead_letters import ConsumerOptions
 from kafkakit.streams.client.workers import StreamRecord
 from kafkakit.streams.routes.api_act import RouteStore
-from tests.integration.conftest import SandboxCluster, StartCluster
+from tests.integration.conftest import LeaseClusters, SandboxCluster
 from tests.integration.runbooks import blocks, run_blocks
 from tests.integration.stream_clients import loner
+from tests.rigs.cluster_pool import SINGLE
 
 pytestmark = pytest.mark.kafka
 LIMIT_S = 300.0
@@ -74,11 +74,9 @@ class Clusters:
 
 
 @pytest.fixture(scope="module")
-def clusters(sandbox_cluster: StartCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clusters]:
-    old, new = (sandbox_cluster(brokers=1, racks=1, log_dirs=(1,)) for _ in range(2))
-    yield Clusters(old, new, tmp_path_factory.mktemp("moves"))
-    old.down()
-    new.down()
+def clusters(lease: LeaseClusters, tmp_path_factory: pytest.TempPathFactory) -> Clusters:
+    old, new = lease(SINGLE, SINGLE)
+    return Clusters(old, new, tmp_path_factory.mktemp("moves"))
 
 
 def test_the_runbook_of_an_evacuation(clusters: Clusters, tmp_path: Path) -> None:

@@ -34,7 +34,8 @@ from kafkakit.streams.model.pathways import (
     pathway_hash,
     produce_tags,
 )
-from tests.integration.conftest import SandboxCluster, StartCluster
+from tests.integration.conftest import LeaseClusters, SandboxCluster
+from tests.rigs.cluster_pool import SINGLE
 from tests.rigs.metrics_http import Reply, Server, serving
 
 pytestmark = pytest.mark.kafka
@@ -45,13 +46,12 @@ SERVICES = ("shop", "billing", "mail")
 
 
 @pytest.fixture(scope="module")
-def cluster(sandbox_cluster: StartCluster) -> Iterator[SandboxCluster]:
-    cluster = sandbox_cluster(brokers=1, racks=1, log_dirs=(1,))
+def cluster(lease: LeaseClusters) -> Iterator[SandboxCluster]:
+    cluster = lease(SINGLE)[0]
     with pytest.MonkeyPatch.context() as patched:
         for name, value in cluster.env.items():
             patched.setenv(name, value)
         yield cluster
-    cluster.down()
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ from tests.contracts.streams import (
     headers,
     span,
 )
-from tests.integration.conftest import SandboxCluster, StartCluster
+from tests.integration.conftest import LeaseClusters, SandboxCluster
 from tests.integration.stream_clients import (
     OffsetsTransaction,
     commit_with_kafka_python,
@@ -46,6 +46,7 @@ from tests.integration.stream_clients import (
     produce,
     share_member,
 )
+from tests.rigs.cluster_pool import SECURED, ZOOKEEPER
 
 pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("slow_brokers_answer")]
 
@@ -147,11 +148,10 @@ def kraft_rig(cluster: SandboxCluster) -> Iterator[KafkaRig]:
 
 
 @pytest.fixture(scope="module")
-def zookeeper_rig(sandbox_cluster: StartCluster) -> Iterator[KafkaRig]:
-    cluster = sandbox_cluster(brokers=1, racks=1, mode="zookeeper")
+def zookeeper_rig(lease: LeaseClusters) -> Iterator[KafkaRig]:
+    (cluster,) = lease(ZOOKEEPER)
     with closing(KafkaRig(cluster)) as rig:
         yield rig
-    cluster.down()
 
 
 class TestKraft(GroupsContract, LogContract):
@@ -264,8 +264,8 @@ class TestZooKeeper(GroupsContract, LogContract):
 
 
 class TestRights:
-    def test_missing_rights_are_errors_and_nothing_looks_dead(self, sandbox_cluster: StartCluster) -> None:
-        cluster = sandbox_cluster(brokers=1, racks=1, secure="scram-tls")
+    def test_missing_rights_are_errors_and_nothing_looks_dead(self, lease: LeaseClusters) -> None:
+        (cluster,) = lease(SECURED)
         state, root = cluster.state, str(cluster.store.root)
         password = Secret(Path(password_file(root, GUEST)).read_text(encoding="utf-8").strip())
         guest = client_security(state.spec.secure, root, GUEST, password)
@@ -291,4 +291,3 @@ class TestRights:
             assert log.places() == {}
             with pytest.raises(OperationFailedError, match="not permitted"):
                 log.places(["secret"])
-        cluster.down()

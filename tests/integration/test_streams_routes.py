@@ -20,9 +20,10 @@ from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.streams import StreamProducer
 from kafkakit.streams.model.route import lane_client_id
 from tests.contracts.stream_producer import LIMITS
-from tests.integration.conftest import SandboxCluster, StartCluster
+from tests.integration.conftest import LeaseClusters, SandboxCluster
 from tests.integration.stream_clients import produce
 from tests.integration.test_streams_contract import open_groups
+from tests.rigs.cluster_pool import SINGLE, TRIO
 from tests.rigs.command_line import Home, Ran
 from tests.rigs.waiting import becomes
 
@@ -66,12 +67,10 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def scene(sandbox_cluster: StartCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    one, other = sandbox_cluster(brokers=3), sandbox_cluster(brokers=1, racks=1)
+def scene(lease: LeaseClusters, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    one, other = lease(TRIO, SINGLE)
     with closing(one.open_admin()) as admin:
         yield Scene(tmp_path_factory.mktemp("streams"), one, other, admin)
-    one.down()
-    other.down()
 
 
 def test_a_stream_lives_on_two_clusters(scene: Scene) -> None:

@@ -10,7 +10,7 @@ from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
 from kafkakit.ports.admin import ClusterAdmin
 from tests.clusters.plans import make_plan
-from tests.integration.conftest import SandboxCluster, StartCluster
+from tests.integration.conftest import LeaseClusters, SandboxCluster
 from tests.integration.test_reassign import (
     HELD,
     LARGE,
@@ -32,15 +32,14 @@ from tests.integration.test_reassign import (
     until,
 )
 from tests.invariants.journal import verify_journal
+from tests.rigs.cluster_pool import FOUR
 
 pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture(scope="module")
-def brokers(sandbox_cluster: StartCluster) -> Iterator[SandboxCluster]:
-    cluster = sandbox_cluster(brokers=4, racks=2)
-    yield cluster
-    cluster.down()
+def brokers(lease: LeaseClusters) -> SandboxCluster:
+    return lease(FOUR)[0]
 
 
 @pytest.fixture
