@@ -15,7 +15,7 @@ from kafkakit.core.findings import finding_row
 from kafkakit.core.fleet_tables import JobResult, spec_data, summary_data
 from tests.places import ROOT
 from tests.rigs.command_line import Home, Ran
-from tests.unit.adapters.test_datadog_api import intake
+from tests.unit.adapters.test_metrics_services import intake
 from tests.unit.audit.made import EVIL, NOW_MS, a_finding, a_run
 
 COLUMNS = pa.schema(

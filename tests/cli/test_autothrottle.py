@@ -1,5 +1,10 @@
-"""`kafkakit autothrottle` as an operator, a timer and a service manager run it."""
+"""`kafkakit autothrottle` as an operator, a timer and a service manager run it.
 
+Command lines and environments of kafka-kit's autothrottle, run against a loopback Datadog.
+"""
+
+import json
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -22,10 +27,11 @@ from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEA
 from kafkakit.ports.admin import ClusterAdmin
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.rigs.command_line import Home, Ran
+from tests.rigs.metrics_http import Datadog, Reply, serving
 
 MB = 1_000_000
 CLUSTER = "fake-cluster"
-SET = {
+SET_AUTOTHROTTLE = {
     "broker 1": {LEADER_RATE: "100000"},
     "broker 2": {LEADER_RATE: "100000"},
     "broker 3": {FOLLOWER_RATE: "100000"},
@@ -33,7 +39,7 @@ SET = {
 }
 
 
-class Desk:
+class AutothrottleDesk:
     """A host that runs pacers, and a cluster on which another tool moves partitions."""
 
     def __init__(self, folder: Path) -> None:
@@ -76,19 +82,19 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    desk = Desk(tmp_path)
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AutothrottleDesk:
+    desk = AutothrottleDesk(tmp_path)
     monkeypatch.setattr(wiring, "open_admin", desk.open_admin)
     monkeypatch.setattr(wiring, "system_clock", lambda: desk.clock)
     return desk
 
 
-def test_once_says_what_changed_and_is_quiet_when_nothing_did(desk: Desk) -> None:
+def test_once_says_what_changed_and_is_quiet_when_nothing_did(desk: AutothrottleDesk) -> None:
     idle = desk.run("once", "--rate", "100kB")
     assert (idle.code, idle.stdout, idle.stderr) == (0, "", "")
     desk.begin()
     ran = desk.run("once", "--rate", "100kB")
-    assert (ran.code, ran.stderr, desk.configs()) == (0, "", SET)
+    assert (ran.code, ran.stderr, desk.configs()) == (0, "", SET_AUTOTHROTTLE)
     assert "1 move" in ran.stdout
     again = desk.run("once", "--rate", "100kB")
     assert (again.code, again.stdout, again.stderr) == (0, "", "")
@@ -97,7 +103,7 @@ def test_once_says_what_changed_and_is_quiet_when_nothing_did(desk: Desk) -> Non
     assert (ended.code, desk.configs(), ended.json["moves"]) == (0, {}, 0)
 
 
-def test_once_ends_with_75_while_another_pacer_leads(desk: Desk) -> None:
+def test_once_ends_with_75_while_another_pacer_leads(desk: AutothrottleDesk) -> None:
     desk.begin()
     with desk.led_by_another():
         ran = desk.run("once", "--rate", "100kB")
@@ -105,7 +111,7 @@ def test_once_ends_with_75_while_another_pacer_leads(desk: Desk) -> None:
     assert "autothrottle run" in ran.stderr
 
 
-def test_once_fails_where_a_throttle_cannot_be_removed(desk: Desk) -> None:
+def test_once_fails_where_a_throttle_cannot_be_removed(desk: AutothrottleDesk) -> None:
     desk.begin()
     assert desk.run("once", "--rate", "100kB").code == 0
     desk.clock.sleep(1000)
@@ -115,7 +121,7 @@ def test_once_fails_where_a_throttle_cannot_be_removed(desk: Desk) -> None:
     assert "broker 3" in ran.stderr
 
 
-def test_explain_changes_nothing_and_names_every_rate(desk: Desk) -> None:
+def test_explain_changes_nothing_and_names_every_rate(desk: AutothrottleDesk) -> None:
     desk.begin()
     ran = desk.run("explain", "--rate", "100kB", "-o", "json")
     assert (ran.code, desk.configs(), desk.cluster.calls) == (0, {}, [])
@@ -126,7 +132,7 @@ def test_explain_changes_nothing_and_names_every_rate(desk: Desk) -> None:
     assert "given by --rate" in desk.run("explain", "--rate", "100kB").stdout
 
 
-def test_show_tells_ours_from_those_of_others(desk: Desk) -> None:
+def test_show_tells_ours_from_those_of_others(desk: AutothrottleDesk) -> None:
     desk.cluster.brokers[2].configs[LEADER_RATE] = "777"
     desk.begin()
     desk.run("once", "--rate", "100kB")
@@ -140,7 +146,7 @@ def test_show_tells_ours_from_those_of_others(desk: Desk) -> None:
     assert found["leader"] is None
 
 
-def test_overrides_are_set_for_all_and_for_one_and_removed(desk: Desk) -> None:
+def test_overrides_are_set_for_all_and_for_one_and_removed(desk: AutothrottleDesk) -> None:
     assert desk.run("set", "40MB", "--autoremove").stdout.endswith(
         "override for all brokers: in 40 MB/s, out 40 MB/s, until the moves end\n"
     )
@@ -158,7 +164,7 @@ def test_overrides_are_set_for_all_and_for_one_and_removed(desk: Desk) -> None:
     assert desk.run("remove").stdout.endswith(removed)
     assert desk.run("remove", "--broker", "3").stdout.endswith("nothing to remove\nno override is set\n")
     assert desk.run("once", "--rate", "100kB").code == 0
-    assert desk.configs() == SET
+    assert desk.configs() == SET_AUTOTHROTTLE
 
 
 @pytest.mark.parametrize(
@@ -175,20 +181,20 @@ def test_overrides_are_set_for_all_and_for_one_and_removed(desk: Desk) -> None:
         (("run", "--rate", "1MB", "--token-file", "t", "--no-token"), "exclude each other"),
     ],
 )
-def test_what_cannot_be_read_is_a_usage_error(desk: Desk, words: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_read_is_a_usage_error(desk: AutothrottleDesk, words: tuple[str, ...], said: str) -> None:
     ran = desk.run(*words)
     assert ran.code == 2
     assert said in ran.stderr
 
 
-def test_a_token_file_must_hold_a_token(desk: Desk, tmp_path: Path) -> None:
+def test_a_token_file_must_hold_a_token(desk: AutothrottleDesk, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("short\n")
     ran = desk.run("run", "--rate", "1MB", "--token-file", str(tmp_path / "token"))
     assert ran.code == 2
     assert "holds no token" in ran.stderr
 
 
-def stop_after(desk: Desk, seconds: float) -> None:
+def stop_after_autothrottle(desk: AutothrottleDesk, seconds: float) -> None:
     end = desk.clock.elapsed + seconds
 
     def stop(_: float) -> None:
@@ -199,11 +205,11 @@ def stop_after(desk: Desk, seconds: float) -> None:
     desk.clock.on_sleep.append(stop)
 
 
-def test_the_service_adapts_until_it_is_stopped_and_throttles_stay(desk: Desk) -> None:
+def test_the_service_adapts_until_it_is_stopped_and_throttles_stay(desk: AutothrottleDesk) -> None:
     desk.begin()
-    stop_after(desk, 30)
+    stop_after_autothrottle(desk, 30)
     ran = desk.run("run", "--rate", "100kB", "--interval", "10s", "--listen", "none")
-    assert (ran.code, desk.configs()) == (143, SET)
+    assert (ran.code, desk.configs()) == (143, SET_AUTOTHROTTLE)
     assert ran.stderr.count("1 move,") == 3
     assert "throttles of moves that run stay set" in ran.stderr
     desk.clock.sleep(1000)
@@ -211,36 +217,36 @@ def test_the_service_adapts_until_it_is_stopped_and_throttles_stay(desk: Desk) -
     assert desk.configs() == {}
 
 
-def test_the_service_removes_its_throttles_at_the_end_on_request(desk: Desk) -> None:
+def test_the_service_removes_its_throttles_at_the_end_on_request(desk: AutothrottleDesk) -> None:
     desk.begin()
-    stop_after(desk, 30)
+    stop_after_autothrottle(desk, 30)
     ran = desk.run("run", "--rate", "100kB", "--listen", "none", "--remove-on-exit")
     assert (ran.code, desk.configs()) == (143, {})
 
 
-def test_the_service_goes_on_when_the_cluster_or_a_broker_fails(desk: Desk) -> None:
+def test_the_service_goes_on_when_the_cluster_or_a_broker_fails(desk: AutothrottleDesk) -> None:
     desk.begin()
     desk.cluster.fail_next("reassignments", OperationFailedError("the controller refuses"))
     desk.cluster.fail_next("alter_configs", TryLaterError("no answer"))
-    stop_after(desk, 40)
+    stop_after_autothrottle(desk, 40)
     ran = desk.run("run", "--rate", "100kB", "--interval", "10s", "--listen", "none")
-    assert (ran.code, desk.configs()) == (143, SET)
+    assert (ran.code, desk.configs()) == (143, SET_AUTOTHROTTLE)
     assert "this tick failed" in ran.stderr
 
 
-def test_the_service_sees_other_moves_long_before_its_interval_ends(desk: Desk) -> None:
+def test_the_service_sees_other_moves_long_before_its_interval_ends(desk: AutothrottleDesk) -> None:
     def begin(_: float) -> None:
         if desk.clock.elapsed >= 20:
             desk.clock.on_sleep.remove(begin)
             desk.begin()
 
     desk.clock.on_sleep.append(begin)
-    stop_after(desk, 40)
+    stop_after_autothrottle(desk, 40)
     ran = desk.run("run", "--rate", "100kB", "--interval", "1h", "--listen", "none")
-    assert (ran.code, desk.configs()) == (143, SET)
+    assert (ran.code, desk.configs()) == (143, SET_AUTOTHROTTLE)
 
 
-def test_the_slo_law_keeps_what_clients_need(desk: Desk) -> None:
+def test_the_slo_law_keeps_what_clients_need(desk: AutothrottleDesk) -> None:
     desk.begin()
     lacks = desk.run("once")
     assert (lacks.code, desk.configs()) == (2, {})
@@ -253,7 +259,7 @@ def test_the_slo_law_keeps_what_clients_need(desk: Desk) -> None:
     assert {r["direction"] for r in again.json["reasons"]} == {"in", "out"}
 
 
-def test_capacities_may_be_tags_of_brokers(desk: Desk) -> None:
+def test_capacities_may_be_tags_of_brokers(desk: AutothrottleDesk) -> None:
     desk.begin()
     words = ("explain", "--capacity-tag", "network", "--client-rate", "300kB", "--min-rate", "1kB", "-o", "json")
     none = desk.run(*words)
@@ -270,7 +276,7 @@ def test_capacities_may_be_tags_of_brokers(desk: Desk) -> None:
     assert (bad.code, bad.json["error"]["message"]) == (2, "tag network of broker 3: 'fast' is not a rate")
 
 
-def test_the_headroom_law_takes_the_minimum_without_metrics(desk: Desk) -> None:
+def test_the_headroom_law_takes_the_minimum_without_metrics(desk: AutothrottleDesk) -> None:
     desk.begin()
     words = ("once", "--law", "headroom", "--min-rate", "50kB", "--failure-threshold", "1", "-o", "json")
     assert desk.run(*words).json["rates"] is None
@@ -294,7 +300,7 @@ class Service:
 
 
 def test_rates_leave_room_for_measured_clients_and_stay_when_the_metrics_are_away(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    desk: AutothrottleDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service = Service(desk.clock)
     monkeypatch.setattr(wiring, "open_prometheus", lambda *_: service)
@@ -319,7 +325,7 @@ def test_rates_leave_room_for_measured_clients_and_stay_when_the_metrics_are_awa
     assert "the metrics service does not answer" in ran.stdout
 
 
-def test_units_hold_the_options_that_were_given_and_no_others(desk: Desk) -> None:
+def test_units_hold_the_options_that_were_given_and_no_others(desk: AutothrottleDesk) -> None:
     ran = desk.run("unit", "--format", "systemd", "--rate", "40MB", "--broker-label", "pod")
     line = next(x for x in ran.stdout.splitlines() if x.startswith("ExecStart="))
     assert line == (
@@ -342,10 +348,243 @@ def test_units_hold_the_options_that_were_given_and_no_others(desk: Desk) -> Non
     assert desk.run("unit", "--format", "cron", "--rate", "fast").code == 2
 
 
-def test_rows_are_for_programs(desk: Desk) -> None:
+def test_rows_are_for_programs(desk: AutothrottleDesk) -> None:
     desk.begin()
     assert desk.run("once", "--rate", "100kB", "-o", "tsv").stdout.splitlines() == [
         "1\tout\t100000\tfixed\tgiven by --rate",
         "3\tin\t100000\tfixed\tgiven by --rate",
     ]
     assert f"broker\t1\t{LEADER_RATE}\t100000\tautothrottle" in desk.run("show", "-o", "tsv").stdout
+
+
+KEYS = {"AUTOTHROTTLE_API_KEY": "api-k3y", "AUTOTHROTTLE_APP_KEY": "app-k3y"}
+COPIES = ("--copies-tx-query", "avg:copies.out{*} by {host}", "--copies-rx-query", "avg:copies.in{*} by {host}")
+SMALL = (*COPIES, "--law", "headroom", "--cap-map", '{"big": 1, "huge": 4}', "--min-rate", "10kB")
+
+
+class Org:
+    """A desk whose brokers are hosts of Datadog, with 300 kB/s of clients each."""
+
+    def __init__(self, desk: AutothrottleDesk, url: str, datadog: Datadog) -> None:
+        self.desk, self.url, self.datadog = desk, url, datadog
+        self.open_admin: list[Any] = []
+
+    def run(self, *words: str, **env: str) -> Ran:
+        environment = {"DATADOG_HOST": self.url, **KEYS, **env}
+        ran = self.desk.home.run("--profile", "p", "autothrottle", *words, env=environment)
+        assert "k3y" not in ran.stdout + ran.stderr
+        return ran
+
+
+@pytest.fixture
+def org(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Org]:
+    desk = AutothrottleDesk(tmp_path)
+    datadog = Datadog(lambda: desk.clock.now().timestamp())
+    for broker in (1, 2, 3):
+        datadog.add(f"host-{broker}", broker, sent=300_000.0, received=300_000.0)
+    with serving(datadog) as server:
+        made = Org(desk, server.url, datadog)
+
+        def open_admin(settings: Any, **words: Any) -> Any:
+            made.open_admin.append(settings)
+            return desk.open_admin(settings, **words)
+
+        monkeypatch.setattr(wiring, "open_admin", open_admin)
+        monkeypatch.setattr(wiring, "system_clock", lambda: desk.clock)
+        yield made
+
+
+def test_datadogs_traffic_and_kafka_kits_map_decide_the_rates(org: Org) -> None:
+    org.desk.begin()
+    ran = org.run("once", *SMALL)
+    assert (ran.code, ran.stderr) == (0, "")
+    assert org.desk.configs()["broker 3"] == {FOLLOWER_RATE: "630000"}
+    assert org.desk.configs()["broker 1"] == {LEADER_RATE: "630000"}
+
+
+def test_the_slo_law_takes_them_too_and_options_go_before_the_file(org: Org) -> None:
+    org.desk.begin()
+    file = org.desk.home.folder / "capacities.yaml"
+    file.write_text("brokers:\n  3: 500kB\ninstance_types:\n  big: 2MB\n")
+    words = ["explain", *COPIES, "--min-rate", "1kB", "--cap-map", '{"big": 1}', "--capacity-file", str(file)]
+    words += ["-o", "json"]
+    reasons = {(r["broker"], r["direction"]): r["why"] for r in org.run(*words).json["reasons"]}
+    assert reasons[3, "in"] == "500 kB/s less 10% reserve and 300 kB/s of clients"
+    own = org.run(*words, "--broker-capacity", "3:9MB").json["reasons"]
+    assert {r["why"] for r in own if r["broker"] == 1} == {"1 MB/s less 10% reserve and 300 kB/s of clients"}
+
+
+def test_a_window_that_ended_some_time_ago_is_new_enough(org: Org) -> None:
+    """Datadog's points are of whole windows: the last one that is there may have ended a window ago."""
+    org.desk.begin()
+    begun_ms = org.desk.clock.now().timestamp() * 1000 - 200_000
+    org.datadog.points = {f"host-{n}": [(begun_ms, 300_000.0)] for n in (1, 2, 3)}
+    words = ("explain", *COPIES, "--metrics-window", "2m", "--min-rate", "1kB", "--cap-map", '{"big": 1}', "-o", "json")
+    reasons = org.run(*words).json["reasons"]
+    assert {r["why"] for r in reasons} == {"1 MB/s less 10% reserve and 300 kB/s of clients"}
+
+
+def test_one_host_that_is_unknown_stops_no_other_rate(org: Org) -> None:
+    org.desk.begin()
+    org.datadog.tags["host-3"] = ["broker_id:3", "instance-type:odd"]
+    org.datadog.tags["host-2"] = []
+    ran = org.run("once", *SMALL)
+    assert ran.code == 0
+    assert org.desk.configs()["broker 1"] == {LEADER_RATE: "630000"}
+    assert "no tag tells the broker's id: host host-2" in ran.stdout
+    assert "no capacity is stated for the instance type of broker 3 (odd)" in ran.stdout
+
+
+def test_when_datadog_is_away_rates_stay(org: Org) -> None:
+    org.desk.begin()
+    assert org.run("once", *SMALL).code == 0
+    before = org.desk.configs()
+    for reply in (Reply({"errors": ["Rate limit"]}, 429, {"Retry-After": "30"}), Reply({}, 503), Reply(b"<html>")):
+        org.datadog.faults["bytes"] = reply
+        ran = org.run("once", *SMALL, "--failure-threshold", "9")
+        assert (ran.code, org.desk.configs()) == (0, before)
+    assert org.run("once", *SMALL, DATADOG_HOST="http://127.0.0.1:9", DD_SITE="x").code == 0
+
+
+def test_the_service_takes_a_command_line_of_kafka_kit_and_tells_events(org: Org) -> None:
+    org.desk.begin()
+    stop_after_autothrottle(org.desk, 400)
+    line = """
+        run -law=headroom -kafka-native-mode=true -min-rate 0.01 -max-tx-rate=80 --interval 180 -api-listen 127.0.0.1:0
+        -bootstrap-servers kafka:9092 -zk-addr zk:2181 -zk-prefix kafka -broker-id-tag=broker_id -cleanup-after 5
+        -instance-type-tag instance-type -metrics-window=120 -cap-map '{"big": 1}' -skip-auto-delete-throttles=false
+        -dd-event-tags team:x,env:y -o json
+    """
+    ran = org.run(*shlex.split(line), *COPIES, AUTOTHROTTLE_KAFKA_API_REQUEST_TIMEOUT="7")
+    assert ran.code == 143, ran.stderr
+    (settings, *_) = org.open_admin
+    assert (settings.bootstrap_servers, settings.request_timeout_s) == ("kafka:9092", 7.0)
+    assert (settings.zookeeper_addr, settings.zookeeper_prefix) == ("zk:2181", "kafka")
+    assert [title for title, _, _ in org.datadog.events] == [
+        "[kafka-autothrottle] Broker replication throttle set",
+        "[kafka-autothrottle] Topics done reassigning",
+        "[kafka-autothrottle] Broker replication throttle removed",
+    ]
+    assert "[1, leader, 0.56], " in org.datadog.events[0][1]
+    assert org.datadog.events[0][2] == ["name:kafka-autothrottle", "team:x", "env:y"]
+    lines = [json.loads(line) for line in ran.stderr.splitlines() if line.startswith("{")]
+    ticks = [line["tick"] for line in lines if "tick" in line]
+    assert [tick["moves"] for tick in ticks][:1] == [1]
+    assert ticks[0]["reasons"][0]["rate_bytes_per_s"] == 560_000
+    assert {"leads from now on"} <= {line["message"] for line in lines}
+    assert all(set(line) <= {"at", "message", "tick"} for line in lines)
+
+
+def test_events_can_be_left_out_and_a_failure_of_them_fails_no_tick(org: Org) -> None:
+    org.desk.begin()
+    stop_after_autothrottle(org.desk, 30)
+    words = ("run", *SMALL, "--listen", "none", "--interval", "10")
+    assert org.run(*words, "--no-dd-events").code == 143
+    assert org.datadog.events == []
+    org.desk.clock.sleep(1000)
+    org.desk.cluster.reassign({TopicPartition("t", 0): (1, 2)})
+    org.datadog.faults["/events"] = Reply({"errors": ["Forbidden api-k3y"]}, 403)
+    stop_after_autothrottle(org.desk, 30)
+    ran = org.run(*words)
+    assert ran.code == 143
+    assert "warning: an event could not be sent" in ran.stderr
+    assert org.desk.configs()["broker 1"]
+
+
+GIVEN = [
+    ("kafka-native-mode", "true"),
+    ("kafka-api-request-timeout", "15"),
+    ("net-tx-query", "avg:system.net.bytes_sent{*} by {host}"),
+    ("net-rx-query", "avg:system.net.bytes_rcvd{*} by {host}"),
+    ("broker-id-tag", "broker_id"),
+    ("instance-type-tag", "instance-type"),
+    ("metrics-window", "120"),
+    ("bootstrap-servers", "kafka:9092"),
+    ("zk-addr", "zk:2181"),
+    ("zk-prefix", "kafka"),
+    ("dd-event-tags", "a:b"),
+    ("min-rate", "10"),
+    ("max-tx-rate", "90"),
+    ("max-rx-rate", "90"),
+    ("change-threshold", "10"),
+    ("failure-threshold", "1"),
+    ("cap-map", '{"big": 1}'),
+    ("cleanup-after", "60"),
+    ("interval", "180"),
+    ("api-listen", "localhost:0"),
+    ("skip-auto-delete-throttles", "false"),
+    ("version", "false"),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), GIVEN)
+@pytest.mark.parametrize("how", ["flag", "go", "variable"])
+def test_every_flag_and_variable_of_kafka_kit_is_taken(org: Org, name: str, value: str, how: str) -> None:
+    stop_after_autothrottle(org.desk, 2)
+    words = {"flag": [f"--{name}={value}"], "go": [f"-{name}={value}"], "variable": []}[how]
+    env = {f"AUTOTHROTTLE_{name.upper().replace('-', '_')}": value} if how == "variable" else {}
+    listen = () if name == "api-listen" else ("--listen", "none")
+    ran = org.run("run", *listen, "--law", "headroom", *words, **env)
+    assert ran.code == 143, ran.stderr
+    assert "leads from now on" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--api-key", "hidden-key"), "--api-key-file"),
+        (("-app-key=hidden-key",), "--api-key-file"),
+        (("--skip-auto-delete-throttles",), "is not supported"),
+        (("-version",), "kafkakit --version"),
+        (("--cap-map", "{"), "--cap-map: not valid JSON"),
+        (("--cap-map", '{"a": 0}'), "no capacity"),
+        (("--capacity-file", "missing.yaml"), "missing.yaml"),
+        (("--min-rate", "5000000"), "has no unit"),
+        (("--metrics-window", "soon"), "--metrics-window"),
+        (("--interval", "0"), "--interval"),
+        (("--source", "prometheus", "--instance-type-tag", "a-b"), "no name of a label"),
+        (("--datadog-site", "http://example.org"), "no site of Datadog"),
+        (("--max-tx-rate", "100"), "max-tx-rate"),
+    ],
+)
+def test_what_is_not_taken_is_told_in_a_line(org: Org, words: tuple[str, ...], said: str) -> None:
+    ran = org.run("run", "--listen", "none", "--law", "headroom", *words)
+    assert ran.code == 2
+    assert said in ran.stderr
+    assert "hidden-key" not in ran.stdout + ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_keys_may_be_files_and_are_needed(org: Org) -> None:
+    for name in ("api", "app"):
+        file = org.desk.home.folder / name
+        file.write_text("file-k3y\n")
+        file.chmod(0o600)
+    org.desk.begin()
+    files = [word for name in ("api", "app") for word in (f"--{name}-key-file", str(org.desk.home.folder / name))]
+    none = dict.fromkeys(KEYS, "")
+    assert org.run("once", *SMALL, *files, **none).code == 0
+    lacks = org.run("once", *SMALL, "--source", "datadog", **none)
+    assert (lacks.code, "DD_API_KEY" in lacks.stderr) == (2, True)
+    assert "630000" in org.desk.configs()["broker 3"].values()
+
+
+def test_without_options_of_a_service_the_brokers_alone_are_asked(org: Org) -> None:
+    org.desk.begin()
+    ran = org.run("once", "--rate", "100kB", "--source", "brokers")
+    assert (ran.code, org.desk.configs()) == (0, SET_AUTOTHROTTLE)
+    plain = org.run("explain", "--capacity", "1MB", "--client-rate", "100kB", **dict.fromkeys(KEYS, ""), DD_API_KEY="x")
+    assert "clients leave 800 kB/s" in plain.stdout
+
+
+def test_a_zookeeper_beside_a_default_profile_is_refused(org: Org) -> None:
+    org.desk.home.write_config("profile: p\n")
+    ran = org.desk.home.run("autothrottle", "set", "40MB", "--zk-addr", "zk:2181", "--zk-config-prefix", "autothrottle")
+    assert (ran.code, "zk:2181" in ran.stderr) == (2, True)
+
+
+def test_a_unit_has_the_words_for_capacities_and_no_keys(org: Org) -> None:
+    line = org.run("unit", "--format", "cron", "--source", "datadog", "--cap-map", '{"a b": 1}').stdout
+    assert "--source datadog --cap-map '{\"a b\": 1}'" in line
+    service = org.run("unit", "--format", "systemd", "--source", "datadog").stdout
+    assert "EnvironmentFile=-/etc/kafkakit/autothrottle.env\n" in service

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kafkakit.core.documents import encode_plan
-from tests.cli.test_autothrottle import Desk, Service, desk
+from tests.cli.test_autothrottle import AutothrottleDesk, Service, desk
 from tests.clusters.plans import make_plan
 from tests.places import ROOT
 from tests.rigs.command_line import Home, Ran
@@ -118,7 +118,7 @@ def test_a_file_that_is_no_scenario_is_refused_with_its_place(tmp_path: Path) ->
     assert "evening.yaml: Object missing required field `source` - at `$.flows[0]`" in ran.stderr
 
 
-def test_the_moves_that_run_are_simulated_and_nothing_is_changed(desk: Desk) -> None:
+def test_the_moves_that_run_are_simulated_and_nothing_is_changed(desk: AutothrottleDesk) -> None:
     idle = desk.run("simulate", *KNOWN)
     assert (idle.code, idle.stdout) == (0, "cluster fake-cluster (profile p)\nno moves\n")
     desk.begin()
@@ -131,7 +131,7 @@ def test_the_moves_that_run_are_simulated_and_nothing_is_changed(desk: Desk) -> 
     assert desk.run("simulate", *KNOWN).stdout.startswith("cluster fake-cluster (profile p)\n1 flow between 2 brokers")
 
 
-def test_what_is_not_known_of_brokers_must_be_stated(desk: Desk) -> None:
+def test_what_is_not_known_of_brokers_must_be_stated(desk: AutothrottleDesk) -> None:
     desk.begin()
     for words, said in (
         (("--rate", "1MB"), "the capacity of broker 1 is not known"),
@@ -142,7 +142,9 @@ def test_what_is_not_known_of_brokers_must_be_stated(desk: Desk) -> None:
         assert said in ran.stderr
 
 
-def test_measured_traffic_is_what_clients_take_and_can_be_saved(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_measured_traffic_is_what_clients_take_and_can_be_saved(
+    desk: AutothrottleDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     service = Service(desk.clock)
     monkeypatch.setattr("kafkakit.wiring.open_prometheus", lambda *_: service)
     desk.begin()
@@ -158,7 +160,7 @@ def test_measured_traffic_is_what_clients_take_and_can_be_saved(desk: Desk, monk
     assert "note: into: the metrics service does not answer" in dark.stdout
 
 
-def test_a_plan_is_simulated_before_it_is_applied(desk: Desk) -> None:
+def test_a_plan_is_simulated_before_it_is_applied(desk: AutothrottleDesk) -> None:
     plan = make_plan(desk.cluster, {("t", 0): (3, 2)})
     desk.home.work.mkdir(parents=True)
     (desk.home.work / "plan.json").write_bytes(encode_plan(plan))

@@ -28,7 +28,7 @@ from tests.contracts.group_consumer import Member
 from tests.integration.conftest import SandboxCluster
 from tests.integration.stream_clients import OffsetsTransaction, loner
 from tests.integration.stream_rig import StreamRig, guarded_member
-from tests.property.test_guarded_reads import RECORDS, recompressed
+from tests.property.test_lanes_and_batches import RECORDS, recompressed
 from tests.rigs.bombs import MIB, checked, zeros_batch
 from tests.rigs.waiting import WAIT_S, becomes
 

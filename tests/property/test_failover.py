@@ -1,6 +1,11 @@
-"""Decisions of a failover: no action on evidence that is missing, certificates that show every change, ends of logs."""
+"""Decisions of a failover.
 
+Two processes that both believe to hold the stream's lease, in any order of their writes.
+"""
+
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -9,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkakit.core.cluster_facts import CommittedOffset, GroupState, GroupType, ItemError, LogSpan
-from kafkakit.core.errors import InputError, KafkakitError
+from kafkakit.core.errors import ConflictError, InputError, KafkakitError, LeaseLostError
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.failover.act.observing import effective_ends
+from kafkakit.streams.failover.act.operations import abort, newest_certificate
 from kafkakit.streams.failover.decide.drained import late_partitions, missing_items
 from kafkakit.streams.failover.decide.evidence import (
     Basis,
@@ -26,7 +32,7 @@ from kafkakit.streams.failover.decide.evidence import (
     watch_ends,
     window_s,
 )
-from kafkakit.streams.failover.decide.history import decode_certificate, make_certificate
+from kafkakit.streams.failover.decide.history import EndKind, decode_certificate, make_certificate
 from kafkakit.streams.failover.decide.operation import (
     Certify,
     ChangeRoute,
@@ -48,6 +54,8 @@ from kafkakit.streams.failover.decide.steps import edited, next_step
 from kafkakit.streams.model.route import Lane, PartitionSeal, Route, RouteOperation, Segment, SegmentState
 from tests.clusters.streams_batches import Rec, batch, marker
 from tests.fakes.log_reader import FakeLogReader
+from tests.rigs.failover import STREAM, FailoverScene
+from tests.unit.streams.failover.test_operation import OLD, check_history, make_scene
 
 PARTITIONS = 2
 ERROR = ItemError(name="RequestTimedOutError", retriable=True)
@@ -62,20 +70,20 @@ OPERATION = Operation(
     operator="me",
     started_ms=0,
 )
-OLD = Segment(
+OLD_FAILOVER = Segment(
     id=1, cluster="p", cluster_id="p-id", topic="orders.live.1", topic_id="id-1", partitions=PARTITIONS,
     state=SegmentState.ACTIVE,
 )  # fmt: skip
-NEW = replace(OLD, id=2, cluster="q", cluster_id="q-id", topic="orders.live.2", topic_id="id-2")
+NEW = replace(OLD_FAILOVER, id=2, cluster="q", cluster_id="q-id", topic="orders.live.2", topic_id="id-2")
 SEAL = tuple(PartitionSeal(n, 10, 10, 10) for n in range(PARTITIONS))
 
 
 def route_at(step: Step) -> Route:
-    old, new = replace(OLD, state=SegmentState.DRAINING), NEW
+    old, new = replace(OLD_FAILOVER, state=SegmentState.DRAINING), NEW
     if step is Step.PLANNED:
-        segments: tuple[Segment, ...] = (OLD,)
+        segments: tuple[Segment, ...] = (OLD_FAILOVER,)
     elif step is Step.OPENED:
-        segments = (OLD, replace(NEW, state=SegmentState.OPENED))
+        segments = (OLD_FAILOVER, replace(NEW, state=SegmentState.OPENED))
     elif step is Step.SEALED:
         segments = (replace(old, seal=SEAL, sealed_at_ms=5), new)
     else:
@@ -137,7 +145,7 @@ def looks(draw: st.DrawFn) -> tuple[OperationRecord, Evidence]:
     )
     evidence = Evidence(
         route=route_at(step), now_ms=9,
-        old={1: draw(topics(OLD))} if draw(st.integers(0, 9)) else {},
+        old={1: draw(topics(OLD_FAILOVER))} if draw(st.integers(0, 9)) else {},
         targets={"live": draw(topics(NEW))} if draw(st.integers(0, 9)) else {},
         writers={1: WriterFacts()}, clients=draw(clients),
         rejects=draw(st.sampled_from([{}, {1: 0}, {1: 2}])),
@@ -199,7 +207,7 @@ def test_nothing_is_concluded_from_what_was_not_read(look: tuple[OperationRecord
 def test_growth_after_the_seal_is_found_and_errors_are_no_growth(look: tuple[OperationRecord, Evidence]) -> None:
     _, evidence = look
     facts = evidence.old.get(1, TopicFacts())
-    grown = late_partitions(replace(OLD, seal=SEAL), facts)
+    grown = late_partitions(replace(OLD_FAILOVER, seal=SEAL), facts)
     assert dict(grown) == {n: s.end - 10 for n, s in (facts.whole_spans or {}).items() if s.end > 10}
 
 
@@ -316,8 +324,6 @@ def test_any_altered_offset_shows_even_with_its_hash_made_again(partition: int, 
 
 
 # -- ends of logs ---------------------------------------------------------------------------------------
-
-
 @st.composite
 def logs(draw: st.DrawFn) -> tuple[list[bytes], int, int]:
     """Batches of a log, its end, and the offset after the last record that a reader gets."""
@@ -378,8 +384,6 @@ def test_a_log_that_cannot_be_read_has_no_effective_end() -> None:
 
 
 # -- quiet ----------------------------------------------------------------------------------------------
-
-
 READINGS = st.tuples(st.sampled_from([None, 1, 1, 2]), st.sampled_from(list(Basis)), st.integers(1, 9))
 
 
@@ -429,3 +433,133 @@ def test_a_target_that_was_not_looked_at_is_waited_for() -> None:
     assert isinstance(action, Wait)
     absent = Evidence(route=route_at(Step.PLANNED), now_ms=1, targets={"live": TopicFacts(cluster_id="q-id")})
     assert next_step(record, absent) == CreateTopics(moves=(MOVE,))
+
+
+MOST_TURNS = 3_000
+LIMIT_S = 120.0
+
+
+class Turns:
+    """Threads of which one runs at a time; each waits at its next turn until the schedule comes to it."""
+
+    def __init__(self) -> None:
+        self._mine = threading.local()
+        self._go: list[threading.Semaphore] = []
+        self._stopped: list[threading.Semaphore] = []
+        self._threads: list[threading.Thread] = []
+        self._ended: list[bool] = []
+        self.stopped_by: dict[int, KafkakitError] = {}
+
+    def start(self, work: Callable[[], object]) -> None:
+        number = len(self._threads)
+
+        def body() -> None:
+            self._mine.number = number
+            self._go[number].acquire()
+            try:
+                work()
+            except KafkakitError as error:
+                self.stopped_by[number] = error
+            finally:
+                self._mine.number = None
+                self._ended[number] = True
+                self._stopped[number].release()
+
+        self._ended.append(False)
+        self._go.append(threading.Semaphore(0))
+        self._stopped.append(threading.Semaphore(0))
+        self._threads.append(threading.Thread(target=body, daemon=True))
+        self._threads[-1].start()
+
+    def turn(self) -> None:
+        """Called by a thread before what others may see."""
+        number = getattr(self._mine, "number", None)
+        if number is not None:
+            self._stopped[number].release()
+            self._go[number].acquire()
+
+    def play(self, schedule: list[tuple[int, int]]) -> None:
+        """Let thread `number` have so many turns, one entry after the other; then all take turns until they end."""
+        order = [number for number, turns in schedule for _ in range(turns)]
+        order += list(range(len(self._threads))) * MOST_TURNS
+        for number in order:
+            if all(self._ended):
+                return
+            if not self._ended[number]:
+                self._go[number].release()
+                assert self._stopped[number].acquire(timeout=LIMIT_S)
+        raise AssertionError("a process did not end")
+
+
+def interleave(scene: FailoverScene, works: list[Callable[[], object]], schedule: list[tuple[int, int]]) -> Turns:
+    turns = Turns()
+    write = scene.store._replace
+
+    def replaced(path: str, value: bytes, expected: int | None) -> int:
+        turns.turn()
+        return write(path, value, expected)
+
+    scene.store._replace = replaced  # type: ignore[method-assign]
+    scene.clock.on_sleep.insert(0, lambda _: turns.turn())
+    for work in works:
+        turns.start(work)
+    turns.play(schedule)
+    scene.clock.on_sleep.pop(0)
+    scene.store._replace = write  # type: ignore[method-assign]
+    return turns
+
+
+def test_processes_that_take_turns_stop_each_other_and_the_route_is_sound() -> None:
+    scene = make_scene()
+    scene.begin()
+    turns = interleave(scene, [lambda: scene.resume(wait_s=30)] * 2, [(0, 1), (1, 1)] * 100)
+    assert [type(error) for error in turns.stopped_by.values()] == [LeaseLostError]
+    check_history(scene)
+
+
+schedules = st.lists(st.tuples(st.integers(0, 1), st.integers(1, 15)), max_size=14)
+
+
+@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize("fenced", [False, True])
+@settings(max_examples=60, deadline=None)
+@given(schedule=schedules, late=st.booleans())
+def test_two_processes_run_the_same_failover(
+    fenced: bool, begun: bool, schedule: list[tuple[int, int]], late: bool
+) -> None:
+    scene = make_scene(fenced=fenced)
+    writes = [2] if late else []
+
+    def write_late(_: float) -> None:
+        if writes and any(segment.seal for _, segment in scene.route.segments()):
+            scene.write(OLD, writes.pop())
+
+    scene.clock.on_sleep.append(write_late)
+    if begun:
+        scene.begin()
+    interleave(scene, [lambda: scene.run(wait_s=30)] * 2, schedule)
+    for _ in range(4):
+        with suppress(ConflictError):
+            if scene.run().kind is EndKind.DONE:
+                break
+    check_history(scene)
+    assert [lane.active.cluster for lane in scene.route.lanes if lane.active] == ["q"]
+    certificate, _ = newest_certificate(scene.parts().journals)
+    assert certificate.segments[0].partitions[0].end == scene.end_of(OLD)
+
+
+@settings(max_examples=60, deadline=None)
+@given(schedule=schedules)
+def test_one_process_runs_what_another_aborts(schedule: list[tuple[int, int]]) -> None:
+    scene = make_scene()
+    scene.begin()
+
+    def take_back() -> None:
+        abort(scene.parts(), scene.open_cluster, STREAM)
+
+    interleave(scene, [lambda: scene.run(wait_s=30), take_back], schedule)
+    check_history(scene)
+    route = scene.route
+    if route.operation is None and len(route.lanes[0].segments) == 1 and route.lanes[0].segments[0].cluster == "p":
+        ends = [record.end for record in scene.parts().journals.records() if record.reached_ms]
+        assert set(ends) <= {Step.ABORTED, None}

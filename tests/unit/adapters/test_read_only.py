@@ -1,17 +1,22 @@
-"""The client of dry runs hands on reads and refuses every write; that of runs makes none without its lease."""
+"""The client of dry runs hands on reads and refuses every write; that of runs makes none without its lease.
+
+A read-only client of groups hands reads on and writes nothing.
+"""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
 
-from kafkakit.adapters.read_only import ReadOnlyAdmin
-from kafkakit.core.cluster_facts import AclResourceKind, QuotaEntity, ResourceKind
+from kafkakit.adapters.read_only import ReadOnlyAdmin, ReadOnlyGroups
+from kafkakit.core.cluster_facts import AclResourceKind, CommittedOffset, QuotaEntity, ResourceKind
 from kafkakit.core.errors import LeaseLostError, RefusedError
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.act.leases import GuardedAdmin
 from kafkakit.ports.admin import ClusterAdmin
+from kafkakit.ports.data import GroupAdmin
 from tests.fakes.admin import FakeCluster
+from tests.fakes.groups import FakeGroups
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 READS: dict[str, Callable[[ClusterAdmin], object]] = {
@@ -88,3 +93,24 @@ def test_writes_without_the_lease_do_nothing(cluster: FakeCluster, call: str) ->
 def test_closing_closes_the_inner_client(cluster: FakeCluster) -> None:
     ReadOnlyAdmin(cluster).close()
     assert cluster.closed
+
+
+KEY = TopicPartition("t", 0)
+
+
+def test_reads_pass_and_writes_are_refused() -> None:
+    inner = FakeGroups()
+    inner.seed("g", KEY, 5)
+    groups: GroupAdmin = ReadOnlyGroups(inner)
+    assert groups.groups() == inner.groups()
+    assert groups.describe(["g"]) == inner.describe(["g"])
+    assert groups.committed("g", [KEY], stable=False) == {KEY: CommittedOffset(offset=5)}
+    with pytest.raises(RefusedError):
+        groups.commit("g", {KEY: CommittedOffset(offset=1)})
+    with pytest.raises(RefusedError):
+        groups.forget("g", [KEY])
+    with pytest.raises(RefusedError):
+        groups.delete("g")
+    assert (inner.commits, inner.forgotten, inner.deleted) == ([], [], [])
+    groups.close()
+    assert inner.closed

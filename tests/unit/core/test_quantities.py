@@ -1,7 +1,17 @@
+"""Spans of time as sentences have them."""
+
 import pytest
 
 from kafkakit.core.errors import UsageError
-from kafkakit.core.quantities import agreeing, format_bytes, format_rate, format_rough_time, parse_rate, parse_size
+from kafkakit.core.quantities import (
+    agreeing,
+    format_bytes,
+    format_rate,
+    format_rough_time,
+    format_span,
+    parse_rate,
+    parse_size,
+)
 
 
 @pytest.mark.parametrize(
@@ -87,3 +97,24 @@ def test_rates_and_times_are_printed() -> None:
 def test_verbs_agree_with_numbers(what: str, one: str) -> None:
     assert agreeing(1, what) == one
     assert agreeing(2, what) == what
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.0041, "0.0041 s"),
+        (45, "45 s"),
+        (60, "1 min"),
+        (113, "1 min 53 s"),
+        (600, "10 min"),
+        (3600, "1 h"),
+        (86_400, "24 h"),
+        (36 * 3600 + 300, "36 h 05 min"),
+        (192 * 3600 + 300, "192 h 05 min"),
+        (7 * 86_400, "7 d"),
+        (10 * 86_400 + 3600, "10 d 1 h"),
+        (12 * 86_400 + 60, "12 d"),
+    ],
+)
+def test_a_span_is_as_exact_as_matters(seconds: float, text: str) -> None:
+    assert format_span(seconds) == text

@@ -1,15 +1,21 @@
-"""Files are found in a fixed order and within limits, and what cannot be read is a finding."""
+"""Files are found in a fixed order and within limits, and what cannot be read is a finding.
+
+Which topics of a live cluster are linted.
+"""
 
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from kafkakit.adapters.files import read_input
 from kafkakit.core.errors import UsageError
+from kafkakit.core.model import TagSet
 from kafkakit.lint import act as finding
-from kafkakit.lint.act import FoundFile, find_files, read_files
+from kafkakit.lint.act import FoundFile, find_files, read_files, read_live
 from kafkakit.lint.decide.files import FileReading
+from tests.fakes.admin import FakeCluster
 
 TOPIC = "kafkakit: cluster\ntopics: [{name: t}]\n"
 
@@ -141,3 +147,35 @@ def test_files_of_folders_that_are_no_text_are_left_out_unless_they_look_known(t
     assert reading_of(tmp_path) == ()
     (tmp_path / "t.yaml").write_bytes(b"kafkakit: cluster\n# \xff\n")
     assert problems(tmp_path) == [("KKL006", 2, 3, "not valid UTF-8 text (byte 20)")]
+
+
+TAGS = TagSet(brokers={}, topics={"orders": {"tier": "hot"}})
+
+
+def linted(topics: str | None, tags: TagSet | None = None) -> list[str]:
+    cluster = FakeCluster({1: "a", 2: "b"})
+    cluster.add_topic("orders", {0: (1, 2)})
+    cluster.add_topic("users", {0: (1, 2), 1: (2, 1)})
+
+    def read_tags() -> TagSet:
+        assert tags is not None, "tags are read although no query looks at them"
+        return tags
+
+    found = read_live(cluster, None, datetime(2026, 1, 1, tzinfo=UTC), topics, read_tags)
+    assert len(found.brokers) == 2
+    return sorted(piece.name for piece in found.topics)
+
+
+def test_topics_are_chosen_by_name_query_and_tag() -> None:
+    assert linted(None) == ["orders", "users"]
+    assert linted("users") == ["users"]
+    assert linted("where partitions > 1") == ["users"]
+    assert linted("where tier = hot", TAGS) == ["orders"]
+
+
+def test_what_matches_nothing_is_refused_with_the_reason() -> None:
+    with pytest.raises(UsageError, match="no topic matches") as caught:
+        linted("where tier = cold", TAGS)
+    assert any("orders" in line for line in caught.value.lines)
+    with pytest.raises(UsageError, match="no topic matches"):
+        linted("nothing")

@@ -1,14 +1,177 @@
-"""Local steps after a first plan: what each costs and leaves missing, and the swaps that shed without room to spare."""
+"""Free steps; local steps after a first plan."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkakit.placement.by_size.local_steps import Priced, free_fills, free_sheds, priced_fills, priced_sheds, repair
-from kafkakit.placement.by_size.slots import Pools, SearchState, SlotTable
+from kafkakit.placement.by_size.attempt import counts_of, positions
+from kafkakit.placement.by_size.local_steps import (
+    FreeMoves,
+    Leaders,
+    Priced,
+    Topics,
+    free_fills,
+    free_sheds,
+    level_counts,
+    looks_for,
+    priced_fills,
+    priced_sheds,
+    repair,
+    spread_topics,
+)
+from kafkakit.placement.by_size.slots import CountLimits, Pools, SearchState, SlotTable
 from tests.clusters.storage_worlds import table_of, tables
+
+
+def free_moves(table: SlotTable, moved: Mapping[int, int], *, ceiling: Sequence[int], floor: int = 0) -> FreeMoves:
+    """The table with slots moved to brokers, both by index."""
+    state = SearchState(table, [floor] * len(table.brokers), list(ceiling))
+    for slot, dest in moved.items():
+        state.move(slot, dest)
+    return FreeMoves(state, counts_of(table, positions(state)))
+
+
+def spread(free: FreeMoves, topic: Sequence[int], leaders: Leaders | None = None) -> Any:
+    """Where slots are after spreading topics (a number per partition)."""
+    at = positions(free.state)
+    spread_topics(free, Topics(free, np.array(topic), at), leaders or Leaders([0] * len(at), ()))
+    return positions(free.state).tolist()
+
+
+def test_a_slot_goes_where_fewer_are() -> None:
+    table = table_of([(1,)] * 4, [5, 5, 5, 5], [None] * 3)
+    free = free_moves(table, {0: 1, 1: 1, 2: 1}, ceiling=[20, 20, 20])
+    level_counts(free)
+    assert sorted(free.counts) == [1, 1, 2]
+    assert sorted(counts_of(table, positions(free.state))) == [1, 1, 2]
+    assert sorted(free.state.moved) == [0, 1, 2], "other slots move, or fewer"
+
+
+def test_a_full_broker_takes_nothing_more() -> None:
+    table = table_of([(1,)] * 3, [5, 5, 5], [None] * 3)
+    free = free_moves(table, {0: 1, 1: 1, 2: 1}, ceiling=[20, 20, 4])
+    level_counts(free)
+    assert free.counts == [0, 3, 0]
+
+
+def test_what_a_floor_needs_stays() -> None:
+    table = table_of([(1,), (1,), (1,), (2,)], [5, 5, 5, 1], [None] * 3)
+    free = free_moves(table, {0: 1, 1: 1, 2: 1}, ceiling=[20, 20, 20])
+    free.state.floor = [0, 16, 0]
+    level_counts(free)
+    assert free.counts == [0, 4, 0]
+
+
+def test_two_small_slots_change_places_with_a_large_one() -> None:
+    """Broker 2 holds six small slots and broker 3 one that weighs as much as two of them; no load may change."""
+    table = table_of([(1,)] * 7, [2, 2, 2, 2, 2, 2, 4], [None] * 3)
+    free = free_moves(table, {**dict.fromkeys(range(6), 1), 6: 2}, ceiling=[0, 12, 4])
+    free.state.floor = [0, 12, 4]
+    level_counts(free)
+    assert free.counts == [0, 5, 2]
+    assert free.state.load == [0, 12, 4]
+
+
+def test_count_limits_hold() -> None:
+    table = table_of([(1,)] * 4, [1] * 4, [None] * 3)
+    limited = SlotTable(
+        **{name: getattr(table, name) for name in SlotTable.__slots__} | {"counts": CountLimits((0,) * 3, (4, 4, 1))}
+    )
+    free = free_moves(limited, dict.fromkeys(range(4), 1), ceiling=[0, 9, 9])
+    level_counts(free)
+    assert free.counts == [0, 3, 1]
+
+
+def test_no_slot_takes_the_place_of_a_copy_that_left() -> None:
+    """A copy on a broker that had one of the partition would be no copy: the plan would cost less than it says."""
+    table = table_of([(1, 3), (1,)], [5, 5], [None] * 4)
+    free = free_moves(table, {0: 1, 1: 3, 2: 1}, ceiling=[99] * 4)
+    assert not free.may_go(0, 2)
+    assert not free.may_go(0, 0)
+    assert not free.may_go(0, 3)
+    assert free.may_go(2, 2)
+
+
+def test_an_exchange_spreads_two_topics() -> None:
+    """Both brokers are full; each got two of one topic, and after an exchange one of each."""
+    table = table_of([(1,)] * 4, [5, 5, 5, 5], [None] * 3)
+    free = free_moves(table, {0: 1, 1: 1, 2: 2, 3: 2}, ceiling=[0, 10, 10], floor=0)
+    free.state.floor = [0, 10, 10]
+    at = spread(free, [0, 0, 1, 1])
+    assert sorted(at[:2]) == sorted(at[2:]) == [1, 2]
+    assert free.counts == [0, 2, 2]
+
+
+def test_sizes_nearly_alike_are_exchanged_inside_the_limits_only() -> None:
+    table = table_of([(1,)] * 4, [5, 5, 6, 6], [None] * 3)
+    moved = {0: 1, 1: 1, 2: 2, 3: 2}
+    assert spread(free_moves(table, moved, ceiling=[0, 10, 12]), [0, 0, 1, 1]) == [1, 1, 2, 2]
+    at = spread(free_moves(table, moved, ceiling=[0, 11, 12]), [0, 0, 1, 1])
+    assert sorted(at[:2]) == sorted(at[2:]) == [1, 2]
+
+
+def test_racks_forbid_an_exchange() -> None:
+    """Brokers 2 and 3 are in racks of their own; partitions 0 and 1 have their other copies in 3's rack."""
+    table = table_of([(1, 4), (1, 4), (1, 5), (1, 5)], [5] * 4, ["a", "b", "c", "c", "b"])
+    free = free_moves(table, {0: 1, 2: 1, 4: 2, 6: 2}, ceiling=[99] * 5)
+    assert spread(free, [0, 0, 1, 1]) == [1, 3, 1, 3, 2, 4, 2, 4]
+
+
+def test_leaders_stay_as_even() -> None:
+    """Slots 0 and 1 lead, 2 and 3 follow: an exchange would make leaders less even than one and one."""
+    table = table_of([(1,)] * 4, [5] * 4, [None] * 3)
+    free = free_moves(table, {0: 1, 1: 1, 2: 2, 3: 2}, ceiling=[0, 10, 10])
+    leaders = Leaders([0, 2, 2], [0, 1])
+    assert spread(free, [0, 0, 1, 1], leaders) == [1, 1, 2, 2]
+    assert spread(free, [0, 0, 1, 1], Leaders([0, 2, 1], [0, 1])) != [1, 1, 2, 2]
+
+
+def test_a_slot_alone_leaves_a_crowded_topic_only_for_a_broker_with_fewer() -> None:
+    """The first slot may go to broker 3, with fewer slots than its own, though nothing comes back."""
+    table = table_of([(1,), (1,), (2,)], [5, 5, 5], [None] * 3)
+    free = free_moves(table, {0: 1, 1: 1}, ceiling=[99] * 3)
+    at = spread(free, [0, 0, 1])
+    assert sorted(at[:2]) == [1, 2]
+    assert free.counts == [0, 2, 1]
+
+
+def test_work_is_limited() -> None:
+    table = table_of([(1,)] * 4, [5] * 4, [None] * 3)
+    free = free_moves(table, {0: 1, 1: 1, 2: 1}, ceiling=[99] * 3)
+    free.looks = 0
+    level_counts(free)
+    assert free.counts == [1, 3, 0]
+    assert spread(free, [0] * 4) == [1, 1, 1, 0]
+    assert looks_for(100) < looks_for(1000) < looks_for(10**6) == looks_for(10**7)
+
+
+def test_a_mended_set_stays_mended() -> None:
+    """Where only so many sets may break the rule, a rackless broker does not get the copy that repaired one."""
+    racks = ["a", "a", None, "b", "c"]
+    lists = [(1, 2, 3)]
+    for most, allowed in ((None, True), (0, False)):
+        table = table_of(lists, [5], [*racks, None], min_rack_ids=2, most_broken=most)
+        free = free_moves(table, {2: 3}, ceiling=[99] * 6)
+        assert free.may_go(2, 4)
+        assert free.may_go(2, 5) is allowed
+
+
+def test_nothing_moves_where_nothing_is_won() -> None:
+    """Counts one apart; two topics of which one would sit as badly after an exchange as the other does before."""
+    table = table_of([(1,)] * 3, [5] * 3, [None] * 3)
+    free = free_moves(table, {0: 1, 1: 1, 2: 2}, ceiling=[0, 99, 99])
+    level_counts(free)
+    assert (free.counts, free.steps) == ([0, 2, 1], 0)
+    table = table_of([(1,), (1,), (1,), (2,), (3,)], [5, 5, 5, 1, 1], [None] * 3)
+    free = free_moves(table, {0: 1, 1: 1, 2: 2}, ceiling=[0, 11, 6])
+    # Topic 1 has its only slot on broker 3, and would meet another of its own on broker 2.
+    assert spread(free, [0, 0, 1, 1, 2]) == [1, 1, 2, 1, 2]
+    assert free.steps == 0
+
 
 Options = Callable[[Pools, int, int], Iterator[Priced]]
 

@@ -22,7 +22,10 @@ from kafkakit.rules.families import (
 )
 from kafkakit.rules.rule import Limits, LintRule, Subject
 from kafkakit.rules.subjects import GroupFacts, PartitionFacts, TopicFacts
-from tests.unit.rules import test_compaction, test_durability, test_kraft, test_retention_rules
+from tests.unit.rules import test_broker_rules as test_compaction
+from tests.unit.rules import test_broker_rules as test_durability
+from tests.unit.rules import test_broker_rules as test_retention_rules
+from tests.unit.rules import test_kraft
 
 FAMILIES = (compaction, durability, durability_brokers, kraft, retention, retention_segments, tiering)
 # Brokers refuse what these find, so there is no effective configuration to compare.
@@ -211,7 +214,12 @@ def test_the_edits_of_a_topic_remove_its_finding(brokers: list[BrokerPiece], top
 
 
 def test_each_rule_has_a_case_that_fires_and_one_that_does_not() -> None:
-    cases = [*test_compaction.CASES, *test_durability.CASES, *test_kraft.CASES, *test_retention_rules.CASES]
+    cases = [
+        *test_compaction.CASES_COMPACTION,
+        *test_durability.CASES_DURABILITY,
+        *test_kraft.CASES,
+        *test_retention_rules.CASES,
+    ]
     fires = {code for code, _, expected in cases if expected and set(expected) <= set("EWN")}
     silent = {code for code, _, expected in cases if expected == ""}
     codes = {rule.code for rule in RULES}

@@ -1,11 +1,27 @@
-"""Values as Java parses them and as Kafka's validators take them."""
+"""Values as Java parses them and as Kafka's validators take them.
+
+Rules of security at their boundaries; secrets that are in no finding; what counts as a secret.
+"""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkakit.rules.cluster_facts import inter_broker_protocol, listeners_of
 from kafkakit.rules.config_defs import MINORS, ConfigDef, Scope, ValueType, config_table
-from kafkakit.rules.values import accepted, duplicates, is_throttled_replicas, parsed, problem_of
+from kafkakit.rules.effective import BrokerConfig, Declared, Source
+from kafkakit.rules.values import (
+    accepted,
+    duplicates,
+    holds_literal_secret,
+    is_reference,
+    is_secret_key,
+    is_throttled_replicas,
+    literal_jaas_options,
+    parsed,
+    problem_of,
+)
+from tests.rigs.rule_cases import SKIPPED, findings, verdict
 
 
 def topic(key: str, minor: str = "4.3") -> ConfigDef:
@@ -170,3 +186,169 @@ def test_any_text_has_an_answer(text: str, key: str) -> None:
 def test_whole_numbers_within_bounds_and_range_are_accepted(number: int) -> None:
     definition = topic("retention.ms")
     assert (problem_of(definition, str(number)) is None) is (-1 <= number < 2**63)
+
+
+def broker_security(config: str, roles: str = "[broker]") -> str:
+    return f"brokers: [{{id: 1, roles: {roles}, config: {{{config}}}}}]\n"
+
+
+OWN_MAP = (
+    "listener.security.protocol.map: 'CLIENTS:SASL_PLAINTEXT,PEERS:SSL', listeners: 'CLIENTS://:9092,PEERS://:9093'"
+)
+SASL = "security.inter.broker.protocol: SASL_SSL, sasl.mechanism.inter.broker.protocol: PLAIN, "
+SECRET = "hunter2-of-the-test"
+JAAS = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="kafka" password="{SECRET}";'
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "expected"),
+    [
+        ("KKS801", broker_security(""), 1),
+        ("KKS801", "env: staging\n" + broker_security(""), 0),
+        ("KKS801", broker_security("listeners: 'PLAINTEXT://127.0.0.1:9092,SSL://:9093'"), 0),
+        ("KKS801", broker_security("listeners: 'PLAINTEXT://[::1]:9092,SSL://:9093'"), 0),
+        ("KKS801", broker_security(OWN_MAP), 1),
+        (
+            "KKS801",
+            broker_security("listeners: 'CONTROLLER://:9093', controller.listener.names: CONTROLLER", "[controller]"),
+            1,
+        ),
+        ("KKS801", "brokers: [{id: 1}]", SKIPPED),
+        ("KKS802", broker_security(""), 1),
+        ("KKS802", broker_security(OWN_MAP + ", inter.broker.listener.name: PEERS"), 0),
+        ("KKS802", broker_security(OWN_MAP + ", inter.broker.listener.name: CLIENTS"), 1),
+        ("KKS803", broker_security(OWN_MAP + ", sasl.enabled.mechanisms: 'SCRAM-SHA-512,PLAIN'"), 1),
+        ("KKS803", broker_security(OWN_MAP + ", sasl.enabled.mechanisms: SCRAM-SHA-512"), 0),
+        (
+            "KKS803",
+            broker_security(
+                OWN_MAP
+                + ", sasl.enabled.mechanisms: PLAIN, listener.name.clients.sasl.enabled.mechanisms: SCRAM-SHA-512"
+            ),
+            0,
+        ),
+        ("KKS804", broker_security(SASL + "sasl.enabled.mechanisms: PLAIN"), 0),
+        ("KKS804", broker_security(SASL + "sasl.enabled.mechanisms: GSSAPI"), 1),
+        ("KKS804", broker_security("sasl.mechanism.inter.broker.protocol: PLAIN"), 0),
+        ("KKS805", broker_security(""), 1),
+        ("KKS805", "env: dev\n" + broker_security(""), 0),
+        ("KKS806", broker_security(""), 0),
+        ("KKS807", broker_security("ssl.endpoint.identification.algorithm: ''"), 1),
+        ("KKS807", broker_security("listener.name.clients.ssl.endpoint.identification.algorithm: ''"), 1),
+        ("KKS807", broker_security(""), 0),
+        ("KKS808", broker_security("ssl.key.password: '${env:KEY}'"), 0),
+        ("KKS808", broker_security("listener.name.clients.ssl.keystore.password: x"), 1),
+        ("KKS808", broker_security("ssl.truststore.certificates: '-----BEGIN CERTIFICATE-----'"), 0),
+        ("KKS808", broker_security(f"sasl.jaas.config: '{JAAS}'"), 1),
+        ("KKS808", broker_security(f"listener.name.clients.plain.sasl.jaas.config: '{JAAS}'"), 1),
+        ("KKS808", broker_security("sasl.jaas.config: 'x.PlainLoginModule required password=\"${env:PASSWORD}\";'"), 0),
+        ("KKS808", "defaults: {ssl.key.password: x}\nbrokers: [{id: 1}]", 1),
+        ("KKS809", broker_security("super.users: 'User:*'"), 1),
+        ("KKS809", broker_security("super.users: 'User:ANONYMOUS2'"), 0),
+        ("KKS810", broker_security("advertised.listeners: 'SSL://0.0.0.0:9093'"), 1),
+        ("KKS810", broker_security("listeners: 'SSL://:9093'"), 0),
+        (
+            "KKS810",
+            broker_security(
+                "listeners: 'SSL://:9093,CONTROLLER://0.0.0.0:9094', controller.listener.names: CONTROLLER"
+            ),
+            0,
+        ),
+        ("KKS811", broker_security("ssl.enabled.protocols: TLSv1.2"), 0),
+        ("KKS811", broker_security("ssl.enabled.protocols: TLSv1"), 1),
+        ("KKS811", broker_security(""), 0),
+    ],
+)
+def test_boundaries(code: str, text: str, expected: int | str) -> None:
+    assert verdict(code, text) == expected
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        f"ssl.keystore.password: {SECRET}",
+        f"listener.name.clients.ssl.key.password: {SECRET}",
+        f"sasl.jaas.config: '{JAAS}'",
+        f"my.own.secret: {SECRET}",
+    ],
+)
+def test_a_secret_is_in_no_part_of_a_finding(config: str) -> None:
+    (found,) = findings("KKS808", broker_security(config))
+    assert SECRET not in repr(found)
+    assert found.setting is not None
+    assert found.setting.observed == "[hidden]"
+
+
+def test_the_options_of_jaas_that_hold_a_secret_are_named() -> None:
+    (found,) = findings("KKS808", broker_security(f"sasl.jaas.config: '{JAAS}'"))
+    assert found.message == "sasl.jaas.config holds a secret written out (password)"
+    assert literal_jaas_options('x required user_admin="a" keyTab="/k" clientSecret=b password="${env:P}";') == (
+        "user_admin",
+        "clientSecret",
+    )
+
+
+@pytest.mark.parametrize("minor", MINORS)
+def test_passwords_of_kafka_are_known_by_name(minor: str) -> None:
+    # Certificates are of the same type, but public.
+    for name, definition in config_table(minor).broker.items():
+        if definition.type is ValueType.PASSWORD:
+            assert is_secret_key(name) or "certificate" in name, name
+        else:
+            assert not is_secret_key(name), name
+
+
+@pytest.mark.parametrize(
+    ("key", "is_secret"),
+    [
+        ("database.password", True),
+        ("sasl_plain_password", True),
+        ("producer.override.sasl.jaas.config", True),
+        ("value.converter.basic.auth.user.info", True),
+        ("aws.secret.access.key", True),
+        ("message.key.columns", False),
+        ("sasl.oauthbearer.token.endpoint.url", False),
+        ("delegation.token.max.lifetime.ms", False),
+        ("key.converter", False),
+    ],
+)
+def test_secrets_by_name(key: str, is_secret: bool) -> None:
+    assert is_secret_key(key) is is_secret
+
+
+@pytest.mark.parametrize(
+    ("value", "is_named"),
+    [
+        ("${file:/run/secrets/x.properties:password}", True),
+        (" ${env:PASSWORD} ", True),
+        ("${PASSWORD}", True),
+        ("{{ vault.password }}", True),
+        ("$KAFKA_PASSWORD", True),
+        ("ENC[k8s_secret@ns/name/key]", True),
+        ("a${env:PASSWORD}", False),
+        ("$ecret", False),
+        ("hunter2", False),
+    ],
+)
+def test_references_to_secrets(value: str, is_named: bool) -> None:
+    assert is_reference(value) is is_named
+    assert holds_literal_secret("ssl.key.password", value) is not is_named
+
+
+def test_listeners() -> None:
+    static = {
+        key: Declared(text, Source.STATIC)
+        for key, text in {
+            "listeners": "Clients://[::1]:9092, PEERS://:9093,nonsense,OTHER://h:1",
+            "listener.security.protocol.map": "CLIENTS:SASL_SSL,PEERS:ssl",
+            "inter.broker.listener.name": "peers",
+        }.items()
+    }
+    config = BrokerConfig(config_table("4.3"), static)
+    found = [(x.name, x.host, x.port, x.protocol, x.is_loopback) for x in listeners_of(config)]
+    assert found == [
+        ("Clients", "::1", "9092", "SASL_SSL", True),
+        ("PEERS", "", "9093", "SSL", False),
+        ("OTHER", "h", "1", "", False),
+    ]
+    assert inter_broker_protocol(config) == "SSL"

@@ -1,17 +1,28 @@
-"""Parts of rebalance: who takes over from whom, tolerances, sources, what a search tried, Ctrl-C."""
+"""Parts of rebalance; drains placed by free bytes; what refusals say."""
 
+import json
 import signal
 import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from fractions import Fraction
 
 import pytest
 
 from kafkakit.cli.context import CliContext
 from kafkakit.cli.search_watch import watching
-from kafkakit.core.errors import TerminationRequested, UsageError
-from kafkakit.core.selection import BrokerList
-from kafkakit.topicmappr.decide.rebalance import pairs, smallest_tolerance
+from kafkakit.core.documents import encode_plan, encode_snapshot
+from kafkakit.core.errors import InfeasibleError, TerminationRequested, TryLaterError, UsageError
+from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, Partition, Topic
+from kafkakit.core.selection import BrokerList, parse_broker_list
+from kafkakit.placement.problem import PlaceBy
+from kafkakit.topicmappr.decide.assembly import PlannedChange
+from kafkakit.topicmappr.decide.drain import DrainRequest, decide_drain
+from kafkakit.topicmappr.decide.rebalance import decide_rebalance, pairs, smallest_tolerance
 from kafkakit.topicmappr.decide.rebalance_goal import choose_sources
-from kafkakit.topicmappr.decide.requests import GIB, RebalanceRequest
+from kafkakit.topicmappr.decide.requests import GIB, Budget, Goal, LeftForLater, RebalanceRequest
+from tests.cli.test_rebalance import cluster
+from tests.invariants.plan import verify_plan
 
 RACKS = {1: "a", 2: "a", 3: "b", 4: "b", 5: None}
 
@@ -109,3 +120,105 @@ def test_a_search_ends_while_there_is_time_for_its_report() -> None:
     with watching(cli) as watch:
         time.sleep(0.002)
         assert watch.stopped()
+
+
+ROWS = [((1, 2), 40), ((1, 3), 30), ((1, 4), 20), ((2, 3), 90)]
+
+
+def cluster_drain_by_bytes(free: dict[int, int], racks: str = "aabb") -> ClusterSnapshot:
+    return ClusterSnapshot(
+        cluster_id="c",
+        taken_at=datetime(2026, 11, 21, tzinfo=UTC),
+        source="test",
+        sizes_taken=True,
+        brokers=tuple(Broker(id=b, rack=racks[b - 1 : b] or None, storage_free_bytes=f) for b, f in free.items()),
+        topics=(
+            Topic(
+                name="a",
+                partitions=tuple(Partition(partition=n, replicas=r, size_bytes=s) for n, (r, s) in enumerate(ROWS)),
+            ),
+        ),
+    )
+
+
+def drain(
+    snapshot: ClusterSnapshot, brokers: str = "1", limits: dict[str, str] | None = None, **more: object
+) -> PlannedChange:
+    words = {"command": "topicmappr drain", "brokers": brokers, "placement": "storage", **(limits or {})}
+    request = DrainRequest(
+        leaving=parse_broker_list(brokers),
+        topics=("a",),
+        placement=PlaceBy.STORAGE,
+        words=words,
+        **more,  # type: ignore[arg-type]
+    )
+    change = decide_drain(snapshot, request)
+    verify_plan(json.loads(encode_plan(change.plan)), json.loads(encode_snapshot(snapshot)))
+    return change
+
+
+def targets(change: PlannedChange) -> dict[int, tuple[int, ...]]:
+    return {m.partition: m.adding for m in change.plan.moves}
+
+
+def test_copies_go_where_free_bytes_end_closest() -> None:
+    # Rackless, so any broker may take any copy: 100 - 40, 90 - 30 and 80 - 20 are all 60.
+    change = drain(cluster_drain_by_bytes({1: 500, 2: 80, 3: 100, 4: 90}, racks=""))
+    assert targets(change) == {0: (3,), 1: (4,), 2: (2,)}
+    after = {b.broker: b.free_bytes for b in change.plan.after.brokers if b.broker != 1}
+    assert after == {2: 60, 3: 60, 4: 60}
+    assert change.plan.certificate.objective == change.plan.certificate.lower_bound == 3
+
+
+def test_a_budget_and_pins_hold_by_bytes_too() -> None:
+    snapshot = cluster_drain_by_bytes({1: 500, 2: 80, 3: 100, 4: 90}, racks="")
+    change = drain(snapshot, limits={"max-moved-bytes": "50B"}, budget=Budget(max_moved_bytes=50))
+    assert sorted(targets(change)) == [1, 2]
+    assert change.later == LeftForLater(partitions=1, copies=1, bytes=40)
+    change = drain(snapshot, limits={"pin": "a/0"}, pinned=("a/0",))
+    assert sorted(targets(change)) == [1, 2]
+    assert not change.later.partitions
+
+
+def test_what_has_no_room_stays_and_is_named() -> None:
+    change = drain(cluster_drain_by_bytes({1: 500, 2: 10, 3: 35, 4: 31}, racks=""))
+    assert 0 not in targets(change)
+    assert change.left_alone == 1
+    assert any("a p0" in reason and "short" in reason for reason in change.reasons)
+
+
+def test_other_brokers_may_be_dead_or_of_unknown_disks() -> None:
+    snapshot = cluster_drain_by_bytes({1: 500, 2: 80, 3: 100, 4: 90})
+    brokers = tuple(
+        replace(b, state=BrokerState.MISSING, storage_free_bytes=None) if b.id == 4 else b for b in snapshot.brokers
+    )
+    change = drain(replace(snapshot, brokers=brokers), min_rack_ids=1)
+    assert all(new and set(new) <= {2, 3} for new in targets(change).values())
+    unknown = tuple(replace(b, storage_free_bytes=None) if b.id == 4 else b for b in snapshot.brokers)
+    with pytest.raises(TryLaterError, match="Metrics not found for broker 4"):
+        drain(replace(snapshot, brokers=unknown))
+    narrowed = drain(replace(snapshot, brokers=unknown), receiving=parse_broker_list("2,3"), min_rack_ids=1)
+    assert all(set(new) <= {2, 3} for new in targets(narrowed).values())
+
+
+@pytest.mark.parametrize(
+    ("partitions", "words"), [(4, "every placement was searched"), (4000, "it is not proven impossible")]
+)
+def test_sets_that_cannot_be_mended(partitions: int, words: str) -> None:
+    free = {1: 9000, 2: 9000}
+    snapshot = cluster([[1, 2]] * partitions, [1] * partitions, free, dict.fromkeys(free, "a"))
+    request = RebalanceRequest(
+        brokers=parse_broker_list("-1"),
+        topics=(".*",),
+        goal=Goal(band=Fraction(1, 2)),
+        max_rack_violations=0,
+        words={},
+    )
+    with pytest.raises(InfeasibleError, match=words):
+        decide_rebalance(snapshot, request)
+
+
+def test_topics_without_a_partition_have_no_brokers_in_use() -> None:
+    request = RebalanceRequest(brokers=parse_broker_list("-1"), topics=(".*",), words={})
+    with pytest.raises(UsageError, match="no broker holds these topics"):
+        decide_rebalance(cluster([], [], {1: 5}, {1: "a"}), request)

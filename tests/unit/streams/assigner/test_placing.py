@@ -1,13 +1,29 @@
-"""Placement: each partition where it may be, even by capacity, few moves, zones and lanes by importance."""
+"""Placement; watches of a cluster."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkakit.streams.assigner.decide.placing import NONE, PlacementProblem, loads_of, place, shares_of
+from kafkakit.core.cluster_facts import LogSpan
+from kafkakit.core.model import TopicPartition
+from kafkakit.streams.assigner.act.watching import ClusterWatch, WatchedCluster
+from kafkakit.streams.assigner.decide.placing import (
+    NONE,
+    PartitionFacts,
+    PlacementProblem,
+    loads_of,
+    place,
+    rounded,
+    shares_of,
+)
+from tests.fakes.admin import FakeClock, FakeCluster
+from tests.fakes.groups import FakeGroups
+from tests.rigs.assigner_loop import FakeClients
 
 
 def problem(load: list[int], capacity: list[int], **more: Any) -> PlacementProblem:
@@ -143,3 +159,66 @@ def test_a_partition_that_is_placed_and_then_balanced_in_one_answer_did_not_move
     answer = place(found, may_balance=False)
     assert answer.owner.tolist()[28] == 3
     assert answer.moves == 1
+
+
+class Log:
+    """Ends that a test sets."""
+
+    def __init__(self) -> None:
+        self.ends: dict[TopicPartition, int] = {}
+
+    def spans(self, partitions: Any) -> Mapping[TopicPartition, LogSpan]:
+        return {key: LogSpan(start=0, stable=self.ends[key], end=self.ends[key]) for key in partitions}
+
+
+class Stage:
+    def __init__(self) -> None:
+        self.cluster, self.log, self.groups = FakeCluster({1: "r1", 2: "r2"}, cluster_id="a-id"), Log(), FakeGroups()
+        self.clock = FakeClock()
+        self.clients = FakeClients(admin=self.cluster, groups=self.groups, log=self.log)
+        self.watch = ClusterWatch("a-id", lambda: self.clients, self.clock)
+        self.cluster.create_topic("t", {0: (1, 2), 1: (2, 1)}, {"min.insync.replicas": "2"})
+        self.log.ends = {TopicPartition("t", 0): 100, TopicPartition("t", 1): 100}
+        self.watch.wanted = WatchedCluster(partitions={"t": 2}, groups={"t": ("g",)})
+
+    def look(self) -> None:
+        self.watch.look_once(self.clients)
+
+
+@pytest.fixture
+def stage() -> Stage:
+    return Stage()
+
+
+def test_a_probe_is_of_the_cluster_that_is_meant(stage: Stage) -> None:
+    stage.watch.probe_once(stage.clients)
+    assert stage.watch.probe is not None
+    assert stage.watch.probe.has_controller
+    other = ClusterWatch("b-id", lambda: stage.clients, stage.clock)
+    other.probe_once(stage.clients)
+    assert other.probe is None
+    assert other.problem == "its address answers as cluster a-id"
+
+
+def test_a_look_finds_rates_racks_and_lag(stage: Stage) -> None:
+    stage.groups.seed("g", TopicPartition("t", 0), 90)
+    stage.look()
+    stage.clock.advance(10)
+    stage.log.ends[TopicPartition("t", 1)] = 1_100
+    stage.look()
+    found = stage.watch.look
+    assert found.number == 2
+    assert found.facts["t"] == (PartitionFacts(0, "r1"), PartitionFacts(128, "r2"))
+    assert found.lags == {"g": 10}
+    assert (found.offline, found.under_min_isr) == (0, 0)
+
+
+def test_a_look_counts_what_is_under_its_minimum(stage: Stage) -> None:
+    stage.cluster.kill(2)
+    stage.look()
+    assert stage.watch.look.under_min_isr == 2
+
+
+@pytest.mark.parametrize(("rate", "power"), [(0, 0), (1, 1), (2, 2), (3, 4), (1000, 1024), (1024, 1024)])
+def test_rates_are_rounded_to_powers_of_two(rate: int, power: int) -> None:
+    assert rounded(rate) == power

@@ -1,7 +1,11 @@
-"""One partition, broker or cluster that is broken must hold up nothing else, and nothing may spin or stop."""
+"""One partition, broker or cluster that is broken must hold up nothing else, and nothing may spin or stop.
+
+When things are due, and the steps of the wall clock.
+"""
 
 import threading
 import time
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,13 +14,13 @@ from kafkakit.adapters.host import SystemClock
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.data import LogReader
-from kafkakit.streams.lag.act.monitor import ClusterWatcher, MonitorContext, MonitoredCluster
+from kafkakit.streams.lag.act.monitor import ClusterWatcher, MonitorContext, MonitoredCluster, Schedule, WallClockSteps
 from kafkakit.streams.lag.act.reading import OFFSETS_TOPIC
 from kafkakit.streams.lag.decide.measure.time_lag import FigureFlag
 from kafkakit.streams.lag.decide.monitors import MonitorPhase
 from kafkakit.streams.lag.decide.saved_state import decode_state, encode_state
 from tests.fakes.groups import FakeGroups
-from tests.rigs.lag import PARTITIONS, Rig
+from tests.rigs.lag import PARTITIONS, Rig, SteppingClock
 
 
 @pytest.fixture
@@ -169,7 +173,6 @@ def test_a_topic_made_anew_is_remembered_over_a_restart(rig: Rig) -> None:
 
 
 def test_a_clock_that_goes_forth_takes_old_samples_with_it(rig: Rig) -> None:
-    from datetime import timedelta
 
     rig.produce(100)
     rig.commit("g", 10)
@@ -217,3 +220,41 @@ def test_a_watcher_outlives_whatever_its_client_raises(rig: Rig) -> None:
 def test_there_are_as_many_partitions_as_the_tests_think(rig: Rig) -> None:
     rig.run(1)
     assert rig.monitor.condition().partitions == PARTITIONS
+
+
+def test_what_is_new_is_due_and_then_after_its_interval() -> None:
+    clock = SteppingClock()
+    schedule = Schedule(clock)
+    assert schedule.is_due("ends", 5)
+    assert not schedule.is_due("ends", 5)
+    assert schedule.is_due("facts", 60)
+    clock.advance(5)
+    assert schedule.is_due("ends", 5)
+    assert not schedule.is_due("facts", 60)
+
+
+def test_a_time_can_be_set_and_only_brought_forward() -> None:
+    clock = SteppingClock()
+    schedule = Schedule(clock)
+    schedule.set_due("summary", 60)
+    schedule.bring_forward("summary", 90)
+    clock.advance(59)
+    assert not schedule.is_due("summary", 60)
+    schedule.bring_forward("summary", 0.5)
+    clock.advance(0.5)
+    assert schedule.is_due("summary", 60)
+    schedule.set_due("summary", 0)
+    assert schedule.is_due("summary", 60)
+
+
+def test_a_wall_clock_that_is_set_is_noticed_once() -> None:
+    clock = SteppingClock()
+    steps = WallClockSteps(clock)
+    clock.advance(3600)
+    assert not steps.was_set()
+    clock.shift = timedelta(seconds=-30)
+    assert steps.was_set()
+    assert not steps.was_set()
+    clock.shift = timedelta(seconds=-29.5)
+    assert not steps.was_set()
+    assert steps.count == 1

@@ -1,0 +1,322 @@
+"""The work on a partition under any order of reads, endings, commits and crashes, against a plain model.
+
+Registrations of clients.
+"""
+
+import random
+from collections import Counter, defaultdict
+from contextlib import suppress
+
+import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from kafkakit.core.cluster_facts import CommittedOffset
+from kafkakit.core.errors import InputError
+from kafkakit.streams.client.decide.client_documents import (
+    CLIENT_DOCUMENT,
+    ClientDocument,
+    ClientEntry,
+    ClientKind,
+    merged,
+    registrations_of,
+)
+from kafkakit.streams.client.decide.failures import (
+    Dependencies,
+    Ending,
+    Failure,
+    Mode,
+    MoveBudget,
+    MoveRule,
+    RetryRule,
+    WorkLimits,
+    WorkRules,
+)
+from kafkakit.streams.client.decide.partition_work import (
+    CommitRule,
+    PartitionWork,
+    RecordFields,
+    next_commit,
+    restore_commit,
+)
+from kafkakit.streams.client.decide.reading import Chunk
+from kafkakit.streams.model.commit import CommitIdentity, CommitState, MarkState, ReplayWindow, RouteMark, Writer
+from tests.rigs.stream_routes import HOLDER
+
+IDENTITY = CommitIdentity(cluster_id="c1", topic_id=bytes(range(16)), partition=0, group="billing")
+FIELDS: RecordFields[int] = RecordFields(
+    time_ms=lambda offset: 1_000_000 + offset,
+    key=lambda offset: None if offset % 7 == 0 else b"%d" % (offset % 4),
+    size=lambda offset: 10,
+)
+RETRY = RetryRule(first_ms=10, max_ms=100, max_tries=3)
+ENDINGS = {
+    "ok": None,
+    "retry": Failure(ending=Ending.RETRY),
+    "reject": Failure(ending=Ending.REJECT),
+    "defer": Failure(ending=Ending.DEFER, dependency="db"),
+}
+
+
+class Life:
+    """A member that owns the partition until it is killed, and what remains in the world when it is."""
+
+    def __init__(self, log: list[int], end: int, mode: Mode, limit_chars: int) -> None:
+        self.log, self.end, self.mode = log, end, mode
+        self.rule = CommitRule(limit_chars=limit_chars)
+        self.committed: CommittedOffset | None = None
+        self.written = CommitState(base=0)
+        self.handled: Counter[int] = Counter()
+        self.durable: set[int] = set()
+        self.budget = 0
+        self.has_replayed = False
+        self.now_ms = 0
+        self.start()
+
+    def start(self) -> None:
+        state = restore_commit(self.committed, IDENTITY).state if self.committed else CommitState(base=0)
+        self.written = state
+        self.dependencies = Dependencies(RETRY)
+        rules = WorkRules(
+            mode=self.mode, retry=RETRY, moves=MoveRule(acks_per_move=5), limits=WorkLimits(records=40, span=60)
+        )
+        self.work: PartitionWork[int] = PartitionWork(state, rules, FIELDS, self.dependencies, MoveBudget(rules.moves))
+        self.out: list[Chunk[int]] = []
+        self.unwritten: list[int] = []
+        self.order: dict[bytes, list[int]] = defaultdict(list)
+
+    def read(self, count: int) -> None:
+        if not self.work.wants_records:
+            return
+        start = self.work.position
+        stop = min(start + count, self.end)
+        offsets = [offset for offset in self.log if start <= offset < stop]
+        self.work.offer(offsets, list(offsets), stop)
+
+    def take(self, limit: int) -> None:
+        chunk = self.work.take(limit, self.now_ms)
+        if chunk is not None:
+            assert len(chunk.offsets) == len(chunk.records) <= limit
+            self.out.append(chunk)
+
+    def handle(self, which: int, count: int, how: str) -> None:
+        """A worker goes on with its chunk; the last record it comes to ends as `how` says."""
+        if not self.out:
+            return
+        chunk = self.out[which % len(self.out)]
+        for _ in range(count):
+            index = chunk.handled
+            if index == len(chunk.offsets):
+                return
+            if index not in chunk.skipped:
+                failure = ENDINGS[how] if _ == count - 1 else None
+                if failure is not None:
+                    chunk.failed(index, failure)
+                else:
+                    self.done(chunk.offsets[index])
+            chunk.handled += 1
+
+    def done(self, offset: int) -> None:
+        self.handled[offset] += 1
+        key = FIELDS.key(offset)
+        if key is not None or self.mode is Mode.PARTITION:
+            self.order[b"" if self.mode is Mode.PARTITION else key or b""].append(offset)
+
+    def finish(self, which: int) -> None:
+        if self.out:
+            self.work.finish(self.out.pop(which % len(self.out)), self.now_ms)
+
+    def commit(self, arrives: bool) -> None:
+        self.work.settle_all(self.now_ms)
+        self.work.relieve(self.now_ms)
+        made = next_commit(
+            self.work,
+            IDENTITY,
+            self.rule,
+            route=RouteMark(epoch=3, segment=1),
+            writer=Writer(member_hash=7, generation=2),
+        )
+        self.check(made.encoded.written)
+        if arrives:
+            self.committed, self.written = made.committed, made.encoded.written
+
+    def check(self, written: CommitState) -> None:
+        """What a commit says is never more than what happened."""
+        over = {offset for offset in self.log if self.handled[offset]} | self.durable
+        rejected = {offset for m in written.marks if m.state is MarkState.REJECTED for offset in range(m.start, m.end)}
+        for offset in self.log:
+            if offset < written.base:
+                assert offset in over, f"{offset} is below base"
+            elif offset in written.done:
+                assert offset in over or offset in rejected
+        for mark in written.marks:
+            inside = written.done.within(mark.start, mark.end).count
+            assert inside == (mark.end - mark.start if mark.state.is_done else 0)
+        assert written.base not in written.done
+
+    def sink(self, works: bool) -> None:
+        self.unwritten += [rejection.offset for rejection in self.work.unwritten_rejections()]
+        for offset in self.unwritten if works else ():
+            self.durable.add(offset)
+            self.work.rejection_is_durable(offset)
+        if works:
+            self.unwritten.clear()
+
+    def replay(self, start: int, length: int) -> None:
+        before = self.work.counts.replayed
+        self.work.open_again(ReplayWindow(start=start, end=start + length, request_id=1))
+        self.budget += self.work.counts.replayed - before
+        self.has_replayed = True
+
+    def crash(self) -> None:
+        self.check_order()
+        self.budget += self.work.done_beyond(self.written)
+        self.start()
+
+    def check_order(self) -> None:
+        if self.mode is not Mode.UNORDERED and not self.has_replayed:
+            for offsets in self.order.values():
+                assert offsets == sorted(offsets)
+
+    def complete(self) -> None:
+        """All is well now: everything is read, handled, written, committed."""
+        for _ in range(1_000):
+            self.now_ms += 50
+            self.read(50)
+            self.take(10)
+            while self.out:
+                self.handle(0, 100, "ok")
+                self.finish(0)
+            self.sink(True)
+            self.commit(True)
+            if self.work.base == self.end:
+                break
+        self.check_order()
+
+
+KINDS = (
+    ["read"] * 4 + ["take"] * 6 + ["handle"] * 9 + ["finish"] * 5 + ["later"] * 3 + ["commit"] * 3 + ["sink", "crash"]
+)
+HOWS = ["ok"] * 4 + ["retry", "retry", "reject", "defer"]
+
+
+def program(seed: int, size: int) -> list[tuple[str, int, str]]:
+    """Steps as a busy member takes them: lists of independent draws seldom come far."""
+    chosen = random.Random(seed)
+    return [
+        (
+            verb,
+            chosen.randrange(1, 30 if verb in ("read", "later") else 12) - (verb in ("commit", "sink")),
+            chosen.choice(HOWS),
+        )
+        for verb in (chosen.choice(KINDS) for _ in range(size))
+    ]
+
+
+STEPS = st.builds(program, st.integers(0, 1 << 32), st.integers(0, 150))
+LOGS = st.tuples(st.lists(st.integers(0, 119), unique=True, max_size=30), st.integers(60, 120)).map(
+    lambda made: ([offset for offset in range(made[1]) if offset not in made[0]], made[1])
+)
+
+
+def step(life: Life, verb: str, number: int, how: str) -> None:
+    if verb == "read":
+        life.read(number)
+    elif verb == "take":
+        life.take(number)
+    elif verb == "handle":
+        life.handle(number, 1 + number % 6, how)
+    elif verb == "finish":
+        life.finish(number)
+    elif verb == "later":
+        life.now_ms += number
+    elif verb == "commit":
+        life.commit(number > 0)
+    elif verb == "sink":
+        life.sink(bool(number))
+    elif verb == "replay":
+        life.replay(number, int(how))
+    else:
+        life.crash()
+
+
+@pytest.mark.parametrize("mode", Mode)
+@settings(max_examples=300, deadline=None)
+@given(log=LOGS, steps=STEPS, limit_chars=st.sampled_from([64, 90, 4095]))
+def test_every_record_is_handled_and_duplicates_are_foreseen(
+    mode: Mode, log: tuple[list[int], int], steps: list[tuple[str, int, str]], limit_chars: int
+) -> None:
+    life = Life(*log, mode, limit_chars)
+    for verb, number, how in steps:
+        step(life, verb, number, how)
+    life.complete()
+    assert life.work.base == life.end
+    assert [offset for offset in life.log if not life.handled[offset] and offset not in life.durable] == []
+    duplicates = sum(count - 1 for count in life.handled.values() if count > 1)
+    event(f"duplicates: {min(duplicates, 3)}")
+    assert duplicates <= life.budget
+    assert (life.work.buffered_records, life.work.buffered_bytes, life.work.in_flight) == (0, 0, 0)
+    assert life.committed == CommittedOffset(
+        offset=life.end, metadata=life.committed.metadata if life.committed else ""
+    )
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    log=LOGS,
+    steps=STEPS,
+    windows=st.lists(st.tuples(st.integers(0, 60), st.integers(0, 119), st.integers(1, 40)), max_size=3),
+)
+def test_a_window_that_is_opened_again_is_handled_again(
+    log: tuple[list[int], int], steps: list[tuple[str, int, str]], windows: list[tuple[int, int, int]]
+) -> None:
+    life = Life(*log, Mode.UNORDERED, 4095)
+    for at, start, length in windows:
+        steps = [*steps[:at], ("replay", start, str(length)), *steps[at:]]
+    for verb, number, how in steps:
+        step(life, verb, number, how)
+    life.complete()
+    before = Counter(life.handled)
+    life.replay(0, life.end)
+    life.complete()
+    assert life.work.base == life.end
+    assert all(life.handled[offset] == before[offset] + 1 for offset in life.log)
+    assert sum(life.handled.values()) - len(life.handled) <= life.budget
+
+
+ENTRIES = st.lists(
+    st.builds(
+        ClientEntry,
+        kind=st.sampled_from(ClientKind),
+        epoch=st.integers(0, 9),
+        group=st.sampled_from(("", "a", "b c", "é\n")),
+        delivery_timeout_ms=st.integers(0, 9),
+    ),
+    max_size=8,
+)
+
+
+@given(ENTRIES)
+def test_no_client_is_behind_what_its_process_registered(entries: list[ClientEntry]) -> None:
+    found = {(each.kind, each.group): each for each in merged(entries)}
+    assert set(found) == {(each.kind, each.group) for each in entries}
+    for key, each in found.items():
+        same = [one for one in entries if (one.kind, one.group) == key]
+        assert each.epoch == min(one.epoch for one in same)
+        assert each.delivery_timeout_ms == max(one.delivery_timeout_ms for one in same)
+    assert merged(reversed(entries)) == merged(entries) == merged(merged(entries))
+
+
+@given(ENTRIES, st.text(max_size=9))
+def test_a_document_is_read_as_it_was_written_with_an_id_for_each_entry(entries: list[ClientEntry], name: str) -> None:
+    document = ClientDocument(id=name, beat=3, holder=HOLDER, entries=merged(entries))
+    assert CLIENT_DOCUMENT.decode(CLIENT_DOCUMENT.encode(document), "x") == document
+    found = registrations_of(document)
+    assert len({each.id for each in found}) == len(found) == len(document.entries)
+
+
+@given(st.binary(max_size=200), st.integers(0, 400))
+def test_any_bytes_are_a_document_or_refused(data: bytes, at: int) -> None:
+    whole = CLIENT_DOCUMENT.encode(ClientDocument(id="x", beat=1, holder=HOLDER, entries=()))
+    with suppress(InputError):
+        assert isinstance(CLIENT_DOCUMENT.decode(whole[:at] + data + whole[at:], "x"), ClientDocument)
