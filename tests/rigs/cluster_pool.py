@@ -12,6 +12,9 @@ What always holds:
   members and transactions), the same dynamic configurations, rules of access, users and quotas, no moves, all brokers
   alive and none stopped, no znodes but Kafka's. A lease ends with cleaning and a look at every broker; `dirty` is
   written when a lease begins and goes when it is clean. A cluster that is dirty at a lease's start is cleaned then.
+- Between leases the processes of a cluster are stopped (SIGSTOP): forty idle JVMs take more than half a core. Whoever
+  leases it wakes it, and has it only when a new topic is in sync on all its brokers, so that none is fenced any more
+  for its sleep. One with ZooKeeper stays awake, as its sessions would end.
 - One that cannot be cleaned is taken down, which is said; the next lessee starts another.
 - There are at most as many of a shape as it says. Who needs one more waits for one, but never while it holds a lease:
   then it starts one, so nobody waits in a circle. Several are leased at once or not at all.
@@ -45,6 +48,7 @@ from tests.rigs.sandbox_cluster import Home, SandboxCluster, SettledAdmin
 
 CLEAN_S = 120.0
 POLL_S = 0.1
+PROBE = "kafkakit-pool-probe"
 KAFKAS_ZNODES = frozenset(
     ("admin", "brokers", "cluster", "config", "consumers", "controller", "controller_epoch", "feature", "zookeeper",
      "isr_change_notification", "latest_producer_id_block", "log_dir_event_notification", "kafka-acl",
@@ -151,8 +155,7 @@ class Pool:
         state, dirty = store.load(), self._dirty(lease.name)
         if state is not None:
             lease.cluster = SandboxCluster(machine=self.machine, store=store, home=home, state=state)
-            if dirty.exists():
-                self._clean(lease)
+            self._made_ready(lease, clean if dirty.exists() else wake)
         dirty.touch()
         if lease.cluster is None:
             state = self.start(self.machine, store, lease.shape.spec(lease.name))
@@ -169,19 +172,20 @@ class Pool:
         try:
             if lease.cluster is not None:
                 (lease.cluster.home.state_dir / "sandbox" / lease.name).unlink(missing_ok=True)
-                self._clean(lease)
+                self._made_ready(lease, clean)
+            if lease.cluster is not None:
+                put_to_sleep(lease.cluster)
         finally:
             os.close(lease.lock)
 
-    def _clean(self, lease: Lease) -> None:
+    def _made_ready(self, lease: Lease, make: Callable[[SandboxCluster, "Traits"], None]) -> None:
         """Make the cluster as it was, or take it down."""
         cluster = lease.cluster
         assert cluster is not None
         try:
             if cluster.store.load() is None:
                 raise AssertionError("it was taken down")
-            first = Traits(**json.loads(self._first(lease.name).read_text("utf-8")))
-            clean(cluster, first)
+            make(cluster, Traits(**json.loads(self._first(lease.name).read_text("utf-8"))))
         except Exception as error:
             self.folder.say(f"cluster {lease.name} could not be cleaned and was taken down: {error!r:.2000}")
             lifecycle.down(self.machine, cluster.store)
@@ -248,6 +252,37 @@ def _users(cluster: SandboxCluster, client: Any) -> list[str]:
         return []
     found = client.describe_user_scram_credentials().result(30)
     return sorted(f"{name} {info.mechanism}" for name, user in found.items() for info in user.scram_credential_infos)
+
+
+def put_to_sleep(cluster: SandboxCluster) -> None:
+    """Stop its processes until somebody wakes it, the brokers before the controller."""
+    if cluster.state.spec.mode is not Mode.ZOOKEEPER:
+        for record in reversed(lifecycle.loaded(cluster.store).nodes):
+            if record.process is not None and cluster.machine.processes.is_alive(record.process):
+                os.kill(record.process.pid, signal.SIGSTOP)
+
+
+def wake(cluster: SandboxCluster, _: Traits) -> None:
+    """Let its processes go on, and wait until a new topic is in sync on all brokers and gone again; else raise."""
+    deadline = time.monotonic() + CLEAN_S
+    for record in lifecycle.loaded(cluster.store).nodes:
+        if record.process is None or not cluster.machine.processes.is_alive(record.process):
+            raise AssertionError(f"node {record.node.id} is dead")
+        os.kill(record.process.pid, signal.SIGCONT)
+    with contextlib.closing(_admin(cluster)) as admin:
+        while admin.alive() != set(cluster.broker_ids):
+            assert time.monotonic() < deadline, f"alive are {admin.alive()}"
+            time.sleep(POLL_S)
+        # The controller's overdue timers, which may fence a broker, run before this request.
+        error = admin.create_topic(PROBE, {0: tuple(sorted(cluster.broker_ids))}, {})
+        assert error is None, error
+        while set((state := admin.states([PROBE])[TopicPartition(PROBE, 0)]).isr) != set(state.replicas):
+            assert time.monotonic() < deadline, f"in sync are {state.isr}"
+            time.sleep(POLL_S)
+        assert (error := admin.delete_topic(PROBE)) is None, error
+        while admin.alive() != set(cluster.broker_ids):
+            assert time.monotonic() < deadline, f"alive are {admin.alive()}"
+            time.sleep(POLL_S)
 
 
 def clean(cluster: SandboxCluster, first: Traits) -> None:
