@@ -202,7 +202,6 @@ def _move(ctx: typer.Context, goal: OperationGoal, options: PlacementOptions, ex
 
     cli, consent = cli_context(ctx), execution.consent
     state_dir = cli.settings.state_dir
-    consent.require_possible(cli)
     kind = Kind(goal.words["command"].removeprefix("broker "))
     listed = goal.words["brokers"]
     again = " ".join([cli.program, "broker", kind.value, listed, *given_words(ctx), "--yes"])
@@ -336,7 +335,6 @@ def rejoin(ctx: typer.Context, brokers: Comers, options: RejoinOptions, executio
         dry_run=consent.dry_run,
     )
     pace = options.pace
-    consent.require_possible(cli)
     cli.operation_words = ("stopped; the rejoin is not finished", f"to resume: {again}")
     with open_session(cli, read_only=True) as session:
         cluster_id = session.cluster_id

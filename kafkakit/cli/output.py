@@ -17,6 +17,7 @@ from kafkakit.ports.acting import ProgressBar, Screen
 from kafkakit.report import Report
 
 RESULT_SCHEMA = 1
+CONSENT_HINT = "pass --yes to do it, or --dry-run to see what would be done"
 
 
 class OutputFormat(StrEnum):
@@ -122,7 +123,7 @@ class Output:
         Raises `RefusedError` where no input is possible.
         """
         if not self.input_allowed:
-            raise RefusedError(f"confirmation needed, but no input is possible here: {question}", hint="pass --yes")
+            raise RefusedError(f"confirmation needed, but no input is possible here: {question}", hint=CONSENT_HINT)
         _write_stderr(f"{printable_lines(question)} Type {expected!r} to continue: ")
         answer = sys.stdin.readline()
         if not answer.endswith("\n"):

@@ -73,11 +73,15 @@ class Consent:
         return self.confirm(cli, f"{question} {words[0].upper()}{words[1:]}.")
 
     def require_possible(self, cli: CliContext) -> None:
-        """Raise `RefusedError` where a confirmation is needed and cannot be given."""
+        """Raise `RefusedError` if a confirmation will be needed and cannot be given, before work that takes effect.
+
+        Commands that only read before they ask need no call: the question itself is refused, after the validation.
+        """
+        from kafkakit.cli.output import CONSENT_HINT
         from kafkakit.core.errors import RefusedError
 
         if not (self.yes or self.dry_run or cli.input_allowed):
-            raise RefusedError("confirmation needed, but no input is possible here", hint="pass --yes")
+            raise RefusedError("confirmation needed, but no input is possible here", hint=CONSENT_HINT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -128,10 +128,13 @@ def test_a_throttle_below_what_the_logs_take_in_is_refused_as_by_apply(desk: Des
 
 
 def test_without_yes_and_terminal_nothing_happens(desk: Desk) -> None:
-    for words in (("drain", "1"), ("replace", "1", "--with", "4"), ("decommission", "1"), ("rejoin", "1")):
+    for words in (("drain", "1"), ("replace", "1", "--with", "4"), ("decommission", "1")):
         ran = desk.run(*words, stdin="yes\n")
         assert (ran.code, ran.stdout) == (2, ""), words
         assert "--yes" in ran.stderr
+    assert desk.run("rejoin", "1").code == 0  # it has nothing to do
+    wrong = desk.run("replace", "1", "--with", "99")
+    assert (wrong.code, "99" in wrong.stderr, "--yes" in wrong.stderr) == (2, True, False), wrong.stderr
     assert desk.cluster.calls == []
     assert desk.records() == []
 

@@ -20,6 +20,7 @@ from kafkakit.cli import completion
 from kafkakit.cli import root as cli
 from kafkakit.cli.command_classes import CliCommand, CliContext, cli_context, new_group
 from kafkakit.cli.groups import ENTRIES, Entry
+from kafkakit.cli.output import CONSENT_HINT
 from kafkakit.core.errors import (
     EXIT_CODE_MEANING,
     InfeasibleError,
@@ -456,7 +457,7 @@ def test_no_terminal_means_nobody_is_asked(home: Home, tool: dict[str, Any]) -> 
     tool["act"] = lambda cli: cli.output.ask_typed("Apply?")
     ran = home.run("tool", "act", stdin="yes\n")
     assert (ran.code, ran.stdout) == (2, "")
-    assert ran.stderr == "error: confirmation needed, but no input is possible here: Apply?\nhint: pass --yes\n"
+    assert ran.stderr == f"error: confirmation needed, but no input is possible here: Apply?\nhint: {CONSENT_HINT}\n"
 
 
 def test_no_variable_is_invented_for_an_option(home: Home, tool: dict[str, Any]) -> None:

@@ -128,7 +128,7 @@ def set_override(
     kafkakit --profile prod autothrottle set 40MB --autoremove
     kafkakit --profile prod autothrottle set --broker 1003 --in 10MB
     """
-    from kafkakit.autothrottle.commands.options import read_override
+    from kafkakit.autothrottle.commands.options import read_override, require_broker
     from kafkakit.autothrottle.report import overrides_report
     from kafkakit.cli.session import finish, open_session
 
@@ -137,6 +137,7 @@ def set_override(
     override = read_override(rate, into, out, autoremove=autoremove)
     with open_session(cli, read_only=True) as session:
         store = place.open(session)
+        require_broker(session, broker)
         store.put(broker, override)
         found = store.read()
         cluster_id = session.cluster_id
@@ -161,6 +162,7 @@ def remove_override(
     kafkakit --profile prod autothrottle remove --broker 1003
     """
     from kafkakit.autothrottle.act.pacer import remove_each
+    from kafkakit.autothrottle.commands.options import require_broker
     from kafkakit.autothrottle.report import overrides_report
     from kafkakit.cli.session import finish, open_session
 
@@ -172,6 +174,8 @@ def remove_override(
         if all_brokers:
             remove_each(store)
         else:
+            if broker not in before.of:
+                require_broker(session, broker)
             store.put(broker, None)
         found = store.read()
         cluster_id = session.cluster_id

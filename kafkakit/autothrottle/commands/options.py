@@ -447,6 +447,14 @@ def leading(cli: CliContext, session: ClusterSession, command: str) -> Iterator[
         lead.release()
 
 
+def require_broker(session: ClusterSession, broker: int | None) -> None:
+    """Raise `UsageError` for a broker that the cluster does not have; it also knows one that is down."""
+    known = {one.id for one in session.admin.cluster().brokers}
+    if broker is not None and broker not in known:
+        ids = ", ".join(map(str, sorted(known)[:20]))
+        raise UsageError(f"broker {broker} is not in the cluster", hint=f"its brokers: {ids}")
+
+
 def read_override(rate: str | None, into: str | None, out: str | None, *, autoremove: bool) -> Override:
     """The texts as an override; raises `UsageError` for what cannot be read, and for none."""
     from kafkakit.autothrottle.decide.pacer import Override

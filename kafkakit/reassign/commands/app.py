@@ -79,7 +79,6 @@ def apply(
     if not is_partition_map(data):
         _run_named(ctx, "apply", name_plan(sound_plan(data, source), plan_file), options)
         return
-    options.consent.require_possible(cli)
     with open_session(cli, read_only=True) as session:
         kept = take_map(data, source, session, cli.settings.state_dir, cli.output, allow_findings=allow_findings)
     _run_named(ctx, "apply", name_plan(kept.plan, kept.path), options, kept)

@@ -369,7 +369,6 @@ def delete(ctx: typer.Context, name: TopicName, registry: RegistryPlace, consent
     from kafkakit.registry.report import deleted_report
 
     cli = cli_context(ctx)
-    consent.require_possible(cli)
     with registry.open(cli, read_only=consent.dry_run) as client:
         found = existing_topic(client, name)
         question = f"Delete topic {name} with its {found.partitions} partitions?"

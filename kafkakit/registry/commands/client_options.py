@@ -263,7 +263,6 @@ def end_changes(
     if consent.dry_run or not changes:
         return finish(cli, changes_report(command, planned_outcomes(changes, PLANNED), warnings))
     if asks and not consent.yes:
-        consent.require_possible(cli)
         cli.output.say(diff_text(changes).rstrip("\n"))
         if not consent.confirm(cli, f"Change the tags of {len(changes)} objects?"):
             return finish(cli, changes_report(command, planned_outcomes(changes, DECLINED), warnings))

@@ -145,7 +145,6 @@ def apply(
     from kafkakit.rollout.report import nothing_report, plan_report, run_report, step_lines
 
     cli, command = cli_context(ctx), restarts.command()
-    consent.require_possible(cli)
     wanted = usable_plan(read_plan(plan), leave_restarts=restarts.leave_restarts, can_restart=bool(command))
     settings, service = watch.settings(cli, command, restarts.settle), watch.service(cli)
     with ExitStack() as stack:
@@ -163,6 +162,7 @@ def apply(
         cli.operation_words = stopped(cli)
         rollouts = Rollouts(access, ports_of(session, service, command))
         if rehearsal.rehearse is not None and rollouts.journals.of_plan(wanted).is_empty:
+            consent.require_possible(cli)  # the rehearsal changes a cluster before the question
             live = read_configs(access.admin, access.clock)
             require_fresh(wanted, live)
             mirror = stack.enter_context(open_mirror(cli, rehearsal.rehearse))
@@ -198,7 +198,6 @@ def resume(
     from kafkakit.rollout.report import run_report, steps_left
 
     cli, command = cli_context(ctx), restarts.command()
-    consent.require_possible(cli)
     with open_session(cli, read_only=consent.dry_run) as session:
         access = session.access() if consent.dry_run else session.claim("config resume")
         rollouts = Rollouts(access, ports_of(session, watch.service(cli), command))
@@ -227,7 +226,6 @@ def abort(ctx: typer.Context, restarts: RestartOptions, consent: Consent, run: R
     from kafkakit.rollout.report import requested_report, run_report
 
     cli, command = cli_context(ctx), restarts.command()
-    consent.require_possible(cli)
     with open_session(cli, read_only=True) as session:
         cluster_id, ports = session.cluster_id, ports_of(session, None, command)
         here = Rollouts(session.access(), ports)
@@ -266,7 +264,6 @@ def rollback(ctx: typer.Context, restarts: RestartOptions, consent: Consent, run
     from kafkakit.rollout.report import run_report
 
     cli, command = cli_context(ctx), restarts.command()
-    consent.require_possible(cli)
     with open_session(cli, read_only=consent.dry_run) as session:
         access = session.access() if consent.dry_run else session.claim("config rollback")
         rollouts = Rollouts(access, ports_of(session, None, command))

@@ -156,7 +156,7 @@ def replay(
     from kafkakit.streams.routes.api_act import RouteStore
 
     cli = cli_context(ctx)
-    consent.require_possible(cli)
+    consent.require_possible(cli)  # the lease of the replay is taken before the question
     cli.operation_words = ("stopped; what was replayed is kept", "run the same command again to continue")
     budget = ReplayBudget(rate=target.rate, limit=target.limit)
     with ExitStack() as stack:
@@ -209,7 +209,6 @@ def purge(
     if bool(where) == everything:
         raise UsageError("name what is to be deleted: --where QUERY or --all, and not both")
     cli = cli_context(ctx)
-    consent.require_possible(cli)
     with ExitStack() as stack:
         opened = stack.enter_context(open_session(cli, read_only=True))
         route, clusters = (
@@ -361,8 +360,6 @@ def rules(
     from kafkakit.streams.routes.api_act import RouteStore
 
     cli = cli_context(ctx)
-    if file:
-        consent.require_possible(cli)
     with open_session(cli, read_only=True) as opened:
         routes = RouteStore(opened.control)
         before = route = routes.existing(stream).route

@@ -150,7 +150,6 @@ def evacuate(
     from kafkakit.streams.moves.decide import SeriesKind, series_key
 
     request, rule = limits.template(OperationKind.MOVE, is_emergency=emergency), measuring.rule()
-    consent.require_possible(cli_context(ctx))
     with open_moves(cli_context(ctx), "streams evacuate", events, read_only=consent.dry_run) as session:
         planner = session.planner(request, rule)
         key = series_key(SeriesKind.EVACUATE, planner.evacuated(cluster))
@@ -192,7 +191,6 @@ def balance(
 
     request, rule = limits.template(OperationKind.MOVE), measuring.rule(within)
     capacities = measuring.capacities(capacity)
-    consent.require_possible(cli_context(ctx))
     with open_moves(cli_context(ctx), "streams balance", events, read_only=consent.dry_run) as session:
         planner = session.planner(request, rule)
         targets = tuple(profile for profile, _ in capacities)

@@ -181,7 +181,7 @@ def quarantine(
     if reject and not group:
         raise UsageError("--reject does nothing without --group")
     if group:
-        consent.require_possible(cli)
+        consent.require_possible(cli)  # batches are kept in files before the question
     wanted, start = quarantined_offsets(offsets)
     with session.open_session(cli, read_only=True, edits_commits=bool(group) and not consent.dry_run) as opened:
         scanner, folder = which.scanner(opened), out_path or cli.settings.state_dir / "quarantine"

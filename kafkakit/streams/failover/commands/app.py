@@ -103,7 +103,6 @@ def abort(ctx: typer.Context, stream: StreamName, consent: Consent) -> int:
     from kafkakit.streams.failover.report import closing_report
 
     cli = cli_context(ctx)
-    consent.require_possible(cli)
     with open_failover(cli, stream, "" if consent.dry_run else "streams failover abort") as session:
         parts = session.parts()
         found = abortable(parts, stream, session.cluster)
@@ -209,7 +208,6 @@ def reclaim(
     from kafkakit.streams.failover.report import closing_report
 
     cli, grace_s = cli_context(ctx), parse_duration_or_zero(grace, "--grace")
-    consent.require_possible(cli)
     with open_failover(cli, stream, "" if consent.dry_run else "streams failover reclaim") as session:
         parts = session.parts()
         found = reclaimable(parts, session.cluster, operation)
@@ -259,7 +257,6 @@ def rehearse(
     from kafkakit.streams.routes.api_act import RouteStore
 
     cli, wait_s = cli_context(ctx), parse_duration_or_zero(wait, "--wait")
-    consent.require_possible(cli)
     if consent.dry_run:
         raise RefusedError("a rehearsal has no dry run", hint="kafkakit streams failover plan writes nothing")
     with open_failover(cli, shadow_of(stream), "streams failover rehearse", audited_as=stream) as session:
@@ -364,7 +361,6 @@ def carry_out(
     from kafkakit.streams.failover.report import plan_report, run_report
 
     cli, wait_s = cli_context(ctx), parse_duration_or_zero(wait, "--wait")
-    consent.require_possible(cli)
     with open_failover(cli, request.stream, "" if consent.dry_run else command, events) as session:
         parts = session.parts()
         planner, request = session.planner(parts), aimed(parts, request)

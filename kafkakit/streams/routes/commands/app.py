@@ -182,7 +182,6 @@ def create(
     cli, profile, names = cli_context(ctx), where.profile(cli_context(ctx)), lanes.names
     refuse_reserved(check_stream(stream))
     rates = quotas_of(shape.shapes(names))
-    consent.require_possible(cli)
     with open_streams(cli, read_only=consent.dry_run) as streams:
         if streams.routes.read(stream) is not None:
             raise UsageError(f"stream {stream} exists already", hint=f"kafkakit streams show {stream}")
@@ -232,7 +231,6 @@ def link(
     cli, profile = cli_context(ctx), where.profile(cli_context(ctx))
     refuse_reserved(check_stream(stream))
     check_lane(lane)
-    consent.require_possible(cli)
     with open_streams(cli, read_only=True) as streams:
         admin = streams.cluster(profile).admin
         segment = existing_topic(admin, profile, admin.cluster().cluster_id, topic)
@@ -279,7 +277,6 @@ def delete(
     from kafkakit.streams.routes.report import deleted_report
 
     cli = cli_context(ctx)
-    consent.require_possible(cli)
     with open_streams(cli, read_only=consent.dry_run) as streams:
         route = streams.existing(stream)
         refuse_open_operation(route)
@@ -325,7 +322,6 @@ def quota(
 
     cli, route, value = cli_context(ctx), None, None if rate == "none" else parse_rate(rate)
     words = "no quota" if value is None else f"a quota of {format_rate(value)} a broker"
-    consent.require_possible(cli)
     with open_streams(cli, read_only=consent.dry_run) as streams:
         before = streams.existing(stream)
         refuse_open_operation(before)
@@ -368,7 +364,6 @@ def _pause(ctx: typer.Context, stream: str, lane: str, consent: Consent, *, is_p
 
     cli, route = cli_context(ctx), None
     verb = "pause" if is_paused else "resume"
-    consent.require_possible(cli)
     with open_streams(cli, read_only=True) as streams:
         before = streams.existing(stream)
         edit = partial(paused, name=lane, is_paused=is_paused)
@@ -433,7 +428,6 @@ def add(
     cli, profile = cli_context(ctx), where.profile(cli_context(ctx))
     check_lane(lane)
     rates = quotas_of(shape.shapes((lane,)))
-    consent.require_possible(cli)
     with open_streams(cli, read_only=consent.dry_run) as streams:
         before = streams.existing(stream)
         refuse_open_operation(before)
@@ -482,7 +476,6 @@ def remove(
     from kafkakit.streams.routes.report import changed_report
 
     cli, route = cli_context(ctx), None
-    consent.require_possible(cli)
     with open_streams(cli, read_only=consent.dry_run) as streams:
         before = streams.existing(stream)
         without_lane(before, lane)

@@ -372,6 +372,7 @@ def create_lanes(
 
     cli, shapes, scope = cli_context(ctx), shape.shapes(lanes), shape.scope
     epoch = streams.routes.planned_epoch(stream)
+    consent.require_possible(cli)  # the lease is taken before the question
     access = streams.claim(profile, command)
     snapshot = streams.snapshot(profile, tags_needed(scope))
     planned = plan_on(snapshot, streams.cluster(profile).log, stream, epoch, shapes, scope)
