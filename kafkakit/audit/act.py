@@ -340,9 +340,15 @@ def look(place: RunPlace, store: RunStore, ports: DriverPorts) -> RunState:
 
 
 def look_all(output: str, open_store: OpenStore, ports: DriverPorts, state_dir: Path) -> tuple[RunState, ...]:
-    """The states of all runs below an output, by name; what is no run is left out. Some reads for each."""
+    """The states of all runs below an output, by name; what is not a run is left out. Some reads for each.
+
+    Raises `UsageError` for a folder of this host that does not exist.
+    """
     found = []
-    for name in open_store(output).names():
+    names = open_store(output).names()
+    if not names and "://" not in output and not Path(output).is_dir():
+        raise UsageError(f"{output} is not a folder", hint="name what audits were given as --output")
+    for name in names:
         place = place_of(f"{output.rstrip('/')}/{name}", state_dir)
         store = open_store(place.location)
         if SPEC in store.names():
@@ -396,7 +402,9 @@ def read_run(store: RunStore) -> AuditRun:
     """The run of a folder; `InputError` when it holds none, or one of another version. Two reads."""
     data = store.read(SPEC)
     if data is None:
-        raise InputError(store.location, f"is no run of audits: it holds no {SPEC}", hint="kafkakit audit list")
+        raise InputError(
+            store.location, f"is not an audit run (no {SPEC})", hint="list runs with: kafkakit audit list OUTPUT-DIR"
+        )
     try:
         spec = spec_of(json.loads(data))
     except (ValueError, TypeError, AttributeError) as error:

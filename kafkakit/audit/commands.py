@@ -168,11 +168,14 @@ def show_logs(
     lines: Annotated[int, typer.Option("--lines", min=1, metavar="N", help="How many lines of the end.")] = 200,
 ) -> int:
     """Print the end of the driver's log, which lies on the host that started the run."""
-    from kafkakit.audit.act import log_tail
+    from kafkakit.audit.act import log_tail, read_run
 
     cli = cli_context(ctx)
     place = place_of(absolute(run), cli.settings.state_dir)
-    text = "".join(f"{line}\n" for line in log_tail(place.folder, lines))
+    found = log_tail(place.folder, lines)
+    if not found:
+        read_run(open_run_store(place.location))
+    text = "".join(f"{line}\n" for line in found)
     return finish(cli, text_report("audit logs", text, run=place.run))
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Protocol
 
-from kafkakit.core.errors import InputError, KafkakitError
+from kafkakit.core.errors import ExitCode, InputError, KafkakitError
 
 
 class RpcCode(IntEnum):
@@ -43,11 +43,17 @@ HTTP_STATUS: Mapping[RpcCode, int] = {
 
 
 class RpcError(KafkakitError):
-    """An answer that is a refusal; `retry_after_s` where asking again later may succeed."""
+    """An answer that is a refusal; `retry_after_s` where asking again later may succeed.
+
+    Exits with 2 if the request is wrong or names what does not exist, else with 1. kafka-kit's own code for a missing
+    broker is a failed precondition, so its text decides too.
+    """
 
     def __init__(self, code: RpcCode, message: str, *, retry_after_s: float | None = None) -> None:
         super().__init__(message)
         self.code, self.retry_after_s = code, retry_after_s
+        if code in (RpcCode.NOT_FOUND, RpcCode.INVALID_ARGUMENT) or message.endswith("does not exist"):
+            self.exit_code = ExitCode.USAGE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -121,7 +121,7 @@ def test_a_run_without_a_result_is_refused(home: Home) -> None:
         assert (ran.code, ran.stdout) == (2, "")
         assert "the run has no result yet" in ran.stderr
     assert audit(home, "diff", folder, folder).code == 2
-    assert "is no run of audits" in audit(home, "report", "nowhere").stderr
+    assert "is not an audit run" in audit(home, "report", "nowhere").stderr
 
 
 def test_two_runs_are_compared_by_folder_or_by_name(home: Home) -> None:
@@ -176,7 +176,7 @@ def test_a_folder_of_runs_stands_for_the_newest_that_is_done(home: Home) -> None
     ran = audit(home, "report", "results", "-o", "json")
     assert (ran.json["snapshot_date"], ran.json["compared_with"][:16]) == ("2026-11-21", "drift-2026-11-20")
     (home.work / "empty").mkdir()
-    assert "is no run of audits" in audit(home, "report", "empty").stderr
+    assert "is not an audit run" in audit(home, "report", "empty").stderr
 
 
 def test_units_are_printed_for_each_scheduler(home: Home) -> None:

@@ -67,7 +67,7 @@ def test_a_damaged_spec_is_named(tmp_path: Path, text: str) -> None:
     store.write("spec.json", text.encode())
     with pytest.raises(InputError, match=r"spec\.json: "):
         read_run(store)
-    with pytest.raises(InputError, match="is no run of audits"):
+    with pytest.raises(InputError, match="is not an audit run"):
         read_run(RunFolder(str(tmp_path / "none")))
 
 

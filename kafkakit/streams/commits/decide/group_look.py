@@ -97,12 +97,12 @@ class GroupLook:
         return self.state is not GroupState.DEAD or bool(self.commits) or bool(self.refused)
 
 
-def no_such_group(group: str, known: Collection[str], program: str) -> OperationFailedError:
-    """The failure for a group that is not there, with names that are like it."""
+def no_such_group(group: str, known: Collection[str], program: str) -> UsageError:
+    """The error for a group that is not there, with names that are like it."""
     near = get_close_matches(group, sorted(known), n=NEAR_NAMES)
     names = " or ".join(printable(name) for name in near)
     like = f"is it {names}?" if near else f"the cluster has {amount(len(known), 'group')};"
-    return OperationFailedError(
+    return UsageError(
         f"group {printable(group)} does not exist",
         hint=f"{like} {program} streams commits limits lists all that commit",
     )

@@ -105,7 +105,7 @@ class FailoverSession:
         from kafkakit.streams.routes.api_act import RouteStore
 
         routes = RouteStore(self.home.control)
-        if self.stream not in routes.names():
+        if not routes.history(self.stream, 1):
             routes.existing(self.stream)
 
     def parts(self) -> RunParts:
