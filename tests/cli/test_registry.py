@@ -183,7 +183,7 @@ def test_a_query_that_chooses_is_confirmed(desk: Desk) -> None:
         (("topics", "where bytes > 1GB"), "the registry does not know bytes"),
         (("topics", "where ("), "query, column 2: found the end"),
         (("topics", "where team = x"), "no topic matches 'where team = x'"),
-        (("mappings", "--topic", "nope"), "topic does not exist"),
+        (("mappings", "--topic", "nope"), "topic nope does not exist"),
         (("mappings",), "give either --topic or --broker"),
         (("create", "test1", "--replication", "1"), "topic test1 exists already"),
         (("create", "new", "--replication", "9"), "6 brokers may hold the topic: too few for 9 replicas"),

@@ -123,15 +123,22 @@ def mappings(
     kafkakit --profile prod registry mappings --broker 1003
     """
     from kafkakit.cli.session import finish
+    from kafkakit.core.rpc import RpcError
     from kafkakit.registry.report import names_report
 
     cli = cli_context(ctx)
     if (topic is None) == (broker is None):
         raise UsageError("give either --topic or --broker")
     with registry.open(cli) as client:
-        if topic is not None:
-            return finish(cli, names_report("registry mappings", "brokers", client.brokers_of_topic(topic)))
-        return finish(cli, names_report("registry mappings", "topics", client.topics_of_broker(broker or 0)))
+        try:
+            if topic is not None:
+                return finish(cli, names_report("registry mappings", "brokers", client.brokers_of_topic(topic)))
+            return finish(cli, names_report("registry mappings", "topics", client.topics_of_broker(broker or 0)))
+        except RpcError as error:
+            if not error.message.endswith("does not exist"):  # kafka-kit's text, which names nothing
+                raise
+            kind, name = ("broker", broker) if topic is None else ("topic", topic)
+            raise UsageError(f"{kind} {name} does not exist", hint=f"kafkakit registry {kind}s lists them") from None
 
 
 @with_option_groups

@@ -156,7 +156,6 @@ def replay(
     from kafkakit.streams.routes.api_act import RouteStore
 
     cli = cli_context(ctx)
-    consent.require_possible(cli)  # the lease of the replay is taken before the question
     cli.operation_words = ("stopped; what was replayed is kept", "run the same command again to continue")
     budget = ReplayBudget(rate=target.rate, limit=target.limit)
     with ExitStack() as stack:
@@ -166,6 +165,7 @@ def replay(
             RouteStore(opened.control).existing(stream).route,
         )
         require_target(route, target.lane)
+        consent.require_possible(cli)  # the lease of the replay is taken before the question
         guard, clock = (lambda: None), opened.clock
         if not consent.dry_run:
             guard, clock = claimed(ctx, opened, stack, stream, "replay")

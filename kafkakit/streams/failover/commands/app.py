@@ -209,6 +209,7 @@ def reclaim(
 
     cli, grace_s = cli_context(ctx), parse_duration_or_zero(grace, "--grace")
     with open_failover(cli, stream, "" if consent.dry_run else "streams failover reclaim") as session:
+        session.require_known()
         parts = session.parts()
         found = reclaimable(parts, session.cluster, operation)
         if not consent.dry_run and consent.confirm(cli, f"Delete the old topics of stream {stream}?"):

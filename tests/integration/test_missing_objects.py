@@ -1,0 +1,222 @@
+"""Whatever a command is given that does not exist is exit 2, with its name, before any consent is asked for."""
+
+import json
+import shlex
+from contextlib import closing
+from dataclasses import dataclass
+
+import pytest
+
+from tests.integration.conftest import LeaseClusters, SandboxCluster
+from tests.rigs.cluster_pool import SINGLE
+from tests.rigs.command_line import Home
+
+pytestmark = pytest.mark.kafka
+
+# SANDBOX is the cluster's name; the words of other commands are as an operator mistypes them.
+LINES = """
+topicmappr rebuild --topics nosuch --brokers -2
+topicmappr rebalance --topics nosuch --brokers -2
+topicmappr rebalance --topics .* --brokers 9999
+topicmappr drain --brokers 9999
+topicmappr drain --topics nosuch --brokers 9999
+topicmappr check --topics nosuch
+topicmappr fix-racks --topics nosuch
+topicmappr frontier --topics nosuch
+topicmappr frontier --brokers 9999
+topicmappr leaders --topics nosuch
+topicmappr leaders --leader-evac-brokers 9999
+topicmappr set-replication 1 --topics nosuch
+topicmappr rebalance-dirs --topics nosuch
+topicmappr rebalance-dirs --brokers 9999
+topicmappr add-brokers --brokers 9999
+topicmappr replan nosuch.json
+topicmappr explain nosuch.json t/0
+topicmappr audit nosuch.json
+topicmappr scale --topics nosuch --brokers -1
+reassign apply nosuch.json
+reassign apply --run 12345678
+reassign abort nosuch.json
+reassign abort --run 12345678
+reassign abort
+reassign cleanup --plan nosuch.json
+reassign cleanup --run 12345678
+reassign close --run 12345678
+reassign close
+reassign continue --run 12345678
+reassign continue
+reassign pause --run 12345678
+reassign pause
+reassign resume --run 12345678
+reassign resume
+reassign rollback --run 12345678
+reassign rollback
+reassign simulate nosuch.json
+reassign throttle 10MB --run 12345678
+reassign throttle 10MB
+reassign verify nosuch.json
+reassign verify --run 12345678
+reassign verify
+config abort nosuch
+config apply nosuch.json
+config diff nosuch a
+config history nosuch
+config plan retention.ms=3600000 --topics nosuch
+config plan retention.ms=3600000 --topic nosuch
+config plan log.cleaner.threads=1 --broker 9999
+config plan log.cleaner.threads=1 --brokers 9999
+config resume nosuch
+config rollback nosuch
+autothrottle set 10MB --broker 9999
+autothrottle remove --broker 9999
+autothrottle simulate --plan nosuch.json
+broker drain 9999
+broker replace 9999 --with 1001
+broker replace 1001 --with 9999
+broker rejoin 9999
+broker decommission 9999
+registry brokers 9999
+registry topics nosuch
+registry delete nosuch
+registry mappings --topic nosuch
+registry mappings --broker 9999
+registry tag a:b --topics nosuch
+registry tag a:b --brokers 9999
+registry untag a --topics nosuch
+streams assigner drain nosuch
+streams assigner explain nosuch g
+streams bombs quarantine nosuch --partition 0
+streams bombs scan nosuch
+streams commits delete nosuch --all
+streams commits explain nosuch 5 --topic t --partition 0
+streams commits finish nosuch
+streams commits limits nosuch
+streams commits replay nosuch --topic t --partition 9999 --offsets 1
+streams commits reset nosuch --all-topics --to earliest
+streams commits reset nosuch --topic nosuch --to earliest
+streams commits show nosuch
+streams commits skip nosuch --topic t --partition 9999 --offsets 1
+streams commits undo nosuch
+streams commits verify nosuch
+streams commits watch nosuch --count 1
+streams delete nosuch
+streams dlq copy nosuch
+streams dlq list nosuch
+streams dlq purge nosuch --all
+streams dlq replay nosuch
+streams dlq show nosuch t/0@0
+streams evacuate nosuch --to nosuch2
+streams failover abort nosuch
+streams failover back nosuch
+streams failover history nosuch
+streams failover plan nosuch --to x
+streams failover resume nosuch
+streams failover run nosuch --to x
+streams failover status nosuch
+streams failover retire nosuch
+streams failover reclaim nosuch
+streams history nosuch
+streams lane add nosuch l
+streams lane list nosuch
+streams lane pause nosuch l
+streams lane quota nosuch l 1MB
+streams lane remove nosuch l
+streams lane resume nosuch l
+streams lane rules nosuch
+streams link nosuch --topic nosuch
+streams move nosuch --to x
+streams pathway nosuch
+streams reconcile nosuch x
+streams records show nosuch/0@0
+streams repartition nosuch --lane live --partitions 4
+streams resolve nosuch
+streams show nosuch
+streams topology nosuch
+streams verify-drain nosuch
+lint nosuch.yaml
+audit cancel nosuch
+audit diff nosuch nosuch2
+audit fetch nosuch --to here
+audit fixes nosuch --cluster x
+audit list nosuch
+audit logs nosuch
+audit metrics nosuch
+audit report nosuch
+audit status nosuch
+audit drift --input nosuch --output results
+fleet collect --profiles nosuch --to store
+sandbox env --name nosuch
+sandbox exec --name nosuch -- kafka-topics --list
+sandbox kill 9999 --name SANDBOX
+sandbox load --name nosuch
+sandbox restart 9999 --name SANDBOX
+sandbox status --name nosuch
+profile check nosuch
+profile show nosuch
+profile use nosuch
+registry apply nosuch.yaml
+registry import-labels nosuch.csv --map a=b
+streams bombs watch nosuch
+streams commits diff nosuch nosuch2
+streams commits encode nosuch.json
+streams commits reject nosuch --topic t --partition 9999 --offsets 1
+streams commits translate nosuch --to kkm1 --topic nosuch
+streams commits unack nosuch --topic t --partition 9999 --offsets 1
+streams failover certify nosuch
+streams failover rehearse nosuch --to x
+streams lane route --stream nosuch --sample {}
+audit all --input nosuch --output results
+audit bombs --input nosuch --output results
+audit capacity --input nosuch --output results
+audit hotspots --input nosuch --output results
+audit lag --input nosuch --output results
+audit mirror --input nosuch --output results
+audit retention --input nosuch --output results
+audit segments --input nosuch --output results
+fleet segments nosuch --cluster x --to store
+""".strip().splitlines()
+
+# These take no name of something that has to exist.
+FREE = """
+audit unit, autothrottle explain, autothrottle once, autothrottle run, autothrottle show, autothrottle unit,
+config watch, doctor, fleet synth, metricsfetcher fetch, metricsfetcher show, metricsfetcher unit, profile
+list, reassign list, reassign status, registry cleanup, registry create, registry history, registry migrate,
+registry serve, registry translate-offsets,
+registry unmapped, sandbox demo, sandbox down, sandbox up, snapshot, streams assigner run,
+streams assigner show, streams assigner simulate, streams balance, streams commits decode, streams create,
+streams demo, streams lag check, streams lag once, streams lag serve, streams lag share-groups, streams lag
+watch, streams list, topicmappr place, version
+"""
+
+
+@dataclass(frozen=True)
+class Desk:
+    home: Home
+    cluster: SandboxCluster
+
+
+@pytest.fixture(scope="module")
+def desk(lease: LeaseClusters, tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    (cluster,) = lease(SINGLE)
+    with closing(cluster.open_admin()) as admin:
+        assert admin.create_topic("t", {0: cluster.broker_ids}, {}) is None
+    return Desk(Home(tmp_path_factory.mktemp("home")), cluster)
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_what_does_not_exist_is_exit_2(desk: Desk, line: str) -> None:
+    words = shlex.split(line.replace("SANDBOX", desk.cluster.name))
+    ran = desk.home.run("--profile", desk.cluster.name, *words, env=desk.cluster.env)
+    assert ran.code == 2, (ran.stdout, ran.stderr)
+    assert ran.stderr.startswith("error: ") or "\nerror: " in ran.stderr
+    assert "no input is possible" not in ran.stderr
+    names = [name for name in ("nosuch", "9999", "12345678") if name in line]
+    assert not names or any(name in ran.stderr for name in names), ran.stderr
+
+
+def test_every_command_is_in_a_list(desk: Desk) -> None:
+    commands = [one["words"] for one in json.loads(desk.home.run("--help-json").stdout)["commands"]]
+    free = {" ".join(each.split()) for each in FREE.split(",")}
+    tried = {word for word in commands if any(line == word or line.startswith(f"{word} ") for line in LINES)}
+    assert sorted({*tried, *free}) == sorted(commands)
+    assert tried & free == set()
