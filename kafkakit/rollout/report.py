@@ -4,6 +4,7 @@ A rollout's report says how it ended; others list all rollouts of a cluster, and
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from kafkakit.core.cluster_facts import CLUSTER_DEFAULT
 from kafkakit.core.errors import ExitCode, OperationFailedError
@@ -44,6 +45,18 @@ def plan_report(plan: ConfigPlan, command: str, *, fail_on_changes: bool = False
         rows=tuple(_change_row(c, c in plan.restarts) for c in changes),
         warnings=plan.warnings,
         code=ExitCode.CHANGES if fail_on_changes and changes else ExitCode.DONE,
+    )
+
+
+def refused_plan(report: Report, plan: ConfigPlan, *, writes: bool) -> Report:
+    """The report of a plan that brings findings of level error: it fails, and says what to do about it."""
+    words = f"the change brings {counted(len(plan.errors), 'finding')} of level error"
+    return replace(
+        report,
+        failure=OperationFailedError(
+            f"{words}, so no plan was written" if writes else words,
+            hint="choose other values, or pass --force if this is intended",
+        ),
     )
 
 

@@ -39,7 +39,7 @@ class Host:
         return self.home.run("--profile", "p", "config", *words, stdin=stdin)
 
     def plan(self, *words: str) -> Ran:
-        return self.run("plan", *words, "--plan", "plan.json")
+        return self.run("plan", *words, "--plan", "plan.json", "--force")
 
 
 @pytest.fixture
@@ -50,12 +50,23 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     return found
 
 
+@pytest.mark.parametrize("value", ["retention.ms=1d", "retention.ms=5", "min.insync.replicas=4"])
+def test_a_plan_that_lint_calls_an_error_is_not_written(host: Host, value: str) -> None:
+    ran = host.run("plan", value, "--topic", "t", "--plan", "plan.json", "--exit-code")
+    assert ran.code == 1
+    assert "of level error, so no plan was written\nhint: choose other values, or pass --force" in ran.stderr
+    assert "steps:" in ran.stdout
+    assert not (host.home.work / "plan.json").exists()
+    assert host.plan(value, "--topic", "t").code == 0
+    assert (host.home.work / "plan.json").exists()
+
+
 def test_plan_apply_history_and_rollback(host: Host) -> None:
     ran = host.plan("retention.ms=5", "--topic", "t")
     assert ran.code == 0
     assert "cluster prod (profile p): 1 setting to change in 1 step" in ran.stdout
     assert "carry it out with: kafkakit --profile p config apply plan.json" in ran.stdout
-    assert host.run("plan", "retention.ms=5", "--topic", "t", "--exit-code", "-o", "json").code == 3
+    assert host.run("plan", "retention.ms=5", "--topic", "t", "--force", "--exit-code", "-o", "json").code == 3
     done = host.run("apply", "plan.json", "--yes", *QUICK)
     assert done.code == 0
     assert "applied" in done.stdout.splitlines()[0]
@@ -82,7 +93,9 @@ def test_without_yes_or_with_a_dry_run_nothing_is_written(host: Host) -> None:
 
 def test_history_needs_no_cluster(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     for profile in ("p", "m"):
-        host.home.run("--profile", profile, "config", "plan", "retention.ms=5", "--topic", "t", "--plan", "plan.json")
+        host.home.run(
+            "--profile", profile, "config", "plan", "retention.ms=5", "--topic", "t", "--plan", "plan.json", "--force"
+        )
         host.home.run("--profile", profile, "config", "apply", "plan.json", "--yes", *QUICK)
 
     def unreachable(settings: Any, *, read_only: bool = False) -> ClusterAdmin:

@@ -52,7 +52,7 @@ def kit(cluster: SandboxCluster, *words: str, code: int = 0) -> str:
 
 def plan(cluster: SandboxCluster, folder: Path, *words: str) -> str:
     path = folder / "plan.json"
-    kit(cluster, "plan", *words, "--plan", str(path))
+    kit(cluster, "plan", *words, "--force", "--plan", str(path))
     return str(path)
 
 

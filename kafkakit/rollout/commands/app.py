@@ -58,10 +58,14 @@ def plan(
     ] = StepSize.GROW,
     plan: Annotated[Path | None, typer.Option("--plan", help="Write the plan for `config apply` to this file.")] = None,
     exit_code: ExitCodeOption = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also write a plan that brings findings of level error, and exit 0.")
+    ] = False,
 ) -> int:
     """Show what a change of configuration would do: values before and after, steps, restarts, findings of lint.
 
-    Nothing is written to the cluster. Restarts of brokers are always one at a time.
+    Nothing is written to the cluster. Restarts of brokers are always one at a time. If the change brings a finding of
+    level error, such as a value that brokers refuse, the command writes no plan and exits with 1.
 
     Examples:
 
@@ -73,7 +77,7 @@ def plan(
     """
     from kafkakit.rollout.act.rollouts import plan_change
     from kafkakit.rollout.decide.plan import encode_config_plan
-    from kafkakit.rollout.report import plan_report
+    from kafkakit.rollout.report import plan_report, refused_plan
     from kafkakit.wiring import system_clock, write_file
 
     cli = cli_context(ctx)
@@ -81,11 +85,12 @@ def plan(
     with open_session(cli, read_only=True) as session:
         cli.cluster_id = session.cluster_id
         made = plan_change(task, session.admin, session.clock, lambda: change.tags.read(session))
-    notes = []
-    if plan is not None:
+    notes, is_refused = [], bool(made.errors) and not force
+    if plan is not None and not is_refused:
         write_file(plan, encode_config_plan(made))
         notes.append(f"wrote {plan}; carry it out with: {cli.program} config apply {plan}")
-    return finish(cli, plan_report(made, "config plan", fail_on_changes=exit_code, notes=notes))
+    report = plan_report(made, "config plan", fail_on_changes=exit_code, notes=notes)
+    return finish(cli, refused_plan(report, made, writes=plan is not None) if is_refused else report)
 
 
 def diff(ctx: typer.Context, a: Side, b: Side, exit_code: ExitCodeOption = False) -> int:

@@ -19,7 +19,7 @@ import msgspec
 from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, ConfigLayer, ResourceKind, cluster_id_problem
 from kafkakit.core.documents import decode_document, decode_json, encode_document
 from kafkakit.core.errors import InputError, UsageError
-from kafkakit.core.findings import NAMED_IN_WHERE, Finding
+from kafkakit.core.findings import NAMED_IN_WHERE, Finding, Severity
 from kafkakit.core.plan import PlanBroker
 from kafkakit.execution.decide.journal import ConfigKey
 from kafkakit.lint.api import LintRequest, Pieces, lint
@@ -87,6 +87,11 @@ class ConfigPlan:
     def all_changes(self) -> tuple[SettingChange, ...]:
         """The changes of both kinds."""
         return (*self.changes, *self.restarts)
+
+    @property
+    def errors(self) -> tuple[PlanFinding, ...]:
+        """The findings of level error that the change brings, such as values that brokers refuse."""
+        return tuple(f for f in self.findings_new if f.severity == Severity.ERROR)
 
     @property
     def run_id(self) -> str:
