@@ -462,7 +462,7 @@ def describe_java() -> str:
 
 def probe_listener(host: str, port: int, timeout_s: float, security: Security) -> Listener:
     """Look at one address from outside, trusting what `security` trusts; never raises for the network."""
-    from kafkakit.adapters.listener_probe import probe_listener as probe
+    from kafkakit.adapters.kafka.listener_probe import probe_listener as probe
 
     return probe(host, port, timeout_s, security.ca_file, security.check_hostname)
 

@@ -5,6 +5,7 @@ kafka-python's `KafkaAdminClient` settings and librdkafka's CONFIGURATION.md. Wh
 value here.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NoReturn
@@ -182,7 +183,8 @@ class Listener:
     """One bootstrap address from outside.
 
     `refused` is why no connection was made. `mechanisms` are the logins it takes, empty when it
-    requires none. `distrust` is why its certificate is not trusted by our authorities.
+    requires none. `distrust` is why its certificate is not trusted by our authorities. With our settings tried:
+    `certificate_refused` and `login_refused` are why it does not take our certificate or our password.
     """
 
     host: str
@@ -193,6 +195,8 @@ class Listener:
     mechanisms: tuple[str, ...] = ()
     wants_certificate: bool = False
     distrust: str | None = None
+    certificate_refused: str | None = None
+    login_refused: str | None = None
 
     @property
     def address(self) -> str:
@@ -205,3 +209,40 @@ class Listener:
         if self.mechanisms:
             return Protocol.SASL_SSL if self.speaks_tls else Protocol.SASL_PLAINTEXT
         return Protocol.SSL if self.speaks_tls else Protocol.PLAINTEXT
+
+
+def misfits(listener: Listener, security: Security) -> Iterator[tuple[str, str]]:
+    """What of the settings does not fit a listener that speaks Kafka: what was found, and what to do."""
+    address = listener.address
+    # Without our certificate nothing inside mutual TLS can be seen, so only the encryption is compared.
+    hidden = listener.wants_certificate and not listener.mechanisms
+    if security.protocol.uses_tls != listener.speaks_tls or (not hidden and security.protocol is not listener.protocol):
+        found = "an encrypted protocol (SSL or SASL_SSL)" if hidden else str(listener.protocol)
+        detail = f"{address} speaks {found}, the settings say {security.protocol}"
+        yield detail, f"set security.protocol to {'SSL or SASL_SSL' if hidden else listener.protocol}"
+        return
+    if listener.mechanisms and str(security.sasl_mechanism) not in listener.mechanisms:
+        takes = ", ".join(listener.mechanisms)
+        yield f"{address} takes {takes}, the settings say {security.sasl_mechanism}", "set security.sasl.mechanism"
+    if listener.distrust is not None:
+        detail = f"the certificate of {address} is not trusted: {listener.distrust}"
+        yield detail, _trust_hint(listener.distrust)
+    if listener.wants_certificate and security.cert_file is None:
+        detail = f"{address} wants a client certificate, the settings have none"
+        yield detail, "set security.tls.cert_file and security.tls.key_file"
+    if listener.certificate_refused is not None:
+        detail = f"client certificate {security.cert_file} refused by {address}: {listener.certificate_refused}"
+        yield detail, "set security.tls.cert_file and security.tls.key_file to a certificate that the broker trusts"
+    if listener.login_refused is not None:
+        usual = "" if listener.login_refused.startswith("Authentication failed") else listener.login_refused
+        detail = f"login refused ({security.sasl_mechanism}, user {security.username}) by {address}"
+        hint = "check security.sasl.username and its password; users of SCRAM have one for each mechanism"
+        yield f"{detail}: {usual}" if usual else detail, hint
+
+
+def _trust_hint(distrust: str) -> str:
+    if "expired" in distrust or "not yet valid" in distrust:
+        return "renew the broker's certificate, or correct the clock of this host"
+    if "mismatch" in distrust:
+        return "connect by a name of its certificate, or set security.tls.check_hostname to false"
+    return "set security.tls.ca_file to the authority that signed it"

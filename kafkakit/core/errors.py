@@ -108,6 +108,16 @@ class TryLaterError(KafkakitError):
     exit_code = ExitCode.TRY_LATER
 
 
+class ConnectRefusedError(TryLaterError):
+    """The cluster answers, but not to these settings: protocol, mechanism, certificate, login (exit 2).
+
+    A `TryLaterError` for what runs for long: certificates and passwords are renewed, and it is to go on then.
+    """
+
+    exit_code = ExitCode.USAGE
+    reason = "connect-refused"
+
+
 class ConflictError(KafkakitError):
     """A document in a control store is not at the version that was expected; nothing was written (exit 75).
 

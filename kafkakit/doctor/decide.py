@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from kafkakit.config.security import Listener, Security
+from kafkakit.config.security import Listener, Security, misfits
 from kafkakit.core.cluster_facts import ClusterInfo
 from kafkakit.core.errors import ExitCode
 from kafkakit.core.model import BrokerState
@@ -144,32 +144,11 @@ def _reachable(listener: Listener, otherwise: Status) -> Check:
 
 
 def _protocol(listeners: tuple[Listener, ...], security: Security) -> Iterator[Check]:
-    faults = [fault for listener in listeners if listener.speaks_kafka for fault in _misfits(listener, security)]
+    faults = [fault for listener in listeners if listener.speaks_kafka for fault in misfits(listener, security)]
     if not faults:
         yield Check(name="protocol", status=Status.OK, detail=f"{security.protocol} is what the brokers speak")
     for detail, hint in dict.fromkeys(faults):
         yield _fail("protocol", detail, hint)
-
-
-def _misfits(listener: Listener, security: Security) -> Iterator[tuple[str, str]]:
-    # With mutual TLS the login cannot be seen from outside, so only the encryption is compared.
-    hidden = listener.wants_certificate
-    if security.protocol.uses_tls != listener.speaks_tls or (not hidden and security.protocol is not listener.protocol):
-        found = "an encrypted protocol (SSL or SASL_SSL)" if hidden else str(listener.protocol)
-        detail = f"{listener.address} speaks {found}, the settings say {security.protocol}"
-        yield detail, f"set security.protocol to {listener.protocol}"
-        return
-    if listener.mechanisms and str(security.sasl_mechanism) not in listener.mechanisms:
-        detail = (
-            f"{listener.address} takes {', '.join(listener.mechanisms)}, the settings say {security.sasl_mechanism}"
-        )
-        yield detail, "set security.sasl.mechanism"
-    if listener.distrust is not None:
-        detail = f"the certificate of {listener.address} is not trusted: {listener.distrust}"
-        yield detail, "set security.tls.ca_file to the authority that signed it"
-    if listener.wants_certificate and security.cert_file is None:
-        detail = f"{listener.address} wants a client certificate, the settings have none"
-        yield detail, "set security.tls.cert_file and security.tls.key_file"
 
 
 def _cluster(facts: DoctorFacts) -> Iterator[Check]:
@@ -255,7 +234,7 @@ def _control(facts: DoctorFacts) -> Check:
 def _login_hint(facts: DoctorFacts) -> str:
     security = facts.security
     fits = security is not None and not any(
-        True for listener in facts.listeners if listener.speaks_kafka for _ in _misfits(listener, security)
+        True for listener in facts.listeners if listener.speaks_kafka for _ in misfits(listener, security)
     )
     if fits and security is not None and (security.protocol.uses_sasl or security.cert_file):
         return "address and protocol fit, so check the credentials (user name, password, client certificate)"

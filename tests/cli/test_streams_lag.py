@@ -10,6 +10,7 @@ from unittest import mock
 import pytest
 
 from kafkakit.core.cluster_facts import GroupType, ItemError, ShareOffset
+from kafkakit.core.errors import ConnectRefusedError
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.act.journal_files import DiskFile
 from kafkakit.execution.act.run_journal import RunJournal, journal_path
@@ -135,6 +136,16 @@ def test_two_clusters_in_one_table_and_joined_by_stream(fleet: Fleet, home: Home
     assert ran.stdout.splitlines()[0].startswith("CLUSTER")
     ran = home.run("streams", "lag", "once", "--clusters", "a,b", "--by", "stream", "-o", "json")
     assert [(line["stream"], line["lag"]) for line in ran.json["lines"]] == [("orders", 15)]
+
+
+@pytest.mark.parametrize("command", [("once",), ("check", "--crit-lag", "10")])
+def test_a_cluster_that_refuses_the_login_is_not_one_to_try_later(
+    command: tuple[str, ...], fleet: Fleet, home: Home
+) -> None:
+    fleet.add("a").refusal = ConnectRefusedError("cannot connect: login refused (PLAIN, user x) by a:9092")
+    ran = home.run("streams", "lag", *command, "--clusters", "a", "--wait", "1s")
+    assert ran.code == 2
+    assert "login refused (PLAIN, user x)" in ran.stdout + ran.stderr
 
 
 def test_a_cluster_that_is_away_does_not_hide_the_others(fleet: Fleet, home: Home) -> None:

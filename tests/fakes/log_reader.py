@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kafkakit.core.cluster_facts import Fetched, ItemError, LogSpan, TopicPlaces
-from kafkakit.core.errors import TryLaterError
+from kafkakit.core.errors import KafkakitError, TryLaterError
 from kafkakit.core.model import TopicPartition
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -86,6 +86,7 @@ class FakeLogReader:
     def __init__(self, cluster_id: str = "fake-cluster") -> None:
         self.id = cluster_id
         self.unreachable = False
+        self.refusal: KafkakitError | None = None
         self.down: set[int] = set()
         self.slow: set[int] = set()
         self._keep_waiting: set[int] = set()
@@ -212,6 +213,8 @@ class FakeLogReader:
         self.closed = True
 
     def _reach(self) -> None:
+        if self.refusal is not None:
+            raise self.refusal
         if self.unreachable:
             raise TryLaterError("cannot connect to the fake cluster")
 

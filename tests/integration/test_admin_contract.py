@@ -7,14 +7,17 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from kafkakit.adapters.kafka.admin import KafkaAdmin
 from kafkakit.adapters.kafka.data import KafkaData
-from kafkakit.config.security import Protocol, Secret, Security, to_kafka_python
+from kafkakit.adapters.kafka.group_consumer import KafkaGroupConsumer
+from kafkakit.adapters.kafka.stream_producer import KafkaStreamCluster
+from kafkakit.config.security import Mechanism, Protocol, Secret, Security, to_kafka_python
 from kafkakit.core.cluster_facts import PRODUCER_BYTE_RATE, ConfigOp, QuotaEntity, ResourceKind
-from kafkakit.core.errors import OperationFailedError, TryLaterError
+from kafkakit.core.errors import ConnectRefusedError, ExitCode, OperationFailedError, TryLaterError
 from kafkakit.core.model import BrokerState, ClusterSnapshot
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.sandbox import lifecycle as run
@@ -208,19 +211,45 @@ class TestScramTls(AdminContract):
 
     def test_wrong_credentials_and_protocols_say_what_to_check(self, rig: KafkaRig) -> None:
         right = rig.cluster.security
-        wrong = [
-            replace(right, password=Secret("hunter2-mistyped")),
-            Security(),
-            Security(protocol=Protocol.SSL, ca_file=right.ca_file),
-            replace(right, ca_file=None),
-        ]
-        for security in wrong:
-            admin = KafkaAdmin(rig.cluster.bootstrap_servers, security, bootstrap_timeout_s=2)
-            with pytest.raises(TryLaterError, match="cannot connect to") as caught:
-                admin.cluster()
-            assert "credentials" in (caught.value.hint or "")
-            assert "hunter2" not in str(caught.value)
+        user = right.username
+        wrong = {
+            f"login refused (SCRAM-SHA-256, user {user})": replace(right, password=Secret("hunter2-mistyped")),
+            "login refused (SCRAM-SHA-256, user nobody)": replace(right, username="nobody"),
+            "takes SCRAM-SHA-256, the settings say SCRAM-SHA-512": replace(
+                right, sasl_mechanism=Mechanism.SCRAM_SHA_512
+            ),
+            "speaks SASL_SSL, the settings say PLAINTEXT": Security(),
+            "speaks SASL_SSL, the settings say SSL": Security(protocol=Protocol.SSL, ca_file=right.ca_file),
+            "is not trusted": replace(right, ca_file=None),
+        }
+        for words, security in wrong.items():
+            address = rig.cluster.bootstrap_servers
+            admin = KafkaAdmin(address, security, bootstrap_timeout_s=2)
+            calls: list[Callable[[], object]] = [
+                admin.cluster,
+                lambda: KafkaData(address, security).reach(10.0),  # noqa: B023
+                lambda: KafkaStreamCluster(address, security).identify("t", 10.0),  # noqa: B023
+                lambda: polled(KafkaGroupConsumer(address, security, "g")),  # noqa: B023
+            ]
+            for call in calls:
+                with pytest.raises(ConnectRefusedError) as caught:
+                    call()
+                assert words in caught.value.message
+                assert caught.value.exit_code == ExitCode.USAGE
+                assert "kafkakit doctor" in (caught.value.hint or "")
+                assert "hunter2" not in str(caught.value)
             admin.close()
+
+
+def polled(member: KafkaGroupConsumer) -> None:
+    """Read until an error comes."""
+    deadline = time.monotonic() + 120
+    try:
+        member.subscribe(["t"], mock.Mock())
+        while time.monotonic() < deadline:
+            member.poll(10, 0.5)
+    finally:
+        member.close(0)
 
 
 def test_a_hung_broker_costs_its_own_sizes_only(cluster: SandboxCluster) -> None:

@@ -152,7 +152,9 @@ def test_a_secured_cluster_is_healthy_and_each_mistake_is_told_apart(
             wrong.write_text("not the password")
             wrong.chmod(0o600)
             mistaken = (*QUICK, "-X", f"security.sasl.password_file={wrong}")
-            until(lambda: shows(cluster, "admin client", "hint", "check the credentials", *mistaken))
+            refused = "login refused (SCRAM-SHA-256, user admin)"
+            until(lambda: shows(cluster, "admin client", "found", refused, *mistaken))
+            until(lambda: shows(cluster, "data client", "found", refused, *mistaken))
             becomes(lambda: doctor(cluster, *mistaken)[1]["protocol"]["status"], "ok")
     finally:
         cluster.down()

@@ -7,10 +7,12 @@ read is defined here for all its clients.
 import contextlib
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from kafkakit.adapters.kafka.listener_probe import CHECK_HINT, UNREACHED, explain
 from kafkakit.config.security import Security, to_confluent
-from kafkakit.core.errors import OperationFailedError, TryLaterError, UsageError
+from kafkakit.core.errors import ConnectRefusedError, OperationFailedError, TryLaterError, UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record, headers_of
 from kafkakit.ports.data import Consumer, Headers, Producer
@@ -25,13 +27,14 @@ class KafkaData:
 
     def __init__(self, bootstrap_servers: str, security: Security) -> None:
         self._settings = client_settings(bootstrap_servers, security)
+        self._explain: Explain = partial(explain, bootstrap_servers, security)
 
     def reach(self, timeout_s: float) -> tuple[int, ...]:
         """Ask for metadata; one connection and one request."""
         from confluent_kafka import Producer as Client
 
         # Not a consumer: looking for its group's coordinator makes the cluster create __consumer_offsets.
-        return tuple(sorted(_metadata(made(Client, self._settings), timeout_s).brokers))
+        return tuple(sorted(_metadata(made(Client, self._settings), timeout_s, self._explain).brokers))
 
     def offsets(self, partitions: Collection[TopicPartition], timeout_s: float) -> Mapping[TopicPartition, range]:
         """One request a partition, after one for metadata."""
@@ -39,7 +42,7 @@ class KafkaData:
         from confluent_kafka import TopicPartition as Place
 
         with self._reader() as client:
-            topics = _metadata(client, timeout_s).topics
+            topics = _metadata(client, timeout_s, self._explain).topics
             found: dict[TopicPartition, range] = {}
             for wanted in sorted(partitions):
                 if wanted.topic not in topics or wanted.partition not in topics[wanted.topic].partitions:
@@ -47,7 +50,7 @@ class KafkaData:
                 try:
                     low, high = client.get_watermark_offsets(Place(*wanted), timeout=timeout_s)
                 except KafkaException as error:
-                    raise TryLaterError(f"cannot read the offsets of {wanted}: {reason(error)}") from None
+                    raise unanswered(f"cannot read the offsets of {wanted}", error, self._explain) from None
                 found[wanted] = range(low, high)
             return found
 
@@ -59,7 +62,7 @@ class KafkaData:
         self, partitions: Collection[TopicPartition], offsets: Mapping[TopicPartition, int] | None = None
     ) -> Consumer:
         """A consumer with assigned partitions: no group, nothing committed."""
-        return _ConfluentConsumer(self._settings, partitions, offsets or {})
+        return _ConfluentConsumer(self._settings, partitions, offsets or {}, self._explain)
 
     def _reader(self) -> contextlib.closing[Any]:
         from confluent_kafka import Consumer as Client
@@ -151,15 +154,21 @@ class _ConfluentProducer:
 
 class _ConfluentConsumer:
     def __init__(
-        self, settings: Mapping[str, Any], partitions: Collection[TopicPartition], offsets: Mapping[TopicPartition, int]
+        self,
+        settings: Mapping[str, Any],
+        partitions: Collection[TopicPartition],
+        offsets: Mapping[TopicPartition, int],
+        explain_failure: "Explain",
     ) -> None:
         from confluent_kafka import OFFSET_BEGINNING
         from confluent_kafka import Consumer as Client
         from confluent_kafka import TopicPartition as Place
 
         # An offset that retention has deleted meanwhile is followed by the first one that is left.
-        more = {"enable.partition.eof": True, "auto.offset.reset": "earliest"}
+        more = {"enable.partition.eof": True, "auto.offset.reset": "earliest", "error_cb": self._on_error}
+        self._is_unreached = False
         self._ended: set[TopicPartition] = set()
+        self._explain = explain_failure
         self._client: Any = made(Client, _reader_settings(settings) | more)
         self._client.assign([Place(*tp, offsets.get(tp, OFFSET_BEGINNING)) for tp in sorted(partitions)])
 
@@ -172,7 +181,13 @@ class _ConfluentConsumer:
         try:
             messages = self._client.consume(num_messages=limit, timeout=timeout_s)
         except KafkaException as error:
-            raise OperationFailedError(f"cannot read: {reason(error)}") from None
+            refusal = self._explain() if code_of(error) in UNREACHED else None
+            raise refusal or OperationFailedError(f"cannot read: {reason(error)}") from None
+        if self._is_unreached and not messages:
+            self._is_unreached = False
+            refusal = self._explain()
+            if refusal is not None:
+                raise refusal
         found = []
         for message in messages:
             trouble = message.error()
@@ -183,11 +198,15 @@ class _ConfluentConsumer:
             elif trouble.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
                 continue  # the name of the group is librdkafka's need; no group is used
             elif trouble.fatal() or not trouble.retriable():
-                raise OperationFailedError(f"cannot read: {trouble.str()}")
+                refusal = self._explain() if trouble.code() in UNREACHED else None
+                raise refusal or OperationFailedError(f"cannot read: {trouble.str()}")
         return found
 
     def ended(self) -> Collection[TopicPartition]:
         return frozenset(self._ended)
+
+    def _on_error(self, error: Any) -> None:
+        self._is_unreached = self._is_unreached or error.code() in UNREACHED
 
     def close(self) -> None:
         if self._client is not None:
@@ -200,15 +219,30 @@ def _reader_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {**settings, "group.id": "kafkakit", "enable.auto.commit": False, "enable.partition.eof": False}
 
 
-def _metadata(client: Any, timeout_s: float) -> Any:
+Explain = Callable[[], ConnectRefusedError | None]
+"""Says why the cluster does not take the settings, if that is so; takes some seconds."""
+
+
+def _metadata(client: Any, timeout_s: float, explain_failure: Explain) -> Any:
     from confluent_kafka import KafkaException
 
     try:
         return client.list_topics(timeout=timeout_s)
     except KafkaException as error:
-        raise TryLaterError(
-            f"cannot reach the cluster: {reason(error)}", hint="check the address, the protocol and the credentials"
-        ) from None
+        raise unanswered("cannot reach the cluster", error, explain_failure) from None
+
+
+def unanswered(what: str, error: Exception, explain_failure: Explain) -> TryLaterError:
+    """The error of a request without an answer; librdkafka says "timed out" of most causes, so they are looked for."""
+    is_open = isinstance(error, TimeoutError) or code_of(error) in UNREACHED
+    refusal = explain_failure() if is_open else None
+    return refusal or TryLaterError(f"{what}: {reason(error) or 'no answer in time'}", hint=CHECK_HINT)
+
+
+def code_of(error: Exception) -> int:
+    """The code of the first error inside a `KafkaException`; 0 if there is none."""
+    inner = error.args[0] if error.args else error
+    return int(inner.code()) if hasattr(inner, "code") else 0
 
 
 def _record(message: Any) -> Record:

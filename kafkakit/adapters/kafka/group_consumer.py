@@ -6,9 +6,13 @@ CONFIGURATION.md.
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from kafkakit.adapters.kafka.data import Explain, reason, unanswered
+from kafkakit.adapters.kafka.listener_probe import UNREACHED, explain
 from kafkakit.config.security import Security, to_confluent
 from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.errors import OperationFailedError, TryLaterError, UsageError
@@ -16,6 +20,8 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.ports.streams import NO_LEASE, AssignmentListener, MemberLease, ReadBatch
 
 _COMMITTED_S = 20.0
+EXPLAIN_EVERY_S = 30.0
+"""A look at why brokers are gone takes seconds, in which nothing is read."""
 TIMED_OUT = "TIMED_OUT"
 RECEIVE_LIMIT_BYTES = 64 << 20
 """The limit of an answer, and of what a batch may become: librdkafka gives a batch up that takes more than about a
@@ -47,6 +53,9 @@ class KafkaGroupConsumer:
         self._asked: Mapping[TopicPartition, CommittedOffset] = {}
         self._is_revoking = False
         self._fetches = fetches
+        self._explain: Explain = partial(explain, bootstrap_servers, security)
+        self._explained_s = -EXPLAIN_EVERY_S
+        self._is_unreached = False
         logger = logging.Logger("kafkakit.librdkafka")  # not from the tree of loggers: nothing comes to stderr
         logger.addHandler(logging.NullHandler())
         settings: dict[str, Any] = {
@@ -75,12 +84,13 @@ class KafkaGroupConsumer:
             "reconnect.backoff.max.ms": 1_000,
             "topic.metadata.refresh.interval.ms": 5_000,
             "on_commit": self._on_commit,
+            "error_cb": self._on_error,
             **to_confluent(security),
         }
         try:
             self._client: Any = Consumer(settings)
         except KafkaException as error:
-            raise UsageError(f"the data client refuses its settings: {reason_of(error)}") from None
+            raise UsageError(f"the data client refuses its settings: {reason(error)}") from None
 
     def subscribe(self, topics: Collection[str], listener: AssignmentListener) -> None:
         """See the port."""
@@ -100,10 +110,23 @@ class KafkaGroupConsumer:
             first = self._client.poll(timeout_s)
             messages = [] if first is None else [first, *self._client.consume(limit - 1, 0)]
         except KafkaException as error:
-            raise TryLaterError(f"cannot read as a member of the group: {reason_of(error)}") from None
+            raise unanswered("cannot read as a member of the group", error, self._explain) from None
         if self._broken is not None:
             raise TryLaterError(self._broken)
+        self._require_access()
         return read_batches(messages)
+
+    def _require_access(self) -> None:
+        """Raise `ConnectRefusedError` if brokers are gone because they refuse our settings; looked at now and then."""
+        if self._is_unreached and time.monotonic() - self._explained_s >= EXPLAIN_EVERY_S:
+            self._is_unreached = False
+            refusal = self._explain()
+            self._explained_s = time.monotonic()
+            if refusal is not None:
+                raise refusal
+
+    def _on_error(self, error: Any) -> None:
+        self._is_unreached = self._is_unreached or error.code() in UNREACHED
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
         """See the port."""
@@ -192,7 +215,7 @@ class KafkaGroupConsumer:
             found = client.committed(places, timeout=_COMMITTED_S)
         except KafkaException as error:
             # Without them nothing may be read; a new member asks again.
-            self._broken = f"cannot read what the group committed: {reason_of(error)}"
+            self._broken = f"cannot read what the group committed: {reason(error)}"
             return
         failed = next((place for place in found if place.error is not None), None)
         if failed is not None:
@@ -279,12 +302,6 @@ def _keys(places: list[Any]) -> tuple[TopicPartition, ...]:
 
 def _name(error: Any) -> str:
     return str(error.name()) if hasattr(error, "name") else str(error)
-
-
-def reason_of(error: Exception) -> str:
-    """librdkafka's words for the first error inside a `KafkaException`."""
-    inner = error.args[0] if error.args else error
-    return str(inner.str()) if hasattr(inner, "str") else str(inner)
 
 
 def read_batches(messages: list[Any]) -> list[ReadBatch]:
@@ -386,7 +403,7 @@ class KafkaAssignedConsumer(KafkaGroupConsumer):
         try:
             places = self._client.committed([Place(*key) for key in sorted(partitions)], timeout=timeout_s)
         except KafkaException as error:
-            raise TryLaterError(f"cannot read what the group committed: {reason_of(error)}") from None
+            raise unanswered("cannot read what the group committed", error, self._explain) from None
         found: dict[TopicPartition, CommittedOffset | None] = {}
         for place in places:
             if place.error is not None:
@@ -403,5 +420,5 @@ class KafkaAssignedConsumer(KafkaGroupConsumer):
         try:
             low, _ = self._client.get_watermark_offsets(Place(*partition), timeout=timeout_s)
         except KafkaException as error:
-            raise TryLaterError(f"cannot read where {partition} begins: {reason_of(error)}") from None
+            raise unanswered(f"cannot read where {partition} begins", error, self._explain) from None
         return int(low)

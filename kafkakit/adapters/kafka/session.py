@@ -20,6 +20,7 @@ from typing import Any
 
 from kafka.protocol.api_message import ApiMessage
 
+from kafkakit.adapters.kafka.listener_probe import CHECK_HINT, explain
 from kafkakit.config.security import Security, to_kafka_python
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import OperationFailedError, TooOldError, TryLaterError
@@ -199,12 +200,6 @@ def _stale(error: Exception) -> bool:
 
 REFUSED_LIMIT_S = 2.0
 ROUND_PAUSE_S = 0.25
-CHECK_HINT = "check address, protocol, credentials"
-TLS_HINTS = {
-    "CERTIFICATE_VERIFY_FAILED": "here the dates and names of the broker's certificate, and security.tls.ca_file",
-    "_ALERT_": "here security.tls.cert_file and key_file, which the broker refuses",
-    "EOF occurred in violation of protocol": "here security.tls.cert_file and key_file, if the broker wants them",
-}
 _NOISE = re.compile(r" \((?:_ssl\.c:\d+|backoff [\d.]+ secs)\)")
 
 
@@ -227,7 +222,8 @@ def connect(bootstrap_servers: str, security: Security, request_timeout_s: float
     """Make a kafka-python admin client through the first address that works.
 
     Addresses are tried one by one, each with a part of the time, so that one that hangs does not use up
-    all of it; when every one is refused the wait ends after 2 s. Raises `TryLaterError` with the reason.
+    all of it; when every one is refused the wait ends after 2 s. Raises `TryLaterError` with the reason, or
+    `ConnectRefusedError` if the settings are the cause at an address that speaks Kafka, and no other address works.
     """
     from kafka.errors import KafkaError
 
@@ -238,6 +234,7 @@ def connect(bootstrap_servers: str, security: Security, request_timeout_s: float
     words.reason = ""
     reason = "no address given"
     while servers:
+        failed: list[str] = []
         for server in servers:
             left = bootstrap_timeout_s - (time.monotonic() - start)
             if left <= 0:
@@ -250,20 +247,17 @@ def connect(bootstrap_servers: str, security: Security, request_timeout_s: float
                 return _new_client(server, security, request_timeout_s, min(left, max(2.0, bootstrap_timeout_s / 3)))
             except (KafkaError, OSError, ValueError) as error:
                 reason = f"{server}: {words.reason or described(error)}"
-                if security.protocol.uses_sasl and "socket disconnected" in reason:
-                    reason = f"{server}: the broker ended the login, as it does for a wrong user name or password"
-                if not isinstance(error, KafkaError) or "SaslAuthenticationFailed" in reason:
+                if not isinstance(error, KafkaError):
                     raise TryLaterError(f"cannot connect to {reason}", hint=CHECK_HINT) from None
-                if _tls_hint(reason) is None:  # waiting repairs no certificate
-                    limit_s = bootstrap_timeout_s
+                failed.append(server)
+                limit_s = bootstrap_timeout_s
+        refusal = explain(",".join(failed), security)
+        if refusal is not None:
+            raise refusal
         if time.monotonic() - start + ROUND_PAUSE_S > limit_s:
             break
         time.sleep(ROUND_PAUSE_S)
-    raise TryLaterError(f"cannot connect to {bootstrap_servers}: {reason}", hint=_tls_hint(reason) or CHECK_HINT)
-
-
-def _tls_hint(reason: str) -> str | None:
-    return next((f"{CHECK_HINT}; {hint}" for sign, hint in TLS_HINTS.items() if sign in reason), None)
+    raise TryLaterError(f"cannot connect to {bootstrap_servers}: {reason}", hint=CHECK_HINT)
 
 
 def _new_client(server: str, security: Security, request_timeout_s: float, timeout_s: float) -> Any:

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from kafkakit.adapters.kafka.data import client_settings, made, quiet_logger, reason
+from kafkakit.adapters.kafka.data import Explain, client_settings, code_of, made, quiet_logger, reason, unanswered
+from kafkakit.adapters.kafka.listener_probe import explain
 from kafkakit.config.security import Security
-from kafkakit.core.errors import OperationFailedError, TryLaterError
+from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.records import (
     BatchLimits,
     ConnectionFigures,
@@ -36,10 +37,11 @@ class KafkaStreamCluster:
 
     def __init__(self, bootstrap_servers: str, security: Security) -> None:
         self._settings = client_settings(bootstrap_servers, security)
+        self._explain: Explain = partial(explain, bootstrap_servers, security)
 
     def identify(self, topic: str, timeout_s: float) -> TopicIdentity:
         """Two requests at once, with a client of their own; a topic that is not there is not created by them."""
-        from confluent_kafka import KafkaError, KafkaException, TopicCollection
+        from confluent_kafka import KafkaException, TopicCollection
         from confluent_kafka.admin import AdminClient
 
         admin = made(AdminClient, self._settings)
@@ -49,13 +51,12 @@ class KafkaStreamCluster:
             cluster_id = str(cluster.result(timeout_s).cluster_id)
             found = topics[topic].result(timeout_s)
         except (KafkaException, TimeoutError) as error:
-            inner = error.args[0] if error.args else error
-            code = inner.code() if isinstance(inner, KafkaError) else 0
+            code = code_of(error)
             if code in _UNKNOWN_TOPIC:
                 return TopicIdentity(cluster_id=cluster_id, topic_id="", partitions=0)
             if code in _DENIED:
                 raise OperationFailedError(f"topic {topic} cannot be described: {reason(error)}") from None
-            raise TryLaterError(f"cannot reach the cluster: {reason(error) or 'no answer in time'}") from None
+            raise unanswered("cannot reach the cluster", error, self._explain) from None
         return TopicIdentity(cluster_id=cluster_id, topic_id=str(found.topic_id), partitions=len(found.partitions))
 
     def producer(self, topic: str, limits: BatchLimits, client_id: str) -> "KafkaStreamProducer":

@@ -335,7 +335,8 @@ def check_report(found: CheckResult, look: Look, *, nagios: bool) -> Report:
         {"owner": owner or None, "verdict": gravest.name.lower(), "breaches": count}
         for owner, (gravest, count) in sorted(found.owners.items())
     ]
-    codes = {Verdict.OK: ExitCode.DONE, Verdict.UNKNOWN: ExitCode.TRY_LATER}
+    unknown = ExitCode.TRY_LATER if look.failure is None else look.failure.exit_code
+    codes = {Verdict.OK: ExitCode.DONE, Verdict.UNKNOWN: unknown}
     return Report(
         command=COMMAND,
         data={
@@ -375,7 +376,7 @@ def report_or_unknown(checked: Callable[[], Report]) -> Report:
 def _summary(found: CheckResult, verdict: Verdict, look: Look) -> str:
     if not look.missing:
         return found.summary
-    name, reason = look.missing[0]
+    name, reason = look.gravest_missing
     if found.verdict is verdict and found.breaches:
         return f"{found.summary}; {name} is not known: {reason}"
     return f"LAG UNKNOWN - {name}: {reason}"

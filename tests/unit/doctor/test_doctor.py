@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.adapters.listener_probe import probe_listener
+from kafkakit.adapters.kafka.listener_probe import probe_listener
 from kafkakit.config.security import Listener, Mechanism, Protocol, Secret, Security, parse_addresses
 from kafkakit.core.cluster_facts import ClusterInfo, ResourceKind
 from kafkakit.core.errors import ExitCode, OperationFailedError, TryLaterError, UsageError

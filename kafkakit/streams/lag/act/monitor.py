@@ -15,7 +15,7 @@ from pathlib import Path
 from threading import Event, Lock, RLock, Thread
 from typing import TYPE_CHECKING
 
-from kafkakit.core.errors import InputError, KafkakitError, RefusedError, TryLaterError
+from kafkakit.core.errors import ConnectRefusedError, InputError, KafkakitError, RefusedError, TryLaterError
 from kafkakit.core.lease import check_path
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.ports.acting import Clock
@@ -424,7 +424,8 @@ class ClusterWatcher:
         if monitor is not None:
             found = monitor.condition()
             return replace(found, reason=error.message) if error is not None and not found.reason else found
-        phase = MonitorPhase.CONNECTING if error is None or isinstance(error, TryLaterError) else MonitorPhase.REFUSED
+        may_pass = error is None or (isinstance(error, TryLaterError) and not isinstance(error, ConnectRefusedError))
+        phase = MonitorPhase.CONNECTING if may_pass else MonitorPhase.REFUSED
         return MonitorCondition(
             cluster=self.name,
             cluster_id=self.cluster_id,

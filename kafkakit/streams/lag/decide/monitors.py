@@ -24,7 +24,7 @@ from yaml.nodes import Node
 from kafkakit.config.keys import did_you_mean
 from kafkakit.config.yaml_text import yaml_items, yaml_list, yaml_place, yaml_root, yaml_scalar
 from kafkakit.core.documents import DocumentKind
-from kafkakit.core.errors import InputError, TryLaterError
+from kafkakit.core.errors import ConnectRefusedError, InputError, TryLaterError
 from kafkakit.core.lease import Holder
 from kafkakit.execution.decide.journal import RunState
 from kafkakit.streams.lag.decide.limits import (
@@ -253,9 +253,19 @@ class Look:
         """The error for a command that needs all clusters, None where none is missing."""
         if not self.missing:
             return None
-        name, reason = self.missing[0]
+        name, reason = self.gravest_missing
         count = f"{len(self.missing)} of {len(self.conditions)}"
-        return TryLaterError(f"{count} clusters are not known; {name}: {reason}")
+        message = f"{count} clusters are not known; {name}: {reason}"
+        return ConnectRefusedError(message) if name in self._refused else TryLaterError(message)
+
+    @property
+    def gravest_missing(self) -> tuple[str, str]:
+        """The first of the missing clusters, of those that refuse us if there are any."""
+        return next((each for each in self.missing if each[0] in self._refused), self.missing[0])
+
+    @property
+    def _refused(self) -> frozenset[str]:
+        return frozenset(c.cluster for c in self.conditions if c.phase is MonitorPhase.REFUSED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
