@@ -9,7 +9,7 @@ import os
 import signal
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
@@ -53,6 +53,7 @@ from kafkakit.registry.decide.tags import Kind, Tags, fault, invalid, keys_to_de
 
 MAX_BROKERS = 1000
 RETRY_S = 0.25
+LOOKS_AFTER_S = (0.0, 0.25, 0.5)
 LONGEST_RETRY_S = 5.0
 
 
@@ -70,7 +71,7 @@ Prepared = Callable[[float], Written]
 
 
 class Writes:
-    """Changes of tags and topics. What the inventory lacks is looked up in the cluster."""
+    """Changes of tags and topics. Whether what they name exists is asked of the cluster: the inventory may be old."""
 
     def __init__(self, admin: ClusterAdmin, tags: TagStore, clock: Clock, inventory: Inventory) -> None:
         self._admin, self._tags, self._clock, self._inventory = admin, tags, clock, inventory
@@ -91,22 +92,34 @@ class Writes:
         acting._tags = self._tags.acting_for(by)
         return self._calls[name](acting, request)
 
-    def finds_topic(self, name: str) -> bool:
-        """Whether the cluster has a topic, which may be newer than the inventory. A few requests."""
+    def topics_there(self, names: Collection[str]) -> frozenset[str]:
+        """Those of the topics that the cluster has now. One request, and more for one that the inventory has.
+
+        Such a topic may have been made just now, and not every broker knows it yet.
+        """
+        found = frozenset[str]()
+        for pause_s in LOOKS_AFTER_S if names else ():
+            time.sleep(pause_s)
+            with self._admin_lock:
+                found |= {key.topic for key in self._admin.partition_states(names)}
+            if not any(name in self._inventory.topics for name in set(names) - found):
+                break
+        return found
+
+    def brokers_there(self) -> frozenset[int]:
+        """The brokers that live now. One request."""
         with self._admin_lock:
-            return read_topic(self._admin, self._clock, name) is not None
+            return frozenset(broker.id for broker in self._admin.cluster().brokers if broker.is_alive)
 
     def _create_topic(self, request: CreateRequest) -> Prepared:
-        creation, inventory = read_creation(request), self._inventory
-        if creation.name in inventory.topics:
-            raise fault("topic already exists")
-        brokers = tuple(inventory.brokers[broker] for broker in candidates(creation, inventory))
-        topics = tuple(inventory.topics.values())
+        creation = read_creation(request)
+        topics = tuple(self._inventory.topics.values())
 
         def create(end_s: float) -> Written:
-            lists = place(creation, brokers, topics)
             with self._admin_lock:
-                error = self._admin.create_topic(creation.name, lists, creation.configs)
+                now = self._brokers_now(creation.name)
+                brokers = tuple(now.brokers[broker] for broker in candidates(creation, now))
+                error = self._admin.create_topic(creation.name, place(creation, brokers, topics), creation.configs)
                 if error is not None:
                     raise refusal(error)
                 facts = read_topic(self._admin, self._clock, creation.name)
@@ -117,6 +130,18 @@ class Writes:
             return Written(reply=EMPTY, topics=made, tags=((Kind.TOPIC, creation.name, tags),))
 
         return create
+
+    def _brokers_now(self, topic: str) -> Inventory:
+        """An inventory with the brokers and their tags as they are now; `RpcError` if there is such a topic already."""
+        snapshot = self._admin.snapshot(now=self._clock.now(), topics=[topic], sizes=False)
+        if snapshot.topics:
+            raise fault("topic already exists")
+        alive = [broker.id for broker in snapshot.brokers if broker.is_alive]
+        brokers = broker_facts(snapshot, self._admin.broker_settings(alive, VERSION_KEYS))
+        tags = {Kind.BROKER: self._tags.all(Kind.BROKER, [])}
+        found = Inventory()
+        found.apply(Change(began_at=self._clock.now(), brokers=brokers, tags=tags))
+        return found
 
     def _tag_new(self, name: str, tags: Tags, end_s: float) -> Tags:
         wait_s = RETRY_S
@@ -130,10 +155,9 @@ class Writes:
             wait_s = min(LONGEST_RETRY_S, 2 * wait_s)
 
     def _delete_topic(self, request: TopicRequest) -> Prepared:
-        name, require = self._topic(request)
+        name, _ = self._topic(request)
 
         def delete(end_s: float) -> Written:
-            require()
             with self._admin_lock:
                 error = self._admin.delete_topic(name)
             if error is not None:
@@ -186,26 +210,24 @@ class Writes:
 
     def _delete_broker_tags(self, request: BrokerRequest) -> Prepared:
         keys, name = keys_to_delete(request.tag), _broker(request)
-        is_live = request.id in self._inventory.brokers
 
         def remove(end_s: float) -> Written:
-            if not is_live and self._tags.get(Kind.BROKER, name) is None:
+            if self._tags.get(Kind.BROKER, name) is None and request.id not in self.brokers_there():
                 raise fault("broker does not exist")
             return _tagged(Kind.BROKER, name, self._tags.remove(Kind.BROKER, name, keys))
 
         return remove
 
     def _topic(self, request: TopicRequest) -> tuple[str, Callable[[], None]]:
-        """The topic's name, and what raises `RpcError` unless it exists: it may be newer than the inventory."""
+        """The topic's name, and what raises `RpcError` unless the cluster has it."""
         name = request.name
         if not name:
             raise fault("topic Name field must be specified")
         if topic_problem(name):
             raise fault("topic does not exist")
-        is_known = name in self._inventory.topics
 
         def require() -> None:
-            if not is_known and not self.finds_topic(name):
+            if name not in self.topics_there([name]):
                 raise fault("topic does not exist")
 
         return name, require

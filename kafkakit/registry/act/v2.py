@@ -11,7 +11,7 @@ import asyncio
 import secrets
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from queue import Empty, Full, Queue
@@ -22,6 +22,7 @@ from urllib.parse import parse_qsl, unquote
 import msgspec
 
 from kafkakit.core.errors import KafkakitError
+from kafkakit.core.plan_rules import topic_problem
 from kafkakit.core.rpc import HTTP_STATUS, RpcAnswer, RpcCall, RpcCode, RpcError, RpcStream
 from kafkakit.ports.services import Answer, GrpcService, MessageCodec
 from kafkakit.registry.act.cluster import Writes, Written
@@ -30,7 +31,7 @@ from kafkakit.registry.act.tag_store import Claim, KeptReplies, TagHistory, TagS
 from kafkakit.registry.decide.access import Caller
 from kafkakit.registry.decide.inventory import NO_TAGS, Inventory, Touched
 from kafkakit.registry.decide.requests import EMPTY, MAX_QUERY, RPC_BY_NAME, SERVICE, Role, error_json, parse_timeout
-from kafkakit.registry.decide.tags import Kind, Tags, invalid
+from kafkakit.registry.decide.tags import Kind, Tags, invalid, is_broker_id
 from kafkakit.registry.decide.v2_calls import (
     CALL_V2_BY_NAME,
     CALLS_V2,
@@ -173,18 +174,16 @@ class Watches:
 
 
 class TagWrites:
-    """Carries requests out in a thread; what the inventory lacks is looked up in the cluster."""
+    """Carries requests out in a thread; whether what they name exists is asked of the cluster."""
 
     def __init__(self, writes: Writes, tags: TagStore, inventory: Inventory) -> None:
         self._writes, self._tags, self._inventory = writes, tags, inventory
 
     def prepare(self, request: ChangeTagsRequest, caller: Caller) -> "PreparedTags":
-        """What the request needs of the inventory, read in its thread."""
-        inventory = self._inventory
-        known: set[tuple[str, str]] = {
-            (change.kind, change.name) for change in request.changes if inventory.knows(Kind(change.kind), change.name)
-        }
-        return PreparedTags(request, caller, known, self._tags.acting_for(caller.name), self._writes)
+        """What the request needs of the inventory, read in its thread: brokers that are down and hold replicas."""
+        names = {change.name for change in request.changes if change.kind == Kind.BROKER}
+        holding = {name for name in names if is_broker_id(name) and self._inventory.topics_on(int(name))}
+        return PreparedTags(request, caller, holding, self._tags.acting_for(caller.name), self._writes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,21 +211,28 @@ class PreparedTags:
     """One request, with what was known when it came."""
 
     def __init__(
-        self, request: ChangeTagsRequest, caller: Caller, known: set[tuple[str, str]], tags: TagStore, writes: Writes
+        self, request: ChangeTagsRequest, caller: Caller, holding: set[str], tags: TagStore, writes: Writes
     ) -> None:
-        self._request, self._caller, self._known, self._tags, self._writes = request, caller, known, tags, writes
+        self._request, self._caller, self._tags, self._writes = request, caller, tags, writes
+        self._there: Mapping[Kind, Collection[str]] = {Kind.BROKER: holding, Kind.TOPIC: ()}
         self._written = list[tuple[Kind, str, Tags]]()
 
     def __call__(self, end_s: float) -> TagsWritten:
         """Carry it out until so many seconds of the monotonic clock."""
+        named = {kind: sorted({c.name for c in self._request.changes if c.kind == kind}) for kind in Kind}
+        allowed = [name for name in named[Kind.TOPIC] if not topic_problem(name)]
+        brokers = map(str, self._writes.brokers_there()) if named[Kind.BROKER] else ()
+        self._there = {
+            Kind.BROKER: {*self._there[Kind.BROKER], *brokers},
+            Kind.TOPIC: self._writes.topics_there(allowed),
+        }
         results = results_of(self._request, self._change, lambda: time.monotonic() > end_s)
         return TagsWritten(reply=EMPTY, tags=tuple(self._written), results=results)
 
     def _change(self, change: ObjectChange) -> TagResult:
         kind = Kind(change.kind)
         self._caller.require(Role.TAG, change.kind, (change.name,))
-        is_known = (change.kind, change.name) in self._known
-        if not is_known and (kind is Kind.BROKER or not self._writes.finds_topic(change.name)):
+        if change.name not in self._there[kind] and self._tags.get(kind, change.name) is None:
             raise missing(kind, change.name)
         if self._request.dry_run:
             present = self._tags.get(kind, change.name) or NO_TAGS

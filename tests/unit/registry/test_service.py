@@ -19,6 +19,7 @@ from kafkakit import wiring
 from kafkakit.adapters.host import SystemClock
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import MissingExtraError, TryLaterError
+from kafkakit.core.model import TopicPartition
 from kafkakit.core.rpc import RpcAnswer, RpcCall
 from kafkakit.registry.act import service as run
 from kafkakit.registry.act.cluster import ClusterReader
@@ -143,6 +144,62 @@ def test_what_other_programs_change_is_in_the_next_reading(registry: Registry) -
     assert registry.curl("GET", "/v1/topics/list?tag=by:another").body["names"] == ["test2"]
     assert registry.curl("GET", "/v1/topics/list?tag=new:yes").body["names"] == ["test3"]
     assert registry.curl("GET", "/v1/topics/list").body["names"] == ["test1", "test2", "test3"]
+
+
+def create(registry: Registry, name: str, **more: Any) -> tuple[int, str]:
+    body = json.dumps({"topic": {"name": name, "partitions": 1, "replication": 1}, **more})
+    answered = registry.curl("POST", "/v1/topics/create", "-d", body)
+    return answered.status, answered.body.get("message", "")
+
+
+def change_tags(registry: Registry, kind: str, name: str, **more: Any) -> str:
+    body = json.dumps({"changes": [{"kind": kind, "name": name, **more}]})
+    (result,) = registry.curl("POST", "/v2/tags", "-d", body).body["results"]
+    return str(result["message"])
+
+
+def test_a_topic_that_another_program_deleted_is_gone_for_every_write(registry: Registry) -> None:
+    cluster: Any = registry.cluster
+    assert cluster.delete_topic("test1") is None
+    assert "test1" in registry.inventory.topics, "the reading is old"
+    gone = (404, "topic does not exist")
+    for method, path in (
+        ("PUT", TAG),
+        ("DELETE", "/v1/topics/tag/test1?tag=a"),
+        ("DELETE", "/v1/topics/test1"),
+    ):
+        answered = registry.curl(method, path)
+        assert (answered.status, answered.body["message"]) == gone
+    assert change_tags(registry, "topic", "test1", set={"a": "b"}) == "topic test1 does not exist"
+    assert registry.store.get("registry/topic/test1") is None
+    assert create(registry, "test1") == (200, "")
+    assert "test1" in cluster.topic_names()
+    assert create(registry, "test1") == (409, "topic already exists")
+
+
+def test_a_topic_that_another_program_made_is_there_for_every_write(registry: Registry) -> None:
+    cluster: Any = registry.cluster
+    cluster.add_topic("fresh", {0: (1001,)})
+    assert create(registry, "fresh") == (409, "topic already exists")
+    assert registry.curl("PUT", "/v1/topics/tag/fresh?tag=a:b").status == 200
+    assert change_tags(registry, "topic", "fresh", set={"c": "d"}) == ""
+    assert registry.curl("DELETE", "/v1/topics/tag/fresh?tag=a").status == 200
+    assert registry.curl("DELETE", "/v1/topics/fresh").status == 200
+    assert "fresh" not in cluster.topic_names()
+
+
+def test_brokers_that_came_and_went_since_the_reading_count_for_a_write(registry: Registry) -> None:
+    cluster: Any = registry.cluster
+    cluster.add_broker(1009, "z")
+    assert create(registry, "there", target_broker_ids=[1009]) == (200, "")
+    assert create(registry, "in-rack", target_broker_tags=["rack:z"]) == (200, "")
+    assert cluster.partition_states(["in-rack"])[TopicPartition("in-rack", 0)].replicas == (1009,)
+    assert change_tags(registry, "broker", "1009", set={"a": "b"}) == ""
+    assert registry.curl("DELETE", "/v1/brokers/tag/1009?tag=a").status == 200
+    TagStore(registry.store, "registry").put(registry_kind("broker"), "1002", {"pool": "late"})
+    assert create(registry, "tagged", target_broker_tags=["pool:late"]) == (200, "")
+    cluster.kill(1004)
+    assert create(registry, "dead", target_broker_ids=[1004]) == (400, "invalid broker id: 1004")
 
 
 def test_a_record_without_tags_is_named_and_passed_over(registry: Registry) -> None:
