@@ -30,6 +30,8 @@ class CliContext:
         self.command_path = ""
         self.operation_words: tuple[str, str] | None = None
         self._stop_words: tuple[str, str] | None = None
+        self.is_service = False
+        """Set by commands that run until they are stopped: that is then their usual end, not a failure."""
         self.cluster_id: str | None = None
         """The cluster that the command looked at, for the first lines of its text; empty where it does not answer."""
         self._zookeeper: tuple[str, str] | None = None

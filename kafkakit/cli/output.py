@@ -78,10 +78,17 @@ class Output:
 
     def failure(self, command: str, error: Mapping[str, object]) -> None:
         """Write a failure as one object on stdout for `-o json|yaml`, unless a result is already there."""
+        self._end(command, {"error": error})
+
+    def stopped(self, command: str, stop: Mapping[str, object]) -> None:
+        """Write the usual end of a service as `failure` writes a failure, under a key of its own."""
+        self._end(command, {"stopped": stop})
+
+    def _end(self, command: str, body: Mapping[str, object]) -> None:
         if self._result_written or self.output_format not in (OutputFormat.JSON, OutputFormat.YAML):
             return
         self._result_written = True
-        write_out(_encode(command, {"error": error}, self.output_format))
+        write_out(_encode(command, body, self.output_format))
 
     def say(self, line: str) -> None:
         """Print one line on stderr."""

@@ -32,6 +32,7 @@ from kafkakit.core.errors import (
     InfeasibleError,
     InterruptedRunError,
     KafkakitError,
+    ServiceStoppedError,
     StopRequested,
     TerminationRequested,
 )
@@ -343,6 +344,7 @@ class StopSignals:
             self._leave()
         if self.received is None:
             self.received = DeadlineReached() if number == signal.SIGALRM else TerminationRequested()
+            self.received.signal_name = signal.Signals(number).name
         elif self._is_cut or number != signal.SIGALRM or not isinstance(self.received, DeadlineReached):
             return
         else:
@@ -380,6 +382,13 @@ def _invoke(cli: CliContext, arguments: list[str], stops: StopSignals) -> int:
 
 def _report_stop(cli: CliContext, arguments: list[str], error: BaseException, stops: StopSignals) -> int:
     stops.is_said = True
+    if cli.is_service and isinstance(error, KeyboardInterrupt) and not isinstance(error, DeadlineReached):
+        error = ServiceStoppedError(error)
+    if isinstance(error, ServiceStoppedError):
+        cli.output.say(error.message)
+        facts = {"message": error.message, "signal": error.signal_name, "exit_code": int(error.exit_code)}
+        cli.output.stopped(cli.command_path.removeprefix(PROGRAM).strip(), facts)
+        return int(error.exit_code)
     if isinstance(error, KafkakitError):
         return _report_failure(cli, arguments, error.message, error.hint, stops.code_for(error), error)
     message, hint = cli.stop_words or (_stop_message(error, cli), None)
@@ -460,6 +469,8 @@ def _last_words(cli: CliContext) -> str:
     """What a second Ctrl-C prints."""
     message, hint = cli.stop_words or ("interrupted", None)
     show_cursor = "\x1b[?25h\r\x1b[K" if cli.output.animate else ""
+    if cli.is_service:
+        return f"{show_cursor}stopped (SIGINT)\n"
     return f"{show_cursor}error: {message}\n" + (f"hint: {hint}\n" if hint else "")
 
 

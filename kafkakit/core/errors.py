@@ -165,6 +165,7 @@ class StopRequested(KeyboardInterrupt):
     """
 
     exit_code: ExitCode = ExitCode.TERMINATED
+    signal_name: str = "SIGTERM"
 
 
 class TerminationRequested(StopRequested):
@@ -175,3 +176,14 @@ class DeadlineReached(StopRequested):
     """The time given by `--timeout` is over (exit 75)."""
 
     exit_code = ExitCode.TRY_LATER
+
+
+class ServiceStoppedError(TerminatedRunError):
+    """A service was stopped by a signal, as is usual: not a failure, and said at level info (exit 143, Ctrl-C 130)."""
+
+    def __init__(self, stop: KeyboardInterrupt, note: str = "") -> None:
+        is_signal = isinstance(stop, StopRequested)
+        name = stop.signal_name if isinstance(stop, StopRequested) else "SIGINT"
+        super().__init__(f"stopped ({name}); {note}" if note else f"stopped ({name})")
+        self.signal_name = name
+        self.exit_code = ExitCode.TERMINATED if is_signal else ExitCode.INTERRUPTED

@@ -211,7 +211,8 @@ def test_the_service_adapts_until_it_is_stopped_and_throttles_stay(desk: Autothr
     ran = desk.run("run", "--rate", "100kB", "--interval", "10s", "--listen", "none")
     assert (ran.code, desk.configs()) == (143, SET_AUTOTHROTTLE)
     assert ran.stderr.count("1 move,") == 3
-    assert "throttles of moves that run stay set" in ran.stderr
+    assert ran.stderr.endswith("stopped (SIGTERM); throttles of moves that run stay set\n")
+    assert "error:" not in ran.stderr
     desk.clock.sleep(1000)
     assert desk.run("once", "--rate", "100kB").code == 0
     assert desk.configs() == {}
@@ -222,6 +223,7 @@ def test_the_service_removes_its_throttles_at_the_end_on_request(desk: Autothrot
     stop_after_autothrottle(desk, 30)
     ran = desk.run("run", "--rate", "100kB", "--listen", "none", "--remove-on-exit")
     assert (ran.code, desk.configs()) == (143, {})
+    assert ran.stderr.endswith("stopped (SIGTERM); all throttles of the pacer are removed\n")
 
 
 def test_the_service_goes_on_when_the_cluster_or_a_broker_fails(desk: AutothrottleDesk) -> None:

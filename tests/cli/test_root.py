@@ -23,9 +23,12 @@ from kafkakit.cli.groups import ENTRIES, Entry
 from kafkakit.cli.output import CONSENT_HINT
 from kafkakit.core.errors import (
     EXIT_CODE_MEANING,
+    DeadlineReached,
     InfeasibleError,
     InterruptedRunError,
     OperationFailedError,
+    ServiceStoppedError,
+    TerminationRequested,
     TryLaterError,
     UsageError,
 )
@@ -334,6 +337,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 for number in (signal.SIGTERM, signal.SIGHUP):
     signal.signal(number, signal.SIG_DFL)
 from kafkakit.cli import command_classes as command, root as cli
+from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.groups import Entry
 app = command.new_group("t")
 @app.command("wait", cls=command.CliCommand)
@@ -363,6 +367,43 @@ def test_a_signal_lets_finally_run(home: Home, number: signal.Signals, code: int
         process.send_signal(number)
         _, stderr = process.communicate(timeout=280)
     assert (process.returncode, stderr) == (code, f"cleaned\nerror: {word}\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_service_that_is_stopped_has_not_failed(home: Home, number: signal.Signals) -> None:
+    sleeper = SLEEPER.replace('    "Wait."\n', '    "Wait."\n    cli_context(ctx).is_service = True\n')
+    assert sleeper != SLEEPER
+    with subprocess.Popen(
+        [sys.executable, "-c", sleeper], stderr=subprocess.PIPE, text=True, env=home.environment()
+    ) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "ready\n"
+        process.send_signal(number)
+        _, stderr = process.communicate(timeout=280)
+    code = 130 if number == signal.SIGINT else 143
+    assert (process.returncode, stderr) == (code, f"cleaned\nstopped ({number.name})\n")
+
+
+def test_the_usual_end_of_a_service_is_not_an_error_in_json(home: Home, tool: dict[str, Any]) -> None:
+    tool["act"] = raising(ServiceStoppedError(TerminationRequested(), "all is saved"))
+    ran = home.run("tool", "act", "-o", "json")
+    assert (ran.code, ran.stderr) == (143, "stopped (SIGTERM); all is saved\n")
+    assert ran.json["stopped"] == {
+        "message": "stopped (SIGTERM); all is saved",
+        "signal": "SIGTERM",
+        "exit_code": 143,
+    }
+    assert "error" not in ran.json
+
+
+def test_a_service_whose_time_is_over_says_so(home: Home, tool: dict[str, Any]) -> None:
+    def act(cli: Any) -> None:
+        cli.is_service = True
+        raise DeadlineReached
+
+    tool["act"] = act
+    ran = home.run("tool", "act", "--timeout", "5s")
+    assert (ran.code, ran.stderr) == (75, "error: stopped after --timeout (5 s)\n")
 
 
 def test_a_reader_that_goes_away_is_not_an_error_message(home: Home) -> None:

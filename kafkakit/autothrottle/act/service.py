@@ -27,11 +27,11 @@ from kafkakit.autothrottle.decide.scenario import Scenario
 from kafkakit.autothrottle.decide.simulate import Simulation, simulate
 from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.errors import (
+    DeadlineReached,
     InputError,
     KafkakitError,
     LeaseLostError,
-    TerminatedRunError,
-    TerminationRequested,
+    ServiceStoppedError,
     TryLaterError,
 )
 from kafkakit.core.rpc import HttpPage, HttpRequest, Pages, plain_page
@@ -151,7 +151,7 @@ class PacerService:
 def run_service(
     service: PacerService, pacer: Pacer, lead: Lease, clock: Clock, notify: Callable[..., bool], *, remove_on_exit: bool
 ) -> None:
-    """Run until a stop is requested; raises `TerminatedRunError` for SIGTERM.
+    """Run until a stop is requested; raises `ServiceStoppedError` for SIGTERM and Ctrl-C.
 
     Rates stay set at the end while moves run under them: they slow copies down and stop nothing, and the next instance
     takes them over from the journal. `remove_on_exit` takes them away.
@@ -162,14 +162,16 @@ def run_service(
             service.step()
             notify("WATCHDOG=1")
             clock.sleep(POLL_S)
-    except TerminationRequested:
+    except DeadlineReached:
+        raise
+    except KeyboardInterrupt as stop:
         notify("STOPPING=1")
         if not (remove_on_exit and service.is_leader):
-            raise TerminatedRunError("stopped on request; throttles of moves that run stay set") from None
+            raise ServiceStoppedError(stop, "throttles of moves that run stay set") from None
         for line in (owed := pacer.remove_all()):
             service.say(line)
         left = "all but the above" if owed else "all"
-        raise TerminatedRunError(f"stopped on request; {left} throttles of the pacer are removed") from None
+        raise ServiceStoppedError(stop, f"{left} throttles of the pacer are removed") from None
     finally:
         lead.release()
 

@@ -70,6 +70,7 @@ def serve(
     from kafkakit.core.quantities import parse_seconds
 
     cli = cli_context(ctx)
+    cli.is_service = True
     interval_s = parse_seconds(service.interval, "--interval")
     token = read_token(service.token_file, service.listen, no_token=service.no_token)
     place.apply(cli)

@@ -19,7 +19,7 @@ from threading import Event, Lock, Thread
 from typing import Any, Protocol, TypeVar
 from urllib.parse import parse_qsl, unquote
 
-from kafkakit.core.errors import KafkakitError, OperationFailedError, TerminatedRunError, TerminationRequested
+from kafkakit.core.errors import DeadlineReached, KafkakitError, OperationFailedError, ServiceStoppedError
 from kafkakit.core.rpc import HTTP_STATUS, RpcAnswer, RpcCall, RpcCode, RpcError
 from kafkakit.core.text import some
 from kafkakit.execution.act.journal_files import AuditLog
@@ -507,7 +507,7 @@ def run_server(
 ) -> None:
     """Run until a stop is requested, looking at `files` each second.
 
-    Raises `TerminatedRunError` for SIGTERM, and `OperationFailedError` where the reader has ended.
+    Raises `ServiceStoppedError` for SIGTERM and Ctrl-C, and `OperationFailedError` where the reader has ended.
     """
     try:
         server.start(reader)
@@ -523,9 +523,11 @@ def run_server(
             if any(changed):
                 server.renew_callers()
             clock.sleep(POLL_S)
-    except TerminationRequested:
+    except DeadlineReached:
+        raise
+    except KeyboardInterrupt as stop:
         notify("STOPPING=1")
-        raise TerminatedRunError("stopped on request") from None
+        raise ServiceStoppedError(stop) from None
     finally:
         server.stop()
         reader.stop()

@@ -407,6 +407,7 @@ def serve(
     from kafkakit.registry.decide.inventory import Inventory
 
     cli = cli_context(ctx)
+    cli.is_service = True
     kafka.apply(cli)
     place.apply(cli)
     access, tokens, tls = listen.access(), listen.signed_tokens(), listen.tls()

@@ -491,6 +491,7 @@ def serve(
     from kafkakit.streams.lag.service_report import published_datagrams, service_pages
 
     cli = cli_context(ctx)
+    cli.is_service = True
     host, _ = parse_listen(listen)
     partition_groups = tuple(partition_series or ())
     clusters, context = which.monitored(cli), which.context(cli)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kafkakit.adapters.host import SystemClock
-from kafkakit.core.errors import TerminatedRunError, TerminationRequested
+from kafkakit.core.errors import ServiceStoppedError, TerminationRequested
 from kafkakit.registry.act.cluster import ClusterReader
 from kafkakit.registry.act.service import CallerFile, RegistryServer, run_server
 from kafkakit.registry.act.tag_store import TagStore
@@ -43,7 +43,7 @@ class Running:
 
     def run(self, *steps: Step) -> None:
         self._steps = list(steps)
-        with pytest.raises(TerminatedRunError):
+        with pytest.raises(ServiceStoppedError):
             run_server(self._server, self._reader, self, lambda _: True, self._files)  # type: ignore[arg-type]
 
     def sleep(self, seconds: float) -> None:

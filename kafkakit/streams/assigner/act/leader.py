@@ -11,7 +11,15 @@ epoch come first.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kafkakit.core.errors import ConflictError, InputError, LeaseLostError, TryLaterError, UsageError
+from kafkakit.core.errors import (
+    ConflictError,
+    DeadlineReached,
+    InputError,
+    LeaseLostError,
+    ServiceStoppedError,
+    TryLaterError,
+    UsageError,
+)
 from kafkakit.core.lease import MAX_TTL_S, Holder, LeaseRecord, Life
 from kafkakit.core.quantities import epoch_ms, format_duration
 from kafkakit.execution.act.leases import Lease, read_lease
@@ -128,13 +136,17 @@ class AssignerLoop:
         self._problem = ""
 
     def run(self) -> None:
-        """Work until an error that waiting does not end, or a signal ends it."""
+        """Work until an error that waiting does not end, or a signal: then it raises `ServiceStoppedError`."""
         try:
             while True:
                 began_s = self._parts.clock.monotonic()
                 self.tick()
                 spent_s = self._parts.clock.monotonic() - began_s
                 self._parts.clock.sleep(max(self._options.tick_s / 4, self._options.tick_s - spent_s))
+        except DeadlineReached:
+            raise
+        except KeyboardInterrupt as stop:
+            raise ServiceStoppedError(stop, "what is granted stays granted") from None
         finally:
             self.close()
 

@@ -18,10 +18,10 @@ from threading import Lock
 from kafkakit.core.cluster_facts import GroupDescription, ItemError, cluster_id_problem
 from kafkakit.core.errors import (
     ConflictError,
+    DeadlineReached,
     InputError,
     KafkakitError,
-    TerminatedRunError,
-    TerminationRequested,
+    ServiceStoppedError,
     TryLaterError,
     UsageError,
 )
@@ -490,8 +490,9 @@ def run_service(
     memory_bytes: Callable[[], int],
     send: Callable[[Published], None] | None = None,
 ) -> None:
-    """Run until a stop is requested; raises `TerminatedRunError` for SIGTERM, after states are saved and leases given
-    back."""
+    """Run until a stop is requested; raises `ServiceStoppedError` for SIGTERM and Ctrl-C.
+
+    States are saved and leases given back before."""
     schedule = Schedule(clock)
     schedule.set_due("summary", SUMMARY_EVERY_S)
     schedule.set_due("send", SEND_EVERY_S)
@@ -508,9 +509,11 @@ def run_service(
                 report(line)
                 notify(f"STATUS={line}")
             clock.sleep(TICK_S)
-    except TerminationRequested:
+    except DeadlineReached:
+        raise
+    except KeyboardInterrupt as stop:
         notify("STOPPING=1")
-        raise TerminatedRunError("stopped on request; the state is saved and the clusters are released") from None
+        raise ServiceStoppedError(stop, "the state is saved and the clusters are released") from None
     finally:
         service.close()
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from kafkakit.adapters.host import SystemClock
-from kafkakit.core.errors import ConflictError, InputError, TryLaterError
+from kafkakit.core.errors import ConflictError, InputError, ServiceStoppedError, TerminationRequested, TryLaterError
 from kafkakit.core.lease import Holder, Life
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.streams import GroupConsumer
@@ -497,3 +497,20 @@ def test_a_route_that_a_worker_knows_is_read_at_once(stage: Stage) -> None:
     stage.papers.put_route(moved(route(12), "b", 3))
     stage.tick(loop, times=3)
     assert stage.counts() == {"a": 15}
+
+
+def test_a_loop_that_is_stopped_says_so_and_gives_the_lease_back() -> None:
+    store, clock = FakeControlStore(), FakeClock()
+
+    def stop(seconds: float) -> None:
+        clock.on_sleep.clear()
+        raise TerminationRequested
+
+    clock.on_sleep.append(stop)
+    with pytest.raises(ServiceStoppedError, match=r"stopped \(SIGTERM\); what is granted stays granted"):
+        assigner(store, clock).run()
+    clock.on_sleep.append(stop)
+    said = list[str]()
+    with pytest.raises(ServiceStoppedError):
+        assigner(store, clock, "two", say=said.append).run()
+    assert any("in charge" in line for line in said), "the next one need not wait"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kafkakit.adapters.host import SystemClock
-from kafkakit.core.errors import OperationFailedError, TerminatedRunError, TerminationRequested, TryLaterError
+from kafkakit.core.errors import OperationFailedError, ServiceStoppedError, TerminationRequested, TryLaterError
 from kafkakit.core.lease import Holder, Life
 from kafkakit.ports.data import LogReader
 from kafkakit.streams.lag.act.fleet import (
@@ -451,7 +451,7 @@ def test_a_stop_puts_everything_away(bench: Bench) -> None:
         notes.extend(lines)
         return True
 
-    with pytest.raises(TerminatedRunError, match="the state is saved"):
+    with pytest.raises(ServiceStoppedError, match=r"stopped \(SIGTERM\); the state is saved"):
         run_service(service, Stopping(), report=bench.said.append, notify=notify, memory_bytes=lambda: 1 << 20)
     assert began.is_set()
     assert (notes[0], notes[-1]) == ("READY=1", "STOPPING=1")
