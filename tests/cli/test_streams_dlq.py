@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -96,6 +97,108 @@ def test_one_record_is_shown_and_written_nowhere_else(desk: Desk) -> None:
     ran = desk.run("dlq", "show", "orders", "orders.live.1/0@0")
     assert (ran.code, ran.stdout) == (1, "")
     assert "was deleted since" in ran.stderr
+
+
+SPRING = (
+    ("kafka_dlt-original-topic", b"payments"),
+    ("kafka_dlt-original-partition", (1).to_bytes(4, "big")),
+    ("kafka_dlt-original-offset", (42).to_bytes(8, "big")),
+    ("kafka_dlt-original-timestamp", (1_700_000_000_000).to_bytes(8, "big")),
+    ("kafka_dlt-original-consumer-group", b"billing"),
+    ("kafka_dlt-exception-fqcn", b"java.net.SocketTimeoutException"),
+    ("kafka_dlt-exception-message", b"read timed out"),
+    ("trace", b"7"),
+)
+CONNECT = (
+    ("__connect.errors.topic", b"payments"),
+    ("__connect.errors.partition", b"0"),
+    ("__connect.errors.offset", b"17"),
+    ("__connect.errors.connector.name", b"sink"),
+    ("__connect.errors.exception.class.name", b"org.apache.kafka.connect.errors.DataException"),
+    ("__connect.errors.exception.message", b"no schema"),
+)
+STREAMS = (
+    ("__streams.errors.topic", b"payments"),
+    ("__streams.errors.partition", b"1"),
+    ("__streams.errors.offset", b"3"),
+    ("__streams.errors.exception", b"org.apache.kafka.common.errors.SerializationException"),
+    ("__streams.errors.message", b"bad"),
+)
+
+
+def put_letters(desk: Desk, topic: str, *letters: Any) -> None:
+    """Dead letters of others in a topic, and topic `payments` of two partitions, from which they came."""
+    for name, partitions in ((topic, 1), ("payments", 2)):
+        if not desk.world.log.places([name]).get(name):
+            desk.world.add_topic(name, partitions)
+    producer = desk.world.data.producer()
+    for number, headers in enumerate(letters):
+        producer.send(TopicPartition(topic, 0), b"%d" % number, b"k%d" % number, headers)
+
+
+def records(desk: Desk, topic: str, partition: int) -> list[Any]:
+    return desk.world.data.records(TopicPartition(topic, partition))
+
+
+def test_dead_letters_of_other_frameworks_are_listed_with_their_origin(desk: Desk) -> None:
+    put_letters(desk, "pay.DLT", SPRING, CONNECT, STREAMS, ())
+    found = desk.run("dlq", "list", "pay.DLT", "-o", "json").json
+    origins = [r["provenance"] and (r["provenance"]["topic"], r["provenance"]["offset"]) for r in found["records"]]
+    assert origins == [("payments", 42), ("payments", 17), ("payments", 3), None]
+    assert found["records"][0]["provenance"]["group"] == "billing"
+    assert found["records"][0]["provenance"]["error_text"] == "read timed out"
+    assert found["by_reason"]["SocketTimeoutException"] == 1
+    ran = desk.run("dlq", "list", "pay.DLT", "--where", "error_class like '*DataException'")
+    assert (ran.code, ran.stdout.splitlines()[0]) == (0, "topic pay.DLT: 1 rejected record")
+
+
+def test_dead_letters_of_other_frameworks_go_back_where_they_came_from(desk: Desk) -> None:
+    put_letters(desk, "pay.DLT", SPRING, CONNECT, STREAMS, ())
+    plan = desk.run("dlq", "replay", "pay.DLT", "--dry-run", "-o", "json").json
+    assert (plan["matching"], plan["replayed"], plan["targets"]) == (4, 3, {"payments": 3})
+    assert (sum(plan["stayed"].values()), records(desk, "payments", 0), records(desk, "payments", 1)) == (1, [], [])
+    assert desk.run("dlq", "replay", "pay.DLT", "--yes").code == 0
+    assert [record.value for record in records(desk, "payments", 1)] == [b"0", b"2"]
+    (again,) = records(desk, "payments", 0)
+    assert (again.key, again.value, tuple(again.headers)) == (b"k1", b"1", CONNECT)
+    assert tuple(records(desk, "payments", 1)[0].headers) == SPRING
+    assert desk.run("dlq", "replay", "pay.DLT", "--yes", "-o", "json").json["replayed"] == 0, "each once"
+    assert desk.run("dlq", "replay", "pay.DLT", "--to", "payments", "--yes").code == 0
+    assert len(records(desk, "payments", 0)) == 2
+    assert "pay.DLT" not in desk.world.store.children("streams")
+
+
+def test_the_header_of_another_program_is_named(desk: Desk) -> None:
+    put_letters(desk, "dead", (("my-topic", b"payments"), ("my-partition", b"1")), SPRING)
+    assert "2 no readable provenance" not in desk.run("dlq", "list", "dead").stdout
+    ran = desk.run("dlq", "replay", "dead", "--topic-header", "my-topic", "--yes", "-o", "json")
+    assert (ran.code, ran.json["targets"], ran.json["matching"]) == (0, {"payments": 1}, 2)
+    assert [record.value for record in records(desk, "payments", 1)] == [b"0"]
+
+
+@pytest.mark.parametrize(
+    ("topic", "words"),
+    [
+        (b"nope", "topic nope does not exist"),
+        (b"__consumer_offsets", "is internal"),
+        (b"dead", "of the dead letter topic itself"),
+        (b"../x", "is not a topic's name"),
+    ],
+)
+def test_a_header_never_leads_elsewhere(desk: Desk, topic: bytes, words: str) -> None:
+    desk.world.add_topic("__consumer_offsets", 1)
+    put_letters(desk, "dead", (("x-original-topic", topic),))
+    ran = desk.run("dlq", "replay", "dead", "--yes")
+    assert (ran.code, "stayed: 1 " in ran.stdout, words in ran.stdout) == (0, True, True)
+    assert len(records(desk, "dead", 0)) == 1
+    refused = desk.run("dlq", "replay", "dead", "--to", topic.decode(), "--yes")
+    assert (refused.code, words in refused.stderr) == (2, True)
+
+
+def test_what_is_neither_a_stream_nor_a_topic_is_said(desk: Desk) -> None:
+    for command in ("list", "replay"):
+        ran = desk.run("dlq", command, "nothing", *(("--dry-run",) if command == "replay" else ()))
+        assert (ran.code, "there is neither a stream nor a topic nothing" in ran.stderr) == (2, True)
 
 
 def test_a_replay_asks_and_then_writes_once(desk: Desk) -> None:

@@ -30,6 +30,7 @@ from kafkakit.registry.decide.inventory import (
     Change,
     Facts,
     Inventory,
+    TagTable,
     TopicFacts,
     broker_facts,
     change_between,
@@ -138,7 +139,7 @@ class Writes:
             raise fault("topic already exists")
         alive = [broker.id for broker in snapshot.brokers if broker.is_alive]
         brokers = broker_facts(snapshot, self._admin.broker_settings(alive, VERSION_KEYS))
-        tags = {Kind.BROKER: self._tags.all(Kind.BROKER, [])}
+        tags: TagTable = {Kind.BROKER: self._tags.all(Kind.BROKER, [])}
         found = Inventory()
         found.apply(Change(began_at=self._clock.now(), brokers=brokers, tags=tags))
         return found

@@ -181,7 +181,7 @@ class TagWrites:
 
     def prepare(self, request: ChangeTagsRequest, caller: Caller) -> "PreparedTags":
         """What the request needs of the inventory, read in its thread: brokers that are down and hold replicas."""
-        names = {change.name for change in request.changes if change.kind == Kind.BROKER}
+        names = {change.name for change in request.changes if Kind(change.kind) is Kind.BROKER}
         holding = {name for name in names if is_broker_id(name) and self._inventory.topics_on(int(name))}
         return PreparedTags(request, caller, holding, self._tags.acting_for(caller.name), self._writes)
 
@@ -219,7 +219,7 @@ class PreparedTags:
 
     def __call__(self, end_s: float) -> TagsWritten:
         """Carry it out until so many seconds of the monotonic clock."""
-        named = {kind: sorted({c.name for c in self._request.changes if c.kind == kind}) for kind in Kind}
+        named = {kind: sorted({c.name for c in self._request.changes if Kind(c.kind) is kind}) for kind in Kind}
         allowed = [name for name in named[Kind.TOPIC] if not topic_problem(name)]
         brokers = map(str, self._writes.brokers_there()) if named[Kind.BROKER] else ()
         self._there = {

@@ -26,12 +26,25 @@ if TYPE_CHECKING:
     from kafkakit.cli.session import ClusterSession
     from kafkakit.ports.acting import Clock
     from kafkakit.streams.lanes.act.dead_letters import StreamClusters
+    from kafkakit.streams.lanes.act.foreign_topics import ForeignTopic
     from kafkakit.streams.lanes.decide import CopyOutcome
 
 
 MOST_LISTED = 100_000
 
 Stream = Annotated[str, typer.Argument(metavar="STREAM", help="The stream.", show_default=False)]
+StreamOrTopic = Annotated[
+    str, typer.Argument(metavar="STREAM", help="The stream, or a dead letter topic.", show_default=False)
+]
+TopicHeader = Annotated[
+    str,
+    typer.Option(
+        "--topic-header",
+        metavar="NAME",
+        help="STREAM is a dead letter topic of another program; this header of its records names their topic.",
+        show_default=False,
+    ),
+]
 Where = Annotated[
     str,
     typer.Option(
@@ -46,8 +59,9 @@ Where = Annotated[
 
 def list_(
     ctx: typer.Context,
-    stream: Stream,
+    stream: StreamOrTopic,
     where: Where = "",
+    topic_header: TopicHeader = "",
     limit: Annotated[
         int, typer.Option("--limit", metavar="N", min=0, max=MOST_LISTED, help="Show at most N records; count all.")
     ] = 100,
@@ -55,7 +69,8 @@ def list_(
     """List rejected records: those of the DLQ lane, and references to records that still lie in their topic.
 
     Reads the DLQ lane and the reject ledger (topic __kafkakit_rejects) from their beginning to their end. Reads only,
-    and joins no group.
+    and joins no group. In place of a stream it takes a dead letter topic that Spring, Kafka Connect or Kafka Streams
+    wrote, whose headers are known, or with --topic-header that of another program.
 
     Examples:
 
@@ -63,6 +78,7 @@ def list_(
     kafkakit --profile prod streams dlq list orders
     kafkakit --profile prod streams dlq list orders --where 'reason = timeout and group = billing and age_s < 3600'
     kafkakit --profile prod streams dlq list orders --where 'key like "customer-7*"' -o json
+    kafkakit --profile prod streams dlq list orders.DLT --where 'error_class like "*Timeout*"'
     """
     from kafkakit.core.quantities import epoch_ms
     from kafkakit.streams.lanes.act.dead_letters import LetterReader
@@ -73,11 +89,16 @@ def list_(
     cli = cli_context(ctx)
     with ExitStack() as stack:
         opened = stack.enter_context(open_session(cli, read_only=True))
-        matches = letter_filter(where, epoch_ms(opened.clock.now()))
-        clusters = clusters_of(ctx, stack, read_only=True)
-        reader = LetterReader(clusters, opened.clock, wait_s=opened.settings.request_timeout_s)
-        first, reasons = tally(reader.matching(RouteStore(opened.control).existing(stream).route, matches), limit)
-        report = letters_report(stream, first, reasons, reader.strange)
+        matches, wait_s = letter_filter(where, epoch_ms(opened.clock.now())), opened.settings.request_timeout_s
+        foreign = foreign_topic(opened, opened, stream, topic_header)
+        if foreign is not None:
+            letters = LetterReader(foreign.clusters, opened.clock, wait_s=wait_s).copies(foreign.route, foreign)
+            first, reasons = tally(filter(matches, letters), limit)
+            report = letters_report(stream, first, reasons, 0, "topic")
+        else:
+            reader = LetterReader(clusters_of(ctx, stack, read_only=True), opened.clock, wait_s=wait_s)
+            first, reasons = tally(reader.matching(RouteStore(opened.control).existing(stream).route, matches), limit)
+            report = letters_report(stream, first, reasons, reader.strange)
     finish(cli, report)
 
 
@@ -117,7 +138,9 @@ def show(
 class ReplayOptions:
     """Where records are replayed to, and how fast."""
 
-    to: str = option("", "--to", metavar="LANE", help="The lane; if not given, the one that each record came from.")
+    to: str = option(
+        "", "--to", metavar="LANE", help="The lane (or topic); if not given, the one that each record came from."
+    )
     rate: float = option(100.0, "--rate", metavar="N", min=0.001, max=1_000_000, help="At most N records a second.")
     limit: int | None = option(None, "--limit", metavar="N", min=1, help="At most N records in all.")
 
@@ -131,8 +154,9 @@ class ReplayOptions:
 def replay(
     ctx: typer.Context,
     *,
-    stream: Stream,
+    stream: StreamOrTopic,
     where: Where = "",
+    topic_header: TopicHeader = "",
     target: ReplayOptions,
     consent: Consent,
 ) -> None:
@@ -141,6 +165,8 @@ def replay(
     What was replayed is kept in the commits of group kafkakit-dlq-replay.STREAM (see `streams commits show`), so the
     same command continues after an interruption: no record is missed, and at most the batch that was being written is
     written twice. All groups that read the lane get the records. References are not replayed: copy them first.
+    Records of a dead letter topic that Spring, Kafka Connect or Kafka Streams wrote go to the topic that their headers
+    name, with key, value and headers as they are; --topic-header names the header of another program.
 
     Examples:
 
@@ -148,7 +174,9 @@ def replay(
     kafkakit --profile prod streams dlq replay orders --dry-run
     kafkakit --profile prod streams dlq replay orders --where 'reason = timeout' --rate 50 --yes
     kafkakit --profile prod streams dlq replay orders --to slow --limit 1000
+    kafkakit --profile prod streams dlq replay orders.DLT --topic-header x-original-topic --dry-run
     """
+    from kafkakit.core.errors import UsageError
     from kafkakit.core.quantities import epoch_ms
     from kafkakit.streams.lanes.act.dead_letters import Replayer
     from kafkakit.streams.lanes.decide import ReplayBudget, letter_filter, require_target
@@ -160,23 +188,28 @@ def replay(
     budget = ReplayBudget(rate=target.rate, limit=target.limit)
     with ExitStack() as stack:
         opened = stack.enter_context(open_session(cli, read_only=True))
-        matches, route = (
-            letter_filter(where, epoch_ms(opened.clock.now())),
-            RouteStore(opened.control).existing(stream).route,
-        )
-        require_target(route, target.lane)
+        matches = letter_filter(where, epoch_ms(opened.clock.now()))
+        acting = opened if consent.dry_run else stack.enter_context(open_session(cli))
+        foreign = foreign_topic(opened, acting, stream, topic_header)
+        if foreign is not None:
+            kind, route, clusters = "topic", foreign.route, foreign.clusters
+            if target.lane is not None and (problem := foreign.problem_of(target.lane)):
+                raise UsageError(f"nothing can be replayed to topic {target.lane[:249]!r}: {problem}")
+        else:
+            kind, route = "stream", RouteStore(opened.control).existing(stream).route
+            require_target(route, target.lane)
+            clusters = clusters_of(ctx, stack, read_only=consent.dry_run)
         consent.require_possible(cli)  # the lease of the replay is taken before the question
         guard, clock = (lambda: None), opened.clock
         if not consent.dry_run:
-            guard, clock = claimed(ctx, opened, stack, stream, "replay")
-        clusters = clusters_of(ctx, stack, read_only=consent.dry_run)
+            guard, clock = claimed(ctx, opened, stack, stream, "replay", is_topic=foreign is not None)
         replayer = Replayer(clusters, clock, guard, wait_s=opened.settings.request_timeout_s)
         is_plan = consent.dry_run or not consent.yes
-        outcome = replayer.replay(route, matches, budget, to=target.lane, is_plan=is_plan)
-        question = f"Replay {outcome.replayed:,} records of stream {stream}?"
+        outcome = replayer.replay(route, matches, budget, to=target.lane, is_plan=is_plan, origins=foreign)
+        question = f"Replay {outcome.replayed:,} records of {kind} {stream}?"
         if is_plan and not consent.dry_run and outcome.replayed and consent.confirm(cli, question):
-            outcome = replayer.replay(route, matches, budget, to=target.lane)
-    finish(cli, replay_report(stream, outcome))
+            outcome = replayer.replay(route, matches, budget, to=target.lane, origins=foreign)
+    finish(cli, replay_report(stream, outcome, kind))
 
 
 @with_option_groups
@@ -379,6 +412,20 @@ def rules(
     return finish(cli, rules_report(before, route))
 
 
+def foreign_topic(opened: ClusterSession, acting: ClusterSession, name: str, topic_header: str) -> ForeignTopic | None:
+    """The dead letter topic of this name, which `acting` reads and writes; None if it is a stream.
+
+    A stream goes before a topic of the same name, unless a header is given.
+    """
+    from kafkakit.streams.lanes.act.foreign_topics import ForeignTopic
+    from kafkakit.streams.model.route import is_stream_name
+    from kafkakit.streams.routes.api_act import RouteStore
+
+    if not topic_header and is_stream_name(name) and RouteStore(opened.control).read(name) is not None:
+        return None
+    return ForeignTopic(acting, name, topic_header or None)
+
+
 def clusters_of(ctx: typer.Context, stack: ExitStack, *, read_only: bool) -> StreamClusters:
     """The clusters that a route names, each by its profile, opened when they are needed."""
     from kafkakit.streams.lanes.act.dead_letters import StreamClusters
@@ -392,7 +439,7 @@ def clusters_of(ctx: typer.Context, stack: ExitStack, *, read_only: bool) -> Str
 
 
 def claimed(
-    ctx: typer.Context, opened: ClusterSession, stack: ExitStack, stream: str, what: str
+    ctx: typer.Context, opened: ClusterSession, stack: ExitStack, stream: str, what: str, *, is_topic: bool = False
 ) -> tuple[Callable[[], None], Clock]:
     """Take the stream's lease for `what`: what to call before each change, and a clock that keeps the lease.
 
@@ -403,8 +450,10 @@ def claimed(
     from kafkakit.streams.model.route import check_stream
     from kafkakit.wiring import open_lease
 
-    path, say = f"streams/{check_stream(stream)}/lease-{what}", cli_context(ctx).output.say
-    words, command = f"{what} of stream {stream}", f"streams dlq {what}"
+    # A folder of their own: those below `streams` are the names of streams.
+    folder = f"dead-letter-topics/{stream}" if is_topic else f"streams/{check_stream(stream)}"
+    path, say = f"{folder}/lease-{what}", cli_context(ctx).output.say
+    words, command = f"{what} of {'topic' if is_topic else 'stream'} {stream}", f"streams dlq {what}"
     lease = open_lease(opened.control, opened.clock, opened.cluster_id, command, say, path, words)
     lease.acquire()
     stack.callback(lease.release)

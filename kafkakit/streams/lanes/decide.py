@@ -15,8 +15,9 @@
 from base64 import b64decode
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Protocol
 
 import msgspec
 
@@ -72,13 +73,15 @@ class DeadLetter:
         return f"{self.place.topic}/{self.place.partition}@{self.offset}"
 
 
-def letter_of(record: Record, segment: Segment, *, is_replayed: bool) -> DeadLetter:
-    """A record of the DLQ lane."""
+def letter_of(
+    record: Record, segment: Segment, *, is_replayed: bool, provenance: Provenance | None = None
+) -> DeadLetter:
+    """A record of the DLQ lane; `provenance` if its headers are not kafkakit's."""
     return DeadLetter(
         cluster_id=segment.cluster_id,
         place=record.partition,
         offset=record.offset,
-        provenance=read_provenance(record.headers),
+        provenance=provenance or read_provenance(record.headers),
         at_ms=record.at_ms,
         key=record.key,
         headers=record.headers,
@@ -208,6 +211,8 @@ class ReplayOutcome:
     uncertain: int
     stayed: dict[str, int]
     is_plan: bool = False
+    targets: Mapping[str, int] = field(default_factory=dict)
+    """Of the matching records that have a target: how many go to which topic."""
 
 
 def target_of(letter: DeadLetter, route: Route, to: str | None) -> ReplayTarget | str:
@@ -229,6 +234,33 @@ def target_of(letter: DeadLetter, route: Route, to: str | None) -> ReplayTarget 
         return f"lane {name} has no active segment"
     number = (origin.partition if origin else letter.place.partition) % lane.active.partitions
     return ReplayTarget(segment=lane.active, place=TopicPartition(lane.active.topic, number))
+
+
+class LetterOrigins(Protocol):
+    """Reads where rejected records came from, and says where they go."""
+
+    def letter(self, record: Record, segment: Segment, *, is_replayed: bool) -> DeadLetter:
+        """A record of the DLQ lane with its provenance."""
+        ...
+
+    def target(self, letter: DeadLetter, to: str | None) -> ReplayTarget | str:
+        """Where it is written again, or what `to` names; the reason in words if nowhere."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOrigins:
+    """Implements `LetterOrigins` for the lanes of a stream."""
+
+    route: Route
+
+    def letter(self, record: Record, segment: Segment, *, is_replayed: bool) -> DeadLetter:
+        """See `LetterOrigins`."""
+        return letter_of(record, segment, is_replayed=is_replayed)
+
+    def target(self, letter: DeadLetter, to: str | None) -> ReplayTarget | str:
+        """See `LetterOrigins`."""
+        return target_of(letter, self.route, to)
 
 
 def require_target(route: Route, to: str | None) -> None:

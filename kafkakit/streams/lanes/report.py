@@ -27,10 +27,12 @@ _SHOWN_BYTES = 60
 """Bytes of a key in a table."""
 
 
-def letters_report(stream: str, letters: Sequence[DeadLetter], matching: Mapping[str, int], strange: int) -> Report:
+def letters_report(
+    stream: str, letters: Sequence[DeadLetter], matching: Mapping[str, int], strange: int, kind: str = "stream"
+) -> Report:
     """The first records that match; `matching` counts all of them by reason, `strange` are no entries of a ledger."""
     total = sum(matching.values())
-    lines = [f"stream {stream}: {counted(total, 'rejected record')}"]
+    lines = [f"{kind} {stream}: {counted(total, 'rejected record')}"]
     lines += [f"  {number:>7,}  {printable(reason)}" for reason, number in sorted(matching.items())]
     if letters:
         lines += ["", text_table(LETTER_COLUMNS, map(_row, letters))]
@@ -172,14 +174,16 @@ def _row(letter: DeadLetter) -> tuple[object, ...]:
 _SHOWN = 20
 
 
-def replay_report(stream: str, outcome: ReplayOutcome) -> Report:
+def replay_report(stream: str, outcome: ReplayOutcome, kind: str = "stream") -> Report:
     """What a replay wrote, or with `is_plan` what it would write."""
     stayed = sum(outcome.stayed.values())
-    lines = [f"stream {stream}: {counted(outcome.matching, 'matching record')} not replayed before"]
+    reader = "lane" if kind == "stream" else "topic"
+    lines = [f"{kind} {stream}: {counted(outcome.matching, 'matching record')} not replayed before"]
     if outcome.is_plan:
-        lines.append(f"would replay {outcome.replayed:,}; every group that reads the lane gets them")
+        lines.append(f"would replay {outcome.replayed:,}; every group that reads the {reader} gets them")
     else:
         lines.append(f"replayed {outcome.replayed:,}")
+    lines += [f"  {number:>7,}  to {printable(topic)}" for topic, number in outcome.targets.items()]
     if outcome.uncertain:
         lines.append(f"up to {outcome.uncertain:,} of them may be there twice: a replay was interrupted at them")
     lines += [f"stayed: {number:,} {reason}" for reason, number in outcome.stayed.items()]
@@ -192,6 +196,7 @@ def replay_report(stream: str, outcome: ReplayOutcome) -> Report:
             "replayed": outcome.replayed,
             "may_be_twice": outcome.uncertain,
             "stayed": outcome.stayed,
+            "targets": dict(outcome.targets),
         },
         text="\n".join(lines),
         columns=("matching", "replayed", "may_be_twice", "stayed"),

@@ -145,7 +145,7 @@ def sasl(mechanism: Mechanism, user: str = "x", password: str = "hunter2") -> Se
 CLIENTS: dict[str, Callable[[str, Security], object]] = {
     "admin": lambda address, security: KafkaAdmin(address, security, bootstrap_timeout_s=6).cluster(),
     "log": lambda address, security: KafkaLog(address, security, bootstrap_timeout_s=6).cluster_id(),
-    "groups": lambda address, security: KafkaGroups(address, security, dict, bootstrap_timeout_s=6).groups(),
+    "groups": lambda address, security: KafkaGroups(address, security, lambda _: {}, bootstrap_timeout_s=6).groups(),
     "data": lambda address, security: KafkaData(address, security).reach(3),
     "stream": lambda address, security: KafkaStreamCluster(address, security).identify("t", 3),
     "commits": lambda address, security: KafkaAssignedConsumer(address, security, "g").committed([TP], 3),

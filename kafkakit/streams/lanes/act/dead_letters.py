@@ -38,6 +38,7 @@ from kafkakit.streams.lanes.act.reject_ledger import BatchRecord, BatchWriter, R
 from kafkakit.streams.lanes.decide import (
     CopyOutcome,
     DeadLetter,
+    LetterOrigins,
     PurgeOutcome,
     PurgePlan,
     ReplayBudget,
@@ -45,14 +46,13 @@ from kafkakit.streams.lanes.decide import (
     ReplayState,
     ReplayTarget,
     SourceRetention,
+    StreamOrigins,
     copy_at_ms,
-    letter_of,
     letter_of_entry,
     letter_of_reject,
     plan_purge,
     read_replay_state,
     replay_group,
-    target_of,
 )
 from kafkakit.streams.model.commit import CommitIdentity, OffsetRanges, topic_id_bytes
 from kafkakit.streams.model.provenance import Reject, provenance_headers
@@ -117,8 +117,9 @@ class LetterReader:
                 if entry.place.stream == route.stream and entry.place.cluster_id == cluster_id:
                     yield letter_of_reject(entry)
 
-    def copies(self, route: Route) -> Iterator[DeadLetter]:
+    def copies(self, route: Route, origins: LetterOrigins | None = None) -> Iterator[DeadLetter]:
         """The records of the DLQ lane, if there is one. Cost: reading it."""
+        read = origins or StreamOrigins(route)
         states = ReplayStates(self._clusters, route.stream)
         reader = LaneReader(self._clusters, self._clock, wait_s=self._wait_s)
 
@@ -129,7 +130,7 @@ class LetterReader:
         lane = route.lane(DLQ)
         for segment, record in reader.records(lane, window) if lane is not None else ():
             state = states.known(segment)[record.partition]
-            yield letter_of(record, segment, is_replayed=state.was_done(record.offset))
+            yield read.letter(record, segment, is_replayed=state.was_done(record.offset))
 
     def matching(self, route: Route, matches: Callable[[DeadLetter], bool]) -> Iterator[DeadLetter]:
         """References first, then copies."""
@@ -241,6 +242,7 @@ class _Run:
     matching: int = 0
     replayed: int = 0
     stayed: Counter[str] = field(default_factory=Counter)
+    targets: Counter[str] = field(default_factory=Counter)
 
     @property
     def is_full(self) -> bool:
@@ -266,20 +268,24 @@ class Replayer:
         *,
         to: str | None = None,
         is_plan: bool = False,
+        origins: LetterOrigins | None = None,
     ) -> ReplayOutcome:
         """Replay what matches and was not replayed; a plan reads all and writes nothing.
 
         Raises `OperationFailedError` for records that a broker refuses: their batch counts as not replayed.
         """
         run = _Run(ReplayStates(self._clusters, route.stream), budget)
-        for segment, letter, record in self._unreplayed(route, run.states):
+        origins = origins or StreamOrigins(route)
+        for segment, letter, record in self._unreplayed(route, run.states, origins):
             if not matches(letter):
                 continue
             run.matching += 1
-            target = target_of(letter, route, to)
+            target = origins.target(letter, to)
             if isinstance(target, str):
                 run.stayed[target] += 1
-            elif is_plan:
+                continue
+            run.targets[target.place.topic] += 1
+            if is_plan:
                 run.replayed += budget.limit is None or run.replayed < budget.limit
             else:
                 if segment is not run.segment:
@@ -297,9 +303,12 @@ class Replayer:
             uncertain=run.states.uncertain,
             stayed=dict(sorted(run.stayed.items())),
             is_plan=is_plan,
+            targets=dict(sorted(run.targets.items())),
         )
 
-    def _unreplayed(self, route: Route, states: ReplayStates) -> Iterator[tuple[Segment, DeadLetter, Record]]:
+    def _unreplayed(
+        self, route: Route, states: ReplayStates, origins: LetterOrigins
+    ) -> Iterator[tuple[Segment, DeadLetter, Record]]:
         """The records that no replay has written; offsets without a record are noted as done."""
         following: dict[TopicPartition, int] = {}
 
@@ -313,7 +322,7 @@ class Replayer:
             state.skip(following[record.partition], record.offset)
             following[record.partition] = record.offset + 1
             if not state.was_done(record.offset):
-                yield segment, letter_of(record, segment, is_replayed=False), record
+                yield segment, origins.letter(record, segment, is_replayed=False), record
 
     def _write(self, run: _Run) -> None:
         """Write the batch, empty it, and wait until the rate allows for another one."""
