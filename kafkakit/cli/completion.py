@@ -158,7 +158,7 @@ def _limit(seconds: float) -> Iterator[None]:
 
 TOPICS_METAVAR, BROKERS = "TOPICS", "BROKERS"
 GRAMMAR: Mapping[str, str] = {
-    TOPICS_METAVAR: "names or regular expressions, comma separated, or 'where QUERY'",
+    TOPICS_METAVAR: "names or regular expressions (RE2, as in Go), comma separated, or 'where QUERY'",
     BROKERS: "ids, comma separated, -1 (brokers in use), -2 (all brokers), or 'where QUERY'",
 }
 """What help prints below the options of a command that takes them."""

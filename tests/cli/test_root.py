@@ -39,7 +39,7 @@ from tests.rigs.command_line import Home
 
 HEAVY = [
     "ortools", "numpy", "pandas", "pyspark", "datadog_api_client", "grpc", "rich", "kafka", "confluent_kafka",
-    "kazoo", "msgspec", "yaml", "asyncio",
+    "kazoo", "msgspec", "yaml", "asyncio", "re2",
 ]  # fmt: skip
 
 
