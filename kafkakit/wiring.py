@@ -234,15 +234,20 @@ def spark_drivers(cache_dir: Path) -> SparkDrivers:
     )
 
 
-def open_storage_metrics(source: str, addresses: str, prefix: str) -> StorageMetrics:
-    """The sizes that a collector keeps: in the file `addresses`, or in ZooKeeper, connected to on the first read."""
+def open_storage_metrics(settings: Settings, source: str, addresses: str, prefix: str) -> StorageMetrics:
+    """The sizes that a collector keeps: in the file `addresses`, or in ZooKeeper, connected to on the first read.
+
+    Without addresses it is the settings' ZooKeeper, see `open_storage_znodes`.
+    """
     from kafkakit.core.storage_reading import FROM_FILE
 
     if source == FROM_FILE:
         return open_storage_file(addresses)
     from kafkakit.adapters.zookeeper import ZooKeeperMetrics
 
-    return ZooKeeperMetrics(addresses, prefix)
+    address, named_by = _znodes_of_sizes(settings, addresses)
+    brokers = ", or take sizes from the brokers (--sizes-from brokers)"
+    return ZooKeeperMetrics(address, prefix, named_by=named_by, alternative=brokers)
 
 
 def open_storage_file(path: str) -> StorageStore:
@@ -252,11 +257,29 @@ def open_storage_file(path: str) -> StorageStore:
     return StorageFile(path, read_input, write_file)
 
 
-def open_storage_znodes(addresses: str, prefix: str, compression: Compression) -> StorageStore:
-    """kafka-kit's znodes, to be written; connects on first use."""
+def open_storage_znodes(
+    settings: Settings, addresses: str | None, prefix: str, compression: Compression
+) -> StorageStore:
+    """kafka-kit's znodes, to be written; connects on first use.
+
+    Without addresses they are in the settings' ZooKeeper, outside the chroot of Kafka, as kafka-kit has them; without
+    that in the ZooKeeper of this host.
+    """
     from kafkakit.adapters.zookeeper import ZooKeeperMetrics
 
-    return ZooKeeperMetrics(addresses, prefix, compression=compression, read_only=False)
+    address, named_by = _znodes_of_sizes(settings, addresses)
+    return ZooKeeperMetrics(
+        address, prefix, named_by=named_by, prefix_option="--zk-prefix", compression=compression, read_only=False
+    )
+
+
+def _znodes_of_sizes(settings: Settings, addresses: str | None) -> tuple[str, str]:
+    """The address of kafka-kit's znodes of sizes, and the name of what gave it."""
+    if addresses:
+        return addresses, "--zk-addr"
+    if settings.zookeeper_addr:
+        return settings.zookeeper_addr.partition("/")[0], "zookeeper.addr"
+    return "localhost:2181", "--zk-addr or zookeeper.addr"
 
 
 def open_storage_topic(topic: str, data: DataPlane, admin: ClusterAdmin, compression: Compression) -> StorageStore:

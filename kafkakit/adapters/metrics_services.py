@@ -277,6 +277,10 @@ class _DatadogAnswer(msgspec.Struct):
     error: str | None = None
 
 
+class _Validity(msgspec.Struct):
+    valid: bool = False
+
+
 class _HostTags(msgspec.Struct):
     tags: list[str] = []
 
@@ -305,6 +309,17 @@ class DatadogQueries:
         self._service = HttpService(
             base, base, secrets, timeout_s=timeout_s, attempts=attempts, pause=pause, most_bytes=most_bytes
         )
+
+    def check_keys(self) -> None:
+        """See `ports.HostQueries`. https://docs.datadoghq.com/api/latest/authentication/#validate-api-key"""
+        try:
+            answer = decode_json(self._service.request("/api/v1/validate"), _Validity, self.source)
+        except OperationFailedError as error:
+            raise OperationFailedError(f"invalid API or app key: {error.message}", hint=error.hint) from None
+        if not answer.valid:
+            raise OperationFailedError(
+                f"invalid API or app key: {self.source} does not know the API key", hint="check the key and the site"
+            )
 
     def host_tags(self, host: str) -> tuple[str, ...]:
         """See `ports.HostQueries`; one request. https://docs.datadoghq.com/api/latest/tags/#get-host-tags"""

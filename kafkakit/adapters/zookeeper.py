@@ -415,13 +415,17 @@ class ZooKeeperMetrics:
         address: str,
         prefix: str,
         *,
+        named_by: str = "--zk-addr",
+        prefix_option: str = "--zk-metrics-prefix",
+        alternative: str = "",
         compression: Compression = Compression.GZIP,
         read_only: bool = True,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
         self._compression, self._read_only = compression, read_only
-        self._hosts, self._chroot = parse_zookeeper_address(address, "--zk-addr")
-        self._prefix = znode_path(prefix, "--zk-metrics-prefix")
+        self._hosts, self._chroot = parse_zookeeper_address(address, named_by)
+        self._hint = f"check {named_by} and that a server is up{alternative}"
+        self._prefix, self._prefix_option = znode_path(prefix, prefix_option), prefix_option
         self._timeout_s = timeout_s
         self._client: Any = None
 
@@ -485,7 +489,7 @@ class ZooKeeperMetrics:
         except NoNodeError:
             raise TryLaterError(
                 f"there is no {source} in ZooKeeper {self._hosts}",
-                hint="run metricsfetcher first, or name its place with --zk-metrics-prefix",
+                hint=f"run metricsfetcher first, or name its place with {self._prefix_option}",
             ) from None
         return decode(data, source), _time(stat.mtime, source)
 
@@ -500,7 +504,7 @@ class ZooKeeperMetrics:
             raise _not_allowed(path) from None
         except (KazooException, client.handler.timeout_exception) as error:
             raise TryLaterError(
-                f"ZooKeeper {self._hosts} gave no answer ({error_text(error)})", hint=_ZNODES_HINT
+                f"ZooKeeper {self._hosts} gave no answer ({error_text(error)})", hint=self._hint
             ) from None
 
     def _connected(self) -> Any:
@@ -509,13 +513,10 @@ class ZooKeeperMetrics:
                 self._hosts,
                 session_s=self._timeout_s,
                 wait_s=self._timeout_s,
-                hint=_ZNODES_HINT,
+                hint=self._hint,
                 read_only=self._read_only,
             )
         return self._client
-
-
-_ZNODES_HINT = "check --zk-addr and that a server is up, or take sizes from the brokers (--sizes-from brokers)"
 
 
 def _not_allowed(path: str) -> OperationFailedError:

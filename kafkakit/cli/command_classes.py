@@ -16,11 +16,13 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from kafkakit import __version__
 from kafkakit.cli.completion import GRAMMAR, complete_profile_names
 from kafkakit.cli.context import CliContext, cli_context
 from kafkakit.cli.output import ColorChoice, OutputFormat, write_out
 from kafkakit.config.keys import parse_overrides
 from kafkakit.config.read.settings import key_rows
+from kafkakit.core.errors import UsageError
 from kafkakit.core.text import text_table
 from kafkakit.report import Report
 
@@ -80,7 +82,7 @@ _AT_FIRST_VALUE = _AtFirstValue()
 
 
 def _before_parsing(command: Any, ctx: Any, args: list[str]) -> None:
-    """Print help at once where it is the first word."""
+    """Print help at once if it is the first word."""
     for param in command.get_params(ctx):
         if param._runtime_param is None:
             param._runtime_param = _AT_FIRST_VALUE
@@ -132,7 +134,9 @@ class CliGroup(TyperGroup):
         super().__init__(params=_add_shared(own), **kwargs)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse, then hand the shared options to the `CliContext`."""
+        """Parse, then hand the shared options to the `CliContext`; `help COMMAND` is `COMMAND --help`."""
+        if args[:1] == ["help"] and "help" not in self.commands:
+            args = [*args[1:], "--help"]
         _before_parsing(self, ctx, args)
         rest = super().parse_args(ctx, args)
         _take_shared(ctx, self._own_names)
@@ -353,8 +357,24 @@ class KafkaKitGroup(CliGroup):
     """The group of kafka-kit's commands: takes its root flags before the command's name, too."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put root flags after the command's name, then parse."""
+        """Print the version, or put root flags after the command's name and parse."""
+        if args[:1] in (["--version"], ["-version"]) and not ctx.resilient_parsing:
+            print_version(ctx, True)
         return super().parse_args(ctx, _flags_after_command(args, self.commands))
+
+
+def print_version(ctx: typer.Context, value: bool) -> None:
+    """Print the program's version and end, as kafka-kit's `-version` does; the callback of such an option."""
+    if value and not ctx.resilient_parsing:
+        write_out(f"kafkakit {__version__}\n")
+        raise typer.Exit
+
+
+def kafka_kit_group(help: str) -> typer.Typer:  # noqa: A002 - typer's own word
+    """A group as `new_group` makes them, for a program of kafka-kit's."""
+    app = new_group(help)
+    app.info.cls = KafkaKitGroup
+    return app
 
 
 def _flags_after_command(args: Sequence[str], commands: Collection[str]) -> list[str]:
@@ -399,12 +419,22 @@ class KafkaKitCommand(CliCommand):
 
 
 def _plain_switches(args: Sequence[str], params: Sequence[Any]) -> list[str]:
+    """Go's spelling as plain switches; `--skip-no-ops true` is one too if nothing else can stand there."""
+    has_arguments = any(param.param_type_name == "argument" for param in params)
     on = {name: param for param in params if getattr(param, "is_flag", False) for name in param.opts}
     known = {name for param in params for name in param.opts if name.startswith("--")}
     plain: list[str] = []
     for position, given in enumerate(args):
         if given == "--":
             return [*plain, *args[position:]]
+        before = args[position - 1].lstrip("-") if position and args[position - 1].startswith("-") else ""
+        if not has_arguments and f"--{before}" in on and given in (*_TRUE, *_FALSE):
+            if given in _FALSE:
+                raise UsageError(
+                    f"--{before} {given}: a value after a switch is not read, so kafka-kit takes this as true",
+                    hint=f"write --{before}=false, or leave it out",
+                )
+            continue
         arg = f"-{given}" if f"-{given.partition('=')[0]}" in known else given
         name, _, value = arg.partition("=")
         if name in on and value in _TRUE:

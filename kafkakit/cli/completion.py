@@ -8,7 +8,7 @@ import json
 import os
 import signal
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from time import time
 from types import FrameType
@@ -23,6 +23,23 @@ if TYPE_CHECKING:
     from kafkakit.config.read.settings import Settings
 
 
+def completion_script(root: Any, shell: str) -> str:
+    """The script of a shell, as typer writes it for the program's root command."""
+    from io import StringIO
+
+    earlier, written = os.environ.get(COMPLETE_VARIABLE), StringIO()
+    os.environ[COMPLETE_VARIABLE] = f"source_{shell}"
+    try:
+        with redirect_stdout(written), suppress(SystemExit):
+            root.main(args=[], prog_name="kafkakit")
+    finally:
+        os.environ.pop(COMPLETE_VARIABLE)
+        if earlier is not None:
+            os.environ[COMPLETE_VARIABLE] = earlier
+    return written.getvalue()
+
+
+COMPLETE_VARIABLE = "_KAFKAKIT_COMPLETE"
 ReadNames = Callable[[typer.Context, "CliContext", "Settings"], list[str]]
 TOPICS = "topics"
 TOPICS_FRESH_S = 60.0

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A top-level command; `module` holds `app`, a typer app, which is a group unless `is_group` is False."""
+    """A top-level command; `module` holds the typer app named `app`, which is a group unless `is_group` is False."""
 
     name: str
     module: str
     help: str
     is_group: bool = True
+    app: str = "app"
 
 
 ENTRIES: tuple[Entry, ...] = (
@@ -49,4 +50,11 @@ ENTRIES: tuple[Entry, ...] = (
         "doctor", "kafkakit.doctor.commands", "Check versions, configuration, reachability and rights.", is_group=False
     ),
     Entry("version", "kafkakit.cli.version", "Print the versions of kafkakit and its parts.", is_group=False),
+    Entry(
+        "completion",
+        "kafkakit.cli.version",
+        "Print a script that completes commands and names in a shell.",
+        is_group=False,
+        app="completion_app",
+    ),
 )

@@ -77,7 +77,8 @@ class LazyRoot(CliGroup):
 
 def load(entry: Entry) -> Any:
     """Import a top-level command and give it the shared options, however its app was made."""
-    return _built(entry, import_module(entry.module).app)
+    app: typer.Typer = getattr(import_module(entry.module), entry.app)
+    return _built(entry, app)
 
 
 @cache  # building the commands of a group takes longer than most of them run; tests run many in one process

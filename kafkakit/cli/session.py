@@ -92,10 +92,10 @@ class ClusterSession:
         return self._stack.enter_context(closing(open_znodes(self.settings)))
 
     def storage_metrics(self, source: str, addresses: str, prefix: str) -> StorageMetrics:
-        """The sizes that a collector keeps; the caller closes it."""
+        """The sizes that a collector keeps, in the settings' ZooKeeper if none is named; the caller closes it."""
         from kafkakit.wiring import open_storage_metrics
 
-        return open_storage_metrics(source, addresses, prefix)
+        return open_storage_metrics(self.settings, source, addresses, prefix)
 
     def read_input(self, path: Path | str, limit_bytes: int) -> bytes:
         """A file's bytes, or those of stdin for `-`."""

@@ -12,6 +12,8 @@ FROM_FILE = "file"
 FROM_ZOOKEEPER = "zookeeper"
 KEPT_IN = (FROM_ZOOKEEPER, FROM_FILE)
 """Where a collector keeps sizes, as the word of each on the command line."""
+METRICS_PREFIX = "topicmappr"
+"""The parent of kafka-kit's two znodes unless another one is named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

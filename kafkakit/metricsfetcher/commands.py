@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
+from kafkakit.cli.command_classes import KafkaKitCommand, cli_context, kafka_kit_group, print_version
 from kafkakit.cli.common_options import MetricsAccess, MetricsSource
 from kafkakit.cli.option_groups import option, option_words, with_option_groups
+from kafkakit.cli.version import add_kafka_kit_commands
 from kafkakit.core.errors import UsageError
 from kafkakit.core.storage_documents import Compression
+from kafkakit.core.storage_reading import METRICS_PREFIX
 from kafkakit.metricsfetcher.decide import (
     DATADOG_QUERIES,
     Collected,
@@ -38,8 +40,12 @@ if TYPE_CHECKING:
 class SourceOptions(MetricsAccess):
     """Where sizes and free storage come from."""
 
-    source: MetricsSource = option(
-        MetricsSource.BROKERS, "--source", envvar="METRICSFETCHER_SOURCE", help="Where values come from."
+    source: MetricsSource | None = option(
+        None,
+        "--source",
+        envvar="METRICSFETCHER_SOURCE",
+        help="Where values come from. Default: datadog with --api-key-file, METRICSFETCHER_API_KEY or "
+        "METRICSFETCHER_APP_KEY, prometheus with --prometheus-url, else brokers.",
     )
     check_cluster: bool = option(
         False, "--check-cluster", help="Datadog, Prometheus: take what the cluster has, and name what of it is missing."
@@ -61,8 +67,11 @@ class SourceOptions(MetricsAccess):
         metavar="SECONDS",
         help="Datadog: averages are over this.",
     )
-    prometheus_url: str = option(
-        "http://localhost:9090", envvar="METRICSFETCHER_PROMETHEUS_URL", metavar="URL", help="Prometheus: its address."
+    prometheus_url: str | None = option(
+        None,
+        envvar="METRICSFETCHER_PROMETHEUS_URL",
+        metavar="URL",
+        help="Prometheus: its address; http://localhost:9090 when not given.",
     )
     query_set: QuerySet = option(
         QuerySet.JMX,
@@ -71,10 +80,43 @@ class SourceOptions(MetricsAccess):
     )
 
     @property
+    def kind(self) -> MetricsSource:
+        """The source, as given or as keys and addresses tell; kafka-kit's has keys always, often in variables."""
+        from kafkakit.config.read.environment import read_environment
+
+        if self.source is not None:
+            return self.source
+        keys = [read_environment().get(f"{KEY_PREFIX}_{name}") for name in ("API_KEY", "APP_KEY")]
+        if self.api_key_file or self.app_key_file or any(keys):
+            return MetricsSource.DATADOG
+        return MetricsSource.BROKERS if self.prometheus_url is None else MetricsSource.PROMETHEUS
+
+    @property
+    def reads_cluster(self) -> bool:
+        """True if the Kafka cluster decides what is written."""
+        return self.kind is MetricsSource.BROKERS or self.check_cluster
+
+    @property
+    def idle(self) -> tuple[str, ...]:
+        """The options that were given and do nothing with this source."""
+        given = {
+            "--partition-size-query": self.partition_size_query is not None,
+            "--broker-storage-query": self.broker_storage_query is not None,
+            "--check-cluster": self.check_cluster,
+        }
+        if self.kind is not MetricsSource.BROKERS:
+            given = {}
+        given["--prometheus-url"] = self.prometheus_url is not None and self.kind is not MetricsSource.PROMETHEUS
+        given["--prometheus-selector"] = bool(self.prometheus_selector) and self.kind is not MetricsSource.PROMETHEUS
+        keys = self.api_key_file or self.app_key_file
+        given["--api-key-file and --app-key-file"] = keys is not None and self.kind is not MetricsSource.DATADOG
+        return tuple(name for name, is_given in given.items() if is_given)
+
+    @property
     def queries(self) -> Queries:
         """The queries as they are sent."""
         usual = DATADOG_QUERIES
-        if self.source is MetricsSource.PROMETHEUS:
+        if self.kind is MetricsSource.PROMETHEUS:
             usual = prometheus_queries(self.query_set, self.prometheus_selector)
         asked = Queries(
             sizes=self.partition_size_query or usual.sizes,
@@ -82,21 +124,24 @@ class SourceOptions(MetricsAccess):
             broker_id_tag=self.broker_id_tag,
             renames_topics=usual.renames_topics,
         )
-        return datadog_queries(asked, self.span) if self.source is MetricsSource.DATADOG else asked
+        return datadog_queries(asked, self.span) if self.kind is MetricsSource.DATADOG else asked
 
     def collect(self, session: ClusterSession) -> Collected:
         """Read the source."""
         from kafkakit.metricsfetcher.act import query_storage
 
-        if self.source is MetricsSource.BROKERS:
+        for name in self.idle:
+            session.cli.output.warn(f"{name} has no effect: values come from {self.kind}")
+        if self.kind is MetricsSource.BROKERS:
             return from_snapshot(session.admin.snapshot(now=session.clock.now()))
         lacks: list[str] = []
         warn = session.cli.output.warn
         service: SampleQueries
-        if self.source is MetricsSource.DATADOG:
-            service = self.open_datadog(self.span, warn, "METRICSFETCHER")
+        if self.kind is MetricsSource.DATADOG:
+            service = datadog = self.open_datadog(self.span, warn, KEY_PREFIX)
+            datadog.check_keys()
         else:
-            service = self.open_prometheus(self.prometheus_url, warn, lacks.append)
+            service = self.open_prometheus(self.prometheus_url or "http://localhost:9090", warn, lacks.append)
         cluster = session.admin.snapshot(now=session.clock.now(), sizes=False) if self.check_cluster else None
         return query_storage(service, self.queries, session.clock, lacks=lacks, cluster=cluster)
 
@@ -105,14 +150,16 @@ class SourceOptions(MetricsAccess):
 class ZooKeeperOptions:
     """Where kafka-kit's znodes are."""
 
-    zk_addr: str = option(
-        "localhost:2181",
+    zk_addr: str | None = option(
+        None,
         envvar="METRICSFETCHER_ZK_ADDR",
         metavar="HOST:PORT,...",
-        help="ZooKeeper; a chroot may follow.",
+        help="ZooKeeper, when it is not the profile's zookeeper.addr, or localhost:2181; a chroot may follow.",
     )
     zk_prefix: str = option(
-        "topicmappr", envvar="METRICSFETCHER_ZK_PREFIX", help="Parent of the znodes: topicmappr's --zk-metrics-prefix."
+        METRICS_PREFIX,
+        envvar="METRICSFETCHER_ZK_PREFIX",
+        help="Parent of the znodes: topicmappr's --zk-metrics-prefix.",
     )
 
     def open_store(
@@ -125,7 +172,7 @@ class ZooKeeperOptions:
             return wiring.open_storage_file(place.name)
         if place.kind is StoreKind.TOPIC:
             return wiring.open_storage_topic(place.name, session.data, session.admin, compression)
-        return wiring.open_storage_znodes(self.zk_addr, self.zk_prefix, compression)
+        return wiring.open_storage_znodes(session.settings, self.zk_addr, self.zk_prefix, compression)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +190,7 @@ class StoreOptions(ZooKeeperOptions):
         "gzip",
         envvar="METRICSFETCHER_COMPRESSION",
         metavar="gzip|none|zstd",
-        help="Of znodes and records; kafka-kit reads gzip and none.",
+        help="Of znodes and records; kafka-kit reads gzip and none, and true and false mean these.",
     )
     allow_partial: bool = option(
         False, "--allow-partial", help="Write an incomplete answer, too, but never an empty one."
@@ -163,11 +210,32 @@ class StoreOptions(ZooKeeperOptions):
         return Compression(word)
 
 
+class FetchCommand(KafkaKitCommand):
+    """Takes kafka-kit's `-compression`, a switch there, without a value too."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Give a bare `-compression` its value, and parse."""
+        bare = ("-compression", "--compression")
+        following = ["-", *reversed(args)]
+        given = [
+            f"{word}=true" if word in bare and after.startswith("-") else word
+            for word, after in zip(reversed(args), following, strict=False)
+        ]
+        return super().parse_args(ctx, given[::-1])
+
+
 @with_option_groups
 def fetch(
     ctx: typer.Context,
     source: SourceOptions,
     store: StoreOptions,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", envvar="METRICSFETCHER_VERBOSE", help="Also print every value that is written.")
+    ] = False,
+    version: Annotated[  # printed by its callback
+        bool,
+        typer.Option("--version", hidden=True, is_eager=True, envvar="METRICSFETCHER_VERSION", callback=print_version),
+    ] = False,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", envvar="METRICSFETCHER_DRY_RUN", help="Print what would be written, write nothing."),
@@ -181,6 +249,9 @@ def fetch(
     the smallest copy of each partition. An incomplete answer (a broker that is silent, a series without a value, a
     partition missing between others) is named and not written, an empty one never is. --check-cluster leaves out series
     of topics that were deleted, and finds what has no series at all.
+
+    kafka-kit's flags and METRICSFETCHER_ variables are taken, its keys only from variables or files: with these Datadog
+    is the source, and its keys are checked first.
 
     Exit codes: 0 written, 1 incomplete, empty or refused, 75 a service cannot be reached.
 
@@ -199,6 +270,8 @@ def fetch(
 
     cli = cli_context(ctx)
     place, packing = store.place, store.packing
+    if place.kind is StoreKind.ZOOKEEPER and source.reads_cluster:
+        cli.refuse_default_profile_beside_zookeeper()
     with open_session(cli, read_only=dry_run or place.kind is not StoreKind.TOPIC) as session:
         collected = source.collect(session)
         refusal = collected.refusal(allow_partial=store.allow_partial)
@@ -208,7 +281,7 @@ def fetch(
         if refusal is None and not dry_run:
             with closing(store.open_store(session, place, packing)) as opened:
                 written = dict(opened.write(collected.reading))
-    return finish(cli, fetch_report(collected, store.to, written, refusal, dry_run=dry_run))
+    return finish(cli, fetch_report(collected, store.to, written, refusal, dry_run=dry_run, verbose=verbose))
 
 
 @with_option_groups
@@ -291,7 +364,9 @@ def print_unit(
 
 
 GROUP_HELP = "Collect partition sizes and free storage for topicmappr."
-app = new_group(GROUP_HELP)
-app.command("fetch", cls=CliCommand)(fetch)
-app.command("show", cls=CliCommand)(show)
-app.command("unit", cls=CliCommand)(print_unit)
+KEY_PREFIX = "METRICSFETCHER"
+app = kafka_kit_group(GROUP_HELP)
+app.command("fetch", cls=FetchCommand)(fetch)
+app.command("show", cls=KafkaKitCommand)(show)
+app.command("unit", cls=FetchCommand)(print_unit)
+add_kafka_kit_commands(app)

@@ -17,18 +17,26 @@ _COLUMNS = ("partition", "size_bytes", "smallest_copy_bytes")
 
 
 def fetch_report(
-    collected: Collected, place: str, written: Mapping[str, int], refusal: KafkakitError | None, *, dry_run: bool
+    collected: Collected,
+    place: str,
+    written: Mapping[str, int],
+    refusal: KafkakitError | None,
+    *,
+    dry_run: bool,
+    verbose: bool = False,
 ) -> Report:
-    """What was collected, and what became of it; a dry run shows all of it."""
+    """What was collected, and what became of it; `dry_run` and `verbose` show every value."""
     reading = collected.reading
     lines = _summary(reading)
     if refusal is None and dry_run:
         lines += [f"dry run: {place} was not written; it would hold", encode_reading(reading).decode().rstrip()]
+    elif verbose:
+        lines.append(encode_reading(reading).decode().rstrip())
     lines += [f"wrote {name} ({size:,} bytes)" for name, size in written.items()]
     data = {**_facts(reading), "place": place, "written": dict(written), "problems": list(collected.problems)}
     return Report(
         command="metricsfetcher fetch",
-        data={**data, **_values(reading)} if dry_run else data,
+        data={**data, **_values(reading)} if dry_run or verbose else data,
         text="\n".join(lines) + "\n",
         columns=("written", "bytes"),
         rows=tuple(written.items()),

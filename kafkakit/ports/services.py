@@ -67,6 +67,10 @@ class SampleQueries(Protocol):
 class HostQueries(SampleQueries, Protocol):
     """A service of metrics with a series for each host, where hosts have tags."""
 
+    def check_keys(self) -> None:
+        """Ask whether the keys are good; raises `OperationFailedError` if not, `TryLaterError` without an answer."""
+        ...
+
     def host_tags(self, host: str) -> tuple[str, ...]:
         """The tags of a host, each `NAME:VALUE`; raises as `query`."""
         ...

@@ -163,7 +163,7 @@ def metrics_of(monkeypatch: pytest.MonkeyPatch, free: int) -> tuple[FakeStorageM
     metrics.put_free({1: free, 2: 8_500, 3: 8_500})
     requested: list[tuple[str, str]] = []
 
-    def opened(source: str, address: str, prefix: str) -> FakeStorageMetrics:
+    def opened(settings: object, source: str, address: str, prefix: str) -> FakeStorageMetrics:
         assert source == "zookeeper"
         requested.append((address, prefix))
         return metrics
@@ -184,6 +184,33 @@ def test_sizes_of_the_znodes_with_the_rest_of_a_file(home: Home, monkeypatch: py
     assert metrics.closed
     assert ran.json["sizes"]["source"] == "fake metrics"
     assert "broker-share" in {f["rule"] for f in ran.json["findings"]}
+
+
+def test_options_of_the_znodes_choose_them(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    save(home, good())
+    _, requested = metrics_of(monkeypatch, free=8_500)
+    assert home.run(*CHECK, "--zk-metrics-prefix", "other").code == 0
+    assert requested == [("", "other")]
+    assert home.run(*CHECK, env={"TOPICMAPPR_ZK_METRICS_PREFIX": "v"}).code == 0
+    assert requested[1:] == [("", "v")]
+    assert home.run(*CHECK, "--sizes-from", "brokers", env={"TOPICMAPPR_ZK_METRICS_PREFIX": "v"}).code == 0
+    assert home.run(*CHECK, env={"TOPICMAPPR_ZK_ADDR": "zk1"}).code == 0
+    assert len(requested) == 2, "an address that every command of kafka-kit has says nothing"
+    ran = home.run(*CHECK, "--sizes-from", "brokers", "--zk-metrics-prefix", "v")
+    assert (ran.code, ran.stderr.splitlines()[0]) == (
+        2,
+        "error: --zk-metrics-prefix has no effect with sizes from brokers",
+    )
+
+
+def test_the_zookeeper_of_the_profile_has_the_sizes(home: Home) -> None:
+    save(home, good())
+    home.write_config('bootstrap_server: a:1\nzookeeper: {addr: "127.0.0.1:2/kafka"}\n', "profiles.d/p.yaml")
+    ran = home.run("--profile", "p", *CHECK, "--sizes-from", "zookeeper")
+    assert (ran.code, "Failed to connect to ZooKeeper 127.0.0.1:2 " in ran.stderr) == (75, True)
+    assert "hint: check zookeeper.addr and that a server is up, or take sizes from the brokers" in ran.stderr
+    ran = home.run("--profile", "p", *CHECK, "--sizes-from", "zookeeper", "--zk-addr", "127.0.0.1:3")
+    assert "Failed to connect to ZooKeeper 127.0.0.1:3 " in ran.stderr
 
 
 def test_znodes_missing_or_old_exit_75(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

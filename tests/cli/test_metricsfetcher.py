@@ -12,6 +12,7 @@ import pytest
 
 from kafkakit import wiring
 from kafkakit.adapters import metrics_storage as storage_topic
+from kafkakit.config.read.settings import Settings
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.storage_reading import StorageReading
 from tests.fakes.admin import FakeClock, FakeCluster, FakeStorageMetrics
@@ -40,7 +41,7 @@ class Desk:
         self.opened: list[tuple[Any, ...]] = []
         self.home.write_config("bootstrap_server: fake:1\n", "profiles.d/p.yaml")
 
-    def open_znodes(self, *words: Any) -> MemoryStore:
+    def open_znodes(self, settings: Settings, *words: Any) -> MemoryStore:
         self.opened.append(words)
         return self.store
 
@@ -195,6 +196,8 @@ def test_datadog_with_keys_of_kafka_kits_variables(desk: Desk) -> None:
     now = desk.clock.now().timestamp() * 1000 - 60_000
 
     def answer(request: Request) -> Reply:
+        if request.path == "/api/v1/validate":
+            return Reply({"valid": True})
         if "partition" in request.words["query"]:
             return timeseries(("partition:0,topic:_consumer_offsets", [(now, 100.7), (now + 1, None)]))
         return timeseries(("broker_id:1001", [(now, GB)]), ("broker_id:none", [(now, GB)]))
@@ -210,7 +213,7 @@ def test_datadog_with_keys_of_kafka_kits_variables(desk: Desk) -> None:
     assert (without.code, "DD_API_KEY" in without.stderr) == (2, True)
     assert desk.store.sizes is not None
     assert desk.store.sizes.bytes_of == {TopicPartition("__consumer_offsets", 0): 100}
-    assert [got.words["query"] for got in server.got[:2]] == [
+    assert [got.words["query"] for got in server.got[1:3]] == [
         "max:kafka.log.partition.size{service:kafka} by {topic,partition}.rollup(avg, 600)",
         "avg:system.disk.free{service:kafka,device:/data} by {broker_id}.fill(last)",
     ]
@@ -223,6 +226,84 @@ def test_a_key_that_is_not_given_is_told_with_each_way_to_give_it(desk: Desk) ->
         "error: no api key is given\n"
         "hint: --api-key-file FILE, or the environment variable METRICSFETCHER_API_KEY or DD_API_KEY\n",
     )
+
+
+@pytest.mark.parametrize("variable", ["METRICSFETCHER_API_KEY", "METRICSFETCHER_APP_KEY"])
+def test_keys_in_kafka_kits_variables_choose_datadog(desk: Desk, variable: str) -> None:
+    keys = {"DD_API_KEY": "k1", "DD_APP_KEY": "k2", variable: "k3"}
+    with serving(Reply({"valid": True}), timeseries()) as server:
+        ran = desk.run("fetch", "-datadog-site", server.url, env=keys)
+        assert "gave no partition sizes" in ran.stderr
+        assert server.got[0].path == "/api/v1/validate"
+        assert "k3" in (server.got[0].headers["Dd-Api-Key"], server.got[0].headers["Dd-Application-Key"])
+        asked = len(server.got)
+        assert desk.run("fetch", "-source=brokers", "-datadog-site", server.url, env=keys).code == 0
+        assert len(server.got) == asked
+
+
+@pytest.mark.parametrize("reply", [Reply({"errors": ["Forbidden"]}, 403), Reply({"valid": False})])
+def test_keys_that_datadog_does_not_know_end_the_command(desk: Desk, reply: Reply) -> None:
+    keys = {"METRICSFETCHER_API_KEY": "k1-secret", "METRICSFETCHER_APP_KEY": "k2-secret"}
+    with serving(reply) as server:
+        ran = desk.run("fetch", "--datadog-site", server.url, env=keys)
+        assert [got.path for got in server.got] == ["/api/v1/validate"]
+    assert (ran.code, "error: invalid API or app key: " in ran.stderr, "secret" in ran.stderr) == (1, True, False)
+    assert desk.opened == []
+
+
+def test_a_prometheus_address_chooses_prometheus(desk: Desk) -> None:
+    with serving(prometheus) as server:
+        assert desk.run("fetch", "--prometheus-url", server.url).code == 0
+        assert desk.run("fetch", env={"METRICSFETCHER_PROMETHEUS_URL": server.url}).code == 0
+        assert len(server.got) == 4
+
+
+def test_options_without_an_effect_are_named(desk: Desk) -> None:
+    ran = desk.run("fetch", "-partition-size-query", "x", "--check-cluster", "--prometheus-selector", 'a="b"')
+    assert (ran.code, ran.stderr.splitlines()) == (
+        0,
+        [
+            "warning: --partition-size-query has no effect: values come from brokers",
+            "warning: --check-cluster has no effect: values come from brokers",
+            "warning: --prometheus-selector has no effect: values come from brokers",
+        ],
+    )
+
+
+def test_a_command_line_of_kafka_kit_is_taken(desk: Desk) -> None:
+    line = "-zk-addr zk1:2181 -zk-prefix=x -span 600 -broker-id-tag b -verbose -compression=false -dry-run=false"
+    ran = desk.run("fetch", *line.split())
+    assert ran.code == 0
+    assert [str(word) for word in desk.opened[0]] == ["zk1:2181", "x", "none"]
+    assert json.loads(ran.stdout.splitlines()[3])["partitionmeta"]["t"]["0"] == {"Size": 1000}
+    assert desk.run("fetch", "-verbose", "-o", "json").json["sizes"][0]["bytes"] == 1000
+    assert desk.run("fetch", "-compression", "-dry-run").code == 0
+    assert desk.run("fetch", "-compression").code == 0
+    assert desk.opened[-1][2] == "gzip"
+    for words in (("-version",), ("fetch", "-version=true"), ("--version",)):
+        assert desk.run(*words).stdout.startswith("kafkakit ")
+    assert desk.run("fetch", env={"METRICSFETCHER_VERSION": "true"}).stdout.startswith("kafkakit ")
+
+
+def test_the_zookeeper_of_the_profile_is_used(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    desk.home.write_config('bootstrap_server: fake:1\nzookeeper: {addr: "127.0.0.1:2/kafka"}\n', "profiles.d/p.yaml")
+    ran = desk.run("show")
+    assert (ran.code, "Failed to connect to ZooKeeper 127.0.0.1:2 " in ran.stderr) == (75, True)
+    assert ran.stderr.endswith("hint: check zookeeper.addr and that a server is up\n")
+    ran = desk.run("show", "-zk-addr", "127.0.0.1:3")
+    assert "Failed to connect to ZooKeeper 127.0.0.1:3 " in ran.stderr
+    assert ran.stderr.endswith("hint: check --zk-addr and that a server is up\n")
+    ran = desk.run("show", env={"KAFKAKIT_ZOOKEEPER_ADDR": "127.0.0.1:4"})
+    assert "Failed to connect to ZooKeeper 127.0.0.1:4 " in ran.stderr
+
+
+def test_a_default_profile_beside_a_named_zookeeper_is_refused(desk: Desk) -> None:
+    assert desk.home.run("profile", "use", "p").code == 0
+    ran = desk.home.run("metricsfetcher", "fetch", "-zk-addr", "zk1:2181")
+    assert (ran.code, "ZooKeeper zk1:2181 is named (flag --zk-addr)" in ran.stderr) == (2, True)
+    assert desk.opened == []
+    assert desk.home.run("metricsfetcher", "fetch", "-zk-addr", "zk1:2181", "--profile", "p").code == 0
 
 
 def test_stdout_is_no_place_to_read_from(desk: Desk) -> None:

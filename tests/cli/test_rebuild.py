@@ -289,3 +289,13 @@ def test_kafka_kits_environment_names_are_read(
     monkeypatch.setenv("TOPICMAPPR_KAFKA_ADDR", "127.0.0.1:1")
     assert run(["topicmappr", "rebuild", "--topics", "t", "--brokers", "1", "--timeout", "20s"]) == 75
     assert "127.0.0.1:1" in capsys.readouterr().err
+
+
+def test_a_value_after_a_switch_is_taken_or_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    write_snapshot(SMALL)
+    words = [*REBUILD, "--topics", "t", "--brokers", "1,2"]
+    assert run([*words, "--skip-no-ops", "true"]) == 0
+    assert run([*words, "--skip-no-ops=true", "--optimize-leadership", "1", "--replication", "1"]) == 0
+    capsys.readouterr()
+    assert run([*words, "--skip-no-ops", "false"]) == 2
+    assert "hint: write --skip-no-ops=false, or leave it out" in capsys.readouterr().err

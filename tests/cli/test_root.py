@@ -16,6 +16,7 @@ import pytest
 import typer
 import yaml
 
+from kafkakit import __version__
 from kafkakit.cli import completion
 from kafkakit.cli import root as cli
 from kafkakit.cli.command_classes import CliCommand, CliContext, cli_context, new_group
@@ -537,6 +538,24 @@ def test_completion_scripts_touch_no_file(home: Home, shell: str) -> None:
     assert (ran.returncode, ran.stderr) == (0, "")
     assert "_KAFKAKIT_COMPLETE" in ran.stdout
     assert [path for path in home.folder.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize("program", [(), ("topicmappr",), ("metricsfetcher",)])
+def test_kafka_kits_commands_about_the_program(home: Home, program: tuple[str, ...]) -> None:
+    script = home.run(*program, "completion", "bash")
+    assert (script.code, "_KAFKAKIT_COMPLETE" in script.stdout) == (0, True)
+    assert home.run(*program, "completion", "fish", "-o", "json").json["shell"] == "fish"
+    assert home.run(*program, "completion", "tcsh").code == 2
+    assert home.run(*program, "version").stdout.startswith("NAME ")
+    assert home.run(*program, "--version").stdout == f"kafkakit {__version__}\n"
+    assert home.run(*program, "help").stdout == home.run(*program, "--help").stdout
+    assert home.run(*program, "help", "nope").code == 2
+
+
+def test_help_of_a_command_is_its_help(home: Home) -> None:
+    shown = home.run("topicmappr", "rebuild", "--help").stdout
+    assert home.run("topicmappr", "help", "rebuild").stdout == shown
+    assert home.run("help", "topicmappr", "rebuild").stdout == shown
 
 
 def test_names_are_completed(home: Home) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.selection import BrokerList
-from kafkakit.core.storage_reading import FROM_BROKERS, FROM_FILE
+from kafkakit.core.storage_reading import FROM_BROKERS, FROM_FILE, FROM_ZOOKEEPER
 from kafkakit.ports.acting import Reporter
 
 
@@ -14,22 +14,38 @@ from kafkakit.ports.acting import Reporter
 class ClusterSource:
     """A live cluster, or the file `snapshot`; its sizes with the oldest age allowed in minutes, kafka-kit's znodes.
 
-    `sizes_file` is the file of metricsfetcher.
+    `sizes_file` is the file of metricsfetcher. None stands for an option that was not given.
     """
 
     snapshot: Path | None = None
-    sizes_from: str = FROM_BROKERS
+    sizes_from: str | None = None
     metrics_age: int | None = None
-    zk_addr: str = "localhost:2181"
-    zk_metrics_prefix: str = "topicmappr"
+    zk_addr: str | None = None
+    zk_metrics_prefix: str | None = None
     sizes_file: Path | None = None
 
     @property
+    def sizes_source(self) -> str:
+        """The word of `--sizes-from`, or what the options of kafka-kit's znodes mean without it.
+
+        An age is one of these on a live cluster only, as a file has an age itself.
+        """
+        if self.sizes_from is not None:
+            return self.sizes_from
+        if self.sizes_file is not None:
+            return FROM_FILE
+        is_age_of_znodes = self.metrics_age is not None and self.snapshot is None
+        return FROM_ZOOKEEPER if self.zk_metrics_prefix is not None or is_age_of_znodes else FROM_BROKERS
+
+    @property
     def sizes_place(self) -> str:
-        """The address or path where the collector's sizes are; `UsageError` for a file that is not named."""
-        if (self.sizes_from == FROM_FILE) != (self.sizes_file is not None):
+        """The address or path where the collector's sizes are; `UsageError` for a file that is not named.
+
+        Empty for the ZooKeeper of the settings.
+        """
+        if (self.sizes_source == FROM_FILE) != (self.sizes_file is not None):
             raise UsageError("--sizes-from file and --sizes-file PATH go together")
-        return self.zk_addr if self.sizes_file is None else str(self.sizes_file)
+        return self.zk_addr or "" if self.sizes_file is None else str(self.sizes_file)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

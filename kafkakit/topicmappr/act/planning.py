@@ -15,7 +15,7 @@ from kafkakit.core.errors import ExitCode
 from kafkakit.core.model import ClusterSnapshot, PartitionMap
 from kafkakit.core.plan import Plan, StorageFacts
 from kafkakit.core.plan_rules import check_snapshot
-from kafkakit.core.storage_reading import FROM_BROKERS
+from kafkakit.core.storage_reading import FROM_BROKERS, METRICS_PREFIX
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.services import StorageMetrics
@@ -81,14 +81,16 @@ def observe_storage(session: ObservingSession, wanted: ClusterSource, *, sound_l
     purpose.
     """
     path, place = wanted.snapshot, wanted.sizes_place
-    if wanted.sizes_from == FROM_BROKERS:
+    if wanted.sizes_source == FROM_BROKERS:
         snapshot = observe(session, path, sound_lists=sound_lists)
         facts = storage_facts(snapshot)
         if path is not None and wanted.metrics_age is not None:
             refuse_old(facts.taken_at, now=session.clock.now(), max_age_minutes=wanted.metrics_age)
         return Observed(snapshot=snapshot, facts=facts)
     # The collector first: it is the part that is most often missing, and cheap to ask.
-    with closing(session.storage_metrics(wanted.sizes_from, place, wanted.zk_metrics_prefix)) as metrics:
+    with closing(
+        session.storage_metrics(wanted.sizes_source, place, wanted.zk_metrics_prefix or METRICS_PREFIX)
+    ) as metrics:
         reading = metrics.read()
     limit = DEFAULT_AGE_MINUTES if wanted.metrics_age is None else wanted.metrics_age
     refuse_old(reading.taken_at, now=session.clock.now(), max_age_minutes=limit)

@@ -3,6 +3,7 @@
 import typer
 
 from kafkakit.cli.command_classes import KafkaKitCommand, KafkaKitGroup
+from kafkakit.cli.version import add_kafka_kit_commands
 from kafkakit.topicmappr.commands.balancing import add_brokers, rebalance, scale
 from kafkakit.topicmappr.commands.judging import audit, check, frontier
 from kafkakit.topicmappr.commands.plain_requests import (
@@ -45,3 +46,4 @@ app.command("explain", cls=KafkaKitCommand)(explain)
 app.command("frontier", cls=KafkaKitCommand)(frontier)
 app.command("audit", cls=KafkaKitCommand)(audit)
 app.command("replan", cls=KafkaKitCommand)(replan)
+add_kafka_kit_commands(app)

@@ -15,9 +15,10 @@ from kafkakit.cli.common_options import NO_TAGS, TagSource
 from kafkakit.cli.completion import BROKER_CHOICE, BROKER_IDS, TOPIC_CHOICE
 from kafkakit.cli.option_groups import RECORDED, option, recorded_as
 from kafkakit.cli.session import finish, open_session
+from kafkakit.core.errors import UsageError
 from kafkakit.core.quantities import parse_size
 from kafkakit.core.selection import BrokerList, parse_broker_list, parse_patterns
-from kafkakit.core.storage_reading import FROM_BROKERS, KEPT_IN
+from kafkakit.core.storage_reading import FROM_BROKERS, FROM_ZOOKEEPER, KEPT_IN, METRICS_PREFIX
 from kafkakit.placement.problem import Minimize, PlaceBy
 from kafkakit.topicmappr.act.places import ClusterSource, MapDestination, PlanDestination
 from kafkakit.topicmappr.decide.requests import Budget
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     SizesWord: TypeAlias = str
 else:
     SizesWord = StrEnum("SizesWord", {word: word for word in (FROM_BROKERS, *KEPT_IN)})
-DEFAULT_SIZES = SizesWord(FROM_BROKERS)
 
 Brokers = Annotated[
     str,
@@ -303,13 +303,16 @@ class ClusterOptions(ClusterSource):
     """Which cluster or file is read, and where sizes come from."""
 
     snapshot: Snapshot = None
-    sizes_from: SizesWord = option(
-        DEFAULT_SIZES,
+    sizes_from: SizesWord | None = option(
+        None,
         "--sizes-from",
         help="Where sizes and free bytes come from: the brokers (or the --snapshot file), kafka-kit's znodes, or "
-        "a file of metricsfetcher.",
+        "a file of metricsfetcher. Default: brokers; zookeeper with --zk-metrics-prefix or, on a live cluster, with "
+        "--metrics-age; file with --sizes-file.",
     )
-    sizes_file: Path | None = option(None, "--sizes-file", metavar="FILE", help="With --sizes-from file: the file.")
+    sizes_file: Path | None = option(
+        None, "--sizes-file", metavar="FILE", help="File that metricsfetcher wrote, to read sizes from."
+    )
     metrics_age: int | None = option(
         None,
         min=0,
@@ -317,14 +320,18 @@ class ClusterOptions(ClusterSource):
         metavar="MINUTES",
         help="Refuse sizes older than this: 60 when not given, and any age for a --snapshot file.",
     )
-    zk_addr: str = option(
-        "localhost:2181",
+    zk_addr: str | None = option(
+        None,
         envvar="TOPICMAPPR_ZK_ADDR",
         metavar="HOST:PORT,...",
-        help="ZooKeeper, contacted for --sizes-from zookeeper only; a chroot may follow (host:2181/chroot).",
+        help="ZooKeeper, when it is not the profile's zookeeper.addr, or localhost:2181; contacted only for "
+        "--sizes-from zookeeper. A chroot may follow (host:2181/chroot).",
     )
-    zk_metrics_prefix: str = option(
-        "topicmappr", envvar="TOPICMAPPR_ZK_METRICS_PREFIX", help="Parent path of metricsfetcher's two znodes."
+    zk_metrics_prefix: str | None = option(
+        None,
+        envvar="TOPICMAPPR_ZK_METRICS_PREFIX",
+        metavar="PREFIX",
+        help=f"Read sizes from metricsfetcher's two znodes below this path; {METRICS_PREFIX} when not given.",
     )
 
 
@@ -370,12 +377,23 @@ def observed_storage(
     cli = cli_context(ctx)
     if source.snapshot is None:
         cli.refuse_default_profile_beside_zookeeper()
+    _refuse_idle_prefix(ctx, source)
     with open_session(cli, read_only=True) as session:
         seen = observe_storage(session, source, sound_lists=sound_lists)
         is_live = source.snapshot is None
         state = _left_out(ctx, session, seen.snapshot, is_live=is_live)
         state, answer = _answered(ctx, session, state, request, tags, is_live=is_live)
         return replace(seen, snapshot=state), answer
+
+
+def _refuse_idle_prefix(ctx: typer.Context, source: "ClusterSource") -> None:
+    """Raise `UsageError` for a prefix of znodes beside a source without any; a variable may stand beside one."""
+    given = ctx.get_parameter_source("zk_metrics_prefix")
+    if source.sizes_source != FROM_ZOOKEEPER and given is not None and given.name == "COMMANDLINE":
+        raise UsageError(
+            f"--zk-metrics-prefix has no effect with sizes from {source.sizes_source}",
+            hint="leave it out, or pass --sizes-from zookeeper",
+        )
 
 
 def _answered(

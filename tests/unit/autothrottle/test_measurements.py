@@ -431,6 +431,8 @@ def test_looking_up_tags_ends_in_time(rig: Rig) -> None:
         source = "slow"
         query = staticmethod(rig.service.query)
 
+        def check_keys(self) -> None: ...
+
         def host_tags(self, host: str) -> tuple[str, ...]:
             rig.clock.advance(LOOK_UP_S)
             return plain(host)

@@ -226,7 +226,8 @@ def test_the_age_of_a_file_counts_only_when_a_limit_is_given() -> None:
     assert seen.facts.age_s == 0
     with pytest.raises(TryLaterError, match="9600h0m0s"):
         observe_storage(session, ClusterSource(snapshot=Path("s.json"), metrics_age=60))
-    observe_storage(session, ClusterSource(metrics_age=0))
+    observe_storage(session, ClusterSource(metrics_age=0, sizes_from="brokers"))
+    assert ClusterSource(metrics_age=0).sizes_source == "zookeeper", "kafka-kit's option on a live cluster"
 
 
 def test_collected_sizes_are_judged_by_the_clock() -> None:
