@@ -363,6 +363,18 @@ class KafkaKitGroup(CliGroup):
         return super().parse_args(ctx, _flags_after_command(args, self.commands))
 
 
+def given_options(ctx: typer.Context) -> dict[str, str]:
+    """What was given on the command line or by a variable: the flag or variable by the name of the parameter."""
+    found: dict[str, str] = {}
+    for param in ctx.command.params:
+        source = ctx.get_parameter_source(param.name)
+        if source is not None and source.name == "COMMANDLINE":
+            found[param.name] = next((name for name in param.opts if name.startswith("--")), param.opts[0])
+        elif source is not None and source.name == "ENVIRONMENT":
+            found[param.name] = param.envvar if isinstance(param.envvar, str) else param.envvar[0]
+    return found
+
+
 def print_version(ctx: typer.Context, value: bool) -> None:
     """Print the program's version and end, as kafka-kit's `-version` does; the callback of such an option."""
     if value and not ctx.resilient_parsing:

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from kafkakit.ports.services import HostQueries, Patience, SampleQueries
 
 
+ONLY_THIS_HOST = "{0} listens on this host only, unlike in kafka-kit; for other machines write 0.0.0.0{0}, with {1}"
+"""What to say of an address without a host, which is every address in Go."""
+
+
 class MetricsSource(StrEnum):
     """Where values come from."""
 

@@ -26,6 +26,7 @@ from kafkakit.execution.act.leases import Lease
 from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
 from kafkakit.ports.admin import ClusterAdmin
 from tests.fakes.admin import FakeClock, FakeCluster
+from tests.fakes.control import FakeControlStore
 from tests.rigs.command_line import Home, Ran
 from tests.rigs.metrics_http import Datadog, Reply, serving
 
@@ -370,6 +371,7 @@ class Org:
     def __init__(self, desk: AutothrottleDesk, url: str, datadog: Datadog) -> None:
         self.desk, self.url, self.datadog = desk, url, datadog
         self.open_admin: list[Any] = []
+        self.znodes = FakeControlStore()
 
     def run(self, *words: str, **env: str) -> Ran:
         environment = {"DATADOG_HOST": self.url, **KEYS, **env}
@@ -393,6 +395,7 @@ def org(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Org]:
 
         monkeypatch.setattr(wiring, "open_admin", open_admin)
         monkeypatch.setattr(wiring, "system_clock", lambda: desk.clock)
+        monkeypatch.setattr(wiring, "open_znodes", lambda settings: made.znodes)
         yield made
 
 
@@ -409,7 +412,7 @@ def test_the_slo_law_takes_them_too_and_options_go_before_the_file(org: Org) -> 
     file = org.desk.home.folder / "capacities.yaml"
     file.write_text("brokers:\n  3: 500kB\ninstance_types:\n  big: 2MB\n")
     words = ["explain", *COPIES, "--min-rate", "1kB", "--cap-map", '{"big": 1}', "--capacity-file", str(file)]
-    words += ["-o", "json"]
+    words += ["--law", "slo", "-o", "json"]
     reasons = {(r["broker"], r["direction"]): r["why"] for r in org.run(*words).json["reasons"]}
     assert reasons[3, "in"] == "500 kB/s less 10% reserve and 300 kB/s of clients"
     own = org.run(*words, "--broker-capacity", "3:9MB").json["reasons"]
@@ -422,6 +425,7 @@ def test_a_window_that_ended_some_time_ago_is_new_enough(org: Org) -> None:
     begun_ms = org.desk.clock.now().timestamp() * 1000 - 200_000
     org.datadog.points = {f"host-{n}": [(begun_ms, 300_000.0)] for n in (1, 2, 3)}
     words = ("explain", *COPIES, "--metrics-window", "2m", "--min-rate", "1kB", "--cap-map", '{"big": 1}', "-o", "json")
+    words = (*words, "--law", "slo")
     reasons = org.run(*words).json["reasons"]
     assert {r["why"] for r in reasons} == {"1 MB/s less 10% reserve and 300 kB/s of clients"}
 
@@ -475,6 +479,88 @@ def test_the_service_takes_a_command_line_of_kafka_kit_and_tells_events(org: Org
     assert ticks[0]["reasons"][0]["rate_bytes_per_s"] == 560_000
     assert {"leads from now on"} <= {line["message"] for line in lines}
     assert all(set(line) <= {"at", "message", "tick"} for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("words", "env", "by"),
+    [
+        (("-max-tx-rate", "80"), {}, "--max-tx-rate"),
+        (('-cap-map={"big": 1}', "-change-threshold", "5"), {}, "--change-threshold, --cap-map"),
+        (("-kafka-native-mode",), {}, "--kafka-native-mode"),
+        ((), {"AUTOTHROTTLE_MAX_RX_RATE": "80"}, "AUTOTHROTTLE_MAX_RX_RATE"),
+        (("-failure-threshold=2",), {}, "--failure-threshold"),
+    ],
+)
+def test_flags_of_kafka_kit_mean_its_law(org: Org, words: tuple[str, ...], env: dict[str, str], by: str) -> None:
+    ran = org.run("explain", *words, **env)
+    first, *_ = ran.stderr.splitlines()
+    assert (ran.code, first) == (0, f"law: headroom, kafka-kit's, by {by}; --law slo keeps clients' objectives")
+    stop_after_autothrottle(org.desk, 2)
+    assert first in org.run("run", "--listen", "none", *words, **env).stderr
+
+
+def test_a_law_that_is_named_or_meant_otherwise_stays(org: Org) -> None:
+    ran = org.run("explain", "--law", "slo", "--max-tx-rate", "80", "--change-threshold", "5")
+    assert ran.stderr.splitlines() == ["warning: --max-tx-rate, --change-threshold have no effect with --law slo"]
+    ran = org.run("explain", "--p99", "50ms", "--cap-map", '{"big": 1}', AUTOTHROTTLE_MAX_TX_RATE="80")
+    assert ran.stderr.splitlines() == ["warning: AUTOTHROTTLE_MAX_TX_RATE has no effect with --law slo"]
+    words = ("--rate", "1MB", "--capacity", "1GB", "--cap-map", "{}", "--hold", "1m", "--min-rate", "1MB")
+    ran = org.run("explain", *words)
+    assert ran.stderr.splitlines() == [
+        "warning: --hold, --capacity, --cap-map, --min-rate have no effect with --law fixed"
+    ]
+    ran = org.run("explain", "--law", "headroom", "--queue", "5ms", "-cleanup-after", "5", "--prometheus-selector", "a")
+    assert ran.stderr.splitlines() == [
+        "warning: --queue has no effect with --law headroom",
+        "warning: --prometheus-selector has no effect with traffic from datadog",
+        "warning: --cleanup-after has no effect here: Kafka's own requests are used, and a journal knows what is set",
+    ]
+    ran = org.run("once", "--source", "brokers", "-net-tx-query", "x", "-metrics-window", "60", "--capacity", "1GB")
+    assert ran.stderr.splitlines() == [
+        "warning: --net-tx-query, --metrics-window have no effect with traffic from brokers"
+    ]
+
+
+def test_overrides_below_the_default_prefix_of_kafka_kit_are_read(org: Org) -> None:
+    org.desk.begin()
+    org.znodes.cas("autothrottle/override_rate", b'{"rate":3,"autoremove":false}', None)
+    org.znodes.cas("autothrottle/override_rate/1", b'{"rate":2,"autoremove":false}', None)
+    place = ("-zk-addr", "zk:2181")
+    assert org.run("once", *SMALL, *place).code == 0
+    assert org.desk.configs()["broker 1"] == {LEADER_RATE: "2000000"}
+    assert org.desk.configs()["broker 3"] == {FOLLOWER_RATE: "3000000"}
+    assert org.run("set", "4MB", "--broker", "1").code == 0
+    assert org.run("once", *SMALL, *place).code == 0
+    assert org.desk.configs()["broker 1"] == {LEADER_RATE: "4000000"}
+    assert org.run("set", "5MB", "--broker", "1", *place).code == 0
+    assert (org.znodes.get("autothrottle/override_rate/1") or pytest.fail("gone")).value.startswith(b'{"rate":5')
+    assert org.run("once", *SMALL, *place).code == 0
+    assert org.desk.configs()["broker 1"] == {LEADER_RATE: "5000000"}
+    assert org.run("remove", "--broker", "1", *place).code == 0
+    assert org.run("once", *SMALL, *place).code == 0
+    assert org.znodes.get("autothrottle/override_rate/1") is None
+
+
+def test_the_zookeeper_of_the_profile_has_kafka_kits_overrides(org: Org) -> None:
+    org.desk.begin()
+    org.znodes.cas("autothrottle/override_rate", b'{"rate":3,"autoremove":false}', None)
+    org.desk.home.write_config("bootstrap_server: fake:1\nzookeeper: {addr: zk1}\n", "profiles.d/p.yaml")
+    assert org.run("once", *COPIES, "-cap-map", '{"big": 1, "huge": 4}').code == 0
+    assert org.desk.configs()["broker 1"] == {LEADER_RATE: "3000000"}
+
+
+def test_the_version_is_printed_as_kafka_kit_does(org: Org) -> None:
+    for words, env in ((("run", "-version"), {}), (("run",), {"AUTOTHROTTLE_VERSION": "true"}), (("--version",), {})):
+        ran = org.run(*words, **env)
+        assert (ran.code, ran.stdout.startswith("kafkakit ")) == (0, True)
+
+
+def test_an_address_without_a_host_is_of_this_host_and_said_to_be(org: Org) -> None:
+    stop_after_autothrottle(org.desk, 2)
+    ran = org.run("run", "--rate", "1MB", "-api-listen", ":0")
+    assert ran.code == 143
+    assert "warning: :0 listens on this host only, unlike in kafka-kit" in ran.stderr
+    assert "serving http://127.0.0.1:" in ran.stderr
 
 
 def test_events_can_be_left_out_and_a_failure_of_them_fails_no_tick(org: Org) -> None:
@@ -537,7 +623,6 @@ def test_every_flag_and_variable_of_kafka_kit_is_taken(org: Org, name: str, valu
         (("--api-key", "hidden-key"), "--api-key-file"),
         (("-app-key=hidden-key",), "--api-key-file"),
         (("--skip-auto-delete-throttles",), "is not supported"),
-        (("-version",), "kafkakit --version"),
         (("--cap-map", "{"), "--cap-map: not valid JSON"),
         (("--cap-map", '{"a": 0}'), "no capacity"),
         (("--capacity-file", "missing.yaml"), "missing.yaml"),

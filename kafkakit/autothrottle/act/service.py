@@ -13,6 +13,7 @@ from threading import Event
 from kafkakit.autothrottle.act.pacer import OverrideStore, Pacer, open_journal, read_saved
 from kafkakit.autothrottle.decide.law import Law
 from kafkakit.autothrottle.decide.pacer import (
+    Override,
     Overrides,
     PacerStatus,
     Refusal,
@@ -54,6 +55,28 @@ RETRY_S = 15.0
 def lead_path(cluster_id: str) -> str:
     """Where the lead over the pacers of a cluster is kept."""
     return f"clusters/{cluster_id}/autothrottle/lease"
+
+
+class BothOverrides:
+    """kafka-kit's znodes beside the control store, whose overrides win: both are read, changes go to the znodes."""
+
+    def __init__(self, znodes: OverrideStore, control: OverrideStore) -> None:
+        self._znodes, self._control = znodes, control
+
+    def read(self) -> Overrides:
+        """See `OverrideStore`; a rate in both is the control store's."""
+        below, above = self._znodes.read(), self._control.read()
+        return Overrides(every=above.every or below.every, of=dict(sorted({**below.of, **above.of}.items())))
+
+    def put(self, broker: int | None, override: Override | None) -> None:
+        """See `OverrideStore`; nothing of it stays in the control store."""
+        self._znodes.put(broker, override)
+        self._control.put(broker, None)
+
+    def settle(self) -> None:
+        """See `OverrideStore`."""
+        self._znodes.settle()
+        self._control.settle()
 
 
 class PacerService:

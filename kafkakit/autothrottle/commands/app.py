@@ -23,15 +23,35 @@ from kafkakit.autothrottle.commands.options import (
     TrafficChoice,
 )
 from kafkakit.autothrottle.units import Runner
-from kafkakit.cli.command_classes import KafkaKitCommand, cli_context, new_group
+from kafkakit.cli.command_classes import KafkaKitCommand, cli_context, given_options, kafka_kit_group
+from kafkakit.cli.common_options import ONLY_THIS_HOST
 from kafkakit.cli.completion import BROKER_ID
 from kafkakit.cli.option_groups import option, option_words, with_option_groups
+from kafkakit.cli.version import add_kafka_kit_commands
 
 if TYPE_CHECKING:
     from kafkakit.autothrottle.decide.law import Law
+    from kafkakit.autothrottle.decide.pacer import Override
     from kafkakit.autothrottle.decide.scenario import Scenario
     from kafkakit.cli.context import CliContext
     from kafkakit.cli.session import ClusterSession
+
+
+def law_and_place(
+    ctx: typer.Context, law: LawChoice, metrics: MetricsChoice, place: OverridePlace
+) -> tuple[LawChoice, OverridePlace]:
+    """The law by what was given, and where its overrides are, taken for this invocation.
+
+    Says why the law is kafka-kit's, and warns of each option that has no effect.
+    """
+    given, cli = given_options(ctx), cli_context(ctx)
+    chosen, signs = law.chosen(given), law.signs(given)
+    if signs:
+        cli.output.say(f"law: headroom, kafka-kit's, by {', '.join(signs)}; --law slo keeps clients' objectives")
+    for sentence in chosen.idle(given, metrics.kind):
+        cli.output.warn(sentence)
+    place.apply(cli)
+    return chosen, place.of_kafka_kit(cli) if signs else place
 
 
 @with_option_groups
@@ -65,15 +85,23 @@ def serve(
 
     from kafkakit.adapters.host import notify_service
     from kafkakit.autothrottle.act.service import PacerService, run_service
-    from kafkakit.autothrottle.commands.options import ServiceLog, open_api, open_lead, open_pacer, read_token
+    from kafkakit.autothrottle.commands.options import (
+        ServiceLog,
+        open_api,
+        open_lead,
+        open_pacer,
+        read_token,
+    )
     from kafkakit.cli.session import open_session
     from kafkakit.core.quantities import parse_seconds
 
     cli = cli_context(ctx)
     cli.is_service = True
     interval_s = parse_seconds(service.interval, "--interval")
+    if service.listen.startswith(":"):
+        cli.output.warn(ONLY_THIS_HOST.format(service.listen, "--token-file"))
     token = read_token(service.token_file, service.listen, no_token=service.no_token)
-    place.apply(cli)
+    law, place = law_and_place(ctx, law, traffic.metrics, place)
     traffic.kafka_kit.apply(cli)
     with ExitStack() as stack:
         session = stack.enter_context(open_session(cli, read_only=True))
@@ -91,6 +119,18 @@ def serve(
         )
         open_api(stack, log.say, paced, overrides, service.listen, token)
         run_service(paced, pacer, lead, session.clock, notify_service, remove_on_exit=service.remove_on_exit)
+
+
+def read_override(rate: str | None, into: str | None, out: str | None, *, autoremove: bool) -> Override:
+    """The texts as an override; raises `UsageError` for what cannot be read, and for none."""
+    from kafkakit.autothrottle.decide.pacer import Override
+    from kafkakit.core.errors import UsageError
+    from kafkakit.core.quantities import parse_rate
+
+    if not (rate or into or out):
+        raise UsageError("no rate is given", hint="kafkakit autothrottle set 40MB")
+    both, one, other = (None if text is None else parse_rate(text) for text in (rate, into, out))
+    return Override(into=one or both, out=other or both, autoremove=autoremove)
 
 
 Broker = Annotated[
@@ -129,7 +169,7 @@ def set_override(
     kafkakit --profile prod autothrottle set 40MB --autoremove
     kafkakit --profile prod autothrottle set --broker 1003 --in 10MB
     """
-    from kafkakit.autothrottle.commands.options import read_override, require_broker
+    from kafkakit.autothrottle.commands.options import require_broker
     from kafkakit.autothrottle.report import overrides_report
     from kafkakit.cli.session import finish, open_session
 
@@ -310,6 +350,7 @@ def simulate(
     from kafkakit.core.quantities import parse_percent
 
     cli = cli_context(ctx)
+    law = law.chosen(given_options(ctx)) if compared.compare is None else law
     laws = compared.build(law)
     tick_s, window_s = compared.times_s(traffic.metrics)
     reserve = float(parse_percent(law.reserve, "--reserve"))
@@ -361,7 +402,7 @@ def print_unit(
     groups = (law, metrics, capacities, place)
     words = split(" ".join(word for group in groups for word in option_words(group)))
     of_run = split(" ".join(option_words(service)))
-    law.build()
+    law.chosen(given_options(ctx)).build()
     read_token(None, "none" if service.token_file else service.listen, no_token=False)
     program_words = (program, *split(cli.program)[1:])
     return finish(cli, unit_report(program_words, words, of_run, runner, every, image=image))
@@ -398,12 +439,13 @@ def _chosen(law: LawChoice, word: str) -> LawChoice:
     return replace(law, law=LawName(name), rate=rate or None)
 
 
-app = new_group("Throttle the moves of any tool, adapt the rates while they run, and remove the throttles.")
+app = kafka_kit_group("Throttle the moves of any tool, adapt the rates while they run, and remove the throttles.")
 app.command("run", cls=KafkaKitCommand)(serve)
 app.command("set", cls=KafkaKitCommand)(set_override)
 app.command("remove", cls=KafkaKitCommand)(remove_override)
 app.command("simulate", cls=KafkaKitCommand)(simulate)
 app.command("unit", cls=KafkaKitCommand)(print_unit)
+add_kafka_kit_commands(app)
 
 
 @app.command("once", cls=KafkaKitCommand)
@@ -427,7 +469,7 @@ def once(ctx: typer.Context, law: LawChoice, traffic: TrafficChoice, place: Over
     from kafkakit.cli.session import finish, open_session
 
     cli = cli_context(ctx)
-    place.apply(cli)
+    law, place = law_and_place(ctx, law, traffic.metrics, place)
     traffic.kafka_kit.apply(cli)
     with open_session(cli, read_only=True) as session, leading(cli, session, "autothrottle once") as lead:
         tick = open_pacer(cli, session, law, traffic, place, lead, "10s").tick()
@@ -450,7 +492,7 @@ def explain(ctx: typer.Context, law: LawChoice, traffic: TrafficChoice, place: O
     from kafkakit.cli.session import finish, open_session
 
     cli = cli_context(ctx)
-    place.apply(cli)
+    law, place = law_and_place(ctx, law, traffic.metrics, place)
     traffic.kafka_kit.apply(cli)
     with open_session(cli, read_only=True) as session:
         tick = open_pacer(cli, session, law, traffic, place, None).preview()

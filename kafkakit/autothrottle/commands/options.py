@@ -8,24 +8,25 @@ kafka-kit's flags that have another name here, or no meaning, are taken but hidd
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kafkakit.cli.command_classes import print_version
 from kafkakit.cli.common_options import MetricsAccess, MetricsSource, TagSource
 from kafkakit.cli.option_groups import option
 from kafkakit.core.errors import UsageError
 from kafkakit.core.quantities import parse_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from contextlib import ExitStack
 
     from kafkakit.autothrottle.act.pacer import Measure, OverrideStore, Pacer
     from kafkakit.autothrottle.act.service import EventSender, PacerService
     from kafkakit.autothrottle.decide.law import Capacities, Law
-    from kafkakit.autothrottle.decide.pacer import Override, Tick
+    from kafkakit.autothrottle.decide.pacer import Tick
     from kafkakit.autothrottle.decide.simulate import Stated
     from kafkakit.cli.context import CliContext
     from kafkakit.cli.session import ClusterSession
@@ -42,7 +43,8 @@ class OverridePlace:
         "--zk-config-prefix",
         envvar="AUTOTHROTTLE_ZK_CONFIG_PREFIX",
         metavar="PREFIX",
-        help="Keep overrides in kafka-kit's znodes below /PREFIX (there: autothrottle); needs a ZooKeeper.",
+        help="Keep overrides only in kafka-kit's znodes below /PREFIX; needs a ZooKeeper. Without it, those below "
+        "/autothrottle are read beside the control store if --zk-addr is given.",
     )
     zk_addr: str | None = option(
         None,
@@ -57,13 +59,26 @@ class OverridePlace:
         if self.zk_addr is not None:
             cli.set_key("zookeeper.addr", self.zk_addr)
 
-    def open(self, session: ClusterSession) -> OverrideStore:
-        """The store; raises `UsageError` for a prefix without a ZooKeeper."""
-        from kafkakit.autothrottle.act.pacer import ControlOverrides, ZnodeOverrides
+    def of_kafka_kit(self, cli: CliContext) -> OverridePlace:
+        """The place for a command line of kafka-kit: the profile's ZooKeeper counts as named."""
+        if self.zk_addr is None and cli.settings.zookeeper_addr:
+            return replace(self, zk_addr=cli.settings.zookeeper_addr)
+        return self
 
-        if not self.zk_config_prefix:
-            return ControlOverrides(session.control, session.cluster_id)
-        return ZnodeOverrides(session.znodes, self.zk_config_prefix)
+    def open(self, session: ClusterSession) -> OverrideStore:
+        """The store; beside a ZooKeeper that is named, kafka-kit's usual znodes are read as well.
+
+        Raises `UsageError` for a prefix without a ZooKeeper.
+        """
+        from kafkakit.autothrottle.act.pacer import ControlOverrides, ZnodeOverrides
+        from kafkakit.autothrottle.act.service import BothOverrides
+
+        if self.zk_config_prefix:
+            return ZnodeOverrides(session.znodes, self.zk_config_prefix)
+        control = ControlOverrides(session.control, session.cluster_id)
+        if self.zk_addr is None:
+            return control
+        return BothOverrides(ZnodeOverrides(session.znodes, KAFKA_KIT_PREFIX), control)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,12 +234,6 @@ class CapacityChoice:
         return own.over(found)
 
 
-def no_version(value: bool) -> None:
-    """Refuse kafka-kit's flag of the version, which is an option of the program."""
-    if value:
-        raise UsageError("--version is an option of kafkakit itself", hint="kafkakit --version")
-
-
 def no_keeping(value: bool) -> None:
     """Refuse kafka-kit's flag that keeps throttles: here they are the pacer's own, and go with its moves."""
     if value:
@@ -256,7 +265,9 @@ class KafkaKitFlags:
         envvar="AUTOTHROTTLE_SKIP_AUTO_DELETE_THROTTLES",
         callback=no_keeping,
     )
-    version: bool = option(False, "--version", hidden=True, envvar="AUTOTHROTTLE_VERSION", callback=no_version)
+    version: bool = option(
+        False, "--version", hidden=True, is_eager=True, envvar="AUTOTHROTTLE_VERSION", callback=print_version
+    )
 
     def apply(self, cli: CliContext) -> None:
         """Take the connection for this invocation; to be called before the settings are in use."""
@@ -287,7 +298,12 @@ class LawName(StrEnum):
 class LawChoice:
     """How rates are decided; the usual numbers are those of the laws."""
 
-    law: LawName | None = option(None, "--law", help="The law of rates; slo when not given, fixed with --rate.")
+    law: LawName | None = option(
+        None,
+        "--law",
+        help="The law of rates; when not given: fixed with --rate, headroom (kafka-kit's) with flags that only "
+        "kafka-kit's command lines have, such as --max-tx-rate or --cap-map, else slo.",
+    )
     rate: str | None = option(None, "--rate", metavar="RATE", help="fixed: the rate for each broker.")
     min_rate: str | None = option(
         None,
@@ -348,6 +364,31 @@ class LawChoice:
     def name(self) -> LawName:
         """The law's name."""
         return self.law or (LawName.SLO if self.rate is None else LawName.FIXED)
+
+    def signs(self, given: Mapping[str, str]) -> tuple[str, ...]:
+        """The flags and variables of kafka-kit that mean its law, in the absence of anything stronger.
+        What gave each option stands by the name of its parameter. A law or a rate that is named goes first, and
+        options that only the law slo has keep that.
+        """
+        if self.law is not None or self.rate is not None or given.keys() & set(SLO_OPTIONS):
+            return ()
+        return tuple(given[name] for name in KAFKA_KIT_SIGNS if name in given)
+
+    def chosen(self, given: Mapping[str, str]) -> LawChoice:
+        """The choice, with kafka-kit's law named if what was `given` means it."""
+        return replace(self, law=LawName.HEADROOM) if self.signs(given) else self
+
+    def idle(self, given: Mapping[str, str], source: MetricsSource) -> list[str]:
+        """Sentences that name what was `given` and does nothing with this law and this source of traffic."""
+        sentences: list[str] = []
+        for names, why in (
+            (_IDLE[self.name], f"with --law {self.name}"),
+            (_IDLE_WITHOUT[source], f"with traffic from {source}"),
+            (WITHOUT_EFFECT, "here: Kafka's own requests are used, and a journal knows what is set"),
+        ):
+            if flags := [given[name] for name in names if name in given]:
+                sentences.append(f"{', '.join(flags)} {'has' if len(flags) == 1 else 'have'} no effect {why}")
+        return sentences
 
     def build(self, stale_ms: int = 45_000) -> Law:
         """The law, for metrics that are used up to an age of `stale_ms`; raises `UsageError` for an unreadable text."""
@@ -455,17 +496,6 @@ def require_broker(session: ClusterSession, broker: int | None) -> None:
         raise UsageError(f"broker {broker} is not in the cluster", hint=f"its brokers: {ids}")
 
 
-def read_override(rate: str | None, into: str | None, out: str | None, *, autoremove: bool) -> Override:
-    """The texts as an override; raises `UsageError` for what cannot be read, and for none."""
-    from kafkakit.autothrottle.decide.pacer import Override
-    from kafkakit.core.quantities import parse_rate
-
-    if not (rate or into or out):
-        raise UsageError("no rate is given", hint="kafkakit autothrottle set 40MB")
-    both, one, other = (None if text is None else parse_rate(text) for text in (rate, into, out))
-    return Override(into=one or both, out=other or both, autoremove=autoremove)
-
-
 def open_lead(cli: CliContext, session: ClusterSession, command: str) -> Lease:
     """The lead over the other pacers of the cluster, not yet taken."""
     from kafkakit.autothrottle.act.service import lead_path
@@ -544,6 +574,26 @@ def _least_rate(text: str) -> int:
         raise UsageError(f"--min-rate {bare:.40} has no unit", hint=f"write {bare:.40}B or {bare:.40}MB")
     return parse_rate(f"{bare}MB" if is_bare else text)
 
+
+KAFKA_KIT_PREFIX = "autothrottle"
+"""Where kafka-kit keeps overrides unless it is told otherwise."""
+HEADROOM_OPTIONS = ("max_tx_rate", "max_rx_rate", "change_threshold", "failure_threshold")
+SLO_OPTIONS = ("client_rate", "reserve", "p99", "queue", "rule", "hold")
+WITHOUT_EFFECT = ("kafka_native_mode", "cleanup_after")
+KAFKA_KIT_SIGNS = (*HEADROOM_OPTIONS, "cap_map", *WITHOUT_EFFECT, "kafka_api_request_timeout")
+"""Parameters that command lines of kafka-kit have, and others seldom."""
+_CAPACITIES = ("capacity", "broker_capacity", "cap_map", "capacity_file", "capacity_tag")
+_IDLE: Mapping[LawName, tuple[str, ...]] = {
+    LawName.SLO: HEADROOM_OPTIONS,
+    LawName.HEADROOM: SLO_OPTIONS,
+    LawName.FIXED: (*HEADROOM_OPTIONS, *SLO_OPTIONS, *_CAPACITIES, "min_rate"),
+}
+_DATADOG = ("net_tx_query", "net_rx_query", "copies_tx_query", "copies_rx_query", "produce_latency_query")
+_IDLE_WITHOUT: Mapping[MetricsSource, tuple[str, ...]] = {
+    MetricsSource.BROKERS: (*_DATADOG, "broker_label", "instance_type_tag", "metrics_window", "prometheus_selector"),
+    MetricsSource.PROMETHEUS: _DATADOG,
+    MetricsSource.DATADOG: ("prometheus_selector", "prometheus_url"),
+}
 
 KEY_PREFIX = "AUTOTHROTTLE"
 FRESH_MS = 45_000

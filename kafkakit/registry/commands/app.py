@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafkakit.cli.command_classes import CliCommand, KafkaKitCommand, cli_context, new_group
+from kafkakit.cli.command_classes import CliCommand, KafkaKitCommand, cli_context, kafka_kit_group
 from kafkakit.cli.completion import BROKER_CHOICE, BROKER_ID, GROUP_NAME, TOPIC_CHOICE, TOPIC_NAME
 from kafkakit.cli.option_groups import option, with_option_groups
 from kafkakit.cli.run_options import Consent
+from kafkakit.cli.version import add_kafka_kit_commands
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import cluster_tags_root
 from kafkakit.registry.commands.client_options import (
@@ -550,7 +551,7 @@ def migrate(ctx: typer.Context, choice: MigrationChoice, dry_run: DryRun = False
 
 
 GROUP_HELP = "Serve and tag topics and brokers over HTTP and gRPC."
-app = new_group(GROUP_HELP)
+app = kafka_kit_group(GROUP_HELP)
 app.callback()(lambda: None)
 app.command("serve", cls=KafkaKitCommand)(serve)
 app.command("topics", cls=CliCommand)(topics)
@@ -567,3 +568,4 @@ app.command("translate-offsets", cls=CliCommand)(translate_offsets)
 app.command("cleanup", cls=KafkaKitCommand)(cleanup)
 app.command("migrate", cls=CliCommand)(migrate)
 app.command("history", cls=CliCommand)(history)
+add_kafka_kit_commands(app)

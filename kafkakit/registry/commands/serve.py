@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafkakit.cli.command_classes import cli_context
+from kafkakit.cli.common_options import ONLY_THIS_HOST
 from kafkakit.cli.option_groups import option, with_option_groups
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import cluster_tags_root
@@ -410,6 +411,9 @@ def serve(
     cli.is_service = True
     kafka.apply(cli)
     place.apply(cli)
+    for address in (listen.http_listen, listen.grpc_listen):
+        if address.startswith(":"):
+            cli.output.warn(ONLY_THIS_HOST.format(address, "TLS and --token-file"))
     access, tokens, tls = listen.access(), listen.signed_tokens(), listen.tls()
     refresh_s = parse_duration(limits.refresh, "--refresh")
     with ExitStack() as stack:

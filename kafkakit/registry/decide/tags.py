@@ -30,8 +30,8 @@ from kafkakit.core.text import printable
 
 Tags = Mapping[str, str]
 
-MAX_KEY, MAX_VALUE, MAX_TAGS = 128, 1024, 100
-MAX_GIVEN = 200
+MAX_KEY, MAX_VALUE, MAX_TAGS = 128, 1024, 1000
+MAX_GIVEN = 1000
 """The most tags of one request."""
 MAX_DOCUMENT_BYTES = 60_000
 MARK = "tagMarkedForDeletionTime"
@@ -92,9 +92,13 @@ def keys_to_delete(given: Sequence[str]) -> frozenset[str]:
 
 
 def merged(kind: Kind, name: str, present: Tags, given: Tags) -> dict[str, str]:
-    """The tags of an object after a request; `RpcError` where they would be too many."""
+    """The tags of an object after a request; `RpcError` if they would be too many.
+
+    What is over a limit already, as kafka-kit has none, can be changed as long as it does not grow.
+    """
     result = {**present, **given}
-    if len(result) > MAX_TAGS or len(encode_tags(result)) > MAX_DOCUMENT_BYTES:
+    most_bytes = max(MAX_DOCUMENT_BYTES, len(encode_tags(present)))
+    if len(result) > max(MAX_TAGS, len(present)) or len(encode_tags(result)) > most_bytes:
         raise invalid(f"{kind} {name} would have {len(result)} tags: at most {MAX_TAGS} and {MAX_DOCUMENT_BYTES} bytes")
     return result
 

@@ -258,14 +258,25 @@ def test_names_of_both_styles_are_read() -> None:
 def test_tags_are_read_and_checked() -> None:
     assert parse_tags(["a:b", "c:", "a:d"]) == {"a": "d", "c": ""}
     assert keys_to_delete(["a", "b:c"]) == {"a", "b"}
-    for wrong in (["a"], ["a:b:c"], [":b"], [""], ["a:b"] * 201):
+    for wrong in (["a"], ["a:b:c"], [":b"], [""], ["a:b"] * 1001):
         assert code_of(lambda given=wrong: parse_tags(given)) is RpcCode.INVALID_ARGUMENT
     for wrong in ([], ["id:1"], ["a\n:b"], ["a:b\x07"], ["k" * 129 + ":v"], ["k:" + "v" * 1025], ["\u202e:x"],
                   ["tagMarkedForDeletionTime:1"]):  # fmt: skip
         assert code_of(lambda given=wrong: tags_to_set(Kind.BROKER, given)) is RpcCode.INVALID_ARGUMENT
     assert tags_to_set(Kind.TOPIC, ["id:1"]) == {"id": "1"}
-    full = {f"k{n}": "v" for n in range(100)}
+    full = {f"k{n}": "v" for n in range(1000)}
     assert code_of(lambda: merged(Kind.TOPIC, "t", full, {"one": "more"})) is RpcCode.INVALID_ARGUMENT
+
+
+@pytest.mark.parametrize("number", [101, 150, 1000, 1500])
+def test_many_tags_of_kafka_kit_can_be_changed(number: int) -> None:
+    full = {f"k{n}": "v" for n in range(number)}
+    assert merged(Kind.TOPIC, "t", full, {"k7": "new"}) == {**full, "k7": "new"}
+    if number < 1000:
+        assert len(merged(Kind.TOPIC, "t", full, {"one": "more"})) == number + 1
+    large = {f"k{n}": "v" * 1000 for n in range(62)}
+    assert merged(Kind.BROKER, "1", large, {"k7": "short"})["k7"] == "short"
+    assert code_of(lambda: merged(Kind.BROKER, "1", large, {"k7": "v" * 1001})) is RpcCode.INVALID_ARGUMENT
 
 
 @pytest.mark.parametrize("data", [b"{}", b'{"a":"1","b":"\\u003cx\\u003e \\u0026"}', '{"ä":"ö"}'.encode()])
