@@ -53,7 +53,7 @@ def complete_profile_names(incomplete: str) -> list[str]:
         from kafkakit.config.read.settings import Given, open_profiles
 
         names = open_profiles(Given(), lambda _: None).files.profile_names()
-    except Exception:
+    except Exception:  # the shell shows what a completion prints: no names instead of a traceback
         return []
     return [name for name in names if name.startswith(incomplete)]
 

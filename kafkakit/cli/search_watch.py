@@ -183,7 +183,8 @@ def _listen(reading: int, left: threading.Event, watch: StoppableWatch | None) -
             return
         if watch is None or presses > 1:
             words, code = _ENDED[number[0]]
-            os.write(2, words)
+            with suppress(OSError):  # stderr may be closed; the signal ends the program in any case
+                os.write(2, words)
             os._exit(int(code))
         watch.print_stop()
 

@@ -160,7 +160,7 @@ class KafkaSession:
         for broker in manager.cluster.brokers():
             try:
                 connections[broker.node_id] = manager.get_connection(broker.node_id)
-            except Exception:
+            except Exception:  # one address that cannot be used; the others may answer
                 continue
         deadline = time.monotonic() + min(5.0, self.bootstrap_timeout_s)
         while connections and time.monotonic() < deadline:

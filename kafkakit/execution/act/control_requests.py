@@ -177,7 +177,7 @@ class EventQueue:
     ) -> None:
         self._send, self._tags, self._warn = send, tags, warn
         self._waiting: Queue[tuple[Event, Sequence[str]]] = Queue(MAX_WAITING)
-        self._ends = Signal()
+        self._ends, self._is_late = Signal(), False
         self._thread = Thread(target=self._work, name="events", daemon=True)
         self._thread.start()
 
@@ -190,12 +190,15 @@ class EventQueue:
             self._warn(f"events are dropped: {MAX_WAITING} wait to be sent")
 
     def close(self) -> None:
-        """Send what waits, for `END_S` at most; closing twice is harmless."""
+        """Send what waits, for `END_S` at most; closing twice is harmless. What is left then is not sent."""
         self._ends.set()
         self._thread.join(END_S)
+        if self._thread.is_alive() and not self._is_late:
+            self._is_late = True
+            self._warn(f"events are dropped: they could not be sent within {END_S:g} s")
 
     def _work(self) -> None:
-        while True:
+        while not self._is_late:
             try:
                 event, tags = self._waiting.get(timeout=_EVENT_POLL_S)
             except Empty:
@@ -206,3 +209,5 @@ class EventQueue:
                 self._send(event.title, event.text, (*self._tags, *tags))
             except KafkakitError as error:
                 self._warn(f"an event could not be sent: {error.message}")
+            except Exception as error:  # a thread that ended would drop all later events, with the wrong reason
+                self._warn(f"an event could not be sent: {type(error).__name__}: {error}")

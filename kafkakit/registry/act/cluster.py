@@ -299,8 +299,9 @@ NICENESS = 10
 class ReaderProcess:
     """A child process that sends a change each `every_s`; to be made before this process has threads of its own.
 
-    `receive` is called with each change, `ended` once when the child is gone although it was not stopped; both from a
-    thread. The child ends with its parent, since the pipe between them does.
+    `receive` is called with each change, `ended` once when no more will come although it was not stopped: the child is
+    gone, or what it sent cannot be read; both from a thread. The child ends with its parent, since the pipe between
+    them does.
     """
 
     def __init__(self, open_reader: OpenReader, every_s: float) -> None:
@@ -330,6 +331,11 @@ class ReaderProcess:
             while True:
                 receive(_DECODER.decode(self._pipe.recv_bytes()))
         except (EOFError, OSError):
+            pass
+        except Exception:
+            if not self._is_stopped:  # a loop that was closed refuses what comes after
+                traceback.print_exc()
+        finally:
             if not self._is_stopped:
                 ended()
 

@@ -188,7 +188,7 @@ class RegistryService:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def refusal(self, error: Exception) -> RpcError:
-        """What a call is answered that ended with an error; a defect is reported and not shown."""
+        """What a call is answered that ended with an error; a defect is reported and not shown. For any thread."""
         if isinstance(error, RpcError):
             return error
         if isinstance(error, KafkakitError):
@@ -438,6 +438,8 @@ class RegistryServer:
         self._stopping = Lock()
         self._failure, self._unreadable = "", tuple[str, ...]()
         self.reader_ended = Event()
+        self.defect = ""
+        """Why no more readings are taken in, although the reader sends them."""
 
     def start(self, reader: Reader) -> None:
         """Listen, and take in what the reader sends; raises `UsageError` for an address that cannot be used."""
@@ -486,7 +488,13 @@ class RegistryServer:
         self._loop.call_soon_threadsafe(work, change)
 
     def _take(self, change: Change) -> None:
-        self._inventory.apply(change)
+        if self.defect:
+            return
+        try:
+            self._inventory.apply(change)
+        except Exception as error:  # half taken in, and what comes next is a difference to it: only a restart helps
+            self.defect = f"a reading cannot be taken in ({type(error).__name__}: {error}); this is a bug in kafkakit"
+            return
         if change.failure and change.failure != self._failure:
             self._report(f"cannot read the cluster, replies grow old: {change.failure}")
         elif self._failure and not change.failure:
@@ -507,7 +515,8 @@ def run_server(
 ) -> None:
     """Run until a stop is requested, looking at `files` each second.
 
-    Raises `ServiceStoppedError` for SIGTERM and Ctrl-C, and `OperationFailedError` where the reader has ended.
+    Raises `ServiceStoppedError` for SIGTERM and Ctrl-C, and `OperationFailedError` if the reader has ended, or sends what cannot
+    be taken in.
     """
     try:
         server.start(reader)
@@ -515,6 +524,8 @@ def run_server(
         while True:
             if server.reader_ended.is_set():
                 raise OperationFailedError("the process that reads the cluster has ended")
+            if server.defect:
+                raise OperationFailedError(server.defect)
             if server.is_ready and not is_said:
                 is_said = notify("READY=1") or True
             if server.is_alive():

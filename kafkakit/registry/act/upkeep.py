@@ -134,6 +134,8 @@ class PeriodicCleanup:
                     self._told = ""
             except KafkakitError as error:
                 self._tell(f"tags of vanished objects are not cleaned up: {error.message}")
+            except Exception as error:  # a thread that ended would keep the lease, and nobody would be told
+                self._tell(f"tags of vanished objects are not cleaned up: {type(error).__name__}: {error}")
             self._stopped.wait(POLL_S)
         if lease is not None:
             lease.release()

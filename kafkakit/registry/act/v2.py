@@ -469,7 +469,7 @@ def serve_both(first: RegistryService, parts: PartsV2) -> Served:
     inventory = parts.inventory
     reads = ReadsV2(inventory, EventLog(secrets.token_hex(4), most=parts.most_events))
     watches = Watches(inventory, reads.events, reads.selection, heartbeat_s=parts.heartbeat_s)
-    notices = Notices(parts.tags.history)
+    notices = Notices(parts.tags.history, first.refusal)
     inventory.followers.append(notices.take)
     ports = PortsV2(
         codec=parts.codec,
@@ -507,15 +507,21 @@ _LOOK_S = 60.0
 
 
 class Notices:
-    """Follows an inventory, and enters what it shows from a thread of its own; also drops what is too old."""
+    """Follows an inventory, and enters what it shows from a thread of its own; also drops what is too old.
 
-    def __init__(self, history: TagHistory) -> None:
-        self._history = history
+    `report_defect` gets what a store raised that is not a `KafkakitError`; the thread goes on.
+    """
+
+    def __init__(self, history: TagHistory, report_defect: Callable[[Exception], object]) -> None:
+        self._history, self._report_defect = history, report_defect
         self._queue: Queue[Touched | None] = Queue(MAX_WAITING)
+        self._is_stopped = False
         self._thread: Thread | None = None
 
     def take(self, touched: Sequence[Touched]) -> None:
         """Take note of tags that are not those that were known; returns at once."""
+        if self._is_stopped:
+            return
         if self._thread is None:
             self._thread = Thread(target=self._work, name="history", daemon=True)
             self._thread.start()
@@ -526,22 +532,30 @@ class Notices:
 
     def stop(self) -> None:
         """End the thread after what it is at."""
-        with suppress(Full):
+        self._is_stopped = True
+        with suppress(Full):  # the mark only wakes a thread that waits; beside a full queue none does
             self._queue.put_nowait(None)
 
     def _work(self) -> None:
         compact_at_s = monotonic() + COMPACT_EVERY_S
-        while True:
+        while not self._is_stopped:
             # A store that does not answer: the change shows again with the next one of the object.
-            with suppress(Empty, KafkakitError):
-                each = self._queue.get(timeout=_LOOK_S)
-                if each is None:
-                    return
-                self._history.notice(each.kind, each.name, each.old_tags or NO_TAGS)
+            with suppress(Empty, KafkakitError), self._defects_reported():
+                if each := self._queue.get(timeout=_LOOK_S):
+                    self._history.notice(each.kind, each.name, each.old_tags or NO_TAGS)
             if monotonic() >= compact_at_s:
                 compact_at_s = monotonic() + COMPACT_EVERY_S
-                with suppress(KafkakitError):
+                with suppress(KafkakitError), self._defects_reported():
                     self._history.compact()
+
+    @contextmanager
+    def _defects_reported(self) -> Iterator[None]:
+        try:
+            yield
+        except (Empty, KafkakitError):
+            raise
+        except Exception as error:  # a thread that ended would leave the queue to fill up unseen
+            self._report_defect(error)
 
 
 HEALTH = "grpc.health.v1.Health"

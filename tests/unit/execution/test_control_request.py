@@ -1,10 +1,15 @@
-"""Control requests reach the run they are for, whole, and answers name them."""
+"""Control requests reach the run they are for, whole, and answers name them; events are sent or said to be dropped."""
+
+import threading
+from collections.abc import Sequence
 
 import pytest
 
-from kafkakit.core.errors import ConflictError, InputError
+from kafkakit.core.errors import ConflictError, InputError, TryLaterError
 from kafkakit.core.lease import Versioned
-from kafkakit.execution.act.control_requests import ControlRequests
+from kafkakit.core.rpc import Event
+from kafkakit.execution.act import control_requests
+from kafkakit.execution.act.control_requests import ControlRequests, EventQueue
 from kafkakit.execution.decide.runs import ControlRequest, decode_control_request, encode_control_request
 from kafkakit.execution.decide.schedule.work import Rates
 from tests.fakes.admin import FakeClock
@@ -136,3 +141,41 @@ def test_a_request_needs_a_time_with_a_zone() -> None:
     with pytest.raises(InputError, match="at"):
         decode_control_request(data.replace(zone + b'"', b'"'), "r")
     assert decode_control_request(data, "r") == request
+
+
+def test_no_failure_to_send_an_event_keeps_later_ones_back() -> None:
+    faults, sent, warned = [TryLaterError("away"), RuntimeError("a defect")], list[str](), list[str]()
+
+    def send(title: str, text: str, tags: Sequence[str]) -> None:
+        if faults:
+            raise faults.pop(0)
+        sent.append(f"{title} {text} {tags}")
+
+    queue = EventQueue(send, ("a",), warned.append)
+    queue.put([Event(title=f"t{n}", text="x") for n in range(3)], ("b",))
+    queue.close()
+    assert sent == ["t2 x ('a', 'b')"]
+    assert warned == ["an event could not be sent: away", "an event could not be sent: RuntimeError: a defect"]
+
+
+def test_events_that_are_not_sent_by_the_end_are_dropped_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control_requests, "END_S", 0.05)
+    begun, goes_on, sent, warned = threading.Event(), threading.Event(), list[str](), list[str]()
+
+    def send(title: str, text: str, tags: Sequence[str]) -> None:
+        begun.set()
+        assert goes_on.wait(120)
+        sent.append(title)
+
+    queue = EventQueue(send, (), warned.append)
+    queue.put([Event(title=f"t{n}", text="x") for n in range(3)])
+    assert begun.wait(120)
+    queue.close()
+    queue.close()
+    goes_on.set()
+    for thread in threading.enumerate():
+        if thread.name == "events":
+            thread.join(120)
+            assert not thread.is_alive()
+    assert sent == ["t0"]
+    assert warned == ["events are dropped: they could not be sent within 0.05 s"]

@@ -18,7 +18,7 @@ import pytest
 from kafkakit import wiring
 from kafkakit.adapters.host import SystemClock
 from kafkakit.core.cluster_facts import ItemError
-from kafkakit.core.errors import MissingExtraError, TryLaterError
+from kafkakit.core.errors import MissingExtraError, OperationFailedError, TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.rpc import RpcAnswer, RpcCall
 from kafkakit.registry.act import service as run
@@ -376,8 +376,12 @@ while len(changes) < 3 and time.monotonic() < end:
     time.sleep(0.01)
 print(changes[0].failure, changes[0].began_at, flush=True)
 print([topic.name for topic in changes[1].topics], changes[2].topics, changes[2].brokers, changes[2].gone, flush=True)
-if sys.argv[1] == "child":
-    os.kill(reader.pid, signal.SIGKILL)
+if sys.argv[1] in ("child", "garbled"):
+    if sys.argv[1] == "child":
+        os.kill(reader.pid, signal.SIGKILL)
+    else:
+        from kafkakit.registry.act import cluster as module
+        module._DECODER = __import__("msgspec").msgpack.Decoder(int)
     print(ended.wait(120), flush=True)
     reader.stop()
     reader.stop()
@@ -397,6 +401,23 @@ def run_reader(what: str) -> list[str]:
 
 def test_the_process_that_reads_says_what_fails_tries_again_and_is_missed() -> None:
     assert run_reader("child") == ["no way in None", "['t'] () None ()", "True"]
+
+
+def test_a_reading_that_nobody_can_read_is_an_end_too() -> None:
+    assert run_reader("garbled") == ["no way in None", "['t'] () None ()", "True"]
+
+
+def test_a_service_that_cannot_take_readings_in_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    service, inventory, _ = service_on(tmp_path, small_cluster(), FakeControlStore())
+    server = RegistryServer(service, inventory, [], print)
+    reader = DirectReader(ClusterReader(small_cluster(), TagStore(FakeControlStore(), "registry"), SystemClock()))
+
+    def defect(_: object) -> None:
+        raise RuntimeError("no such partition")
+
+    monkeypatch.setattr(inventory, "apply", defect)
+    with pytest.raises(OperationFailedError, match=r"a reading cannot be taken in \(RuntimeError: no such partition\)"):
+        run.run_server(server, reader, SystemClock(), lambda *_: False, [])
 
 
 def test_the_process_that_reads_ends_with_its_parent() -> None:

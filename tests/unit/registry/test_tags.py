@@ -1,8 +1,9 @@
 """The history beside the tags; tags of vanished objects."""
 
 import json
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 import pytest
@@ -11,8 +12,10 @@ from kafkakit.core.errors import LeaseLostError, TryLaterError
 from kafkakit.core.lease import Holder, Life
 from kafkakit.core.rpc import RpcError
 from kafkakit.execution.act.leases import Lease
+from kafkakit.registry.act import v2
 from kafkakit.registry.act.tag_store import TagHistory, TagStore
 from kafkakit.registry.act.upkeep import CleanupPorts, PeriodicCleanup, clean_up, plan_cleanups
+from kafkakit.registry.decide.inventory import Touched
 from kafkakit.registry.decide.tags import (
     ANOTHER_PROGRAM,
     MARK,
@@ -512,6 +515,82 @@ def test_a_failure_that_stays_is_told_once(monkeypatch: pytest.MonkeyPatch) -> N
     until(lambda: len(tries) > 3)
     cleanup.stop()
     assert lines == ["tags of vanished objects are not cleaned up: the cluster is away"]
+
+
+def test_a_defect_ends_no_cleanup_and_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig, lines, tries = Rig(), list[str](), list[int]()
+    rig.put("topic", "gone", '{"a":"1"}')
+    monkeypatch.setattr("kafkakit.registry.act.upkeep.POLL_S", 0.001)
+
+    def ports() -> CleanupPorts:
+        tries.append(1)
+        if len(tries) < 4:
+            raise RuntimeError("of a client library")
+        return rig.ports
+
+    cleanup = PeriodicCleanup(ports, lambda: open_lease(rig, 1), RULES, 1e9, lines.append)
+    cleanup.start()
+    until(lambda: len(lines) > 1)
+    cleanup.stop()
+    assert lines == [
+        "tags of vanished objects are not cleaned up: RuntimeError: of a client library",
+        "cleanup: marked the tags of topic gone",
+    ]
+
+
+class StalledHistory(TagHistory):
+    """Its first entry lasts until `goes_on`; the second raises what no store should."""
+
+    def __init__(self) -> None:
+        super().__init__(FakeControlStore(), "r", lambda: 0.0)
+        self.begun, self.goes_on = threading.Event(), threading.Event()
+        self.noticed = list[str]()
+
+    def notice(self, kind: Kind, name: str, old: Mapping[str, str]) -> bool:
+        self.noticed.append(name)
+        self.begun.set()
+        assert self.goes_on.wait(120)
+        if len(self.noticed) == 2:
+            raise RuntimeError("a defect")
+        return True
+
+
+def changed(*names: str) -> list[Touched]:
+    return [Touched(kind=Kind.TOPIC, name=name, old_tags={"a": "1"}) for name in names]
+
+
+def history_thread() -> threading.Thread:
+    return next(thread for thread in threading.enumerate() if thread.name == "history")
+
+
+def test_notices_end_also_if_their_queue_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(v2, "MAX_WAITING", 3)
+    history, defects = StalledHistory(), list[Exception]()
+    notices = v2.Notices(history, defects.append)
+    notices.take(changed("first"))
+    assert history.begun.wait(120)
+    notices.take(changed("b", "c", "d", "e"))
+    thread = history_thread()
+    notices.stop()
+    notices.take(changed("late"))
+    history.goes_on.set()
+    thread.join(120)
+    assert not thread.is_alive()
+    assert history.noticed == ["first"]
+    assert defects == []
+
+
+def test_notices_go_on_after_a_defect_which_is_reported() -> None:
+    history, defects = StalledHistory(), list[Exception]()
+    history.goes_on.set()
+    notices = v2.Notices(history, defects.append)
+    notices.take(changed("a", "b", "c"))
+    until(lambda: history.noticed == ["a", "b", "c"])
+    thread = history_thread()
+    notices.stop()
+    thread.join(120)
+    assert not thread.is_alive()
+    assert [str(error) for error in defects] == ["a defect"]
 
 
 def until(is_true: Callable[[], bool]) -> None:

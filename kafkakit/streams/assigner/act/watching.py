@@ -278,9 +278,11 @@ class AutomaticFailovers:
             end = self._failover.emergency(verdict.stream, verdict.target)
         except Exception as error:  # a thread's error must be seen
             end = str(error) if isinstance(error, KafkakitError) else f"{type(error).__name__}: {error}"
-        self._say(f"stream {verdict.stream} to {verdict.target}: {end}")
-        with self._lock:
-            self._running.discard(verdict.stream)
+        try:
+            self._say(f"stream {verdict.stream} to {verdict.target}: {end}")
+        finally:  # a line that cannot be printed must not bar the stream for ever
+            with self._lock:
+                self._running.discard(verdict.stream)
 
 
 WAIT_S = 60.0
