@@ -24,7 +24,7 @@ from kafkakit.core.quantities import counted, format_bytes, format_percent, form
 from kafkakit.core.rpc import HttpPage, Pages
 from kafkakit.core.text import text_table
 from kafkakit.execution.decide.journal import ConfigKey
-from kafkakit.execution.decide.schedule.work import Rates, rate_words
+from kafkakit.execution.decide.schedule.work import Rates, is_unlimited, rate_words
 from kafkakit.report import Report, attributes, exposition, gauge, single
 
 STATUS_COLUMNS = ("of", "name", "key", "value", "set_by")
@@ -190,7 +190,7 @@ def explain_text(tick: Tick) -> str:
 
 
 def _rates_words(rates: Rates | None) -> str:
-    return "no rates set" if rates is None else rate_words(rates)
+    return "no rates set" if rates is None or is_unlimited(rates) else rate_words(rates)
 
 
 OVERRIDE_COLUMNS = ("broker", "in_bytes_per_s", "out_bytes_per_s", "autoremove")

@@ -72,6 +72,7 @@ class PacerRig:
         measure: Measure | None = None,
         *,
         leads: bool = True,
+        take_over: bool = False,
     ) -> "tuple[Pacer, Lease]":
         """An instance; with `leads` it has the lead."""
         lead = self.lease(lead_path(CLUSTER), pid)
@@ -85,7 +86,9 @@ class PacerRig:
             open_access=lambda: self.access(pid),
             measure=measure,
         )
-        options = PacerOptions(law=law or fixed_law(RATE), law_name="fixed", by=f"op on h{pid}", answer_s=1.0)
+        options = PacerOptions(
+            law=law or fixed_law(RATE), law_name="fixed", by=f"op on h{pid}", answer_s=1.0, take_over=take_over
+        )
         return Pacer(CLUSTER, ports, lead, options), lead
 
     def service(self, pid: int) -> "tuple[PacerService, list[str]]":

@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from pathlib import Path
 from typing import Protocol
 
 from kafkakit.autothrottle.decide.law import Decision, Law, Memory, rates_of
@@ -68,13 +67,13 @@ from kafkakit.execution.act.leases import (
     held_lease,
 )
 from kafkakit.execution.act.retrier import ClusterReader, Retrier
-from kafkakit.execution.act.run_journal import RunJournal, journal_files, read_run_state
+from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.act.throttles import Throttles
-from kafkakit.execution.decide.journal import RunState, What, change_to_data
-from kafkakit.execution.decide.plan_state import Goal
+from kafkakit.execution.decide.journal import ConfigKey, RunState, What, change_to_data
+from kafkakit.execution.decide.plan_state import Goal, Live
 from kafkakit.execution.decide.schedule.work import Rates, is_unlimited, rates_to_data
 from kafkakit.execution.decide.status_looks import health_of
-from kafkakit.execution.decide.throttle import wanted_rates
+from kafkakit.execution.decide.throttle import Configs, wanted_rates
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.services import HostQueries, Patience, SampleQueries
@@ -89,13 +88,14 @@ Measure = Callable[[], Observed]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PacerOptions:
     """`sample_s`: the time between two looks where there is none from before. `answer_s`: how long a run may take to
-    answer a request for rates."""
+    answer a request for rates. `take_over`: rates that another process set are replaced, and come back at the end."""
 
     law: Law
     law_name: str
     by: str
     sample_s: float = 5.0
     answer_s: float = 0.0
+    take_over: bool = False
 
 
 class OverrideStore(Protocol):
@@ -212,7 +212,20 @@ class Pacer:
         """What a tick would find and set now; changes nothing."""
         look, overrides, decision = self.decide()
         rates = overrides.over(_in_force(decision, RunState()), look.brokers) if look.goals else None
-        return self._seen(look, overrides, decision, rates)
+        tick = self._seen(look, overrides, decision, rates)
+        lease = held_lease(self._ports.store, self._cluster_id) if rates is not None else None
+        if rates is None or (lease is not None and lease.holder is not None):  # a run would be asked for all of them
+            return tick
+        state = open_journal(self._ports.store, self._clock, self._cluster_id).state
+        own, notes = self._own_rates(look.goals, rates, look.live, self._ports.admin, state)
+        return replace(tick.with_settings(wanted_rates(look.goals, own)), notes=notes)
+
+    def _own_rates(
+        self, goals: Collection[Goal], rates: Rates, live: Live, admin: ClusterAdmin, state: RunState
+    ) -> tuple[Rates, tuple[str, ...]]:
+        """The rates that may be set, and what is to be said of those that others have set; see `own_rates`."""
+        now = _settings(admin, wanted_rates(goals, rates), live)
+        return own_rates(goals, rates, state.rates, now, take_over=self._options.take_over)
 
     def has_other_moves(self) -> bool:
         """True when other moves run than at the last look; one request."""
@@ -252,10 +265,7 @@ class Pacer:
             left = {k: max(map(int, hold.ours)) for k, hold in journal.state.rates.items() if hold.ours}
             tick = replace(tick, applied=left)
         else:
-            names = sorted({k.name for k in wanted_rates(goals, tick.rates)})
-            alive = [n for n in names if live.is_alive(int(n))]
-            now = access.admin.dynamic_configs(ResourceKind.BROKER, alive) if alive else {}
-            rates, theirs = own_rates(goals, tick.rates, journal.state.rates, now)
+            rates, theirs = self._own_rates(goals, tick.rates, live, access.admin, journal.state)
             for words in theirs:
                 self._notes.warn(words)
             if law is not None and law != journal.state.wanted:
@@ -266,7 +276,11 @@ class Pacer:
             if ended:
                 throttles.lift_entries(ended)
             owed = throttles.change(rates, live, goals)
-            tick = replace(tick, rates=rates, applied=wanted_rates(goals, rates))
+            wanted_now = wanted_rates(goals, rates)
+            found = _settings(access.admin, wanted_now, live)
+            shown = {k: r for k, r in wanted_now.items() if found.get(k.name, {}).get(k.key) == str(r)}
+            held_by_dead = {k: r for k, r in wanted_now.items() if k.name not in found and k in journal.state.rates}
+            tick = replace(tick.with_settings(shown), applied={**shown, **held_by_dead})
         compact(self._ports.store, self._clock, self._cluster_id)
         return replace(tick, owed=owed, writes=self._writes)
 
@@ -333,6 +347,12 @@ class Pacer:
             self._ports.store.cas(self._state_path, encode_tick(record), None if found is None else found.version)
         except KafkakitError as error:
             self._notes.warn(f"the state of the pacer could not be saved: {error.message}")
+
+
+def _settings(admin: ClusterAdmin, keys: Collection[ConfigKey], live: Live) -> Configs:
+    """What is set now on those of the brokers that are alive."""
+    alive = sorted({k.name for k in keys if live.is_alive(int(k.name))})
+    return admin.dynamic_configs(ResourceKind.BROKER, alive) if alive else {}
 
 
 def _in_force(decision: Decision, state: RunState) -> Rates | None:
@@ -574,12 +594,6 @@ def _until_no_conflict(change: Callable[[], None]) -> None:
             return
 
 
-def remove_each(store: OverrideStore) -> None:
-    """Remove the overrides of all single brokers."""
-    for broker in store.read().of:
-        store.put(broker, None)
-
-
 def request_rates(
     requests: ControlRequests, token: int, by: str, rates: Rates, earlier: Rates | None, wait_s: float
 ) -> tuple[int, str]:
@@ -599,12 +613,6 @@ def request_rates(
     if answer is None:
         return writes, "the rates are requested of the run, which has not taken them up yet"
     return writes, f"the run refuses the rates: {answer.refused}" if answer.refused else ""
-
-
-def rates_of_run(state_dir: Path, cluster_id: str, token: int) -> Rates | None:
-    """The rates that the run with this fencing token was asked for, None where it has no journal on this host."""
-    states = (read_run_state(file) for file in journal_files(state_dir, cluster_id))
-    return next((s.wanted for s in states if s.token == token), None)
 
 
 IDENTITY = "autothrottle"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from hmac import compare_digest
+from pathlib import Path
 from threading import Event
 
 from kafkakit.autothrottle.act.pacer import OverrideStore, Pacer, open_journal, read_saved
@@ -38,7 +39,9 @@ from kafkakit.core.errors import (
 from kafkakit.core.rpc import HttpPage, HttpRequest, Pages, plain_page
 from kafkakit.execution.act.control_requests import EventQueue
 from kafkakit.execution.act.leases import Lease, lease_path, read_lease
+from kafkakit.execution.act.run_journal import journal_files, read_run_state
 from kafkakit.execution.decide.journal import ConfigKey
+from kafkakit.execution.decide.schedule.work import Rates
 from kafkakit.execution.decide.throttle import LIST_KEYS, RATE_KEYS
 from kafkakit.ports.acting import Clock, Reporter
 from kafkakit.ports.admin import ClusterAdmin
@@ -321,3 +324,15 @@ def play_laws(
                 yield name, law
 
         return simulate(scenario, begun(), reserve=reserve, tick_s=tick_s, window_s=window_s)
+
+
+def remove_each(store: OverrideStore) -> None:
+    """Remove the overrides of all single brokers."""
+    for broker in store.read().of:
+        store.put(broker, None)
+
+
+def rates_of_run(state_dir: Path, cluster_id: str, token: int) -> Rates | None:
+    """The rates that the run with this fencing token was asked for, None where it has no journal on this host."""
+    states = (read_run_state(file) for file in journal_files(state_dir, cluster_id))
+    return next((s.wanted for s in states if s.token == token), None)

@@ -20,6 +20,7 @@ from kafkakit.autothrottle.commands.options import (
     MetricsChoice,
     OverridePlace,
     ServiceChoice,
+    TakeOver,
     TrafficChoice,
 )
 from kafkakit.autothrottle.units import Runner
@@ -62,6 +63,7 @@ def serve(
     place: OverridePlace,
     events: EventChoice,
     service: ServiceChoice,
+    take_over: TakeOver = False,
 ) -> None:
     """Adapt the throttles of moves until stopped: a tick each interval, and within about 5 s of other
     moves or overrides.
@@ -106,7 +108,8 @@ def serve(
     with ExitStack() as stack:
         session = stack.enter_context(open_session(cli, read_only=True))
         lead = open_lead(cli, session, "autothrottle run")
-        pacer, overrides = open_pacer(cli, session, law, traffic, place, lead), place.open(session)
+        pacer = open_pacer(cli, session, law, traffic, place, lead, take_over=take_over)
+        overrides = place.open(session)
         log = ServiceLog(session, events.open(stack, session, traffic.metrics))
         paced = PacerService(
             pacer,
@@ -202,7 +205,7 @@ def remove_override(
     kafkakit --profile prod autothrottle remove
     kafkakit --profile prod autothrottle remove --broker 1003
     """
-    from kafkakit.autothrottle.act.pacer import remove_each
+    from kafkakit.autothrottle.act.service import remove_each
     from kafkakit.autothrottle.commands.options import require_broker
     from kafkakit.autothrottle.report import overrides_report
     from kafkakit.cli.session import finish, open_session
@@ -369,6 +372,7 @@ def print_unit(
     capacities: CapacityChoice,
     place: OverridePlace,
     service: ServiceChoice,
+    take_over: TakeOver = False,
     every: Annotated[
         int, typer.Option("--every", min=1, max=59, metavar="MINUTES", help="timer, cron: how often `once` runs.")
     ] = 1,
@@ -401,6 +405,7 @@ def print_unit(
     cli = cli_context(ctx)
     groups = (law, metrics, capacities, place)
     words = split(" ".join(word for group in groups for word in option_words(group)))
+    words += ["--take-over"] if take_over else []
     of_run = split(" ".join(option_words(service)))
     law.chosen(given_options(ctx)).build()
     read_token(None, "none" if service.token_file else service.listen, no_token=False)
@@ -450,14 +455,20 @@ add_kafka_kit_commands(app)
 
 @app.command("once", cls=KafkaKitCommand)
 @with_option_groups
-def once(ctx: typer.Context, law: LawChoice, traffic: TrafficChoice, place: OverridePlace) -> int:
+def once(
+    ctx: typer.Context,
+    law: LawChoice,
+    traffic: TrafficChoice,
+    place: OverridePlace,
+    take_over: TakeOver = False,
+) -> int:
     """Look at the moves once, set or change their throttles, or remove them when the moves have ended.
 
     For a timer: it prints nothing where nothing changed. Only moves that another tool began are throttled here, by
     exact replica lists and rates that stand in a journal in the control store, so that the next run of any host takes
     them over and removes them. A run of kafkakit that changes the cluster gets the rates as a control request instead.
-    Throttles that others set are named and left as they are. Exits with 75 while another pacer of the cluster works,
-    and with 1 when throttles could not be removed.
+    Throttles that others set are named and left as they are, without --take-over. Exits with 75 while another pacer of
+    the cluster works, and with 1 when throttles could not be removed.
 
     Examples:
 
@@ -472,14 +483,20 @@ def once(ctx: typer.Context, law: LawChoice, traffic: TrafficChoice, place: Over
     law, place = law_and_place(ctx, law, traffic.metrics, place)
     traffic.kafka_kit.apply(cli)
     with open_session(cli, read_only=True) as session, leading(cli, session, "autothrottle once") as lead:
-        tick = open_pacer(cli, session, law, traffic, place, lead, "10s").tick()
+        tick = open_pacer(cli, session, law, traffic, place, lead, "10s", take_over=take_over).tick()
         cluster_id = session.cluster_id
     return finish(cli, once_report(tick, cluster_id))
 
 
 @app.command("explain", cls=KafkaKitCommand)
 @with_option_groups
-def explain(ctx: typer.Context, law: LawChoice, traffic: TrafficChoice, place: OverridePlace) -> int:
+def explain(
+    ctx: typer.Context,
+    law: LawChoice,
+    traffic: TrafficChoice,
+    place: OverridePlace,
+    take_over: TakeOver = False,
+) -> int:
     """Show which rates the law would set now, and which limit each of them comes from; change nothing.
 
     Examples:
@@ -495,7 +512,7 @@ def explain(ctx: typer.Context, law: LawChoice, traffic: TrafficChoice, place: O
     law, place = law_and_place(ctx, law, traffic.metrics, place)
     traffic.kafka_kit.apply(cli)
     with open_session(cli, read_only=True) as session:
-        tick = open_pacer(cli, session, law, traffic, place, None).preview()
+        tick = open_pacer(cli, session, law, traffic, place, None, take_over=take_over).preview()
         cluster_id = session.cluster_id
     return finish(cli, once_report(tick, cluster_id, is_dry=True))
 

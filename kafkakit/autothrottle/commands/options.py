@@ -11,7 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from kafkakit.cli.command_classes import print_version
 from kafkakit.cli.common_options import MetricsAccess, MetricsSource, TagSource
@@ -438,6 +440,16 @@ class LawChoice:
         )
 
 
+TakeOver = Annotated[
+    bool,
+    typer.Option(
+        "--take-over",
+        help="Set the pacer's rates over those that another process has set on brokers that take part in moves; they "
+        "stand in the journal, and come back when the moves have ended.",
+    ),
+]
+
+
 def open_pacer(
     cli: CliContext,
     session: ClusterSession,
@@ -446,11 +458,14 @@ def open_pacer(
     place: OverridePlace,
     lead: Lease | None,
     answer: str = "0",
+    *,
+    take_over: bool = False,
 ) -> Pacer:
     """The pacer of the session's cluster; `session` only reads, the pacer claims the cluster when it sets something."""
     from functools import partial
 
-    from kafkakit.autothrottle.act.pacer import Pacer, PacerOptions, PacerPorts, rates_of_run
+    from kafkakit.autothrottle.act.pacer import Pacer, PacerOptions, PacerPorts
+    from kafkakit.autothrottle.act.service import rates_of_run
     from kafkakit.autothrottle.decide.law import with_capacities
     from kafkakit.cli.session import open_access
     from kafkakit.core.quantities import parse_duration, parse_duration_or_zero
@@ -462,6 +477,7 @@ def open_pacer(
         by=session.requester,
         sample_s=parse_duration(law.sample, "--sample"),
         answer_s=parse_duration_or_zero(answer),
+        take_over=take_over,
     )
     ports = PacerPorts(
         admin=session.admin,

@@ -185,19 +185,25 @@ def _bytes(dirs: Dirs, broker: int, key: TopicPartition) -> int | None:
 
 
 def own_rates(
-    goals: Collection[Goal], rates: Rates, held: Collection[ConfigKey], now: Configs
+    goals: Collection[Goal], rates: Rates, held: Collection[ConfigKey], now: Configs, *, take_over: bool = False
 ) -> tuple[Rates, tuple[str, ...]]:
     """The rates without those sides of brokers that another process throttles, and these in words.
 
     A rate that was there before ours is another process's: it is not replaced, and our lists do not fall under it.
+    With `take_over` it is replaced; the journal keeps its value, which comes back when ours goes.
     """
     wanted = wanted_rates(goals, rates)
     theirs = {k: now[k.name][k.key] for k in wanted if k not in held and k.key in now.get(k.name, {})}
+    if take_over:
+        return rates, tuple(
+            f"broker {k.name}: {k.key}={v} of another process is taken over" for k, v in sorted(theirs.items())
+        )
     into_of, out_of = dict(rates.into_of), dict(rates.out_of)
     for key in theirs:
         (out_of if key.key.startswith("leader.") else into_of).pop(int(key.name), None)
     words = tuple(
-        f"broker {k.name}: another process has set {k.key}={v}; left as it is" for k, v in sorted(theirs.items())
+        f"broker {k.name}: another process has set {k.key}={v}; left as it is without --take-over"
+        for k, v in sorted(theirs.items())
     )
     return replace(rates, into_of=into_of, out_of=out_of), words
 

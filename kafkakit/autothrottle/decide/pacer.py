@@ -115,6 +115,17 @@ class Tick:
         """True when nothing was changed and there is nothing new to say."""
         return not (self.writes or self.news or self.owed)
 
+    def with_settings(self, settings: Mapping[ConfigKey, int]) -> "Tick":
+        """The tick with exactly these settings of brokers as rates, and the reasons for them."""
+        sides = [(int(k.name), Side.OUT if k.key == LEADER_RATE else Side.INTO, r) for k, r in sorted(settings.items())]
+        rates = Rates(
+            into_of={b: rate for b, side, rate in sides if side is Side.INTO},
+            out_of={b: rate for b, side, rate in sides if side is Side.OUT},
+        )
+        named = {(broker, side) for broker, side, _ in sides}
+        reasons = tuple(r for r in self.decision.reasons if (r.broker, r.side) in named)
+        return replace(self, rates=rates, decision=replace(self.decision, reasons=reasons))
+
 
 KIND = "autothrottle-state"
 LIMIT_BYTES = 60_000

@@ -2,10 +2,11 @@
 
 import pytest
 
-from kafkakit.autothrottle.act.pacer import ControlOverrides, ZnodeOverrides, open_journal
+from kafkakit.autothrottle.act.pacer import ControlOverrides, ZnodeOverrides, open_journal, read_saved
 from kafkakit.autothrottle.decide.law import Decision, Memory
 from kafkakit.autothrottle.decide.measurements import Observed, for_run
-from kafkakit.autothrottle.decide.pacer import Override
+from kafkakit.autothrottle.decide.pacer import Override, rates_data
+from kafkakit.autothrottle.report import tick_line
 from kafkakit.core.cluster_facts import ConfigChange
 from kafkakit.core.errors import InputError, LeaseLostError
 from kafkakit.execution.act.control_requests import ControlRequests
@@ -68,6 +69,55 @@ def test_what_others_set_is_left_alone_and_named(rig: PacerRig) -> None:
     assert any("broker 1" in n and "777" in n for n in tick.notes)
 
 
+def test_only_rates_that_are_set_are_reported(rig: PacerRig) -> None:
+    """The defect: rates of a law were told as set, for brokers that keep another tool's, and for no copy."""
+    rig.cluster.brokers[1].configs[LEADER_RATE] = "777"
+    rig.begin()
+    pacer, _ = rig.pacer()
+    shown, tick = pacer.preview(), pacer.tick()
+    for found in (shown, tick, pacer.tick()):
+        assert found.rates == Rates(into_of={3: RATE}, out_of={2: RATE})
+        assert {(r.broker, r.side.value) for r in found.decision.reasons} == {(3, "in")}, "not of 1, which sends"
+        assert any(f"broker 1: another process has set {LEADER_RATE}=777" in n for n in found.notes)
+    saved = read_saved(rig.store, CLUSTER)
+    assert saved is not None
+    assert saved.rates == rates_data(tick.rates)
+    rig.cluster.brokers[2].configs[LEADER_RATE] = "778"  # somebody changes ours
+    assert pacer.tick().rates == Rates(into_of={3: RATE})
+
+
+def test_where_others_throttle_all_nothing_is_reported_as_set(rig: PacerRig) -> None:
+    for broker in rig.cluster.brokers.values():
+        broker.configs |= {LEADER_RATE: "777", FOLLOWER_RATE: "777"}
+    rig.begin()
+    tick = rig.pacer()[0].tick()
+    assert (tick.writes, tick.rates, tick.decision.reasons) == (0, Rates(), ())
+    assert "no rates set" in tick_line(tick)
+    assert "--take-over" in tick_line(tick)
+
+
+def test_rates_of_others_are_taken_over_and_come_back(rig: PacerRig) -> None:
+    theirs = {LEADER_RATE: "777", FOLLOWER_RATE: "777"}
+    for broker in rig.cluster.brokers.values():
+        broker.configs |= theirs
+    rig.cluster.topics["t"].configs |= {LEADER_LIST: "0:1,0:2", FOLLOWER_LIST: "0:3"}
+    before = rig.configs()
+    rig.begin()
+    pacer, lead = rig.pacer(take_over=True)
+    tick = pacer.tick()
+    assert tick.rates == Rates(into_of={3: RATE}, out_of={1: RATE, 2: RATE})
+    assert rig.configs()["broker 3"] == theirs | {FOLLOWER_RATE: str(RATE)}
+    assert rig.configs()["broker 4"] == theirs, "it takes no part"
+    assert rig.configs()["topic t"] == before["topic t"], "entries that are there are not the pacer's"
+    assert any(f"broker 3: {FOLLOWER_RATE}=777 of another process is taken over" in n for n in tick.notes)
+    assert pacer.tick().is_quiet
+    lead.release()
+    rig.clock.advance(1000)
+    rig.cluster.advance(1000)
+    assert rig.pacer(2)[0].tick().owed == ()
+    assert rig.configs() == before
+
+
 def test_what_was_said_at_the_tick_before_is_no_news(rig: PacerRig) -> None:
     rig.cluster.brokers[1].configs[LEADER_RATE] = "777"
     rig.begin()
@@ -111,10 +161,15 @@ def test_a_broker_that_dies_keeps_its_rate_and_is_named(rig: PacerRig) -> None:
     assert rig.configs() == rig.before
 
 
+@pytest.mark.parametrize("take_over", [False, True])
 @pytest.mark.parametrize("effect", range(12))
-def test_a_kill_at_any_effect_is_taken_over_by_the_next_instance(rig: PacerRig, effect: int) -> None:
+def test_a_kill_at_any_effect_is_taken_over_by_the_next_instance(rig: PacerRig, effect: int, take_over: bool) -> None:
+    if take_over:
+        for broker in rig.cluster.brokers.values():
+            broker.configs |= {LEADER_RATE: "777", FOLLOWER_RATE: "777"}
+    before = rig.configs()
     rig.begin()
-    first, lead = rig.pacer(1)
+    first, lead = rig.pacer(1, take_over=take_over)
     left = [effect]
 
     def die(name: str, argument: object) -> None:
@@ -136,7 +191,7 @@ def test_a_kill_at_any_effect_is_taken_over_by_the_next_instance(rig: PacerRig, 
         rig.cluster.advance(1000)
         second, _ = rig.pacer(2)
         second.tick()
-    assert rig.configs() == rig.before
+    assert rig.configs() == before
 
 
 @pytest.mark.parametrize("write", range(14))
